@@ -1,0 +1,10 @@
+"""Kapitza: parameters of nonlinear dynamical systems from periodic and chaotic measurements."""
+
+from kapitza.data import Record
+from kapitza.errors import KapitzaError, Status
+from kapitza.estimate import Estimate, identify
+from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
+
+__version__ = "0.1.0"
+
+__all__ = ["Estimate", "KapitzaError", "OrbitSet", "PeriodicOrbit", "Record", "Status", "find_orbits", "identify"]

@@ -1,0 +1,71 @@
+"""What can go wrong, by kind, and how iterations end.
+
+Every message says what conflicts, with the numbers, and the usual cure.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from enum import Enum
+
+
+class KapitzaError(Exception):
+    """Base of every error that Kapitza raises on purpose."""
+
+
+class ModelError(KapitzaError, ValueError):
+    """The equations, parameters or excitation contradict each other."""
+
+
+class ParseError(ModelError):
+    """Text of an equation was refused; the message points at the column."""
+
+
+class DataError(KapitzaError, ValueError):
+    """A record or a file cannot be used as it is."""
+
+
+class FlowError(KapitzaError, RuntimeError):
+    """A trajectory could not be computed to the tolerance asked for."""
+
+
+class EventError(FlowError):
+    """A switch or an impact was left in a state that contradicts the model."""
+
+
+class ConvergenceError(KapitzaError, RuntimeError):
+    """An iteration ended without an answer; `.result` holds what it had."""
+
+    def __init__(self, message: str, result: object = None):
+        super().__init__(message)
+        self.result = result
+
+
+class IdentifiabilityError(KapitzaError, ValueError):
+    """The free parameters cannot be told apart by these data."""
+
+
+class Status(Enum):
+    """How an iteration ended; the value is the sentence to show."""
+
+    CONVERGED = "converged"
+    ITERATION_LIMIT = "the iteration limit was reached before the tolerance"
+    STALLED = "the steps became too small to make progress"
+    DIVERGED = "the iterates left the region where the equations make sense"
+    SINGULAR = "the Jacobian is singular to working precision"
+    GRAZING = "the orbit touches a switching surface without crossing it"
+    WRONG_PERIOD = "the iteration ended on an orbit of a shorter period"
+    UNRESOLVED = "the discretisation is too coarse for this orbit"
+    PROPAGATION_FAILED = "a trajectory could not be computed"
+    INTERRUPTED = "stopped by the user; the result is what was there"
+
+    @property
+    def ok(self) -> bool:
+        return self is Status.CONVERGED
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """A hint like ' Did you mean "omega"?', or '' when nothing is near."""
+    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f' Did you mean "{match[0]}"?' if match else ""

@@ -1,0 +1,117 @@
+"""Estimate: parameters with intervals, what was fixed, what is suspicious."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from kapitza.errors import KapitzaError, Status, nearest_name
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Result of `kapitza.identify`.
+
+    names: the free parameters, in the order of `covariance` (k, k).
+    values: estimates by name (derived parameters may follow the free ones).
+    fixed: values that were held.
+    dof: degrees of freedom of the noise estimate (infinite when the noise was known): intervals are Student-t.
+    residuals: by name of output, weighted (so that 1 is one standard deviation) unless the method says otherwise.
+    history: one row per iteration. details: what the method adds (orbits, nodes, regressors, ...).
+    """
+
+    names: tuple[str, ...]
+    values: Mapping[str, float]
+    covariance: Array
+    method: str
+    status: Status = Status.CONVERGED
+    units: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    start: Mapping[str, float] = field(default_factory=dict)
+    dof: float = float("inf")
+    chi2: float = float("nan")
+    noise: Mapping[str, float] = field(default_factory=dict)
+    residuals: Mapping[str, Array] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    identifiable: tuple[str, ...] = ()
+    history: pd.DataFrame | None = None
+    model: Any = field(default=None, repr=False)
+    data: Any = field(default=None, repr=False)
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def deviations(self) -> dict[str, float]:
+        """Standard errors by name."""
+        spread = np.sqrt(np.clip(np.diag(self.covariance), 0.0, None))
+        return dict(zip(self.names, spread.tolist(), strict=True))
+
+    @property
+    def correlation(self) -> Array:
+        spread = np.sqrt(np.diag(self.covariance))
+        return self.covariance / np.outer(spread, spread)
+
+    def interval(self, level: float = 0.95) -> pd.DataFrame:
+        """Two-sided intervals: columns low, high; one row per free parameter."""
+        if not 0 < level < 1:
+            raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
+        factor = stats.t.ppf(0.5 + level / 2, self.dof) if np.isfinite(self.dof) else stats.norm.ppf(0.5 + level / 2)
+        spread = self.deviations
+        rows = {n: (self.values[n] - factor * spread[n], self.values[n] + factor * spread[n]) for n in self.names}
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high"])
+
+    def __getitem__(self, name: str) -> float:
+        if name not in self.values:
+            raise KapitzaError(f'No estimate of "{name}".{nearest_name(name, self.values)}')
+        return self.values[name]
+
+    def table(self, level: float = 0.95) -> pd.DataFrame:
+        """Value, unit, standard error, relative error [%], interval; fixed parameters below with no error."""
+        interval, spread = self.interval(level), self.deviations
+        rows = []
+        for name in self.names:
+            value = self.values[name]
+            relative = 100 * spread[name] / abs(value) if value else float("nan")
+            low, high = interval.loc[name]
+            unit = self.units.get(name, "")
+            rows.append((name, value, unit, spread[name], relative, low, high, self.start.get(name, np.nan), "free"))
+        for name, value in {**{k: v for k, v in self.values.items() if k not in self.names}, **self.fixed}.items():
+            kind = "fixed" if name in self.fixed else "derived"
+            rows.append((name, value, self.units.get(name, ""), np.nan, np.nan, np.nan, np.nan, np.nan, kind))
+        columns = ["name", "value", "unit", "error", "error_%", "low", "high", "start", "role"]
+        return pd.DataFrame(rows, columns=columns).set_index("name")
+
+    def __str__(self) -> str:
+        lines = [f"{self.method}: {self.status.value}"]
+        interval, spread = self.interval(0.95), self.deviations
+        width = max((len(n) for n in (*self.names, *self.fixed)), default=1)
+        for name in self.names:
+            value = self.values[name]
+            relative = f"({100 * spread[name] / abs(value):.2g} %)" if value else ""
+            low, high = interval.loc[name]
+            lines.append(
+                f"  {name:<{width}} = {value:.6g} ± {spread[name]:.2g} {self.units.get(name, '')} {relative}"
+                f"  95 %: [{low:.6g}, {high:.6g}]".rstrip()
+            )
+        lines += [f"  {n:<{width}} = {v:.6g} {self.units.get(n, '')} (fixed)".rstrip() for n, v in self.fixed.items()]
+        if self.identifiable:
+            lines.append("  identifiable: " + ", ".join(self.identifiable))
+        lines += [f"  warning: {text}" for text in self.warnings]
+        return "\n".join(lines)
+
+    def report(self, path: Any) -> Any:
+        from kapitza.report import write_report
+
+        return write_report(self, path)
+
+    def plot(self, **settings: Any) -> Any:
+        from kapitza.report import plot_estimate
+
+        return plot_estimate(self, **settings)

@@ -1,0 +1,22 @@
+"""The symbols in which every model is written.
+
+A coordinate `phi` has the symbols phi, phi', phi''; time is t. All symbols are real. The names of the states of a
+model are the names of these symbols: ("phi", "phi'") for one second-order coordinate.
+"""
+
+from __future__ import annotations
+
+import sympy as sp
+
+
+def symbol(name: str) -> sp.Symbol:
+    """The symbol of a parameter, coordinate or rate; the same name always gives the same symbol."""
+    return sp.Symbol(name, real=True)
+
+
+def rate(name: str, order: int = 1) -> sp.Symbol:
+    """Symbol of the time derivative of a coordinate: rate("phi", 2) is phi''."""
+    return symbol(name + "'" * order)
+
+
+time = symbol("t")
