@@ -1,0 +1,133 @@
+"""What a Flow asks of the machinery that integrates: one protocol, two engines.
+
+`SmoothEngine` integrates equations without jumps (continuous switches such as v|v| included), `EventEngine` those with
+discontinuous switches or impacts. Both see one stretch of time within which the right-hand side is one compiled
+expression: wrapping of angles and time, periods and the knots of measured signals are handled above them, in `Flow`.
+A delay equation will be a third engine here: its `Run` needs the past, which it keeps in `memory`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Switch:
+    """sign(function) replaced by the symbol `mode` (+1 or -1); continuous when the rates do not jump across it."""
+
+    function: sp.Expr
+    mode: sp.Symbol
+    continuous: bool
+
+
+@dataclass(frozen=True)
+class Wall:
+    """Motion takes place where surface >= 0; at 0, going down, state i takes the value reset[i]."""
+
+    surface: sp.Expr
+    reset: tuple[sp.Expr, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class System:
+    """First-order equations x' = f(x, t, θ) ready to compile; equal systems share one compiled object.
+
+    states: (n) symbols; parameters: (npar) symbols, in the order of the run-time vector (the independent parameters of
+    the model, then the coefficients of measured signals).
+    rates: (n) right-hand sides as they can be evaluated anywhere (with sign, Abs, ...); smooth_rates: the same with the
+    mode symbols of `switches` in place of the jumps. angles: which states live on a circle.
+    """
+
+    states: tuple[sp.Symbol, ...]
+    parameters: tuple[sp.Symbol, ...]
+    rates: tuple[sp.Expr, ...]
+    smooth_rates: tuple[sp.Expr, ...]
+    angles: tuple[bool, ...]
+    switches: tuple[Switch, ...] = ()
+    walls: tuple[Wall, ...] = ()
+
+    @property
+    def is_smooth(self) -> bool:
+        """True when no walls and no jumping switches: the smooth engine is enough."""
+        return not self.walls and all(switch.continuous for switch in self.switches)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something located on the way.
+
+    kind: "switch", "impact", "stick", "release", "contact", "lift-off", or "crossing" of an observed surface.
+    index: which switch, wall or observed surface. direction: sign of the surface's rate. state: (n,) at the crossing
+    (before a jump), kept for crossings.
+    """
+
+    time: float
+    kind: str
+    index: int
+    direction: int = 0
+    state: Array | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one call of an engine gives; with `run_many` every array has a leading batch axis.
+
+    state: (n,); tangents: (n, n + k) or None; grid_states: (N, n) or None; grid_tangents: (N, n, n + k) or None.
+    events: in the order of time (for run_many: a tuple per member). log_determinant: log|det| of the change of the first
+    n tangent columns over the run (NaN without tangents, -inf after sticking). memory: whatever the engine wants back
+    to continue from `state` (modes, contacts); callers hand it on and never look inside.
+    """
+
+    state: Array
+    tangents: Array | None = None
+    grid_states: Array | None = None
+    grid_tangents: Array | None = None
+    events: tuple[Any, ...] = ()
+    log_determinant: Any = float("nan")
+    memory: Any = field(default=None, repr=False)
+
+
+class Engine(Protocol):
+    """Integrates a `System` over one stretch of time.
+
+    Engines are built as `Engine(system, wrt=(), tolerance=..., observe=())`: wrt are indices into the run-time
+    parameters whose sensitivities are the last k tangent columns; observe are surfaces (expressions) whose crossings are
+    reported as events of kind "crossing", both directions, without influence on the motion.
+    t1 < t0 runs backwards. Tangents are the current values: columns 0..n-1 follow V' = f_x V, columns n.. follow
+    V' = f_x V + f_θ. Failures raise FlowError (EventError where the event logic is at fault) naming time and state.
+    """
+
+    system: System
+    wrt: tuple[int, ...]
+
+    def run(
+        self,
+        state: Array,
+        tangents: Array | None,
+        t0: float,
+        t1: float,
+        parameters: Array,
+        grid: Array | None = None,
+        memory: Any = None,
+    ) -> Run:
+        """From state (n,) at t0 to t1; grid (N,) are times from t0 on in the direction of t1, samples come back."""
+        ...
+
+    def run_many(
+        self,
+        states: Array,
+        tangents: Array | None,
+        t0: Array,
+        t1: Array,
+        parameters: Array,
+    ) -> Run:
+        """B runs at once: states (B, n), tangents (B, n, n + k), t0 and t1 (B,), parameters (B, npar)."""
+        ...
