@@ -81,9 +81,9 @@ class Run:
     """What one call of an engine gives; with `run_many` every array has a leading batch axis.
 
     state: (n,); tangents: (n, n + k) or None; grid_states: (N, n) or None; grid_tangents: (N, n, n + k) or None.
-    events: in the order of time (for run_many: a tuple per member). log_determinant: log|det| of the change of the first
-    n tangent columns over the run (NaN without tangents, -inf after sticking). memory: whatever the engine wants back
-    to continue from `state` (modes, contacts); callers hand it on and never look inside.
+    events: in the order of time (for run_many: a tuple per member). log_determinant: log|det| of the change of the
+    first n tangent columns over the run (NaN without tangents, -inf after sticking). memory: whatever the engine
+    wants back to continue from `state` (modes, contacts); callers hand it on and never look inside.
     """
 
     state: Array
@@ -98,9 +98,10 @@ class Run:
 class Engine(Protocol):
     """Integrates a `System` over one stretch of time.
 
-    Engines are built as `Engine(system, wrt=(), tolerance=..., observe=())`: wrt are indices into the run-time
-    parameters whose sensitivities are the last k tangent columns; observe are surfaces (expressions) whose crossings are
-    reported as events of kind "crossing", both directions, without influence on the motion.
+    Engines are built as `SmoothEngine(system, wrt=(), tolerance=..., observe=())` and `EventEngine(...)` alike: wrt
+    are indices into the run-time parameters whose sensitivities are the last k tangent columns; observe are surfaces
+    (expressions) whose crossings are reported as events of kind "crossing", both directions, without influence on the
+    motion.
     t1 < t0 runs backwards. Tangents are the current values: columns 0..n-1 follow V' = f_x V, columns n.. follow
     V' = f_x V + f_θ. Failures raise FlowError (EventError where the event logic is at fault) naming time and state.
     """
