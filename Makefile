@@ -30,7 +30,8 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 docs: $(READY)
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m harness
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 reproduce: $(READY)
 	$(BIN)/python -m reproductions $(ONLY)

@@ -1,0 +1,16 @@
+"""What reproductions and benchmarks share: the runner, comparison tables, timing."""
+
+from harness.runner import run
+from harness.table import Comparison, comparison_table, markdown_table
+from harness.timing import Contender, peak_memory_mb, ratio_table, time_best
+
+__all__ = [
+    "Comparison",
+    "Contender",
+    "comparison_table",
+    "markdown_table",
+    "peak_memory_mb",
+    "ratio_table",
+    "run",
+    "time_best",
+]

@@ -1,0 +1,5 @@
+import sys
+
+from harness import run
+
+sys.exit(run("reproductions"))

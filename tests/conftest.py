@@ -1,0 +1,28 @@
+"""Fixtures that every test may use."""
+
+import os
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+matplotlib.use("Agg")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Folder of measured data by others: $KAPITZA_DATA, or ../shared/data beside the repository."""
+    folder = Path(os.environ.get("KAPITZA_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no measured data in {folder}; set KAPITZA_DATA to a folder that holds them")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
