@@ -1,0 +1,120 @@
+"""Which parameters, or which combinations of them, the data determine.
+
+The Fisher information in relative coordinates, F_ij = Σ (∂y/∂ log θ_i)(∂y/∂ log θ_j)/σ², has a direction of vanishing
+curvature for every way of changing the parameters that leaves the outputs alone. A direction with rational entries is a
+scaling law: with m, k2, k3 → c m, c k2, c k3 only k2/m and k3/m can be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Identifiability:
+    """Rank of the information and the combinations that are and are not determined.
+
+    determined: names or products of powers, such as "k2/m"; undetermined: one line per free direction.
+    directions: (k, k - rank) relative changes that leave the data alone. condition: of the relative information's
+    square root (the largest over the smallest relative standard error).
+    """
+
+    names: tuple[str, ...]
+    rank: int
+    determined: tuple[str, ...]
+    undetermined: tuple[str, ...]
+    directions: Array
+    condition: float
+
+    @property
+    def complete(self) -> bool:
+        return self.rank == len(self.names)
+
+    def message(self) -> str:
+        """What to tell the user when parameters cannot be told apart."""
+        if self.complete:
+            return "All free parameters are determined."
+        free = "; ".join(self.undetermined)
+        return (
+            f"The data determine {self.rank} combinations of the {len(self.names)} free parameters "
+            f"({', '.join(self.names)}): only {', '.join(self.determined)}. Undetermined: {free}. "
+            f"Fix {len(self.names) - self.rank} of them, or free only the combinations."
+        )
+
+
+def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: float = 1e-7) -> Identifiability:
+    """Identifiability from an information matrix (k, k) in the parameters themselves.
+
+    scale: (k,) the size of each parameter (its value, or a typical one where the value is zero). Directions whose relative
+    standard error exceeds the best one by more than 1/tolerance count as undetermined: use a tolerance near the square
+    root of the relative precision of the information.
+    """
+    names = tuple(names)
+    scale = np.abs(np.asarray(scale, float))
+    relative = np.asarray(information, float) * np.outer(scale, scale)
+    eigenvalues, vectors = np.linalg.eigh((relative + relative.T) / 2)
+    eigenvalues = np.clip(eigenvalues, 0.0, None)
+    largest = eigenvalues.max(initial=0.0)
+    null = eigenvalues <= tolerance**2 * largest if largest > 0 else np.ones(len(names), bool)
+    smallest = float(eigenvalues[0]) if names else 0.0
+    condition = float(np.sqrt(largest / smallest)) if smallest > 0 else float("inf")
+    basis = _echelon(vectors[:, null])
+    determined, undetermined = _describe(basis, names)
+    return Identifiability(names, int((~null).sum()), determined, undetermined, basis, condition)
+
+
+def _echelon(basis: Array) -> Array:
+    """Columns with a 1 at a pivot row of their own and 0 at the other pivots, pivots taken at the largest entries."""
+    basis = basis.copy()
+    pivots: list[int] = []
+    for column in range(basis.shape[1]):
+        free = [row for row in range(basis.shape[0]) if row not in pivots]
+        # Among rows nearly as large as the largest the first is taken, so the answer does not hang on rounding.
+        size = np.abs(basis[free, column])
+        row = free[int(np.flatnonzero(size >= 0.5 * size.max())[0])]
+        basis[:, column] /= basis[row, column]
+        others = [c for c in range(basis.shape[1]) if c != column]
+        basis[:, others] -= np.outer(basis[:, column], basis[row, others])
+        pivots.append(row)
+    basis[np.abs(basis) < 1e-6] = 0.0
+    return basis
+
+
+def _describe(basis: Array, names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    pivots = [
+        int(np.flatnonzero(np.isclose(column, 1.0) & (np.abs(basis).sum(axis=1) == np.abs(column)))[0])
+        for column in basis.T
+    ]
+    determined = []
+    for row, name in enumerate(names):
+        if row in pivots:
+            continue
+        text = name
+        for pivot, exponent in zip(pivots, basis[row], strict=True):
+            text = _times_power(text, names[pivot], -exponent)
+        determined.append(text)
+    undetermined = [
+        "changing "
+        + ", ".join(f"{names[i]} by {100 * c:+.3g} %" for i, c in enumerate(0.01 * column) if c)
+        + " changes nothing"
+        for column in basis.T
+    ]
+    return tuple(determined), tuple(undetermined)
+
+
+def _times_power(text: str, name: str, exponent: float) -> str:
+    """text * name**exponent, exponents printed as small fractions where they are."""
+    if exponent == 0:
+        return text
+    fraction = Fraction(abs(exponent)).limit_denominator(6)
+    near = abs(float(fraction) - abs(exponent)) < 1e-3
+    size = str(fraction) if near else f"{abs(exponent):.3g}"
+    power = name if size == "1" else f"{name}**{size if '/' not in size else f'({size})'}"
+    return f"{text}/{power}" if exponent < 0 else f"{text}*{power}"
