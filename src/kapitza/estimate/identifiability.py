@@ -52,7 +52,7 @@ class Identifiability:
 def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: float = 1e-7) -> Identifiability:
     """Identifiability from an information matrix (k, k) in the parameters themselves.
 
-    scale: (k,) the size of each parameter (its value, or a typical one where the value is zero). Directions whose relative
+    scale: (k,) the size of each parameter (its value, or a typical one where that is zero). Directions whose relative
     standard error exceeds the best one by more than 1/tolerance count as undetermined: use a tolerance near the square
     root of the relative precision of the information.
     """
