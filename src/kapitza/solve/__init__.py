@@ -1,1 +1,23 @@
-"""solve."""
+"""Numerics that know no dynamics: Newton corrector, structured linear systems, least squares."""
+
+from kapitza.solve.chain import ChainStep, solve_chain
+from kapitza.solve.gauss_newton import LeastSquaresResult, LeastSquaresSettings, gauss_newton
+from kapitza.solve.newton import DenseLinearised, DenseSystem, NewtonResult, NewtonSettings, newton
+from kapitza.solve.structured import BorderedBand, CyclicSystem, fold, scatter_blocks
+
+__all__ = [
+    "BorderedBand",
+    "ChainStep",
+    "CyclicSystem",
+    "DenseLinearised",
+    "DenseSystem",
+    "LeastSquaresResult",
+    "LeastSquaresSettings",
+    "NewtonResult",
+    "NewtonSettings",
+    "fold",
+    "gauss_newton",
+    "newton",
+    "scatter_blocks",
+    "solve_chain",
+]

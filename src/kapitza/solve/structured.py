@@ -1,0 +1,242 @@
+"""Linear systems with the structure of trajectories: cyclic chains and bands, each with a border.
+
+Periodic orbits, collocation and the fits that carry states along a record all lead to unknowns x_0, x_1, … in which
+each equation joins two neighbours, plus a few unknowns (period, parameters) and a few equations (phase, outputs) that
+touch everything: the border. Both solvers here take time and memory proportional to the number of nodes and pivot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs, lu_factor, lu_solve
+
+Array = NDArray[np.float64]
+
+_getrf, _gbtrf, _gbtrs = get_lapack_funcs(("getrf", "gbtrf", "gbtrs"), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """One halving of the chain: what is needed to reduce a right-hand side and to substitute back."""
+
+    rotation: Array  # (pairs, 2n, 2n), transposed orthogonal factor
+    inverse: Array  # (pairs, n, n), inverse of the triangular factor
+    left: Array  # (pairs, n, n), T⁻¹U
+    right: Array  # (pairs, n, n), T⁻¹V
+    border: Array  # (pairs, n, k), T⁻¹W
+    rows: Array  # (m, pairs, n), border rows at the eliminated nodes
+    odd: bool
+
+
+class CyclicSystem:
+    """Factorised cyclic chain L_i x_i + R_i x_{i+1} + C_i p = r_i (i = 0 … J-1, x_J = x_0), Σ D_i x_i + E p = s.
+
+    left, right: (J, n, n); columns C: (J, n, k); rows D: (k, J, n); corner E: (k, k).
+
+    Neighbouring equations are paired and their common unknown is removed by an orthogonal transformation of both
+    (structured orthogonal elimination, S. J. Wright, SIAM J. Sci. Stat. Comput. 13 (1992) 742), all pairs at once,
+    until one equation is left: O(J) work in log2(J) array operations. Products of propagators are never formed, so growth and
+    decay along the chain do no harm, and the chain alone may be singular (as for the phase of an autonomous orbit)
+    when its border is not.
+    """
+
+    def __init__(
+        self,
+        left: Array,
+        right: Array,
+        columns: Array | None = None,
+        rows: Array | None = None,
+        corner: Array | None = None,
+    ):
+        count, size = left.shape[0], left.shape[1]
+        self.count, self.size = count, size
+        columns = np.zeros((count, size, 0)) if columns is None else columns
+        self.border = columns.shape[2]
+        rows = np.zeros((self.border, count, size)) if rows is None else rows
+        corner = np.zeros((self.border, self.border)) if corner is None else corner
+        # The chain is opened at node 0: nodes 0 … J, the last one being the first again.
+        rows = np.concatenate([rows, np.zeros((self.border, 1, size))], axis=1)
+        self._levels: list[_Level] = []
+        corner = corner.copy()
+        while left.shape[0] > 1:
+            left, right, columns, rows, corner = self._halve(left, right, columns, rows, corner)
+        first = np.vstack([np.hstack([left[0], columns[0]]), np.hstack([rows[:, 0], corner])])
+        last = np.zeros_like(first)
+        last[:, :size] = np.vstack([right[0], rows[:, -1]])
+        self._dense = _factor_dense(first, last)
+
+    def _halve(
+        self, left: Array, right: Array, columns: Array, rows: Array, corner: Array
+    ) -> tuple[Array, Array, Array, Array, Array]:
+        pairs, n = left.shape[0] // 2, self.size
+        first, second = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+        orthogonal, triangle = np.linalg.qr(np.concatenate([right[first], left[second]], axis=1), mode="complete")
+        rotation = np.swapaxes(orthogonal, 1, 2)
+        inverse = np.linalg.inv(triangle[:, :n])
+        to_left = rotation[:, :, :n] @ left[first]
+        to_right = rotation[:, :, n:] @ right[second]
+        to_border = rotation @ np.concatenate([columns[first], columns[second]], axis=1)
+        level = _Level(
+            rotation,
+            inverse,
+            inverse @ to_left[:, :n],
+            inverse @ to_right[:, :n],
+            inverse @ to_border[:, :n],
+            rows[:, 1 : 2 * pairs : 2],
+            left.shape[0] % 2 == 1,
+        )
+        self._levels.append(level)
+        kept = rows[:, 0::2].copy() if not level.odd else np.concatenate([rows[:, 0:-1:2], rows[:, -1:]], axis=1)
+        kept[:, :pairs] -= np.einsum("mpi,pij->mpj", level.rows, level.left)
+        kept[:, 1 : pairs + 1] -= np.einsum("mpi,pij->mpj", level.rows, level.right)
+        corner = corner - np.einsum("mpi,pik->mk", level.rows, level.border)
+        tail = slice(2 * pairs, None)
+        return (
+            np.concatenate([to_left[:, n:], left[tail]]),
+            np.concatenate([to_right[:, n:], right[tail]]),
+            np.concatenate([to_border[:, n:], columns[tail]]),
+            kept,
+            corner,
+        )
+
+    def solve(self, chain: Array, border: Array | None = None) -> tuple[Array, Array]:
+        """x (J, n, q) and p (k, q) for right-hand sides r (J, n, q) and s (k, q); vectors without q work too."""
+        flat = chain.ndim == 2
+        chain = chain[..., None] if flat else chain
+        border = np.zeros((self.border, chain.shape[2])) if border is None else np.asarray(border, float)
+        border = border[..., None] if border.ndim == 1 else border
+        n, reduced = self.size, []
+        for level in self._levels:
+            pairs = level.inverse.shape[0]
+            both = np.concatenate([chain[0 : 2 * pairs : 2], chain[1 : 2 * pairs : 2]], axis=1)
+            both = level.rotation @ both
+            middle = level.inverse @ both[:, :n]
+            border = border - np.einsum("mpi,piq->mq", level.rows, middle)
+            reduced.append(middle)
+            chain = np.concatenate([both[:, n:], chain[2 * pairs :]])
+        solution = _solve_dense(self._dense, np.concatenate([chain[0], border]))
+        ends, p = solution[:n], solution[n:]
+        nodes = np.stack([ends, ends])
+        for level, middle in zip(reversed(self._levels), reversed(reduced), strict=True):
+            pairs = middle.shape[0]
+            inner = middle - level.left @ nodes[:pairs] - level.right @ nodes[1 : pairs + 1] - level.border @ p
+            wider = np.empty((2 * pairs + 1 + level.odd, n, inner.shape[2]))
+            wider[0 : 2 * pairs + 1 : 2] = nodes[: pairs + 1]
+            wider[1 : 2 * pairs : 2] = inner
+            if level.odd:
+                wider[-1] = nodes[-1]
+            nodes = wider
+        x = nodes[:-1]
+        return (x[..., 0], p[:, 0]) if flat else (x, p)
+
+
+def _factor_dense(first: Array, last: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Row-scaled LU with pivoting of first + last; raises LinAlgError when singular to working precision.
+
+    Rows are scaled by the sizes before the sum, so that a row which cancels to rounding is seen as empty.
+    """
+    matrix = first + last
+    scale = np.maximum(np.abs(first), np.abs(last)).max(axis=1, initial=0.0)
+    if not np.isfinite(scale).all() or (scale == 0).any():
+        raise np.linalg.LinAlgError("the reduced system has an empty or infinite row")
+    lu, pivots, info = _getrf(matrix / scale[:, None])
+    if info > 0 or np.abs(np.diag(lu)).min(initial=1.0) < 2e-15 * np.abs(np.diag(lu)).max(initial=1.0):
+        raise np.linalg.LinAlgError("the reduced system is singular to working precision")
+    return lu, scale, pivots
+
+
+def _solve_dense(factors: tuple[Array, Array, NDArray[np.intp]], right: Array) -> Array:
+    lu, scale, pivots = factors
+    return lu_solve((lu, pivots), right / scale[:, None])
+
+
+class BorderedBand:
+    """Factorised band matrix with a border: [[A, C], [D, E]] [x, p] = [r, s].
+
+    band: (lower + upper + 1, N) in diagonal order, band[upper + i - j, j] = A[i, j]; columns C (N, k), rows D (k, N),
+    corner E (k, k). A is factorised with row pivoting (LAPACK gbtrf), the border by its Schur complement E - D A⁻¹ C, with
+    one step of refinement. A must be regular on its own.
+    """
+
+    def __init__(
+        self,
+        band: Array,
+        lower: int,
+        upper: int,
+        columns: Array | None = None,
+        rows: Array | None = None,
+        corner: Array | None = None,
+    ):
+        self.lower, self.upper, self.count = lower, upper, band.shape[1]
+        self.band = band
+        padded = np.zeros((2 * lower + upper + 1, self.count))
+        padded[lower:] = band
+        self._lu, self._pivots, info = _gbtrf(padded, lower, upper)
+        if info > 0:
+            raise np.linalg.LinAlgError(f"the band matrix is singular at row {info}")
+        self.columns = np.zeros((self.count, 0)) if columns is None else columns
+        self.border = self.columns.shape[1]
+        self.rows = np.zeros((self.border, self.count)) if rows is None else rows
+        self.corner = np.zeros((self.border, self.border)) if corner is None else corner
+        self._reached = self._band_solve(self.columns) if self.border else self.columns
+        self.schur = self.corner - self.rows @ self._reached
+        self._schur_lu = lu_factor(self.schur, check_finite=False) if self.border else None
+
+    def _band_solve(self, right: Array) -> Array:
+        solution, info = _gbtrs(self._lu, self.lower, self.upper, right, self._pivots)
+        if info != 0:
+            raise np.linalg.LinAlgError(f"gbtrs refused argument {-info}")
+        return solution
+
+    def multiply(self, x: Array) -> Array:
+        """A x for x (N, q)."""
+        total = np.zeros_like(x)
+        for offset in range(-self.lower, self.upper + 1):
+            start, stop = max(0, -offset), min(self.count, self.count - offset)
+            diagonal = self.band[self.upper - offset, start + offset : stop + offset]
+            total[start:stop] += diagonal[:, None] * x[start + offset : stop + offset]
+        return total
+
+    def _once(self, right: Array, border: Array) -> tuple[Array, Array]:
+        x = self._band_solve(right)
+        if self._schur_lu is None:
+            return x, border
+        p = lu_solve(self._schur_lu, border - self.rows @ x, check_finite=False)
+        return x - self._reached @ p, p
+
+    def solve(self, right: Array, border: Array | None = None, refine: bool = True) -> tuple[Array, Array]:
+        """x (N, q) or (N,), and p (k, q) or (k,)."""
+        flat = right.ndim == 1
+        right = right[:, None] if flat else right
+        border = np.zeros((self.border, right.shape[1])) if border is None else np.asarray(border, float)
+        border = border[:, None] if border.ndim == 1 else border
+        x, p = self._once(right, border)
+        if refine:
+            dx, dp = self._once(right - self.multiply(x) - self.columns @ p, border - self.rows @ x - self.corner @ p)
+            x, p = x + dx, p + dp
+        return (x[:, 0], p[:, 0]) if flat else (x, p)
+
+
+def fold(count: int) -> NDArray[np.intp]:
+    """Positions that turn a closed chain into a band: node i goes to place fold(count)[i].
+
+    Nodes are taken from both ends in turn (0, J-1, 1, J-2, …), so neighbours on the circle are at most two places
+    apart.
+    """
+    order = np.empty(count, np.intp)
+    order[0::2] = np.arange((count + 1) // 2)
+    order[1::2] = count - 1 - np.arange(count // 2)
+    place = np.empty(count, np.intp)
+    place[order] = np.arange(count)
+    return place
+
+
+def scatter_blocks(band: Array, upper: int, blocks: Array, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> None:
+    """Add blocks (K, a, b) whose top left corners sit at (rows[k], columns[k]) to a band in diagonal order."""
+    _, a, b = blocks.shape
+    i = rows[:, None, None] + np.arange(a)[None, :, None]
+    j = columns[:, None, None] + np.arange(b)[None, None, :]
+    np.add.at(band, (upper + i - j, np.broadcast_to(j, blocks.shape)), blocks)
