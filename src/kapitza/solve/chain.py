@@ -40,9 +40,9 @@ def solve_chain(
     """Minimise ½ Σ x_iᵀH_i x_i + Σ x_iᵀ(g_i + M_i p) + ½ pᵀK p + pᵀh subject to G_i x_i + B_i p - x_{i+1} = c_i.
 
     hessian H (J, n, n), gradient g (J, n), propagators G (J, n, n), gaps c (J, n), mixed M (J, n, k),
-    influence B (J, n, k), parameter_hessian K (k, k), parameter_gradient h (k,). Link i joins node i to node i + 1, the last one to node 0:
-    `linked` (J,) says which links exist (all: a closed orbit; all but the last: a record; further gaps: several
-    segments or several orbits laid end to end).
+    influence B (J, n, k), parameter_hessian K (k, k), parameter_gradient h (k,).
+    Link i joins node i to node i + 1, the last one to node 0: `linked` (J,) says which links exist (all: a closed
+    orbit; all but the last: a record; further gaps: several segments or several orbits laid end to end).
 
     States and multipliers are interleaved node by node in one band with pivoting and the parameters are its border.
     The propagators are not multiplied up: over a long chaotic record their product exceeds 1e12 and the parameter

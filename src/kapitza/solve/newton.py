@@ -81,7 +81,7 @@ class DenseLinearised:
     jacobian: Array
 
     def solve(self, residual: Array) -> Array:
-        return np.linalg.solve(self.jacobian, residual)
+        return np.asarray(np.linalg.solve(self.jacobian, residual), np.float64)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ touch everything: the border. Both solvers here take time and memory proportiona
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,7 @@ from scipy.linalg import get_lapack_funcs, lu_factor, lu_solve
 
 Array = NDArray[np.float64]
 
-_getrf, _gbtrf, _gbtrs = get_lapack_funcs(("getrf", "gbtrf", "gbtrs"), dtype=np.float64)
+_getrf, _gbtrf, _gbtrs = cast(Sequence[Any], get_lapack_funcs(("getrf", "gbtrf", "gbtrs"), dtype=np.float64))
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,9 @@ class CyclicSystem:
 
     Neighbouring equations are paired and their common unknown is removed by an orthogonal transformation of both
     (structured orthogonal elimination, S. J. Wright, SIAM J. Sci. Stat. Comput. 13 (1992) 742), all pairs at once,
-    until one equation is left: O(J) work in log2(J) array operations. Products of propagators are never formed, so growth and
-    decay along the chain do no harm, and the chain alone may be singular (as for the phase of an autonomous orbit)
-    when its border is not.
+    until one equation is left: O(J) work in log2(J) array operations. Products of propagators are never formed, so
+    growth and decay along the chain do no harm, and the chain alone may be singular (as for the phase of an
+    autonomous orbit) when its border is not.
     """
 
     def __init__(
@@ -106,18 +108,18 @@ class CyclicSystem:
         """x (J, n, q) and p (k, q) for right-hand sides r (J, n, q) and s (k, q); vectors without q work too."""
         flat = chain.ndim == 2
         chain = chain[..., None] if flat else chain
-        border = np.zeros((self.border, chain.shape[2])) if border is None else np.asarray(border, float)
-        border = border[..., None] if border.ndim == 1 else border
+        edge = np.zeros((self.border, chain.shape[2])) if border is None else np.asarray(border, float)
+        edge = edge[..., None] if edge.ndim == 1 else edge
         n, reduced = self.size, []
         for level in self._levels:
             pairs = level.inverse.shape[0]
             both = np.concatenate([chain[0 : 2 * pairs : 2], chain[1 : 2 * pairs : 2]], axis=1)
             both = level.rotation @ both
             middle = level.inverse @ both[:, :n]
-            border = border - np.einsum("mpi,piq->mq", level.rows, middle)
+            edge = edge - np.einsum("mpi,piq->mq", level.rows, middle)
             reduced.append(middle)
             chain = np.concatenate([both[:, n:], chain[2 * pairs :]])
-        solution = _solve_dense(self._dense, np.concatenate([chain[0], border]))
+        solution = _solve_dense(self._dense, np.concatenate([chain[0], edge]))
         ends, p = solution[:n], solution[n:]
         nodes = np.stack([ends, ends])
         for level, middle in zip(reversed(self._levels), reversed(reduced), strict=True):
@@ -157,8 +159,8 @@ class BorderedBand:
     """Factorised band matrix with a border: [[A, C], [D, E]] [x, p] = [r, s].
 
     band: (lower + upper + 1, N) in diagonal order, band[upper + i - j, j] = A[i, j]; columns C (N, k), rows D (k, N),
-    corner E (k, k). A is factorised with row pivoting (LAPACK gbtrf), the border by its Schur complement E - D A⁻¹ C, with
-    one step of refinement. A must be regular on its own.
+    corner E (k, k). A is factorised with row pivoting (LAPACK gbtrf), the border by its Schur complement E - D A⁻¹ C,
+    with one step of refinement. A must be regular on its own.
     """
 
     def __init__(
