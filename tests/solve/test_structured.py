@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kapitza.solve import BorderedBand, CyclicSystem, fold, scatter_blocks, solve_chain
+from kapitza.solve import BorderedBand, ChainProgram, CyclicSystem, fold, scatter_blocks
 
 
 def dense_cyclic(left, right, columns, rows, corner):
@@ -149,7 +149,7 @@ def test_chain_program_equals_dense_program(kind, count):
     if kind == "pieces":
         linked[count // 2 - 1] = False
     pull, stiffness = rng.normal(size=k), np.eye(k)
-    step = solve_chain(
+    step = ChainProgram(
         hessian,
         gradient,
         propagators,
@@ -159,7 +159,7 @@ def test_chain_program_equals_dense_program(kind, count):
         parameter_hessian=stiffness,
         parameter_gradient=pull,
         linked=linked,
-    )
+    ).solve()
     if not linked.any():
         np.testing.assert_allclose(step.multipliers, 0.0)
         return
@@ -176,6 +176,8 @@ def test_chain_over_chaotic_growth_recovers_the_parameter():
     truth, parameter = rng.normal(size=(count, n)), 0.7
     links = np.einsum("kij,kj->ki", propagators, truth) + parameter * influence[..., 0] - np.roll(truth, -1, axis=0)
     # Data at every node pull towards the truth, so the exact minimiser is the truth.
-    step = solve_chain(np.broadcast_to(np.eye(n), (count, n, n)), -truth, propagators, links, influence=influence)
+    step = ChainProgram(
+        np.broadcast_to(np.eye(n), (count, n, n)), -truth, propagators, links, influence=influence
+    ).solve()
     np.testing.assert_allclose(step.parameters, [parameter], atol=1e-12)
     np.testing.assert_allclose(step.nodes, truth, atol=1e-12)

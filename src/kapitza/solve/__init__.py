@@ -1,12 +1,13 @@
 """Numerics that know no dynamics: Newton corrector, structured linear systems, least squares."""
 
-from kapitza.solve.chain import ChainStep, solve_chain
+from kapitza.solve.chain import ChainProgram, ChainStep
 from kapitza.solve.gauss_newton import LeastSquaresResult, LeastSquaresSettings, gauss_newton
 from kapitza.solve.newton import DenseLinearised, DenseSystem, NewtonResult, NewtonSettings, newton
 from kapitza.solve.structured import BorderedBand, CyclicSystem, fold, scatter_blocks
 
 __all__ = [
     "BorderedBand",
+    "ChainProgram",
     "ChainStep",
     "CyclicSystem",
     "DenseLinearised",
@@ -19,5 +20,4 @@ __all__ = [
     "gauss_newton",
     "newton",
     "scatter_blocks",
-    "solve_chain",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import lsq_linear
 
 from kapitza.solve.structured import BorderedBand, fold, scatter_blocks
 
@@ -25,60 +26,91 @@ class ChainStep:
     covariance: Array
 
 
-def solve_chain(
-    hessian: Array,
-    gradient: Array,
-    propagators: Array,
-    gaps: Array,
-    *,
-    mixed: Array | None = None,
-    influence: Array | None = None,
-    parameter_hessian: Array | None = None,
-    parameter_gradient: Array | None = None,
-    linked: NDArray[np.bool_] | None = None,
-) -> ChainStep:
-    """Minimise ½ Σ x_iᵀH_i x_i + Σ x_iᵀ(g_i + M_i p) + ½ pᵀK p + pᵀh subject to G_i x_i + B_i p - x_{i+1} = c_i.
+class ChainProgram:
+    """Minimise ½ Σ x_iᵀH_i x_i + Σ x_iᵀ(g_i + M_i p) + ½ pᵀK p + pᵀh subject to G_i x_i + B_i p - x_{i+1} = c_i + e_i.
 
-    hessian H (J, n, n), gradient g (J, n), propagators G (J, n, n), gaps c (J, n), mixed M (J, n, k),
-    influence B (J, n, k), parameter_hessian K (k, k), parameter_gradient h (k,).
-    Link i joins node i to node i + 1, the last one to node 0: `linked` (J,) says which links exist (all: a closed
-    orbit; all but the last: a record; further gaps: several segments or several orbits laid end to end).
+    hessian H (J, n, n), gradient g (J, n), propagators G (J, n, n), gaps c (J, n), mixed M (J, n, k), influence B
+    (J, n, k), parameter_hessian K (k, k), parameter_gradient h (k,). Link i joins node i to node i + 1, the last one to node 0:
+    `linked` (J,) says which links exist (all: a closed orbit; all but the last: a record; further gaps: several
+    segments or several orbits laid end to end).
+    slack: None for links that must hold (e = 0), or the variances (n,) or (J, n) of e, which then cost ½ Σ e²/slack.
 
     States and multipliers are interleaved node by node in one band with pivoting and the parameters are its border.
     The propagators are not multiplied up: over a long chaotic record their product exceeds 1e12 and the parameter
     step it gives is wrong in the first digit.
+    information: (k, k) reduced Hessian of the parameters, nodes eliminated; pull: (k,) minus its reduced gradient.
     """
-    count, n = gradient.shape
-    border = 0 if influence is None else influence.shape[2]
-    influence = np.zeros((count, n, border)) if influence is None else influence
-    mixed = np.zeros((count, n, border)) if mixed is None else mixed
-    linked = np.arange(count) < count - 1 if linked is None else np.asarray(linked, bool)
-    closed = bool(linked[-1])
-    place = (fold(count) if closed else np.arange(count)) * 2 * n
-    width = (6 * n if closed else 3 * n) - 1
-    width = min(width, 2 * n * count - 1)
-    band = np.zeros((2 * width + 1, 2 * n * count))
-    chained = np.flatnonzero(linked)
-    here, following = place[chained], place[(chained + 1) % count]
-    identity = np.broadcast_to(np.eye(n), (chained.size, n, n))
-    scatter_blocks(band, width, hessian, place, place)
-    scatter_blocks(band, width, propagators[chained], here + n, here)
-    scatter_blocks(band, width, np.swapaxes(propagators[chained], 1, 2), here, here + n)
-    scatter_blocks(band, width, -identity, here + n, following)
-    scatter_blocks(band, width, -identity, following, here + n)
-    free = np.flatnonzero(~linked)
-    scatter_blocks(band, width, np.broadcast_to(np.eye(n), (free.size, n, n)), place[free] + n, place[free] + n)
-    state_index = (place[:, None] + np.arange(n)).ravel()
-    link_index = state_index + n
-    columns = np.zeros((2 * n * count, border))
-    columns[state_index] = mixed.reshape(-1, border)
-    columns[link_index] = np.where(linked[:, None, None], influence, 0.0).reshape(-1, border)
-    right = np.zeros(2 * n * count)
-    right[state_index] = -gradient.ravel()
-    right[link_index] = np.where(linked[:, None], gaps, 0.0).ravel()
-    corner = np.zeros((border, border)) if parameter_hessian is None else parameter_hessian
-    pull = np.zeros(border) if parameter_gradient is None else -parameter_gradient
-    system = BorderedBand(band, width, width, columns, columns.T, corner)
-    x, p = system.solve(right, pull)
-    covariance = np.linalg.inv(system.schur) if border else np.zeros((0, 0))
-    return ChainStep(x[state_index].reshape(count, n), p, x[link_index].reshape(count, n), covariance)
+
+    def __init__(
+        self,
+        hessian: Array,
+        gradient: Array,
+        propagators: Array,
+        gaps: Array,
+        *,
+        mixed: Array | None = None,
+        influence: Array | None = None,
+        parameter_hessian: Array | None = None,
+        parameter_gradient: Array | None = None,
+        linked: NDArray[np.bool_] | None = None,
+        slack: Array | None = None,
+    ):
+        count, n = gradient.shape
+        border = 0 if influence is None else influence.shape[2]
+        influence = np.zeros((count, n, border)) if influence is None else influence
+        mixed = np.zeros((count, n, border)) if mixed is None else mixed
+        linked = np.arange(count) < count - 1 if linked is None else np.asarray(linked, bool)
+        closed = bool(linked[-1])
+        place = (fold(count) if closed else np.arange(count)) * 2 * n
+        # In an open chain identity blocks reach n away and propagators 2n - 1; a folded one reaches two nodes further.
+        width = min((6 * n if closed else 2 * n) - 1, 2 * n * count - 1)
+        band = np.zeros((2 * width + 1, 2 * n * count))
+        chained = np.flatnonzero(linked)
+        here, following = place[chained], place[(chained + 1) % count]
+        diagonal = np.arange(n)
+        scatter_blocks(band, width, hessian, place, place)
+        scatter_blocks(band, width, propagators[chained], here + n, here)
+        scatter_blocks(band, width, np.swapaxes(propagators[chained], 1, 2), here, here + n)
+        link, target = here[:, None] + n + diagonal, following[:, None] + diagonal
+        band[width + link - target, target] -= 1.0
+        band[width + target - link, link] -= 1.0
+        free = place[np.flatnonzero(~linked)][:, None] + n + diagonal
+        band[width, free] = 1.0
+        if slack is not None:
+            band[width, link] = -np.broadcast_to(slack, (count, n))[chained]
+        self._states = place[:, None] + diagonal
+        self._links = self._states + n
+        columns = np.zeros((2 * n * count, border))
+        columns[self._states] = mixed
+        columns[self._links] = np.where(linked[:, None, None], influence, 0.0)
+        self._right = np.zeros(2 * n * count)
+        self._right[self._states] = -gradient
+        self._right[self._links] = np.where(linked[:, None], gaps, 0.0)
+        corner = np.zeros((border, border)) if parameter_hessian is None else parameter_hessian
+        self._pull = np.zeros(border) if parameter_gradient is None else -parameter_gradient
+        self.system = BorderedBand(band, width, width, columns, columns.T, corner)
+        self.information = self.system.schur
+
+    def solve(self) -> ChainStep:
+        """The minimiser."""
+        x, p = self.system.solve(self._right, self._pull)
+        border = self.information.shape[0]
+        covariance = np.linalg.inv(self.information) if border else np.zeros((0, 0))
+        return ChainStep(x[self._states], p, x[self._links], covariance)
+
+    def solve_within(self, low: Array, high: Array) -> ChainStep:
+        """The minimiser with low ≤ p ≤ high; parameters that end at a limit have no variance."""
+        free = self.solve()
+        if ((free.parameters >= low) & (free.parameters <= high)).all():
+            return free
+        values, vectors = np.linalg.eigh((self.information + self.information.T) / 2)
+        root = np.sqrt(np.clip(values, values.max() * 1e-14, None))
+        target = root * (vectors.T @ free.parameters)
+        # lsq_linear wants room between the limits, a parameter that sits on one has it on the other side.
+        bounded = lsq_linear(root[:, None] * vectors.T, target, (low, np.maximum(high, low + 1e-300)), method="bvls")
+        p = np.clip(bounded.x, low, high)
+        inside = (p > low) & (p < high)
+        covariance = np.zeros_like(self.information)
+        covariance[np.ix_(inside, inside)] = np.linalg.inv(self.information[np.ix_(inside, inside)])
+        x, _ = self.system.solve_given(self._right, p)
+        return ChainStep(x[self._states], p, x[self._links], covariance)

@@ -221,6 +221,10 @@ class BorderedBand:
             x, p = x + dx, p + dp
         return (x[:, 0], p[:, 0]) if flat else (x, p)
 
+    def solve_given(self, right: Array, p: Array) -> tuple[Array, Array]:
+        """x (N,) of A x = r - C p for a border p (k,) that is known."""
+        return self._band_solve((right - self.columns @ p)[:, None])[:, 0], p
+
 
 def fold(count: int) -> NDArray[np.intp]:
     """Positions that turn a closed chain into a band: node i goes to place fold(count)[i].
@@ -237,8 +241,11 @@ def fold(count: int) -> NDArray[np.intp]:
 
 
 def scatter_blocks(band: Array, upper: int, blocks: Array, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> None:
-    """Add blocks (K, a, b) whose top left corners sit at (rows[k], columns[k]) to a band in diagonal order."""
+    """Add blocks (K, a, b) whose top left corners sit at (rows[k], columns[k]) to a band in diagonal order.
+
+    Blocks may overlap, but no two may have the same corner.
+    """
     _, a, b = blocks.shape
-    i = rows[:, None, None] + np.arange(a)[None, :, None]
-    j = columns[:, None, None] + np.arange(b)[None, None, :]
-    np.add.at(band, (upper + i - j, np.broadcast_to(j, blocks.shape)), blocks)
+    for i in range(a):
+        for j in range(b):
+            band[upper + rows + i - columns - j, columns + j] += blocks[:, i, j]

@@ -90,7 +90,11 @@ def observe(model: Model, record: Record, outputs: Mapping[str, sp.Expr], free: 
 
 
 def _compile(
-    model: Model, channels: tuple[str, ...], expressions: tuple[sp.Expr, ...], angles: NDArray[np.bool_], free: tuple[str, ...]
+    model: Model,
+    channels: tuple[str, ...],
+    expressions: tuple[sp.Expr, ...],
+    angles: NDArray[np.bool_],
+    free: tuple[str, ...],
 ) -> Observation:
     derived = {symbol(p.name): p.expression for p in model.parameters if p.expression is not None}
     for _ in derived:
@@ -101,7 +105,9 @@ def _compile(
     for channel, expression in zip(channels, expressions, strict=True):
         unknown = sorted(str(s) for s in expression.free_symbols - known)
         if unknown:
-            raise DataError(f'The output "{channel}" = {expression} uses {", ".join(unknown)}, unknown to {model.name}.')
+            raise DataError(
+                f'The output "{channel}" = {expression} uses {", ".join(unknown)}, unknown to {model.name}.'
+            )
     constant = all(entry.is_number for row in jacobian for entry in row)
     linear = constant and all(
         sp.simplify(e - sum(entry * x for entry, x in zip(row, states, strict=True))) == 0

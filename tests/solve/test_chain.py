@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+from kapitza.solve import ChainProgram
+
+
+@pytest.fixture
+def program():
+    rng = np.random.default_rng(4)
+    count, n, k = 7, 2, 3
+    root = rng.normal(size=(count, n, n))
+    linked = np.array([True, True, False, True, True, True, False])
+    data = {
+        "hessian": root @ np.swapaxes(root, 1, 2) + np.eye(n),
+        "gradient": rng.normal(size=(count, n)),
+        "propagators": rng.normal(size=(count, n, n)),
+        "gaps": rng.normal(size=(count, n)),
+        "mixed": 0.1 * rng.normal(size=(count, n, k)),
+        "influence": rng.normal(size=(count, n, k)),
+        "parameter_hessian": np.eye(k),
+        "parameter_gradient": rng.normal(size=k),
+        "linked": linked,
+    }
+    return data
+
+
+def penalised(data, slack):
+    """Dense Hessian and gradient of the same program with the links as penalties."""
+    count, n = data["gradient"].shape
+    k = data["parameter_gradient"].size
+    size = count * n + k
+    hessian, gradient = np.zeros((size, size)), np.zeros(size)
+    p = slice(count * n, size)
+    for i in range(count):
+        x = slice(i * n, i * n + n)
+        hessian[x, x] += data["hessian"][i]
+        hessian[x, p] += data["mixed"][i]
+        hessian[p, x] += data["mixed"][i].T
+        gradient[x] += data["gradient"][i]
+        if data["linked"][i]:
+            row = np.zeros((n, size))
+            row[:, x], row[:, p] = data["propagators"][i], data["influence"][i]
+            row[:, i * n + n : i * n + 2 * n] -= np.eye(n)
+            hessian += row.T @ (row / slack[:, None])
+            gradient -= row.T @ (data["gaps"][i] / slack)
+    hessian[p, p] += data["parameter_hessian"]
+    gradient[p] += data["parameter_gradient"]
+    return hessian, gradient
+
+
+def test_slack_is_a_penalty_on_the_links(program):
+    slack = np.array([0.3, 2.0])
+    hessian, gradient = penalised(program, slack)
+    expected = np.linalg.solve(hessian, -gradient)
+    step = ChainProgram(**program, slack=slack).solve()
+    np.testing.assert_allclose(np.concatenate([step.nodes.ravel(), step.parameters]), expected, rtol=1e-10)
+    k = step.parameters.size
+    np.testing.assert_allclose(step.covariance, np.linalg.inv(hessian)[-k:, -k:], rtol=1e-10)
+
+
+def test_limits_on_parameters_satisfy_the_optimality_conditions(program):
+    slack = np.ones(2)
+    free = ChainProgram(**program, slack=slack).solve()
+    low, high = np.full(3, -np.inf), np.full(3, np.inf)
+    high[0] = free.parameters[0] - 0.5
+    step = ChainProgram(**program, slack=slack).solve_within(low, high)
+    assert step.parameters[0] == pytest.approx(high[0])
+    hessian, gradient = penalised(program, slack)
+    slope = hessian @ np.concatenate([step.nodes.ravel(), step.parameters]) + gradient
+    inner = np.delete(slope, -3)
+    np.testing.assert_allclose(inner, 0, atol=1e-10)
+    assert slope[-3] < 0
+    assert step.covariance[0, 0] == 0
