@@ -30,8 +30,8 @@ class ChainProgram:
     """Minimise ½ Σ x_iᵀH_i x_i + Σ x_iᵀ(g_i + M_i p) + ½ pᵀK p + pᵀh subject to G_i x_i + B_i p - x_{i+1} = c_i + e_i.
 
     hessian H (J, n, n), gradient g (J, n), propagators G (J, n, n), gaps c (J, n), mixed M (J, n, k), influence B
-    (J, n, k), parameter_hessian K (k, k), parameter_gradient h (k,). Link i joins node i to node i + 1, the last one to node 0:
-    `linked` (J,) says which links exist (all: a closed orbit; all but the last: a record; further gaps: several
+    (J, n, k), parameter_hessian K (k, k), parameter_gradient h (k,). Link i joins node i to node i + 1, the last one to
+    node 0: `linked` (J,) says which links exist (all: a closed orbit; all but the last: a record; further gaps: several
     segments or several orbits laid end to end).
     slack: None for links that must hold (e = 0), or the variances (n,) or (J, n) of e, which then cost ½ Σ e²/slack.
 
@@ -95,7 +95,7 @@ class ChainProgram:
         """The minimiser."""
         x, p = self.system.solve(self._right, self._pull)
         border = self.information.shape[0]
-        covariance = np.linalg.inv(self.information) if border else np.zeros((0, 0))
+        covariance: Array = np.linalg.inv(self.information) if border else np.zeros((0, 0))
         return ChainStep(x[self._states], p, x[self._links], covariance)
 
     def solve_within(self, low: Array, high: Array) -> ChainStep:
