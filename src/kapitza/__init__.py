@@ -1,8 +1,10 @@
 """Kapitza: parameters of nonlinear dynamical systems from periodic and chaotic measurements."""
 
+from kapitza import library
 from kapitza.data import Record
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate import Estimate, identify
+from kapitza.model import Coordinate, Excitation, Impact, Model, Parameter, Prior, Signal, Symmetry
 from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
 
 __version__ = "0.1.0"

@@ -1,1 +1,30 @@
 """The equations, written once."""
+
+from kapitza.model.compiled import compile_expressions, to_heyoka
+from kapitza.model.measured import Signal
+from kapitza.model.model import Model
+from kapitza.model.notation import parse_equation, parse_expression
+from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
+from kapitza.model.structure import Structure
+from kapitza.model.switches import Switch
+from kapitza.model.symbols import rate, symbol, time
+
+__all__ = [
+    "Coordinate",
+    "Excitation",
+    "Impact",
+    "Model",
+    "Parameter",
+    "Prior",
+    "Signal",
+    "Structure",
+    "Switch",
+    "Symmetry",
+    "compile_expressions",
+    "parse_equation",
+    "parse_expression",
+    "rate",
+    "symbol",
+    "time",
+    "to_heyoka",
+]

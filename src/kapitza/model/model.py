@@ -2,92 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.errors import ModelError, nearest_name
+from kapitza.model.checks import check_model
+from kapitza.model.measured import Signal
+from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
+from kapitza.model.structure import Structure, derived_in_base, states_of, structure_of
+from kapitza.model.symbols import symbol
+
+__all__ = ["Coordinate", "Excitation", "Impact", "Model", "Parameter", "Prior", "Signal", "Symmetry"]
+
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Prior:
-    """Gaussian knowledge of a parameter before the data."""
-
-    mean: float
-    deviation: float
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter; with `expression` it is derived from others and has no value of its own."""
-
-    name: str
-    value: float = float("nan")
-    unit: str = ""
-    bounds: tuple[float, float] = (-np.inf, np.inf)
-    prior: Prior | None = None
-    expression: sp.Expr | None = None
-    description: str = ""
-
-
-@dataclass(frozen=True)
-class Coordinate:
-    """A coordinate with the order of its equation (1 or 2); angles live on a circle."""
-
-    name: str
-    order: int = 2
-    angle: bool = False
-    unit: str = ""
-    description: str = ""
-
-
-@dataclass(frozen=True)
-class Signal:
-    """A measured periodic signal that appears in the equations under its name.
-
-    times: (N,) from 0 within one period; values: (N,). kind "polynomial" (piecewise, `degree`, breakpoints at the
-    samples, which the integrator respects; 0 holds each sample) or "fourier" (`harmonics`).
-    """
-
-    name: str
-    times: Array
-    values: Array
-    period: float
-    kind: str = "polynomial"
-    degree: int = 1
-    harmonics: int | None = None
-    unit: str = ""
-
-
-@dataclass(frozen=True)
-class Excitation:
-    """What drives the model: the period as an expression in the parameters (2*pi/omega), and measured signals."""
-
-    period: sp.Expr
-    signals: tuple[Signal, ...] = ()
-
-
-@dataclass(frozen=True)
-class Impact:
-    """A wall: motion takes place where surface >= 0; when it reaches 0 from above the reset map applies.
-
-    reset: new value of each state that jumps, in the states before the impact.
-    """
-
-    surface: sp.Expr
-    reset: Mapping[str, sp.Expr]
-    name: str = ""
-
-
-@dataclass(frozen=True)
-class Symmetry:
-    """If x(t) is a motion, so is S x(t + shift·period): `map` gives S (states left out stay as they are)."""
-
-    map: Mapping[str, sp.Expr]
-    shift: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -115,3 +51,197 @@ class Model:
     is_map: bool = False
     description: str = ""
     source: str = ""
+
+    def __post_init__(self):
+        check_model(self)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.coordinates, self.equations, self.parameters))
+
+    @classmethod
+    def from_equations(
+        cls,
+        equations: str | sp.Basic | Iterable[str | sp.Basic],
+        coordinates: Iterable[str | Coordinate] | None = None,
+        angles: Iterable[str] = (),
+        parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+        **parts: Any,
+    ) -> Model:
+        """A model from residual equations, as text in plain notation or as SymPy.
+
+        Text: "x'' + 2*d*x' + x = F*cos(w*t)"; primes mark derivatives and thereby the coordinates. SymPy: in the
+        symbols of `kapitza.model` (symbol("x"), rate("x", 2)), or with functions of time, x(t).diff(t, 2).
+        coordinates: names in order, or Coordinate objects (default: in order of appearance).
+        parameters: {name: value}, {name: "expression of others"}, {name: Parameter(...)}, or a list of Parameters.
+        parts: period ("2*pi/w"), signals, outputs, invariants, impacts, symmetries, partition, letters, start, name,
+        description, source; expressions in any of them may be text.
+        """
+        from kapitza.model.build import from_equations
+
+        return from_equations(equations, coordinates, angles, parameters, **parts)
+
+    @classmethod
+    def from_lagrangian(
+        cls,
+        lagrangian: str | sp.Basic,
+        coordinates: Iterable[str | Coordinate],
+        angles: Iterable[str] = (),
+        parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+        forces: Mapping[str, Any] | None = None,
+        dissipation: Any = 0,
+        **parts: Any,
+    ) -> Model:
+        """A model from L(q, q', t): d/dt ∂L/∂q' - ∂L/∂q + ∂R/∂q' = Q for each coordinate q.
+
+        forces: generalised forces Q per coordinate; dissipation: the Rayleigh function R(q, q'). The rest as in
+        `from_equations`.
+        """
+        from kapitza.model.build import from_lagrangian
+
+        return from_lagrangian(lagrangian, coordinates, angles, parameters, forces, dissipation, **parts)
+
+    @classmethod
+    def from_hamiltonian(
+        cls,
+        hamiltonian: str | sp.Basic,
+        positions: Sequence[str],
+        momenta: Sequence[str],
+        angles: Iterable[str] = (),
+        parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+        forces: Mapping[str, Any] | None = None,
+        **parts: Any,
+    ) -> Model:
+        """A model from H(q, p, t): q' = ∂H/∂p, p' = -∂H/∂q + Q. States: positions, then momenta.
+
+        Without forces Q and explicit time, H becomes the invariant "H". The rest as in `from_equations`.
+        """
+        from kapitza.model.build import from_hamiltonian
+
+        return from_hamiltonian(hamiltonian, positions, momenta, angles, parameters, forces, **parts)
+
+    @classmethod
+    def from_map(
+        cls,
+        equations: Mapping[str, Any],
+        angles: Iterable[str] = (),
+        parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+        **parts: Any,
+    ) -> Model:
+        """A discrete map x -> F(x, θ): {state: its new value}. The rest as in `from_equations`."""
+        from kapitza.model.build import from_map
+
+        return from_map(equations, angles, parameters, **parts)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of the states: all coordinates, then the rates of the second-order ones."""
+        return tuple(c.name for c in self.coordinates) if self.is_map else states_of(self.coordinates)
+
+    @property
+    def angles(self) -> tuple[bool, ...]:
+        """For each state, whether it lives on a circle."""
+        flags = {c.name: c.angle for c in self.coordinates}
+        return tuple(flags.get(state, False) for state in self.states)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the independent parameters, in order."""
+        return tuple(p.name for p in self.parameters if p.expression is None)
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """Value of every parameter, derived ones included (NaN where none was given)."""
+        independent = {p.name: float(p.value) for p in self.parameters if p.expression is None}
+        known = {symbol(name): sp.Float(value, 17) for name, value in independent.items() if not math.isnan(value)}
+        derived = {}
+        for s, expression in derived_in_base(self).items():
+            result = sp.N(expression.xreplace(known), 17)
+            derived[s.name] = _real_value(s.name, result) if result.is_number else math.nan
+        return {p.name: derived[p.name] if p.name in derived else independent[p.name] for p in self.parameters}
+
+    @property
+    def vector(self) -> Array:
+        """Values of the independent parameters, in the order of `names`."""
+        result = np.array([self.values[name] for name in self.names])
+        missing = [name for name, value in zip(self.names, result, strict=True) if math.isnan(value)]
+        if missing:
+            example = ", ".join(f"{name}=..." for name in missing)
+            raise ModelError(
+                f'Model "{self.name}": no value for {", ".join(missing)}; set it by model.with_values({example}).'
+            )
+        return result
+
+    @property
+    def period(self) -> float | None:
+        """Period of the excitation at the present values; None for an autonomous model or a map."""
+        if self.excitation is None:
+            return None
+        values = self.values
+        known = {symbol(name): sp.Float(value, 17) for name, value in values.items()}
+        result = sp.N(self.excitation.period.xreplace(known), 17)
+        period = _real_value("period", result) if result.is_number else math.nan
+        if not (math.isfinite(period) and period > 0):
+            used = sorted(s.name for s in self.excitation.period.free_symbols)
+            given = ", ".join(f"{name} = {values[name]:g}" for name in used)
+            raise ModelError(
+                f'Model "{self.name}": the period {self.excitation.period} is {period:g}'
+                f"{' at ' + given if given else ''}; it must be positive and finite."
+            )
+        for signal in self.excitation.signals:
+            ratio = period / signal.period
+            if abs(ratio - round(ratio)) > 1e-9 * ratio or round(ratio) < 1:
+                raise ModelError(
+                    f'Model "{self.name}": the period is {period:.12g} but signal "{signal.name}" repeats after '
+                    f"{signal.period:.12g}; the period must be a whole multiple of it."
+                )
+        return period
+
+    def parameter(self, name: str) -> Parameter:
+        """The parameter of this name, independent or derived."""
+        for parameter in self.parameters:
+            if parameter.name == name:
+                return parameter
+        known = [p.name for p in self.parameters]
+        raise ModelError(
+            f'Model "{self.name}" has no parameter "{name}".{nearest_name(name, known)} '
+            f"Its parameters: {', '.join(known) or 'none'}."
+        )
+
+    def check(self, name: str) -> Parameter:
+        """The independent parameter of this name; unknown and derived names are refused."""
+        parameter = self.parameter(name)
+        if parameter.expression is not None:
+            sources = ", ".join(sorted(s.name for s in parameter.expression.free_symbols))
+            raise ModelError(f'Parameter "{name}" is derived ({parameter.expression}); use {sources} instead.')
+        return parameter
+
+    def with_values(self, **values: float) -> Model:
+        """The same model with other values of independent parameters."""
+        for name, value in values.items():
+            self.check(name)
+            if math.isinf(value):
+                raise ModelError(f'Parameter "{name}" is infinite; give a finite value.')
+        changed = copy.copy(self)
+        parameters = tuple(
+            dataclasses.replace(p, value=float(values[p.name])) if p.name in values else p for p in self.parameters
+        )
+        object.__setattr__(changed, "parameters", parameters)
+        changed.__dict__.pop("values", None)
+        if not self.is_map:
+            changed.structure.check_mass(changed.values, tuple(c.name for c in self.coordinates))
+        return changed
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What follows from the equations alone; shared by models that differ in values only."""
+        structure = structure_of(self)
+        if not self.is_map:
+            structure.check_mass(self.values, tuple(c.name for c in self.coordinates))
+        return structure
+
+
+def _real_value(name: str, result: sp.Basic) -> float:
+    value = complex(result)
+    if value.imag or not math.isfinite(value.real):
+        raise ModelError(f'"{name}" evaluates to {result}, not a finite real number; check the values it is made of.')
+    return value.real

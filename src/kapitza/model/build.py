@@ -1,0 +1,266 @@
+"""Ways to write a model: equations, a Lagrangian, a Hamiltonian, a map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import sympy as sp
+from sympy.core.function import AppliedUndef
+
+from kapitza.errors import ModelError, nearest_name
+from kapitza.model.measured import Signal
+from kapitza.model.model import Model
+from kapitza.model.notation import parse_equation, parse_expression, primed_names
+from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Symmetry
+from kapitza.model.structure import states_of
+from kapitza.model.symbols import rate, symbol, time
+
+Written = str | sp.Basic | float
+"""An expression as users write it: plain notation, SymPy, or a number."""
+
+
+def to_symbols(expression: Any) -> Any:
+    """Rewrite SymPy input in our real symbols: f(t) -> f, f(t).diff(t, 2) -> f'', and symbols by their names."""
+    expression = sp.sympify(expression) if not isinstance(expression, sp.Basic) else expression
+    if isinstance(expression, sp.Equality):
+        expression = expression.lhs - expression.rhs
+    replacements: dict[sp.Basic, sp.Basic] = {}
+    for derivative in expression.atoms(sp.Derivative):
+        if not isinstance(derivative.expr, AppliedUndef) or [v.name for v in derivative.variables if v.name != "t"]:
+            raise ModelError(f"{derivative} is not a time derivative of a coordinate; carry it out by .doit() first.")
+        replacements[derivative] = rate(derivative.expr.func.__name__, len(derivative.variables))
+    expression = expression.xreplace(replacements)
+    functions = {f: symbol(f.func.__name__) for f in expression.atoms(AppliedUndef)}
+    expression = expression.xreplace(functions)
+    return expression.xreplace({s: symbol(s.name) for s in expression.free_symbols if s != symbol(s.name)})
+
+
+def _read(written: Written, names: Iterable[str], what: str) -> Any:
+    """An expression from text (in the known names) or SymPy."""
+    if isinstance(written, str):
+        try:
+            return parse_expression(written, names)
+        except ModelError as error:
+            raise type(error)(f"{what}: {error}") from None
+    return to_symbols(written)
+
+
+def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str] | None) -> tuple[Parameter, ...]:
+    """Parameters from {name: value | "expression" | Parameter}, or from a list of Parameters and bare names."""
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping):
+        return tuple(p if isinstance(p, Parameter) else Parameter(str(p)) for p in given)
+    made = []
+    for name, value in given.items():
+        if isinstance(value, Parameter):
+            made.append(replace(value, name=name))
+        elif isinstance(value, (str, sp.Basic)):
+            expression = _read(value, given.keys(), f'Parameter "{name}"')
+            constant = expression.is_number
+            made.append(Parameter(name, float(expression)) if constant else Parameter(name, expression=expression))
+        else:
+            made.append(Parameter(name, float(value)))
+    return tuple(made)
+
+
+def _expressions(given: Mapping[str, Written] | None, names: Sequence[str], what: str) -> dict[str, Any]:
+    return {key: _read(value, names, f'{what} "{key}"') for key, value in (given or {}).items()}
+
+
+def _assemble(coordinates: tuple[Coordinate, ...], equations: tuple[sp.Expr, ...], parts: dict[str, Any]) -> Model:
+    """A model from coordinates, equations and the remaining arguments, which all constructors share."""
+    parameters: tuple[Parameter, ...] = parts.pop("parameters")
+    signals: tuple[Signal, ...] = tuple(parts.pop("signals", ()))
+    period = parts.pop("period", None)
+    is_map = parts.pop("is_map", False)
+    states = tuple(c.name for c in coordinates) if is_map else states_of(coordinates)
+    constants = [p.name for p in parameters]
+    tops = [] if is_map else [rate(c.name, c.order).name for c in coordinates]
+    names = [*states, *constants, *tops, *(s.name for s in signals)]
+    if period is None and signals:
+        period = sp.Float(signals[0].period, 17)
+    excitation = None if period is None else Excitation(_read(period, constants, "The period"), signals)
+    return Model(
+        name=parts.pop("name", "model"),
+        coordinates=coordinates,
+        equations=equations,
+        parameters=parameters,
+        excitation=excitation,
+        outputs=_expressions(parts.pop("outputs", None), names, "Output"),
+        invariants=_expressions(parts.pop("invariants", None), names, "Invariant"),
+        impacts=tuple(_impact(i, names) for i in parts.pop("impacts", ())),
+        symmetries=tuple(_symmetry(s, names) for s in parts.pop("symmetries", ())),
+        partition=tuple(_read(p, names, "The partition") for p in parts.pop("partition", ())),
+        letters=parts.pop("letters", ""),
+        start={key: float(value) for key, value in (parts.pop("start", None) or {}).items()},
+        is_map=is_map,
+        description=parts.pop("description", ""),
+        source=parts.pop("source", ""),
+        **_no_more(parts),
+    )
+
+
+def _no_more(parts: dict[str, Any]) -> dict[str, Any]:
+    known = "parameters signals period name outputs invariants impacts symmetries partition letters start description source"
+    for name in parts:
+        raise ModelError(f'A model has no part "{name}".{nearest_name(name, known.split())} It has: {known}.')
+    return {}
+
+
+def _impact(given: Any, names: Sequence[str]) -> Impact:
+    if isinstance(given, Impact):
+        return Impact(to_symbols(given.surface), {k: to_symbols(e) for k, e in given.reset.items()}, given.name)
+    surface = _read(given["surface"], names, "Impact surface")
+    return Impact(surface, _expressions(given["reset"], names, "Impact reset"), given.get("name", ""))
+
+
+def _symmetry(given: Any, names: Sequence[str]) -> Symmetry:
+    if isinstance(given, Symmetry):
+        return Symmetry({k: to_symbols(e) for k, e in given.map.items()}, given.shift)
+    return Symmetry(_expressions(given["map"], names, "Symmetry"), float(given.get("shift", 0.0)))
+
+
+def _coordinates(
+    given: Iterable[str | Coordinate] | None, orders: Mapping[str, int], angles: Iterable[str]
+) -> tuple[Coordinate, ...]:
+    """Coordinates as given or as found by their primes, with orders and angles filled in."""
+    angles = set(angles)
+    entries = list(orders) if given is None else list(given)
+    made = []
+    for entry in entries:
+        coordinate = entry if isinstance(entry, Coordinate) else Coordinate(entry, orders.get(entry, 2))
+        made.append(replace(coordinate, angle=coordinate.angle or coordinate.name in angles))
+    unknown = sorted(angles - {c.name for c in made})
+    if unknown:
+        known = [c.name for c in made]
+        raise ModelError(f'"{unknown[0]}" is declared an angle but is no coordinate.{nearest_name(unknown[0], known)}')
+    return tuple(made)
+
+
+def _orders(equations: Iterable[sp.Basic]) -> dict[str, int]:
+    """Coordinates of SymPy residuals by their primes, sorted by name."""
+    found: dict[str, int] = {}
+    symbols = {s for e in equations for s in e.free_symbols}
+    for name in sorted(str(s) for s in symbols):
+        base = name.rstrip("'")
+        if base != name:
+            found[base] = max(found.get(base, 0), len(name) - len(base))
+    return found
+
+
+def from_equations(
+    equations: str | sp.Basic | Iterable[str | sp.Basic],
+    coordinates: Iterable[str | Coordinate] | None = None,
+    angles: Iterable[str] = (),
+    parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+    **parts: Any,
+) -> Model:
+    """See `Model.from_equations`."""
+    given = [equations] if isinstance(equations, (str, sp.Basic)) else list(equations)
+    constants = make_parameters(parameters)
+    orders: dict[str, int] = {}
+    for equation in given:
+        for name, order in (primed_names(equation) if isinstance(equation, str) else _orders([to_symbols(equation)])).items():
+            orders[name] = max(orders.get(name, 0), order)
+    found = _coordinates(coordinates, orders, angles)
+    names = [c.name + "'" * k for c in found for k in range(c.order + 1)]
+    names += [p.name for p in constants] + [s.name for s in parts.get("signals", ())]
+    residuals = []
+    for number, equation in enumerate(given, start=1):
+        if isinstance(equation, str):
+            try:
+                residuals.append(parse_equation(equation, names))
+            except ModelError as error:
+                raise type(error)(f"Equation {number}: {error}") from None
+        else:
+            residuals.append(to_symbols(equation))
+    return _assemble(found, tuple(residuals), {"parameters": constants, **parts})
+
+
+def from_lagrangian(
+    lagrangian: str | sp.Basic,
+    coordinates: Iterable[str | Coordinate],
+    angles: Iterable[str] = (),
+    parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+    forces: Mapping[str, Written] | None = None,
+    dissipation: Written = 0,
+    **parts: Any,
+) -> Model:
+    """See `Model.from_lagrangian`."""
+    found = _coordinates(coordinates, {}, angles)
+    for c in found:
+        if c.order != 2:
+            raise ModelError(f'Coordinate "{c.name}" has order {c.order}; those of a Lagrangian have order 2.')
+    constants = make_parameters(parameters)
+    names = [*states_of(found), *(p.name for p in constants), *(s.name for s in parts.get("signals", ()))]
+    energy = _read(lagrangian, names, "The Lagrangian")
+    lost = _read(dissipation, names, "The dissipation function")
+    applied = _expressions(forces, names, "Force on")
+    _check_keys("A force acts on", applied, [c.name for c in found])
+    equations = []
+    for c in found:
+        position, velocity = symbol(c.name), rate(c.name)
+        momentum = sp.diff(energy, velocity)
+        residual = _total_derivative(momentum, found) - sp.diff(energy, position) + sp.diff(lost, velocity)
+        equations.append(residual - applied.get(c.name, 0))
+    return _assemble(found, tuple(equations), {"parameters": constants, **parts})
+
+
+def _total_derivative(expression: sp.Expr, coordinates: tuple[Coordinate, ...]) -> sp.Expr:
+    """d/dt along a motion: partial by time plus the chain rule through positions and velocities."""
+    result = sp.diff(expression, time)
+    for c in coordinates:
+        result += sp.diff(expression, symbol(c.name)) * rate(c.name)
+        result += sp.diff(expression, rate(c.name)) * rate(c.name, 2)
+    return result
+
+
+def _check_keys(what: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise ModelError(f'{what} "{name}", which is none of {", ".join(known)}.{nearest_name(name, known)}')
+
+
+def from_hamiltonian(
+    hamiltonian: str | sp.Basic,
+    positions: Sequence[str],
+    momenta: Sequence[str],
+    angles: Iterable[str] = (),
+    parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+    forces: Mapping[str, Written] | None = None,
+    **parts: Any,
+) -> Model:
+    """See `Model.from_hamiltonian`."""
+    if len(positions) != len(momenta):
+        raise ModelError(f"{len(positions)} positions and {len(momenta)} momenta; each position has its own momentum.")
+    found = _coordinates([Coordinate(n, 1) for n in (*positions, *momenta)], {}, angles)
+    constants = make_parameters(parameters)
+    names = [*positions, *momenta, *(p.name for p in constants), *(s.name for s in parts.get("signals", ()))]
+    energy = _read(hamiltonian, names, "The Hamiltonian")
+    applied = _expressions(forces, names, "Force on")
+    _check_keys("A force acts on", applied, list(positions))
+    equations = [rate(q) - sp.diff(energy, symbol(p)) for q, p in zip(positions, momenta, strict=True)]
+    equations += [
+        rate(p) + sp.diff(energy, symbol(q)) - applied.get(q, 0) for q, p in zip(positions, momenta, strict=True)
+    ]
+    moving = {time, *(symbol(s.name) for s in parts.get("signals", ()))}
+    if not applied and "invariants" not in parts and not energy.free_symbols & moving:
+        parts["invariants"] = {"H": energy}
+    return _assemble(found, tuple(equations), {"parameters": constants, **parts})
+
+
+def from_map(
+    equations: Mapping[str, Written],
+    angles: Iterable[str] = (),
+    parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+    **parts: Any,
+) -> Model:
+    """See `Model.from_map`."""
+    found = _coordinates([Coordinate(n, 1) for n in equations], {}, angles)
+    constants = make_parameters(parameters)
+    names = [*equations, *(p.name for p in constants)]
+    images = tuple(_read(e, names, f'New value of "{n}"') for n, e in equations.items())
+    return _assemble(found, images, {"parameters": constants, "is_map": True, **parts})

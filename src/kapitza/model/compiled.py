@@ -1,0 +1,232 @@
+"""From SymPy to compiled code: translation to heyoka, and evaluation on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import heyoka as hy
+import numpy as np
+import sympy as sp
+from numpy.typing import ArrayLike, NDArray
+
+from kapitza.errors import ModelError
+from kapitza.model.symbols import symbol
+
+Array = NDArray[np.float64]
+
+LARGEST_PRODUCT = 64
+"""Integer powers up to this one become products: the Taylor recurrence of a general power breaks at zero."""
+
+CHUNK = 8192
+"""Evaluations per compiled call: the inputs of one chunk stay in cache."""
+
+FUNCTIONS: dict[type, Callable] = {
+    sp.sin: hy.sin,
+    sp.cos: hy.cos,
+    sp.tan: hy.tan,
+    sp.asin: hy.asin,
+    sp.acos: hy.acos,
+    sp.atan: hy.atan,
+    sp.atan2: hy.atan2,
+    sp.sinh: hy.sinh,
+    sp.cosh: hy.cosh,
+    sp.tanh: hy.tanh,
+    sp.asinh: hy.asinh,
+    sp.acosh: hy.acosh,
+    sp.atanh: hy.atanh,
+    sp.exp: hy.exp,
+    sp.log: hy.log,
+    sp.erf: hy.erf,
+}
+
+COMPARISONS: dict[type, Callable] = {
+    sp.StrictGreaterThan: hy.gt,
+    sp.GreaterThan: hy.gte,
+    sp.StrictLessThan: hy.lt,
+    sp.LessThan: hy.lte,
+    sp.Equality: hy.eq,
+    sp.Unequality: hy.neq,
+}
+
+
+def to_heyoka(expression: sp.Basic, mapping: Mapping[sp.Symbol, hy.expression] | None = None) -> hy.expression:
+    """Translate a SymPy expression: symbols go through `mapping` (else to variables of the same name).
+
+    Integer powers become products and half-integer ones products with a square root. sign, Abs, Heaviside, Max, Min and
+    Piecewise become comparisons with `select`; for integration replace them by mode symbols first
+    (`structure.smooth_rates`).
+    """
+    return _Translation(dict(mapping or {}))(sp.sympify(expression))
+
+
+class _Translation:
+    """One translation with its memory, so that a shared subexpression is translated once."""
+
+    def __init__(self, known: dict):
+        self.known = known
+
+    def __call__(self, node: sp.Basic) -> hy.expression:
+        found = self.known.get(node)
+        if found is None:
+            found = self.known[node] = self.translate(node)
+        return found
+
+    def translate(self, node: sp.Basic) -> hy.expression:
+        if isinstance(node, sp.Symbol):
+            return hy.expression(node.name)
+        if node.is_number and not node.has(sp.Symbol):
+            return hy.expression(_number(node))
+        if isinstance(node, sp.Add):
+            return hy.sum([self(a) for a in node.args])
+        if isinstance(node, sp.Mul):
+            return self.product(node)
+        if isinstance(node, sp.Pow):
+            return self.power(node.base, node.exp)
+        if type(node) in FUNCTIONS:
+            return FUNCTIONS[type(node)](*[self(a) for a in node.args])
+        if isinstance(node, (sp.Rel, sp.logic.boolalg.Boolean)):
+            return self.condition(node)
+        return self.nonsmooth(node)
+
+    def product(self, node: sp.Mul) -> hy.expression:
+        above, below = [], []
+        for factor in node.args:
+            base, exponent = factor.as_base_exp()
+            negative = exponent.is_number and exponent.is_negative
+            (below if negative else above).append(self.power(base, -exponent) if negative else self(factor))
+        top = hy.prod(above) if above else hy.expression(1.0)
+        return top / hy.prod(below) if below else top
+
+    def power(self, base: sp.Basic, exponent: sp.Basic) -> hy.expression:
+        if base is sp.E:
+            return hy.exp(self(exponent))
+        twice = 2 * exponent
+        if not (isinstance(twice, (sp.Integer, sp.Float)) and twice == int(twice) and abs(twice) <= 2 * LARGEST_PRODUCT):
+            return self(base) ** self(exponent)
+        whole, half = divmod(abs(int(twice)), 2)
+        root = [hy.sqrt(self(base))] if half else []
+        result = _product_power(self(base), whole, root)
+        return 1.0 / result if int(twice) < 0 else result
+
+    def condition(self, node: sp.Basic) -> hy.expression:
+        if node in (sp.true, sp.false):
+            return hy.expression(1.0 if node == sp.true else 0.0)
+        if type(node) in COMPARISONS:
+            return COMPARISONS[type(node)](*[self(a) for a in node.args])
+        if isinstance(node, sp.And):
+            return hy.logical_and([self(a) for a in node.args])
+        if isinstance(node, sp.Or):
+            return hy.logical_or([self(a) for a in node.args])
+        if isinstance(node, sp.Not):
+            return 1.0 - self(node.args[0])
+        raise ModelError(f"The condition {node} cannot be compiled; write it with <, <=, >, >=, and, or.")
+
+    def nonsmooth(self, node: sp.Basic) -> hy.expression:
+        one, zero = hy.expression(1.0), hy.expression(0.0)
+        if isinstance(node, sp.Piecewise):
+            result = hy.expression(np.nan)
+            for value, condition in reversed(node.args):
+                result = self(value) if condition == sp.true else hy.select(self(condition), self(value), result)
+            return result
+        arguments = [self(a) for a in node.args]
+        first = arguments[0] if arguments else zero
+        if isinstance(node, sp.Abs):
+            return hy.select(hy.gte(first, zero), first, -first)
+        if isinstance(node, sp.sign):
+            return hy.select(hy.gt(first, zero), one, hy.select(hy.lt(first, zero), -one, zero))
+        if isinstance(node, sp.Heaviside):
+            return hy.select(hy.gt(first, zero), one, hy.select(hy.lt(first, zero), zero, arguments[1]))
+        if isinstance(node, (sp.Max, sp.Min)):
+            better = hy.gt if isinstance(node, sp.Max) else hy.lt
+            for other in arguments[1:]:
+                first = hy.select(better(first, other), first, other)
+            return first
+        raise ModelError(
+            f"{node.func.__name__} cannot be compiled; use powers, sin, cos, tan, their inverses and hyperbolic kin, "
+            "exp, log, erf, sign, Abs, Heaviside, Max, Min, Piecewise."
+        )
+
+
+def _number(node: sp.Basic) -> float:
+    if isinstance(node, sp.Rational):
+        return int(node.p) / int(node.q)
+    value = complex(node.evalf(20))
+    if value.imag or not np.isfinite(value.real):
+        raise ModelError(f"The constant {node} is not a finite real number.")
+    return value.real
+
+
+def _product_power(base: hy.expression, exponent: int, factors: list[hy.expression]) -> hy.expression:
+    """base**exponent times the factors, by repeated squaring."""
+    while exponent:
+        if exponent % 2:
+            factors.append(base)
+        exponent //= 2
+        if exponent:
+            base = base * base
+    return hy.prod(factors) if factors else hy.expression(1.0)
+
+
+Evaluator = Callable[..., Array]
+
+
+def compile_expressions(
+    expressions: Iterable[sp.Expr], variables: Sequence[str | sp.Symbol], parameters: Sequence[str | sp.Symbol] = ()
+) -> Evaluator:
+    """Compile expressions in `variables` and `parameters` to a function on arrays.
+
+    Returns f(values, parameters=()) -> (nexpr, N) with values (nvars, N) and parameters (npars,), or (npars, N) for
+    one set per column; values (nvars,) give (nexpr,). Compilation happens once per process for the same arguments.
+    """
+    inputs = tuple(symbol(s) if isinstance(s, str) else s for s in (*variables, *parameters))
+    return _compile(tuple(sp.sympify(e) for e in expressions), inputs, len(variables))
+
+
+@lru_cache(maxsize=256)
+def _compile(expressions: tuple[sp.Expr, ...], inputs: tuple[sp.Symbol, ...], nvars: int) -> Evaluator:
+    unknown = set().union(*(e.free_symbols for e in expressions)) - set(inputs) if expressions else set()
+    if unknown:
+        names = ", ".join(sorted(str(s) for s in unknown))
+        raise ModelError(f"The expressions contain {names}, neither a variable nor a parameter; add them to one list.")
+    handles = [hy.expression(f"x{i}") for i in range(len(inputs))]
+    translate = _Translation(dict(zip(inputs, handles, strict=True)))
+    compiled = hy.cfunc([translate(e) for e in expressions], vars=handles) if expressions else None
+    return _ArrayFunction(compiled, len(expressions), nvars, len(inputs) - nvars)
+
+
+class _ArrayFunction:
+    """A compiled function of columns, fed chunk by chunk."""
+
+    def __init__(self, compiled, nexpr: int, nvars: int, npars: int):
+        self.compiled, self.nexpr, self.nvars, self.npars = compiled, nexpr, nvars, npars
+
+    def __call__(self, values: ArrayLike, parameters: ArrayLike = ()) -> Array:
+        values = np.asarray(values, float)
+        parameters = np.asarray(parameters, float)
+        single = values.ndim == 1
+        if single:
+            values = values[:, None]
+        if values.shape[0] != self.nvars or parameters.shape[:1] != (self.npars,):
+            raise ModelError(
+                f"A compiled function of {self.nvars} variables and {self.npars} parameters was given "
+                f"{values.shape[0]} and {parameters.shape[0] if parameters.ndim else 0}."
+            )
+        result = np.empty((self.nexpr, values.shape[1]))
+        if self.compiled is not None and values.shape[1]:
+            self._fill(values, parameters, result)
+        return result[:, 0] if single else result
+
+    def _fill(self, values: Array, parameters: Array, result: Array) -> None:
+        count = values.shape[1]
+        buffer = np.empty((self.nvars + self.npars, min(count, CHUNK)))
+        constant = parameters.ndim == 1
+        if constant:
+            buffer[self.nvars :] = parameters[:, None]
+        for start in range(0, count, CHUNK):
+            stop = min(start + CHUNK, count)
+            part = buffer if stop - start == buffer.shape[1] else np.ascontiguousarray(buffer[:, : stop - start])
+            part[: self.nvars] = values[:, start:stop]
+            if not constant:
+                part[self.nvars :] = parameters[:, start:stop]
+            result[:, start:stop] = self.compiled(part)

@@ -1,0 +1,175 @@
+"""Measured periodic signals, as local polynomials between knots or as a Fourier series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+from scipy.interpolate import PPoly, make_interp_spline
+
+from kapitza.errors import ModelError
+from kapitza.model.symbols import time as time_symbol
+
+Array = NDArray[np.float64]
+
+KINDS = ("polynomial", "fourier")
+DEGREES = (0, 1, 3, 5)
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """A measured periodic signal that appears in the equations under its name.
+
+    times: (N,) from 0 within one period; values: (N,). kind "polynomial" (piecewise, `degree`, breakpoints at the
+    samples, which the integrator respects; 0 holds each sample) or "fourier" (`harmonics`).
+
+    With degree 1 a time may occur twice in succession: the signal jumps there from the first value to the second.
+    Degrees 3 and 5 are periodic splines (two and four continuous derivatives).
+    """
+
+    name: str
+    times: Array
+    values: Array
+    period: float
+    kind: str = "polynomial"
+    degree: int = 1
+    harmonics: int | None = None
+    unit: str = ""
+
+    def __post_init__(self):
+        object.__setattr__(self, "times", np.array(self.times, float))
+        object.__setattr__(self, "values", np.array(self.values, float))
+        object.__setattr__(self, "period", float(self.period))
+        self.times.setflags(write=False)
+        self.values.setflags(write=False)
+        self._check()
+
+    def _check(self) -> None:
+        def refuse(reason: str):
+            raise ModelError(f'Signal "{self.name}": {reason}')
+
+        if self.times.ndim != 1 or self.times.shape != self.values.shape or self.times.size < 2:
+            refuse(f"times {self.times.shape} and values {self.values.shape}; give two or more samples, one per time.")
+        if not (np.isfinite(self.period) and self.period > 0):
+            refuse(f"period {self.period:g}; it must be positive and finite.")
+        bad = np.flatnonzero(~(np.isfinite(self.times) & np.isfinite(self.values)))
+        if bad.size:
+            refuse(f"{bad.size} samples are not finite, the first is number {bad[0]}; interpolate or drop them.")
+        steps = np.diff(self.times)
+        if self.times[0] < 0 or self.times[-1] > self.period or (steps < 0).any():
+            refuse(f"times must rise from 0 or later to at most one period, {self.period:g}; sort and shift them.")
+        if self.kind not in KINDS:
+            refuse(f'kind "{self.kind}"; choose "polynomial" or "fourier".')
+        if self.kind == "polynomial" and self.degree not in DEGREES:
+            refuse(f"degree {self.degree}; choose 0 (hold), 1 (linear), 3 or 5 (periodic splines).")
+        repeated = (steps == 0).any()
+        if repeated and not (self.kind == "polynomial" and self.degree == 1):
+            refuse("a time occurs twice; jumps need kind polynomial and degree 1.")
+        if repeated and ((steps[:-1] == 0) & (steps[1:] == 0)).any():
+            refuse("a time occurs three times; a jump has two values.")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Signal) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @cached_property
+    def _identity(self) -> tuple:
+        settings = (self.name, self.period, self.kind, self.degree, self.harmonics, self.unit)
+        return (*settings, self.times.tobytes(), self.values.tobytes())
+
+    @cached_property
+    def polynomials(self) -> PPoly:
+        """The piecewise polynomial over [0, period]; `.x` are the knots, `.c[k, i]` multiplies (t - x_i)^(degree-k)."""
+        if self.degree <= 1:
+            return self._broken_line()
+        closed = np.isclose(self.times[-1] - self.times[0], self.period, rtol=1e-12)
+        times = self.times if closed else np.append(self.times, self.times[0] + self.period)
+        values = np.append(self.values[:-1] if closed else self.values, self.values[0])
+        if times.size <= self.degree + 1:
+            raise ModelError(
+                f'Signal "{self.name}": {times.size - 1} samples are too few for degree {self.degree}; '
+                f"give at least {self.degree + 1} or lower the degree."
+            )
+        spline = PPoly.from_spline(make_interp_spline(times, values, k=self.degree, bc_type="periodic"))
+        inside = np.diff(spline.x) > 0
+        return self._from_zero(np.append(spline.x[:-1][inside], times[-1]), spline.c[:, inside])
+
+    def _broken_line(self) -> PPoly:
+        times, values = self.times, self.values
+        if times[-1] - times[0] < self.period:
+            times, values = np.append(times, times[0] + self.period), np.append(values, values[0])
+        steps = np.diff(times)
+        inside = steps > 0
+        start = values[:-1][inside]
+        slope = np.diff(values)[inside] / steps[inside]
+        coefficients = start[None, :] if self.degree == 0 else np.stack([slope, start])
+        return self._from_zero(np.append(times[:-1][inside], times[-1]), coefficients)
+
+    def _from_zero(self, knots: Array, coefficients: Array) -> PPoly:
+        """Cut the polynomials, given over one period from the first sample on, so that they cover [0, period]."""
+        if knots[0] == 0:
+            return PPoly(coefficients, np.append(knots[:-1], self.period))
+        whole = PPoly(coefficients, knots)
+        last = int(np.searchsorted(knots, self.period, side="right")) - 1
+        last = min(last, knots.size - 2)
+        shift = self.period - knots[last]
+        head = PPoly(coefficients[:, last : last + 1], np.array([-shift, knots[last + 1] - self.period]))
+        order = coefficients.shape[0]
+        derivatives = np.array([head.derivative(n)(0.0) if n else head(0.0) for n in range(order)])
+        factorials = np.cumprod(np.append(1.0, np.arange(1, order)))
+        first = (derivatives / factorials)[::-1, None]
+        end = last + 1 if shift > 0 else last
+        starts = np.concatenate([[0.0], whole.x[:end], [self.period]])
+        return PPoly(np.concatenate([first, coefficients[:, :end]], axis=1), starts)
+
+    @property
+    def knots(self) -> Array:
+        """(K+1,) breakpoints from 0 to the period; the integrator stops at each."""
+        return self.polynomials.x
+
+    @property
+    def coefficients(self) -> Array:
+        """(K, degree+1) ascending: on knot interval i the signal is Σ_k coefficients[i, k] (t - knots[i])^k."""
+        return np.ascontiguousarray(self.polynomials.c[::-1].T)
+
+    @cached_property
+    def fourier(self) -> tuple[float, Array, Array]:
+        """Mean, cosine (H,) and sine (H,) coefficients by least squares on the samples (exact on an even grid)."""
+        count = self.times.size - int(np.isclose(self.times[-1] - self.times[0], self.period, rtol=1e-12))
+        most = (count - 1) // 2
+        harmonics = most if self.harmonics is None else int(self.harmonics)
+        if not 1 <= harmonics <= most:
+            raise ModelError(
+                f'Signal "{self.name}": {harmonics} harmonics from {count} samples; choose between 1 and {most}.'
+            )
+        phase = 2 * np.pi / self.period * np.outer(self.times[:count], np.arange(1, harmonics + 1))
+        columns = np.concatenate([np.ones((count, 1)), np.cos(phase), np.sin(phase)], axis=1)
+        solution = np.linalg.lstsq(columns, self.values[:count], rcond=None)[0]
+        return float(solution[0]), solution[1 : harmonics + 1], solution[harmonics + 1 :]
+
+    def __call__(self, times: Array | float, derivative: int = 0) -> Array:
+        """Value (or time derivative) at any times; the signal repeats after its period."""
+        times = np.asarray(times, float)
+        if self.kind == "polynomial":
+            return self.polynomials(np.mod(times, self.period), nu=derivative)
+        mean, cosines, sines = self.fourier
+        rates = 2 * np.pi / self.period * np.arange(1, cosines.size + 1)
+        phase = np.multiply.outer(times, rates) + derivative * np.pi / 2
+        factor = rates**derivative
+        return np.cos(phase) @ (factor * cosines) + np.sin(phase) @ (factor * sines) + (0.0 if derivative else mean)
+
+    @property
+    def expression(self) -> sp.Expr:
+        """The Fourier series as an expression in t."""
+        mean, cosines, sines = self.fourier
+        angle = sp.Float(2 * np.pi / self.period) * time_symbol
+        terms = [
+            sp.Float(c) * sp.cos(k * angle) + sp.Float(s) * sp.sin(k * angle)
+            for k, (c, s) in enumerate(zip(cosines, sines, strict=True), start=1)
+        ]
+        return sp.Add(sp.Float(mean), *terms)

@@ -1,0 +1,221 @@
+"""Switches: where sign, Abs, Heaviside, Max, Min and Piecewise change, as functions with a mode sign each.
+
+Every nonsmooth term is rewritten with a mode m = ±1, the sign of its switching function s:
+
+    sign(s) -> m,  |s| -> m s,  Heaviside(s) -> (1+m)/2,  max(a, b) -> (a+b)/2 + m (a-b)/2  with s = a-b,
+    Piecewise((e1, s>0), (e2, True)) -> e2 + (1+m)/2 (e1-e2).
+
+Between two crossings of s = 0 the modes are constants and the rates are smooth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sympy as sp
+
+from kapitza.errors import ModelError
+
+NONSMOOTH = (sp.sign, sp.Abs, sp.Heaviside, sp.Max, sp.Min, sp.Piecewise)
+HALF = sp.Rational(1, 2)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A switching function s, its mode symbol m (the sign of s), and whether the rates are continuous at s = 0."""
+
+    function: sp.Expr
+    mode: sp.Symbol
+    continuous: bool = False
+
+
+def split_switches(
+    rates: tuple[sp.Expr, ...], moving: Iterable[sp.Symbol]
+) -> tuple[tuple[Switch, ...], tuple[sp.Expr, ...]]:
+    """Switches of the rates and the rates written with their modes.
+
+    moving: the symbols that change along a motion (states, time, signals); a nonsmooth term of parameters alone stays.
+    The order of the switches depends on the expressions only: inner ones first, then by their text.
+    """
+    moving = set(moving)
+    modes: dict[sp.Expr, sp.Symbol] = {}
+    smooth = tuple(_clamped_powers(r) for r in rates)
+    while True:
+        nodes = _innermost(smooth, moving)
+        if not nodes:
+            break
+        functions = {_orient(s)[0] for node in nodes for s in _functions(node) if _moves(s, moving)}
+        for function in sorted(functions - modes.keys(), key=sp.sstr):
+            modes[function] = mode = sp.Symbol(f"mode:{len(modes) + 1}", real=True)
+            moving.add(mode)
+        replacements = {node: _with_modes(node, modes, moving) for node in nodes}
+        smooth = tuple(r.xreplace(replacements) for r in smooth)
+    switches = tuple(
+        Switch(function, mode, _is_continuous(smooth, function, mode, modes.values()))
+        for function, mode in modes.items()
+        if any(r.has(mode) for r in smooth) or any(mode in f.free_symbols for f in modes)
+    )
+    return switches, smooth
+
+
+def _moves(expression: sp.Basic, moving: set[sp.Symbol]) -> bool:
+    return not expression.free_symbols.isdisjoint(moving)
+
+
+def _innermost(expressions: tuple[sp.Expr, ...], moving: set[sp.Symbol]) -> list[sp.Basic]:
+    """Nonsmooth terms that switch during the motion and hold no other such term, in a fixed order."""
+    found = set().union(*(e.atoms(*NONSMOOTH) for e in expressions)) if expressions else set()
+    switching = [n for n in found if any(_moves(s, moving) and not _is_mode_test(s) for s in _functions(n))]
+    inner = [n for n in switching if not any(n is not other and n.has(other) for other in switching)]
+    return sorted(inner, key=sp.sstr)
+
+
+def _is_mode_test(function: sp.Expr) -> bool:
+    """Piecewise terms that were kept test the bare mode symbol; they are done."""
+    return isinstance(function, sp.Symbol) and function.name.startswith("mode:")
+
+
+def _functions(node: sp.Basic) -> list[sp.Expr]:
+    """The switching functions of one nonsmooth term."""
+    if isinstance(node, (sp.Max, sp.Min)):
+        arguments = sorted(node.args, key=sp.sstr)
+        return [arguments[0] - other for other in arguments[1:2]] if len(arguments) == 2 else _functions(_pairwise(node))
+    if isinstance(node, sp.Piecewise):
+        relations = sorted(node.atoms(sp.Rel), key=sp.sstr)
+        for relation in relations:
+            if isinstance(relation, (sp.Equality, sp.Unequality)):
+                raise ModelError(f"The condition {relation} holds at isolated instants only; write it with < or >.")
+        return [r.lhs - r.rhs for r in relations if any(c.has(r) for _, c in node.args)]
+    return [node.args[0]]
+
+
+def _pairwise(node: sp.Basic) -> sp.Basic:
+    """Innermost pair of Max(a, b, c, …), unevaluated: two arguments at a time."""
+    arguments = sorted(node.args, key=sp.sstr)
+    return node.func(*arguments[:2], evaluate=False)
+
+
+def _orient(function: sp.Expr) -> tuple[sp.Expr, int]:
+    """The switching function up to a positive factor, with the sign that was taken out: s and -2 s are one switch."""
+    coefficient, rest = sp.expand(function, deep=False).primitive()
+    sign = -1 if coefficient.is_negative else 1
+    if rest.could_extract_minus_sign():
+        rest, sign = -rest, -sign
+    return rest, sign
+
+
+def _mode(function: sp.Expr, modes: dict[sp.Expr, sp.Symbol], moving: set[sp.Symbol]) -> sp.Expr:
+    if not _moves(function, moving):
+        return sp.sign(function)
+    rest, sign = _orient(function)
+    return sign * modes[rest]
+
+
+def _with_modes(node: sp.Basic, modes: dict[sp.Expr, sp.Symbol], moving: set[sp.Symbol]) -> sp.Basic:
+    if isinstance(node, (sp.Max, sp.Min)):
+        arguments = sorted(node.args, key=sp.sstr)
+        first, second = arguments[:2]
+        direction = 1 if isinstance(node, sp.Max) else -1
+        mode = _mode(first - second, modes, moving)
+        pair = (first + second) / 2 + direction * mode * (first - second) / 2
+        return node.func(pair, *arguments[2:]) if len(arguments) > 2 else pair
+    if isinstance(node, sp.Piecewise):
+        return _piecewise_with_modes(node, modes, moving)
+    mode = _mode(node.args[0], modes, moving)
+    if isinstance(node, sp.sign):
+        return mode
+    if isinstance(node, sp.Abs):
+        return mode * node.args[0]
+    return (1 + mode) * HALF
+
+
+def _piecewise_with_modes(node: sp.Piecewise, modes: dict, moving: set[sp.Symbol]) -> sp.Expr:
+    if node.args[-1].cond != sp.true:
+        raise ModelError(f"{node} does not say what holds elsewhere; end it with (value, True).")
+    if any(_is_fragile(value) for value, _ in node.args):
+        relations = {r: _mode_relation(r, modes, moving) for r in node.atoms(sp.Rel)}
+        return node.func(*[(value, condition.xreplace(relations)) for value, condition in node.args])
+    result = node.args[-1].expr
+    for value, condition in reversed(node.args[:-1]):
+        weight = _weight(condition, modes, moving)
+        result = result + weight * (value - result)
+    return sp.sympify(result)
+
+
+def _is_fragile(value: sp.Basic) -> bool:
+    """True when a branch may have no finite value outside its own region: it must be selected, not weighted by zero."""
+    powers = value.atoms(sp.Pow)
+    roots = any(not p.exp.is_integer or p.exp.is_negative for p in powers if p.base.free_symbols)
+    return roots or bool(value.atoms(sp.log, sp.asin, sp.acos, sp.acosh, sp.atanh))
+
+
+def _mode_relation(relation: sp.Rel, modes: dict, moving: set[sp.Symbol]) -> sp.Basic:
+    if not _moves(relation, moving) or _is_mode_test(relation.lhs):
+        return relation
+    mode = _mode(relation.lhs - relation.rhs, modes, moving)
+    return mode > 0 if isinstance(relation, (sp.StrictGreaterThan, sp.GreaterThan)) else mode < 0
+
+
+def _weight(condition: sp.Basic, modes: dict, moving: set[sp.Symbol]) -> sp.Expr:
+    """1 where the condition holds and 0 elsewhere, as a polynomial in the modes."""
+    if condition in (sp.true, sp.false):
+        return sp.Integer(condition == sp.true)
+    if isinstance(condition, sp.And):
+        return sp.Mul(*[_weight(c, modes, moving) for c in condition.args])
+    if isinstance(condition, sp.Or):
+        return 1 - sp.Mul(*[1 - _weight(c, modes, moving) for c in condition.args])
+    if isinstance(condition, sp.Not):
+        return 1 - _weight(condition.args[0], modes, moving)
+    mode = _mode(condition.lhs - condition.rhs, modes, moving)
+    above = isinstance(condition, (sp.StrictGreaterThan, sp.GreaterThan))
+    return (1 + mode if above else 1 - mode) * HALF
+
+
+def _clamped_powers(expression: sp.Expr) -> sp.Expr:
+    """Max(a, 0)**p with fractional p (Hertz contact) as a Piecewise: its Taylor series breaks on the flat side."""
+
+    def clamped(node: sp.Basic) -> bool:
+        if not (isinstance(node, sp.Pow) and isinstance(node.base, sp.Max) and len(node.base.args) == 2):
+            return False
+        return 0 in node.base.args and not node.exp.is_integer
+
+    def rewrite(node: sp.Basic) -> sp.Basic:
+        inside = next(a for a in node.base.args if a != 0)
+        return sp.Piecewise((inside**node.exp, inside > 0), (0, True))
+
+    return expression.replace(clamped, rewrite)
+
+
+def _is_continuous(rates: tuple[sp.Expr, ...], function: sp.Expr, mode: sp.Symbol, modes: Iterable[sp.Symbol]) -> bool:
+    """Do the rates agree on both sides of s = 0? Decided on the surface, at points with 30 digits."""
+    jumps = [r.xreplace({mode: sp.Integer(1)}) - r.xreplace({mode: sp.Integer(-1)}) for r in rates if r.has(mode)]
+    variable = _linear_symbol(function, set(modes))
+    if variable is None:
+        # No symbol of s can be isolated: continuous only when s is visibly a factor of every jump.
+        return all(sp.cancel(jump / function).is_polynomial(*jump.free_symbols) for jump in jumps)
+    slope = sp.diff(function, variable)
+    root = -(function - slope * variable) / slope
+    return all(_vanishes(jump.xreplace({variable: root}), set(modes)) for jump in jumps)
+
+
+def _linear_symbol(function: sp.Expr, modes: set[sp.Symbol]) -> sp.Symbol | None:
+    for candidate in sorted(function.free_symbols - modes, key=lambda s: s.name):
+        slope = sp.diff(function, candidate)
+        if slope != 0 and not slope.has(candidate):
+            return candidate
+    return None
+
+
+def _vanishes(expression: sp.Expr, modes: set[sp.Symbol]) -> bool:
+    """Identity with zero, tested at three points of mixed digits where cancellation by chance is impossible."""
+    free = sorted(expression.free_symbols, key=lambda s: s.name)
+    for trial in range(3):
+        point = {
+            s: sp.Integer((-1) ** (trial + i)) if s in modes else sp.Rational(1 + (7919 * (i + 1) + 104729 * trial) % 997, 613)
+            for i, s in enumerate(free)
+        }
+        value = sp.N(expression.xreplace(point), 30)
+        if not value.is_number or abs(value) > sp.Float("1e-20"):
+            return False
+    return True
