@@ -9,4 +9,22 @@ from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
 
 __version__ = "0.1.0"
 
-__all__ = ["Estimate", "KapitzaError", "OrbitSet", "PeriodicOrbit", "Record", "Status", "find_orbits", "identify"]
+__all__ = [
+    "Coordinate",
+    "Estimate",
+    "Excitation",
+    "Impact",
+    "KapitzaError",
+    "Model",
+    "OrbitSet",
+    "Parameter",
+    "PeriodicOrbit",
+    "Prior",
+    "Record",
+    "Signal",
+    "Status",
+    "Symmetry",
+    "find_orbits",
+    "identify",
+    "library",
+]

@@ -16,7 +16,9 @@ def parametric_pendulum(experiment: bool = False) -> Model:
     φ' = 0 and φ = π, with φ in [0, 2π). Symmetric under (φ, φ') -> (-φ, -φ').
     """
     mass, length, dry = (0.0854, 0.318, 6.88e-4) if experiment else (0.0858, 0.317, 0.0)
-    shaking = "(cos(omega*t) + epsilon*(cos(2*omega*t) + epsilon**2*sin(omega*t)**4)/(1 - epsilon**2*sin(omega*t)**2)**(3/2))"
+    shaking = (
+        "(cos(omega*t) + epsilon*(cos(2*omega*t) + epsilon**2*sin(omega*t)**4)/(1 - epsilon**2*sin(omega*t)**2)**(3/2))"
+    )
     return Model.from_equations(
         f"phi'' + (k1*sign(phi') + k2*phi' + k3*phi'*abs(phi'))/(m*l**2) + (g/l - A*omega**2/l*{shaking})*sin(phi) = 0",
         angles=["phi"],

@@ -21,6 +21,10 @@ Written = str | sp.Basic | float
 """An expression as users write it: plain notation, SymPy, or a number."""
 
 
+PARTS = ("parameters", "signals", "period", "outputs", "invariants", "impacts", "symmetries", "partition")
+PARTS += ("letters", "start", "name", "description", "source")
+
+
 def to_symbols(expression: Any) -> Any:
     """Rewrite SymPy input in our real symbols: f(t) -> f, f(t).diff(t, 2) -> f'', and symbols by their names."""
     expression = sp.sympify(expression) if not isinstance(expression, sp.Basic) else expression
@@ -104,9 +108,8 @@ def _assemble(coordinates: tuple[Coordinate, ...], equations: tuple[sp.Expr, ...
 
 
 def _no_more(parts: dict[str, Any]) -> dict[str, Any]:
-    known = "parameters signals period name outputs invariants impacts symmetries partition letters start description source"
     for name in parts:
-        raise ModelError(f'A model has no part "{name}".{nearest_name(name, known.split())} It has: {known}.')
+        raise ModelError(f'A model has no part "{name}".{nearest_name(name, PARTS)} It has: {", ".join(PARTS)}.')
     return {}
 
 
@@ -163,7 +166,9 @@ def from_equations(
     constants = make_parameters(parameters)
     orders: dict[str, int] = {}
     for equation in given:
-        for name, order in (primed_names(equation) if isinstance(equation, str) else _orders([to_symbols(equation)])).items():
+        for name, order in (
+            primed_names(equation) if isinstance(equation, str) else _orders([to_symbols(equation)])
+        ).items():
             orders[name] = max(orders.get(name, 0), order)
     found = _coordinates(coordinates, orders, angles)
     names = [c.name + "'" * k for c in found for k in range(c.order + 1)]

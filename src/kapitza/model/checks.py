@@ -45,12 +45,16 @@ def _check_names(model: Model) -> None:
     names = [c.name for c in model.coordinates] + [p.name for p in model.parameters] + [s.name for s in signals]
     for name, count in Counter(names).items():
         if count > 1:
-            raise ModelError(f'The name "{name}" stands for {count} things in model "{model.name}"; rename one of them.')
+            raise ModelError(
+                f'The name "{name}" stands for {count} things in model "{model.name}"; rename one of them.'
+            )
         if not name.isidentifier() or keyword.iskeyword(name) or "__" in name:
             hint = f' Write "{name}_".' if keyword.iskeyword(name) else " Use letters, digits and single underscores."
             raise ModelError(f'"{name}" cannot be used as a name.{hint}')
         if name in RESERVED:
-            raise ModelError(f'The name "{name}" is taken (t is time, pi the number); rename the parameter or coordinate.')
+            raise ModelError(
+                f'The name "{name}" is taken (t is time, pi the number); rename the parameter or coordinate.'
+            )
 
 
 def _check_symbols(model: Model) -> None:
@@ -68,7 +72,8 @@ def _check_symbols(model: Model) -> None:
                 known = [s.name for s in allowed]
                 raise ModelError(
                     f'{what} uses "{unknown[0]}", which is not declared here.{nearest_name(unknown[0], known)} '
-                    f"Add it to the parameters (or coordinates, or signals) of the model; known: {', '.join(sorted(known))}."
+                    "Add it to the parameters (or coordinates, or signals) of the model; "
+                    f"known: {', '.join(sorted(known))}."
                 )
 
     for number, equation in enumerate(model.equations, start=1):
@@ -99,8 +104,8 @@ def _check_cells(model: Model) -> None:
     cells = 2 ** len(model.partition) if model.partition else 0
     if model.letters and len(model.letters) != cells:
         raise ModelError(
-            f'{len(model.letters)} letters "{model.letters}" for {len(model.partition)} partition expressions, which cut '
-            f"{cells} cells; give one letter per cell."
+            f'{len(model.letters)} letters "{model.letters}" for {len(model.partition)} partition expressions, '
+            f"which cut {cells} cells; give one letter per cell."
         )
     if len(set(model.letters)) != len(model.letters):
         raise ModelError(f'The letters "{model.letters}" repeat; give each cell its own.')

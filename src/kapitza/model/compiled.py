@@ -102,7 +102,9 @@ class _Translation:
         if base is sp.E:
             return hy.exp(self(exponent))
         twice = 2 * exponent
-        if not (isinstance(twice, (sp.Integer, sp.Float)) and twice == int(twice) and abs(twice) <= 2 * LARGEST_PRODUCT):
+        if not (
+            isinstance(twice, (sp.Integer, sp.Float)) and twice == int(twice) and abs(twice) <= 2 * LARGEST_PRODUCT
+        ):
             return self(base) ** self(exponent)
         whole, half = divmod(abs(int(twice)), 2)
         root = [hy.sqrt(self(base))] if half else []

@@ -162,7 +162,9 @@ class _Reader:
         hints = {"^": "write ** for powers", "\\": "not part of the notation", ";": "one expression at a time"}
         for match in re.finditer(r"[\^\\;\"`@#$!?~%&|:{}]|__|(?<!\w)(?<!')'", self.part):
             found = match[0]
-            raise self.error(match.start(), f"'{found}' is not understood" + (f"; {hints[found]}" if found in hints else ""))
+            raise self.error(
+                match.start(), f"'{found}' is not understood" + (f"; {hints[found]}" if found in hints else "")
+            )
 
     def error(self, column: int, reason: str) -> ParseError:
         return _error(self.whole, self.offset + self.indent + column, reason)
@@ -171,7 +173,9 @@ class _Reader:
         column = min(max((error.offset or 1) - 1, 0), len(self.part))
         word = re.match(r"[A-Za-z]+", self.part[column:])
         if word and word[0] in ("lambda", "in", "is", "not", "if", "for", "and", "or", "as", "from", "def", "class"):
-            return self.error(column, f'"{word[0]}" is a reserved word; write "{word[0]}_" for a parameter of that name')
+            return self.error(
+                column, f'"{word[0]}" is a reserved word; write "{word[0]}_" for a parameter of that name'
+            )
         if "Perhaps you forgot a comma" in (error.msg or "") or word or "decimal literal" in (error.msg or ""):
             return self.error(column, "not understood; is an operator such as * missing?")
         return self.error(column, f"not understood ({error.msg})")
@@ -284,7 +288,7 @@ class _Reader:
         if node.keywords:
             raise self.fail(node.keywords[0], "arguments have no names")
         function, count = FUNCTIONS[name]
-        if count is not None and len(node.args) != count or not node.args:
+        if (count is not None and len(node.args) != count) or not node.args:
             raise self.fail(node, f"{name} takes {count or 'one or more'} arguments, not {len(node.args)}")
         if name == "Piecewise":
             return self.cases(node, depth)

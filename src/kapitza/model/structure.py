@@ -192,8 +192,13 @@ def _highest_derivatives(
     solved: dict[sp.Symbol, sp.Expr] = {}
     for rows, columns in _blocks(mass, tops):
         others = [j for j in range(len(tops)) if j not in columns]
-        right = [-rest[i] - sum((mass[i, j] * solved[tops[j]] for j in others if mass[i, j] != 0), sp.Integer(0)) for i in rows]
-        for j, expression in zip(columns, _solve_block(mass.extract(rows, columns), right, [tops[j] for j in columns]), strict=True):
+        right = [
+            -rest[i] - sum((mass[i, j] * solved[tops[j]] for j in others if mass[i, j] != 0), sp.Integer(0))
+            for i in rows
+        ]
+        for j, expression in zip(
+            columns, _solve_block(mass.extract(rows, columns), right, [tops[j] for j in columns]), strict=True
+        ):
             solved[tops[j]] = expression
     return solved
 
@@ -230,8 +235,8 @@ def _solve_block(matrix: sp.Matrix, right: list[sp.Expr], tops: list[sp.Symbol])
     determinant = matrix.det(method="berkowitz")
     if sp.simplify(determinant) == 0:
         raise ModelError(
-            f"The mass matrix is singular: the equations for {', '.join(t.name for t in tops)} hold the same combination "
-            "of highest derivatives. Replace one of them by an independent equation."
+            f"The mass matrix is singular: the equations for {', '.join(t.name for t in tops)} hold the same "
+            "combination of highest derivatives. Replace one of them by an independent equation."
         )
     if size <= LARGEST_ADJUGATE:
         return [e / determinant for e in matrix.adjugate() * sp.Matrix(right)]

@@ -80,7 +80,9 @@ def _functions(node: sp.Basic) -> list[sp.Expr]:
     """The switching functions of one nonsmooth term."""
     if isinstance(node, (sp.Max, sp.Min)):
         arguments = sorted(node.args, key=sp.sstr)
-        return [arguments[0] - other for other in arguments[1:2]] if len(arguments) == 2 else _functions(_pairwise(node))
+        return (
+            [arguments[0] - other for other in arguments[1:2]] if len(arguments) == 2 else _functions(_pairwise(node))
+        )
     if isinstance(node, sp.Piecewise):
         relations = sorted(node.atoms(sp.Rel), key=sp.sstr)
         for relation in relations:
@@ -212,7 +214,9 @@ def _vanishes(expression: sp.Expr, modes: set[sp.Symbol]) -> bool:
     free = sorted(expression.free_symbols, key=lambda s: s.name)
     for trial in range(3):
         point = {
-            s: sp.Integer((-1) ** (trial + i)) if s in modes else sp.Rational(1 + (7919 * (i + 1) + 104729 * trial) % 997, 613)
+            s: sp.Integer((-1) ** (trial + i))
+            if s in modes
+            else sp.Rational(1 + (7919 * (i + 1) + 104729 * trial) % 997, 613)
             for i, s in enumerate(free)
         }
         value = sp.N(expression.xreplace(point), 30)
