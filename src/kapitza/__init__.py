@@ -1,7 +1,7 @@
 """Kapitza: parameters of nonlinear dynamical systems from periodic and chaotic measurements."""
 
 from kapitza import library
-from kapitza.data import Record
+from kapitza.data import Record, measure, read, write
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate import Estimate, identify
 from kapitza.model import Coordinate, Excitation, Impact, Model, Parameter, Prior, Signal, Symmetry
@@ -27,4 +27,7 @@ __all__ = [
     "find_orbits",
     "identify",
     "library",
+    "measure",
+    "read",
+    "write",
 ]

@@ -11,12 +11,22 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from kapitza.data.angles import unwrap, wrap
+from kapitza.data.sampling import (
+    GAP,
+    REGULAR,
+    Sampling,
+    between_samples,
+    cut_segments,
+    inspect_sampling,
+    phase_times,
+)
 from kapitza.errors import DataError, nearest_name
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Record:
     """A measurement as an xarray Dataset along "time".
 
@@ -81,6 +91,11 @@ class Record:
         return self.dataset.attrs.get("period")
 
     @property
+    def phase(self) -> float:
+        """Time of the first sample after the start of an excitation period, in seconds."""
+        return float(self.dataset.attrs.get("phase", 0.0))
+
+    @property
     def angles(self) -> tuple[bool, ...]:
         return tuple(bool(self.dataset[name].attrs.get("angle", False)) for name in self.channels)
 
@@ -117,26 +132,243 @@ class Record:
     def __len__(self) -> int:
         return self.size
 
+    def __repr__(self) -> str:
+        marks = [
+            f"{name} [{', '.join(filter(None, (self.units[name], 'angle' if angle else '')))}]".replace(" []", "")
+            for name, angle in zip(self.channels, self.angles, strict=True)
+        ]
+        pieces = len(self.segments())
+        text = f"Record of {', '.join(marks)}: {self.size} samples in {pieces} segment{'s' if pieces > 1 else ''}"
+        text += f", {self.time.min():.6g} to {self.time.max():.6g} s"
+        return text + (f", excitation period {self.period:.6g} s" if self.period else "")
+
     def check(self) -> None:
         """Refuse what no method can use: no samples, NaN, time that does not increase within a segment."""
         if self.size == 0:
-            raise DataError("The record holds no samples.")
+            raise DataError("The record holds no samples: check the file, the selection or the time span asked for.")
         if not np.isfinite(self.time).all():
-            raise DataError(f"Time is not finite at sample {int(np.flatnonzero(~np.isfinite(self.time))[0])}.")
+            at = int(np.flatnonzero(~np.isfinite(self.time))[0])
+            raise DataError(f"Time is not finite at sample {at}: drop that sample before making the record.")
         for name in self.channels:
             bad = np.flatnonzero(~np.isfinite(self.dataset[name].values))
             if bad.size:
                 raise DataError(
                     f'Channel "{name}" is not finite at {bad.size} samples, first at sample {int(bad[0])}: '
-                    "drop them (they become gaps between segments) before using the record."
+                    'drop them (read(..., missing="drop") cuts the record there) before using the record.'
                 )
-        for piece in self.segments():
-            steps = np.diff(self.time[piece])
-            wrong = np.flatnonzero(steps <= 0)
-            if wrong.size:
-                at = piece.start + int(wrong[0])
-                kind = "repeats" if steps[wrong[0]] == 0 else "runs backwards"
+        inside = np.diff(self.dataset["segment"].values) == 0
+        steps = np.diff(self.time)
+        wrong = np.flatnonzero(inside & (steps <= 0))
+        if wrong.size:
+            at = int(wrong[0])
+            kind = "repeats" if steps[at] == 0 else "runs backwards"
+            raise DataError(
+                f"Time {kind} after sample {at} (t = {self.time[at]:.9g} s, next {self.time[at + 1]:.9g} s): "
+                "sort the samples and remove duplicates, or mark the pieces as segments."
+            )
+        if self.period is not None and not (np.isfinite(self.period) and self.period > 0):
+            raise DataError(f"The excitation period is {self.period} s: give a positive number, or none.")
+
+    # -- selecting -----------------------------------------------------------------------------------------------
+
+    def select(self, channels: Sequence[str]) -> Record:
+        """Only these channels, in this order."""
+        for name in channels:
+            self[name]  # names the nearest channel when there is none
+        return Record(self.dataset[list(channels)])
+
+    def samples(self, index: slice | NDArray[Any]) -> Record:
+        """The samples chosen by position: a slice, indices in increasing order, or a mask.
+
+        Samples left out between two chosen ones (more than a slice's step) cut the record into segments there.
+        """
+        position = np.arange(self.size)[index]
+        if not position.size:
+            raise DataError(f"Nothing is left of the record's {self.size} samples by this selection.")
+        chosen = self.dataset.isel(time=position)
+        stride = abs(index.step or 1) if isinstance(index, slice) else 1
+        skipped = np.flatnonzero(np.diff(position) > stride)
+        labels = cut_segments(chosen["segment"].values, skipped)
+        record = Record(chosen.assign_coords(segment=("time", labels)))
+        record.check()
+        return record._with_phase(float(record.time[0]) - float(self.time[0]))
+
+    def between(self, start: float = -np.inf, stop: float = np.inf) -> Record:
+        """The samples with start <= t < stop [s]."""
+        inside = (self.time >= start) & (self.time < stop)
+        if not inside.any():
+            span = f"{self.time.min():.6g} to {self.time.max():.6g} s"
+            raise DataError(f"No samples from {start:.6g} s to {stop:.6g} s: the record spans {span}.")
+        return self.samples(inside)
+
+    def pieces(self) -> list[Record]:
+        """Each segment as a record of its own."""
+        return [self.samples(piece) for piece in self.segments()]
+
+    def _with_phase(self, shift: float) -> Record:
+        """The same samples, the phase of the first moved on by `shift` seconds (modulo the period)."""
+        if self.period is None or shift == 0.0:
+            return self
+        return self.with_attributes(phase=(self.phase + shift) % self.period)
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def with_attributes(self, **attributes: Any) -> Record:
+        """Attributes such as period, phase, name, source added or replaced."""
+        record = Record(self.dataset.assign_attrs(attributes))
+        record.check()
+        return record
+
+    def with_channel(
+        self, name: str, values: Array, unit: str = "", angle: bool = False, noise: float | None = None
+    ) -> Record:
+        """A channel added or replaced, for example an absolute angle formed from two encoders."""
+        values = np.asarray(values, float)
+        if values.shape != (self.size,):
+            raise DataError(f'Channel "{name}" has shape {values.shape}, the record {self.size} samples: one per time.')
+        attrs: dict[str, Any] = {"unit": unit, "angle": angle} | ({} if noise is None else {"noise": float(noise)})
+        record = Record(self.dataset.assign({name: ("time", values, attrs)}))
+        record.check()
+        return record
+
+    def renamed(self, names: Mapping[str, str]) -> Record:
+        """Channels under new names, old → new."""
+        for name in names:
+            self[name]
+        return Record(self.dataset.rename(dict(names)))
+
+    def _angles_changed(self, change: Any) -> Record:
+        new = {
+            n: (v.dims, change(v.values), v.attrs) for n, v in self.dataset.data_vars.items() if v.attrs.get("angle")
+        }
+        return Record(self.dataset.assign(new))
+
+    def wrapped(self) -> Record:
+        """Angles brought into [-π, π)."""
+        return self._angles_changed(wrap)
+
+    def unwrapped(self) -> Record:
+        """Angles made continuous inside each segment (they must move less than half a turn from sample to sample)."""
+
+        def continuous(values: Array) -> Array:
+            return np.concatenate([unwrap(values[piece]) for piece in self.segments()])
+
+        return self._angles_changed(continuous)
+
+    @classmethod
+    def concatenate(cls, records: Sequence[Record]) -> Record:
+        """Several recordings of the same channels as one record, each piece a segment (or more) of its own.
+
+        With an excitation, later pieces are shifted in time by at most half a period so that one phase serves all.
+        """
+        if not records:
+            raise DataError("Nothing to join: give at least one record.")
+        first, joined, labels = records[0], [], 0
+        for number, record in enumerate(records):
+            if set(record.channels) != set(first.channels):
                 raise DataError(
-                    f"Time {kind} after sample {at} (t = {self.time[at]:.9g} s, next {self.time[at + 1]:.9g} s): "
-                    "sort the samples and remove duplicates, or mark the pieces as segments."
+                    f"Record {number} has the channels {', '.join(record.channels)}, the first "
+                    f"{', '.join(first.channels)}: select or rename so that they agree."
                 )
+            if record.period != first.period:
+                raise DataError(
+                    f"Record {number} has the excitation period {record.period}, the first {first.period}: "
+                    "records of different excitations are fitted as a list, not joined."
+                )
+            shift = 0.0
+            if first.period is not None:
+                lag = (record.phase - record.time[0]) - (first.phase - first.time[0])
+                shift = float((lag + first.period / 2) % first.period - first.period / 2)
+                shift = 0.0 if abs(shift) < 1e-9 * first.period else shift
+            own = cut_segments(record.dataset["segment"].values, [])
+            joined.append((record.time + shift, own + labels, record.values(first.channels)))
+            labels += int(own[-1]) + 1
+        time, segment, values = (np.concatenate(parts) for parts in zip(*joined, strict=True))
+        return first._rebuilt(time, segment, values)
+
+    def _rebuilt(self, time: Array, segment: NDArray[np.integer], values: Array) -> Record:
+        """The same channels and attributes with other samples: values (N, channels)."""
+        variables = {name: ("time", values[:, i], self.dataset[name].attrs) for i, name in enumerate(self.channels)}
+        coords = {"time": time, "segment": ("time", segment.astype(np.int32))}
+        record = Record(xr.Dataset(variables, coords=coords, attrs=self.dataset.attrs))
+        record.check()
+        return record
+
+    # -- sampling ------------------------------------------------------------------------------------------------
+
+    def sampling(self, tolerance: float = REGULAR, gap: float = GAP) -> Sampling:
+        """Interval, regularity and gaps; print it for a report."""
+        return inspect_sampling(self.time, self.dataset["segment"].values, tolerance, gap)
+
+    def require_regular(self, tolerance: float = REGULAR) -> Sampling:
+        """The sampling, or an error that says where it is not regular and what to do."""
+        sampling = self.sampling(tolerance)
+        if sampling.gaps:
+            raise DataError(f"The record has gaps: {sampling}\nCut it there first: record.split_at_gaps().")
+        if not sampling.regular:
+            raise DataError(
+                f"The record is not sampled regularly: {sampling} (allowed {100 * tolerance:.2g} %). "
+                "Bring it onto a regular grid first: record.resampled(interval)."
+            )
+        return sampling
+
+    def split_at_gaps(self, gap: float = GAP) -> Record:
+        """Cut into segments wherever a step is longer than `gap` sampling intervals."""
+        after = [g.after for g in self.sampling(gap=gap).gaps]
+        labels = cut_segments(self.dataset["segment"].values, after)
+        return Record(self.dataset.assign_coords(segment=("time", labels)))
+
+    def resampled(self, interval: float) -> Record:
+        """On a regular grid of this interval [s] in each segment, by cubic splines; angles become continuous.
+
+        No filter is applied: remove what is faster than 1/(2·interval) Hz first.
+        """
+        if not (np.isfinite(interval) and interval > 0):
+            raise DataError(f"The sampling interval is {interval} s: give a positive number.")
+        hair = 1e-9 * interval
+        grids = [
+            self.time[p][0] + interval * np.arange(int((self.time[p][-1] - self.time[p][0] + hair) / interval) + 1)
+            for p in self.segments()
+        ]
+        return self._at_times(grids)
+
+    def strobed(self, phase: float = 0.0) -> Record:
+        """One sample per excitation period, `phase` seconds after the excitation's start; angles in [-π, π).
+
+        Samples on that phase are taken as they are; otherwise cubic splines through the samples are evaluated.
+        """
+        if self.period is None:
+            raise DataError("A record is strobed with its excitation: give it a period, with_attributes(period=...).")
+        origin = float(self.time[0]) - self.phase + phase
+        pieces = self.segments()
+        grids = [phase_times(self.time[p][0], self.time[p][-1], origin, self.period) for p in pieces]
+        if not sum(grid.size for grid in grids):
+            raise DataError(f"No segment reaches the phase {phase:.6g} s: the record is shorter than a period.")
+        nearest = [p.start + nearest_index(self.time[p], grid) for p, grid in zip(pieces, grids, strict=True)]
+        index = np.concatenate(nearest)
+        if np.abs(self.time[index] - np.concatenate(grids)).max() <= 1e-9 * self.period:
+            strobed = Record(self.dataset.isel(time=index))
+        else:
+            strobed = self._at_times(grids)
+        return strobed.with_attributes(phase=phase % self.period).wrapped()
+
+    def _at_times(self, grids: Sequence[Array]) -> Record:
+        """Splines evaluated at new times, one array per segment (empty ones disappear)."""
+        smooth = self.unwrapped().values()
+        blocks, times, labels = [], [], []
+        for number, (piece, grid) in enumerate(zip(self.segments(), grids, strict=True)):
+            grid = np.minimum(grid, self.time[piece][-1])
+            blocks.append(between_samples(self.time[piece], smooth[piece], grid))
+            times.append(grid)
+            labels.append(np.full(grid.size, number, np.int32))
+        time = np.concatenate(times)
+        record = self._rebuilt(time, np.concatenate(labels), np.concatenate(blocks))
+        return record._with_phase(float(time[0]) - float(self.time[0]))
+
+
+def nearest_index(time: Array, wanted: Array) -> NDArray[np.intp]:
+    """Position of the sample nearest to each wanted time."""
+    right = np.clip(np.searchsorted(time, wanted), 1, max(1, time.size - 1))
+    left = right - 1
+    right = np.minimum(right, time.size - 1)
+    return np.where(wanted - time[left] <= time[right] - wanted, left, right)

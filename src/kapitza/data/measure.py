@@ -1,0 +1,98 @@
+"""measure: what a sensor would have given of a clean record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.data.angles import wrap_upper
+from kapitza.data.record import Record
+from kapitza.data.sampling import between_samples
+from kapitza.errors import DataError
+
+Array = NDArray[np.float64]
+PerChannel = float | Mapping[str, float]
+
+
+def measure(
+    record: Record,
+    noise: PerChannel = 0.0,
+    quantum: PerChannel | None = None,
+    jitter: float = 0.0,
+    drop: float = 0.0,
+    seed: int | np.random.Generator | None = None,
+    *,
+    relative_noise: PerChannel = 0.0,
+) -> Record:
+    """A clean record with the faults of a measurement, in the order in which a sensor adds them.
+
+    jitter: standard deviation [s] of the sampling instants; the time stamps stay as they were.
+    noise: standard deviation of Gaussian noise in units of the channel; relative_noise: as a fraction of the channel's
+        mean modulus, mean |x| (angles brought into (-π, π] before averaging).
+    quantum: resolution, to which values are rounded: 2π/1024 for an encoder of 1024 counts.
+    drop: fraction of samples lost at random; the record is cut into segments there.
+    Numbers apply to every channel, mappings to the channels they name. `seed` makes it repeatable.
+    The channels' "noise" attribute becomes sqrt(noise² + quantum²/12 + what it was before squared).
+    """
+    amounts = {
+        "noise": per_channel(record, noise, "noise"),
+        "relative_noise": per_channel(record, relative_noise, "relative_noise"),
+        "quantum": per_channel(record, 0.0 if quantum is None else quantum, "quantum"),
+    }
+    if not (np.isfinite(jitter) and jitter >= 0):
+        raise DataError(f"jitter is a standard deviation in seconds, not {jitter}: give 0 or more.")
+    if not 0 <= drop < 1:
+        raise DataError(f"drop is the fraction of samples lost, not {drop}: give 0 <= drop < 1.")
+    random = np.random.default_rng(seed)
+    values = jittered(record, jitter, random) if jitter else record.values()
+    mean_modulus = {
+        name: float(np.abs(wrap_upper(column) if angle else column).mean())
+        for name, column, angle in zip(record.channels, record.values().T, record.angles, strict=True)
+    }
+    measured = record.dataset.copy()
+    for i, name in enumerate(record.channels):
+        deviation = np.hypot(amounts["noise"][name], amounts["relative_noise"][name] * mean_modulus[name])
+        step = amounts["quantum"][name]
+        column = values[:, i] + (deviation * random.standard_normal(record.size) if deviation else 0.0)
+        column = step * np.rint(column / step) if step else column
+        attrs = dict(record.dataset[name].attrs)
+        total = np.sqrt(deviation**2 + step**2 / 12 + attrs.get("noise", 0.0) ** 2)
+        measured[name] = ("time", column, attrs | ({"noise": float(total)} if total else {}))
+    result = Record(measured)
+    if drop:
+        result = result.samples(random.random(record.size) >= drop)
+    result.check()
+    return result
+
+
+def per_channel(record: Record, amount: PerChannel, what: str) -> dict[str, float]:
+    """The amount for every channel, checked."""
+    if isinstance(amount, Mapping):
+        for name in amount:
+            record[name]  # names the nearest channel when there is none
+    amounts = {
+        name: float(amount.get(name, 0.0) if isinstance(amount, Mapping) else amount) for name in record.channels
+    }
+    for name, value in amounts.items():
+        if not (np.isfinite(value) and value >= 0):
+            raise DataError(f'{what} of channel "{name}" is {value}: give 0 or more.')
+    return amounts
+
+
+def jittered(record: Record, jitter: float, random: np.random.Generator) -> Array:
+    """Values at slightly wrong instants, from splines through the samples (at the ends: inside the record)."""
+    interval = record.sampling().interval
+    if record.period is not None and interval > record.period / 4:
+        raise DataError(
+            f"Jitter needs the motion between samples, but the record has one every {interval:.4g} s at an excitation "
+            f"period of {record.period:.4g} s: simulate with samples_per_period=20 or more, measure, then strobe."
+        )
+    smooth = record.unwrapped().values()
+    instants = record.time + jitter * random.standard_normal(record.size)
+    blocks = [
+        between_samples(record.time[p], smooth[p], np.clip(instants[p], record.time[p][0], record.time[p][-1]))
+        for p in record.segments()
+    ]
+    return np.concatenate(blocks)

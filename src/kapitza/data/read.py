@@ -1,0 +1,73 @@
+"""read: a record from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kapitza.data.columns import Key, Wanted, make_record
+from kapitza.data.containers import read_container, read_parquet
+from kapitza.data.record import Record
+from kapitza.data.text import line_of, read_layout, read_text
+from kapitza.errors import DataError
+
+TEXT = (".csv", ".tsv", ".txt", ".dat", ".asc")
+CONTAINERS = (".mat", ".h5", ".hdf5", ".npz")
+SUFFIXES = (*TEXT, ".parquet", *CONTAINERS)
+
+
+def read(
+    path: str | Path,
+    time: Key | None = None,
+    channels: Sequence[Key] | Mapping[Any, Any] | None = None,
+    *,
+    segment: Key | None = None,
+    interval: float | None = None,
+    names: Sequence[str] | None = None,
+    units: Mapping[str, str] | None = None,
+    angles: Iterable[str] | None = None,
+    period: float | None = None,
+    phase: float | None = None,
+    missing: str = "refuse",
+    separator: str | None = None,
+    decimal: str | None = None,
+) -> Record:
+    """A record from csv, tsv, txt, parquet, HDF5, MATLAB (v5, v7.3) or npz; the suffix decides.
+
+    time: name or position of the time column [s]; t, time, … are found by themselves. Without one give `interval` [s].
+    channels: names or positions, in order; a mapping renames, {"o1": "phi1"}; default: every other numeric column.
+        An array of several columns takes a list, {"Y_id": ["phi", "phi'"]}.
+    segment: column of labels that change where the recording was interrupted ("segment" and "trial" are found);
+        MATLAB cell arrays become one segment per cell.
+    names: names of all columns of a text file that has none, or wrong ones.
+    units, angles: of the channels, under their new names; angles are in rad. period, phase: of the excitation [s].
+    missing: "refuse" rows with missing numbers, or "drop" them and cut the record there.
+    separator, decimal: of text files, when they are guessed wrongly.
+
+    >>> read("run7.csv", time="t", channels=["phi"], angles=["phi"], period=0.691)  # doctest: +SKIP
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    check_readable(path, suffix)
+    wanted = Wanted(time, channels, segment, interval, units, angles, period, phase, missing)
+    if suffix in TEXT:
+        columns = read_text(path, names, separator, decimal)
+        return make_record(
+            columns, wanted, path.name, lambda row: line_of(path, read_layout(path, separator, decimal), row)
+        )
+    if suffix == ".parquet":
+        return make_record(read_parquet(path), wanted, path.name)
+    columns, asked = read_container(path, wanted)
+    return make_record(columns, replace(wanted, channels=asked), path.name)
+
+
+def check_readable(path: Path, suffix: str) -> None:
+    if suffix not in SUFFIXES:
+        raise DataError(f'{path.name}: the suffix "{suffix}" is not known; it is one of {", ".join(SUFFIXES)}.')
+    if not path.is_file():
+        near = sorted(p.name for p in path.parent.glob(f"*{suffix}"))[:5] if path.parent.is_dir() else []
+        raise DataError(f"There is no file {path}." + (f" In that folder: {', '.join(near)}." if near else ""))
+    if path.stat().st_size == 0:
+        raise DataError(f"{path.name} is empty (0 bytes): the recording was not saved.")

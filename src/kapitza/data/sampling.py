@@ -1,0 +1,108 @@
+"""Sampling: how regular the times of a record are, where the gaps lie, values between samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import make_interp_spline
+
+from kapitza.errors import DataError
+
+Array = NDArray[np.float64]
+
+REGULAR = 1e-3
+GAP = 1.5
+
+
+@dataclass(frozen=True)
+class Gap:
+    """An interruption inside a segment: after which sample, when [s], and how many samples are missing."""
+
+    after: int
+    time: float
+    missing: int
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Sampling interval [s] (median), largest deviation from it relative to it (gaps apart), and the gaps.
+
+    Steps between segments are not counted: a segment boundary is a known interruption.
+    """
+
+    interval: float
+    deviation: float
+    gaps: tuple[Gap, ...]
+    samples: int
+    tolerance: float = REGULAR
+
+    @property
+    def rate(self) -> float:
+        """Samples per second."""
+        return 1.0 / self.interval
+
+    @property
+    def regular(self) -> bool:
+        """No gaps, and every step equals the interval within the tolerance."""
+        return not self.gaps and self.deviation <= self.tolerance
+
+    def __str__(self) -> str:
+        if not np.isfinite(self.interval):
+            return "too few samples to speak of a sampling interval"
+        lines = [f"every {self.interval:.6g} s ({self.rate:.6g} Hz), steps within {100 * self.deviation:.2g} %"]
+        if self.gaps:
+            missing = sum(gap.missing for gap in self.gaps)
+            lines[0] += f"; {len(self.gaps)} gaps, {missing} samples missing"
+            lines += [f"  gap after sample {g.after}, t = {g.time:.6g} s: {g.missing} missing" for g in self.gaps[:5]]
+            if len(self.gaps) > 5:
+                lines.append(f"  and {len(self.gaps) - 5} more")
+        return "\n".join(lines)
+
+
+def inspect_sampling(
+    time: Array, segment: NDArray[np.integer], tolerance: float = REGULAR, gap: float = GAP
+) -> Sampling:
+    """Look at the steps inside the segments; a step above `gap` intervals is a gap."""
+    if gap <= 1:
+        raise DataError(f"A gap is a step longer than the sampling interval: {gap} intervals cannot be one; use 1.5.")
+    inside = np.diff(segment) == 0
+    after = np.flatnonzero(inside)
+    steps = np.diff(time)[inside]
+    if not steps.size:
+        return Sampling(float("nan"), float("nan"), (), time.size, tolerance)
+    interval = float(np.median(steps))
+    is_gap = steps > gap * interval
+    usual = steps[~is_gap]
+    deviation = float(np.abs(usual / interval - 1).max())
+    missing = np.maximum(1, np.rint(steps[is_gap] / interval).astype(int) - 1)
+    gaps = [Gap(int(i), float(time[i]), int(n)) for i, n in zip(after[is_gap].tolist(), missing.tolist(), strict=True)]
+    return Sampling(interval, deviation, tuple(gaps), time.size, tolerance)
+
+
+def cut_segments(segment: NDArray[np.integer], after: Sequence[int] | NDArray[np.integer]) -> NDArray[np.int32]:
+    """Segment labels 0, 1, 2, … with further cuts after the samples given."""
+    cut = np.zeros(segment.size, bool)
+    cut[1:] = np.diff(segment) != 0
+    cut[np.asarray(after, int) + 1] = True
+    return np.cumsum(cut).astype(np.int32)
+
+
+def between_samples(time: Array, values: Array, wanted: Array) -> Array:
+    """Values at the times wanted, by a cubic spline through the samples (of lower degree in very short pieces).
+
+    time: (N,), values: (N, channels), angles continuous; wanted: (M,) inside [time[0], time[-1]].
+    """
+    if time.size == 1:
+        return np.repeat(values, wanted.size, axis=0)
+    return make_interp_spline(time, values, k=min(3, time.size - 1))(wanted)
+
+
+def phase_times(start: float, stop: float, origin: float, period: float) -> Array:
+    """All times origin + k·period within [start, stop], with a hair of tolerance at both ends."""
+    hair = 1e-9 * period
+    first = int(np.ceil((start - hair - origin) / period))
+    last = int(np.floor((stop + hair - origin) / period))
+    return np.clip(origin + period * np.arange(first, last + 1, dtype=np.float64), start, stop)

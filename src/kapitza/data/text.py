@@ -1,0 +1,239 @@
+"""Columns from text: csv, tsv, and whatever loggers write.
+
+The layout (comment lines, header, units, separator, decimal comma) is read off the first lines; the numbers are then
+parsed by the C engine of pandas.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kapitza.data.columns import METADATA, Columns, parse_metadata
+from kapitza.errors import DataError
+
+COMMENTS = ("%", "#", "//", ";")
+MARK = f"{METADATA}:"
+SEPARATORS = (",", ";", "\t")
+SPACES = r"\s+"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a text file is laid out.
+
+    skip: lines before the numbers. separator: one character, or `\\s+`. fields: columns of the rows.
+    trailing: every row ends with a separator. comment: the sign that starts comment lines.
+    """
+
+    skip: int
+    separator: str
+    decimal: str
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    fields: int
+    trailing: bool
+    comment: str | None
+    encoding: str
+    metadata: Mapping[str, Any]
+
+
+def read_text(
+    path: Path, names: Sequence[str] | None = None, separator: str | None = None, decimal: str | None = None
+) -> Columns:
+    """All columns of a text file. names: given by the caller, they replace those of the file."""
+    layout = read_layout(path, separator, decimal)
+    if names is not None:
+        if len(names) != layout.fields:
+            raise DataError(f"{path.name} has {layout.fields} columns, names has {len(names)}: give one per column.")
+        columns, units = tuple(names), ("",) * layout.fields
+    else:
+        columns, units = layout.names, layout.units
+    repeated = sorted({name for name in columns if columns.count(name) > 1})
+    if repeated:
+        raise DataError(
+            f"{path.name} has several columns called {', '.join(repeated)}: tell them apart with "
+            f"names=[...], one for each of the {layout.fields} columns."
+        )
+    table = parse(path, layout)
+    facts = {name: {"unit": unit} for name, unit in zip(columns, units, strict=True) if unit}
+    for name, own in layout.metadata.get("channels", {}).items():
+        facts[name] = {**facts.get(name, {}), **own}
+    values = tuple(table.iloc[:, i].to_numpy() for i in range(layout.fields))
+    return Columns(columns, values, facts=facts, attributes=layout.metadata.get("attributes", {}))
+
+
+def parse(path: Path, layout: Layout) -> pd.DataFrame:
+    """The rows, by pandas; too many fields in a row is an error, too few become missing numbers."""
+    width = layout.fields + layout.trailing
+    try:
+        table = pd.read_csv(
+            path,
+            sep=layout.separator,
+            decimal=layout.decimal,
+            header=None,
+            names=list(range(width)),
+            index_col=False,
+            skiprows=layout.skip,
+            comment=layout.comment,
+            encoding=layout.encoding,
+            skipinitialspace=True,
+            low_memory=False,
+        )
+    except pd.errors.ParserError as problem:
+        wrong = ragged_line(path, layout)
+        detail = f"line {wrong[0]} has {wrong[1]} fields, the first row {layout.fields}" if wrong else str(problem)
+        raise DataError(f"{path.name} has ragged rows: {detail}. Repair that line.") from problem
+    if layout.trailing and table[width - 1].notna().any():
+        row = int(np.flatnonzero(table[width - 1].notna())[0])
+        raise DataError(
+            f"{path.name} has ragged rows: {line_of(path, layout, row)} has more than {layout.fields} fields. "
+            "Repair that line."
+        )
+    return table
+
+
+def read_layout(path: Path, separator: str | None = None, decimal: str | None = None) -> Layout:
+    lines, encoding = first_lines(path)
+    comments, header, skip, rows = [], [], 0, []
+    for number, line in enumerate(lines):
+        text = line.strip()
+        if not text:
+            continue
+        mark = next((c for c in COMMENTS if text.startswith(c)), None)
+        if mark and not rows:
+            comments.append((mark, text[len(mark) :].strip()))
+        elif rows or row_of_numbers(text):
+            if not rows:
+                skip = number
+            rows.append(text)
+        else:
+            header.append(text)
+    if not rows:
+        raise DataError(f"{path.name} holds no rows of numbers: the file is empty, or not a table of numbers.")
+    if len(header) > 2:
+        comments += [("", text) for text in header[:-2]]
+        header = header[-2:]
+    separator = separator or sniff_separator(rows[0])
+    # "1,5;2,5": a comma that does not separate is a decimal comma
+    decimal = decimal or ("," if separator != "," and "," in rows[0] and "." not in rows[0] else ".")
+    trailing = separator != SPACES and rows[0].endswith(separator.strip() or "\t")
+    fields = len(split(rows[0], separator)) - trailing
+    names, units = header_names([text for _, text in comments], header, separator, fields)
+    mark = next((mark for mark, _ in comments if len(mark) == 1 and mark != separator), None)
+    metadata = file_metadata(text for _, text in comments)
+    return Layout(skip, separator, decimal, names, units, fields, trailing, mark, encoding, metadata)
+
+
+def first_lines(path: Path, count: int = 200) -> tuple[list[str], str]:
+    """The first lines and the encoding: UTF-8, else Latin-1 (loggers write ° that way)."""
+    for encoding in ("utf-8-sig", "latin-1"):
+        try:
+            with path.open(encoding=encoding, newline=None) as stream:
+                lines = list(itertools.islice((line.rstrip("\n") for line in stream), count))
+        except UnicodeDecodeError:
+            continue
+        if any("\x00" in line for line in lines):
+            raise DataError(f"{path.name} is not text: give the right suffix (.parquet, .h5, .mat, .npz).")
+        return lines, encoding
+    raise DataError(f"{path.name} is not text.")
+
+
+def row_of_numbers(text: str) -> bool:
+    """Whether a line is a row: it begins with a number, and at least half of its fields are numbers."""
+    fields = [field for field in re.split(r"[,;\s]+", text.replace('"', "")) if field]
+    are_numbers = [is_number(field) for field in fields]
+    return bool(fields) and are_numbers[0] and 2 * sum(are_numbers) >= len(fields)
+
+
+def is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def sniff_separator(row: str) -> str:
+    """Tab, semicolon, comma, in this order of certainty; blanks otherwise."""
+    for separator in ("\t", ";", ","):
+        if separator in row.strip():
+            return separator
+    return SPACES
+
+
+def split(line: str, separator: str) -> list[str]:
+    if separator == SPACES:
+        return line.split()
+    return [field.strip() for field in next(csv.reader([line], delimiter=separator))]
+
+
+def header_names(
+    comments: Sequence[str], header: Sequence[str], separator: str, fields: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names and units from the header line(s), from a comment line that fits, or column0, column1, …"""
+    lines = [*header[::-1], *comments[::-1]]
+    candidates = [trimmed(split(text, sep)) for text in lines for sep in dict.fromkeys((separator, SPACES))]
+    fitting = [names for names in candidates if len(names) == fields and not names[0].startswith(MARK)]
+    if not fitting:
+        return tuple(f"column{i}" for i in range(fields)), ("",) * fields
+    parted = [name_and_unit(name) for name in fitting[0]]
+    names, units = tuple(n for n, _ in parted), tuple(u for _, u in parted)
+    # two header lines: names, then units
+    if len(header) == 2 and len(fitting) > 1 and not any(units) and len(trimmed(split(header[0], separator))) == fields:
+        names, units = tuple(trimmed(split(header[0], separator))), tuple(unit.strip("[]()") for unit in names)
+    return names, units
+
+
+def trimmed(names: list[str]) -> list[str]:
+    while names and not names[-1]:
+        names = names[:-1]
+    return names
+
+
+def name_and_unit(text: str) -> tuple[str, str]:
+    """'phi [rad]' or 'phi (rad)' as name and unit."""
+    match = re.fullmatch(r"(.+?)\s*[\[(]([^\[\]()]*)[\])]", text.strip())
+    return (match.group(1), match.group(2)) if match else (text.strip(), "")
+
+
+def file_metadata(comments: Any) -> Mapping[str, Any]:
+    """What `write` left in a comment line: units, angles, noise, period."""
+    own = (text for text in comments if text.startswith(MARK))
+    return parse_metadata(next(own, MARK)[len(MARK) :])
+
+
+def numbered_rows(path: Path, layout: Layout) -> Any:
+    """Line number (from 1) and text of every row of numbers."""
+    with path.open(encoding=layout.encoding) as stream:
+        for number, line in enumerate(stream, start=1):
+            text = line.strip()
+            if number > layout.skip and text and not (layout.comment and text.startswith(layout.comment)):
+                yield number, text
+
+
+def ragged_line(path: Path, layout: Layout) -> tuple[int, int] | None:
+    """The first line with another number of fields than the first row, and that number."""
+    for number, text in numbered_rows(path, layout):
+        count = len(split(text, layout.separator)) - (layout.separator != SPACES and text.endswith(layout.separator))
+        if count != layout.fields:
+            return number, count
+    return None
+
+
+def line_of(path: Path, layout: Layout, row: int) -> str:
+    """'line 17' for a row number; says so when that line has another number of fields."""
+    number, text = next(itertools.islice(numbered_rows(path, layout), row, None), (None, ""))
+    if number is None:
+        return f"row {row}"
+    count = len(trimmed(split(text, layout.separator)))
+    ragged = f" (it has {count} fields, the first row {layout.fields})" if count != layout.fields else ""
+    return f"line {number}{ragged}"

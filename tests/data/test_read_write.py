@@ -1,0 +1,252 @@
+"""Every format back unchanged; the layouts that loggers write; messages for broken files."""
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kapitza as kz
+from kapitza.data import Record, read_variables
+from kapitza.errors import DataError
+
+FORMATS = ("a.csv", "a.tsv", "a.txt", "a.parquet", "a.h5", "a.hdf5", "a.mat", "a.npz")
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def sample(values: list[float], cut: int = 1) -> Record:
+    count = len(values)
+    channels = {"phi": np.array(values), "phi'": np.arange(count) / 3}
+    segment = (np.arange(count) >= cut).astype(int)
+    return Record.from_arrays(
+        np.arange(count) * 0.1, channels, units={"phi": "rad", "phi'": "rad/s"}, angles=["phi"], segment=segment,
+        noise={"phi": 0.25}, period=0.7, phase=0.1, name="test",
+    )  # fmt: skip
+
+
+def same(one: Record, other: Record) -> None:
+    assert one.channels == other.channels
+    assert np.array_equal(one.time, other.time)
+    assert np.array_equal(one.values(), other.values())
+    assert one.segments() == other.segments()
+    assert (one.units, one.angles, one.noise) == (other.units, other.angles, other.noise)
+    assert (one.period, one.phase) == (other.period, other.phase)
+
+
+@given(values=st.lists(finite, min_size=3, max_size=20))
+@pytest.mark.parametrize("name", FORMATS)
+def test_round_trip_is_exact(name, values, tmp_path_factory):
+    record = sample(values)
+    path = kz.write(record, tmp_path_factory.mktemp("round") / name)
+    same(record, kz.read(path))
+
+
+def test_round_trip_matlab_hdf5(tmp_path):
+    record = sample([1.0, 2.0, 3.0])
+    path = kz.write(record, tmp_path / "a.mat", matlab="7.3")
+    assert path.read_bytes()[:10] == b"MATLAB 7.3"
+    same(record, kz.read(path))
+
+
+def test_chosen_channels_keep_segments_units_and_new_names(tmp_path):
+    for name in FORMATS:
+        path = kz.write(sample([1.0, 2.0, 3.0], cut=2), tmp_path / name)
+        record = kz.read(path, channels={"phi": "theta"})
+        assert record.channels == ("theta",)
+        assert record.angles == (True,)
+        assert record.units == {"theta": "rad"}
+        assert len(record.segments()) == 2
+
+
+LAYOUTS = {
+    "header": "t,x,y\n0,1,2\n1,3,4\n",
+    "units in the header": "t [s], x (m), y [1]\n0, 1, 2\n1, 3, 4\n",
+    "units below the header": "t;x;y\ns;m;1\n0;1;2\n1;3;4\n",
+    "comment header": "% t x y\n  0.0e+000  1.0  2.0 \n  1.0  3.0e0  4.0 \n",
+    "hash comments": "# logger 7\n# t\tx\ty\n0\t1\t2\n1\t3\t4\n",
+    "trailing separators": '"t","x","y",\n0,1,2,\n1,3,4,\n',
+    "decimal commas": "t;x;y\n0,0;1,0;2,0\n1,0;3,0;4,0\n",
+    "carriage returns, blank lines": "t x y\r\n\r\n0 1 2\r\n1 3 4\r\n\r\n",
+    "byte order mark": "\ufefft,x,y\n0,1,2\n1,3,4\n",
+    "title lines": "Rig 3, run 7\nt,x,y\n0,1,2\n1,3,4\n",
+    "text column": "t,x,state,y\n0,1,idle,2\n1,3,busy,4\n",
+    "comments within": "# run\nt,x,y\n0,1,2\n# bump\n1,3,4\n",
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout, tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_bytes(LAYOUTS[layout].encode())
+    record = kz.read(path)
+    assert record.channels == ("x", "y")
+    assert np.array_equal(record.time, [0, 1])
+    assert np.array_equal(record.values(), [[1, 2], [3, 4]])
+    if "units" in layout:
+        assert record.units == {"x": "m", "y": "1"}
+
+
+def test_headerless_files_and_positions(tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_text("0 0.0 5\n0 0.1 6\n1 0.0 7\n1 0.1 8\n")
+    record = kz.read(path, time=1, segment=0, channels={2: "x"})
+    assert len(record.segments()) == 2
+    assert np.array_equal(record["x"], [5, 6, 7, 8])
+    named = kz.read(path, names=["trial", "t", "x"])
+    assert np.array_equal(named.values(), record.values())
+    assert len(named.segments()) == 2
+
+
+def test_sampling_interval_instead_of_time(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("V1,V2\n1,2\n3,4\n")
+    assert np.allclose(kz.read(path, interval=0.5).time, [0, 0.5])
+
+
+@given(
+    rows=st.lists(st.tuples(finite, finite), min_size=2, max_size=12),
+    separator=st.sampled_from([",", ";", "\t", " ", "  "]),
+    trailing=st.booleans(),
+    comment=st.sampled_from(["", "% measured\n", "# x y\n"]),
+)
+def test_any_table_of_numbers_is_read(rows, separator, trailing, comment, tmp_path_factory):
+    end = (separator if trailing else "") + "\n"
+    text = comment + "".join(f"{x!r}{separator}{y!r}{end}" for x, y in rows)
+    path = tmp_path_factory.mktemp("any") / "a.txt"
+    path.write_text(text)
+    record = kz.read(path, interval=1.0)
+    assert np.array_equal(record.values(), np.array(rows))
+
+
+BROKEN = {
+    "": "is empty",
+    "\n\n": "no rows of numbers",
+    "t,x\n": "no rows of numbers",
+    "hello world\n": "no rows of numbers",
+    "t,x\n0,1\n1,nan\n2,3\n": 'line 3.*"x" is missing.*missing="drop"',
+    "t,x\n0,1\n1,\n2,3\n": 'line 3.*"x" is missing',
+    "t,x\n0,1\n\n1,oops\n2,3\n": 'line 4.*"x".*not a number',
+    "t,x\n0,1\n1,2,3\n": "ragged rows: line 3 has 3 fields",
+    "t,x,y\n0,1,2\n1,2\n": r"line 3 \(it has 2 fields, the first row 3\)",
+    "t,x,\n0,1,\n1,2,3\n": "ragged rows: line 3",
+    "t,x\n0,1\n0,2\n": "Time repeats after sample 0",
+    "t,x\n1,1\n0,2\n": "Time runs backwards",
+    "x,y\n1,1\n0,2\n": "called time.*interval",
+    "t,x,x\n1,1,1\n2,2,2\n": "several columns called x",
+    "t\n1\n2\n": "no numeric columns",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BROKEN.items())
+def test_broken_text_is_refused(text, message, tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        kz.read(path)
+
+
+def test_wrong_requests_are_refused(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("t,omega,phi\n0,1,2\n1,2,3\n")
+    requests = {
+        'no column "omga".*Did you mean "omega"': {"channels": ["omga"]},
+        "There is no column 3": {"channels": [3]},
+        'channels=."phi".': {"channels": "phi"},
+        '"phj" is declared.*Did you mean "phi"': {"angles": ["phj"]},
+        "not both": {"time": "t", "interval": 1.0},
+        "positive": {"interval": -1.0},
+        "has 3 columns, names has 2": {"names": ["t", "x"]},
+        '"refuse" or "drop"': {"missing": "ignore"},
+        "would be called x": {"channels": {"omega": "x", "phi": "x"}},
+        "excitation period is 0": {"period": 0},
+    }
+    for message, request in requests.items():
+        with pytest.raises(DataError, match=message):
+            kz.read(path, **request)
+    with pytest.raises(DataError, match=r"There is no file.*run\.csv"):
+        kz.read(tmp_path / "run8.csv")
+    with pytest.raises(DataError, match="suffix"):
+        kz.read(tmp_path / "run.xlsx")
+    with pytest.raises(DataError, match="suffix"):
+        kz.write(sample([1.0, 2.0]), tmp_path / "run.xlsx")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".h5", ".mat", ".npz", ".csv"])
+def test_damaged_binary_files_are_refused(suffix, tmp_path):
+    path = tmp_path / f"run{suffix}"
+    path.write_bytes(b"\x00\x01\x02 not what the suffix says" * 20)
+    with pytest.raises(DataError, match="run"):
+        kz.read(path)
+
+
+def test_npz_with_pickled_objects_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    np.savez(path, t=np.arange(3.0), x=np.array([{"a": 1}, 2, 3], dtype=object))
+    with pytest.raises(DataError, match="cannot be read"):
+        kz.read(path)
+
+
+def test_missing_rows_are_dropped_and_cut(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("t,x\n0,1\n1,2\n2,\n3,4\n4,5\n5")
+    record = kz.read(path, missing="drop")
+    assert np.array_equal(record.time, [0, 1, 3, 4])
+    assert record.segments() == [slice(0, 2), slice(2, 4)]
+
+
+def test_matlab_cells_and_structures(tmp_path):
+    cells = np.empty((2, 1), object)
+    times = np.empty((2, 1), object)
+    for i, n in enumerate((3, 4)):
+        cells[i, 0] = np.vstack([np.arange(n), 10 + np.arange(n)]).astype(float)
+        times[i, 0] = np.arange(n, dtype=float).reshape(-1, 1)
+    scipy.io.savemat(tmp_path / "a.mat", {"Y": cells, "T": times, "run": {"t": np.arange(3.0), "u": np.ones(3)}})
+    record = kz.read(tmp_path / "a.mat", time="T", channels={"Y": ["a", "b"]})
+    assert [p.stop - p.start for p in record.segments()] == [3, 4]
+    assert np.array_equal(record["b"], [10, 11, 12, 10, 11, 12, 13])
+    assert kz.read(tmp_path / "a.mat", time="run.t", channels={"run.u": "u"}).channels == ("u",)
+    assert sorted(read_variables(tmp_path / "a.mat")) == ["T", "Y", "run.t", "run.u"]
+
+
+def test_matlab_v73_cells(tmp_path):
+    """As MATLAB stores them: references into #refs#, arrays transposed."""
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        for name, pieces in {"Y": [np.ones((3, 2)), np.zeros((4, 2))], "T": [np.arange(3.0), np.arange(4.0)]}.items():
+            stored = [file.create_dataset(f"#refs#/{name}{i}", data=np.atleast_2d(p)) for i, p in enumerate(pieces)]
+            cell = file.create_dataset(name, (1, 2), dtype=h5py.ref_dtype)
+            cell[0] = [piece.ref for piece in stored]
+            cell.attrs["MATLAB_class"] = np.bytes_("cell")
+    record = kz.read(tmp_path / "a.mat", time="T", channels=["Y"])
+    assert record.channels == ("Y_0", "Y_1")
+    assert np.array_equal(record["Y_1"], [1, 1, 1, 0, 0, 0, 0])
+
+
+def test_files_of_other_programs(tmp_path):
+    pd.DataFrame({"time": [0.0, 1.0], "x": [1.0, 2.0]}).to_parquet(tmp_path / "a.parquet")
+    assert np.array_equal(kz.read(tmp_path / "a.parquet")["x"], [1, 2])
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["run1/t"] = np.arange(3.0)
+        file["run1/xy"] = np.arange(6.0).reshape(3, 2)
+    record = kz.read(tmp_path / "a.h5", time="run1/t", channels={"run1/xy": ["x", "y"]})
+    assert np.array_equal(record["y"], [1, 3, 5])
+
+
+def test_foreign_metadata_cannot_break_the_reader(tmp_path):
+    for metadata in ("[1, 2]", '{"channels": 3}', '{"attributes": {"period": "soon", "noise": 1}}', "{not json"):
+        path = tmp_path / "a.csv"
+        path.write_text(f"# kapitza: {metadata}\nt,x\n0,1\n1,2\n")
+        record = kz.read(path)
+        assert record.period is None
+        assert np.array_equal(record["x"], [1, 2])
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = kz.write(sample([1.0, 2.0]), tmp_path / "a.csv")
+    before = path.read_bytes()
+    monkeypatch.setattr(pd.DataFrame, "to_csv", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        kz.write(sample([3.0, 4.0]), path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]

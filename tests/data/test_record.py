@@ -1,0 +1,171 @@
+"""Record: selection, segments, sampling, angles; expected values from closed forms."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kapitza.data import Record, unwrap, wrap, wrap_upper
+from kapitza.errors import DataError
+
+angles = st.floats(-1e6, 1e6)
+
+
+@pytest.fixture
+def rotation() -> Record:
+    """φ = 2π·1.7 t, wrapped, and x = cos 2π t, 50 samples per second, excitation period 1 s."""
+    time = np.arange(0, 10.001, 0.02)
+    channels = {"phi": wrap(2 * np.pi * 1.7 * time), "x": np.cos(2 * np.pi * time)}
+    return Record.from_arrays(time, channels, units={"phi": "rad", "x": "m"}, angles=["phi"], period=1.0)
+
+
+@given(angles)
+def test_wrap_lands_in_its_interval_and_keeps_the_direction(angle):
+    wrapped, upper = float(wrap(angle)), float(wrap_upper(angle))
+    assert -np.pi <= wrapped < np.pi
+    assert -np.pi < upper <= np.pi
+    rounding = 1e-15 * max(1.0, abs(angle))
+    for result in (wrapped, upper):
+        assert abs(np.exp(1j * result) - np.exp(1j * angle)) <= 4 * rounding
+
+
+@given(angles)
+def test_wrap_is_idempotent(angle):
+    assert wrap(wrap(angle)) == wrap(angle)
+    assert wrap_upper(wrap_upper(angle)) == wrap_upper(angle)
+
+
+@pytest.mark.parametrize("angle", [np.pi, -np.pi, 3 * np.pi, np.nextafter(-np.pi, -4), np.nextafter(np.pi, 4)])
+def test_wrap_at_the_seam(angle):
+    assert -np.pi <= wrap(angle) < np.pi
+    assert -np.pi < wrap_upper(angle) <= np.pi
+
+
+@given(st.lists(st.floats(-3.1, 3.1), min_size=2, max_size=50), st.floats(-100, 100))
+def test_unwrap_undoes_wrap_when_steps_stay_below_half_a_turn(steps, start):
+    continuous = start + np.cumsum(steps)
+    recovered = unwrap(wrap(continuous))
+    turns = (recovered - continuous) / (2 * np.pi)
+    assert np.allclose(turns, np.rint(turns[0]), atol=1e-9)
+
+
+def test_unwrapped_and_wrapped_are_inverse(rotation):
+    continuous = rotation.unwrapped()
+    assert np.allclose(continuous["phi"], 2 * np.pi * 1.7 * rotation.time, atol=1e-9)
+    assert np.allclose(continuous.wrapped()["phi"], rotation["phi"], atol=1e-9)
+    assert np.array_equal(continuous["x"], rotation["x"])
+
+
+def test_strobe_on_the_grid_takes_the_samples_themselves(rotation):
+    strobed = rotation.strobed()
+    assert np.allclose(strobed.time, np.arange(11))
+    assert np.allclose(strobed["x"], 1, atol=1e-12)
+    later = rotation.strobed(phase=0.5)
+    assert np.allclose(later.time, np.arange(10) + 0.5)
+    assert np.allclose(later["x"], -1, atol=1e-12)
+    assert later.phase == 0.5
+
+
+def test_strobe_between_samples_is_fourth_order():
+    """The cubic spline's error falls by 2^4 when the interval is halved."""
+    errors = []
+    for interval in (0.02, 0.01):
+        time = np.arange(0, 10 + interval / 2, interval)
+        record = Record.from_arrays(time, {"x": np.cos(2 * np.pi * time)}, period=1.0)
+        phase = 0.2 + interval / 3
+        inner = record.strobed(phase).between(2, 8)
+        errors.append(np.abs(inner["x"] - np.cos(2 * np.pi * phase)).max())
+    assert 12 < errors[0] / errors[1] < 20
+
+
+def test_strobe_honours_the_phase_of_the_first_sample(rotation):
+    cut = rotation.between(0.3)
+    assert cut.phase == pytest.approx(0.3, abs=1e-9)
+    assert np.allclose(cut.strobed()["x"], 1, atol=1e-12)
+
+
+def test_resampling_follows_a_wrapped_angle_through_the_seam(rotation):
+    fine = rotation.resampled(0.005)
+    assert np.allclose(np.diff(fine.time), 0.005)
+    assert np.allclose(fine["phi"], 2 * np.pi * 1.7 * fine.time, atol=1e-9)
+    assert np.abs(fine["x"] - np.cos(2 * np.pi * fine.time)).max() < 1e-4
+
+
+def test_gaps_are_reported_and_cut():
+    time = np.delete(np.arange(100) * 0.1, [10, 11, 50])
+    record = Record.from_arrays(time, {"x": time})
+    sampling = record.sampling()
+    assert sampling.interval == pytest.approx(0.1)
+    assert [(g.after, g.missing) for g in sampling.gaps] == [(9, 2), (47, 1)]
+    assert not sampling.regular
+    with pytest.raises(DataError, match=r"2 gaps, 3 samples missing(.|\n)*split_at_gaps"):
+        record.require_regular()
+    pieces = record.split_at_gaps()
+    assert [p.stop - p.start for p in pieces.segments()] == [10, 38, 49]
+    assert pieces.require_regular().regular
+    assert [len(piece) for piece in pieces.pieces()] == [10, 38, 49]
+
+
+def test_irregular_sampling_is_told_from_gaps():
+    time = np.arange(50) * 0.1 + 0.01 * (np.arange(50) % 2)
+    with pytest.raises(DataError, match=r"not sampled regularly.*resampled"):
+        Record.from_arrays(time, {"x": time}).require_regular()
+
+
+def test_selection_by_mask_cuts_where_samples_are_left_out(rotation):
+    mask = np.ones(len(rotation), bool)
+    mask[[7, 100]] = False
+    chosen = rotation.samples(mask)
+    assert [p.stop - p.start for p in chosen.segments()] == [7, 92, len(rotation) - 101]
+    assert len(rotation.samples(slice(None, None, 2)).segments()) == 1
+    assert rotation.select(["x"]).channels == ("x",)
+
+
+def test_concatenation_makes_segments_and_aligns_the_phase(rotation):
+    late = rotation.between(3.3, 6)  # begins 0.3 s into a period
+    shifted = Record.from_arrays(late.time - 3.3, {n: late[n] for n in late.channels}, angles=["phi"], period=1.0)
+    joined = Record.concatenate([rotation, shifted.with_attributes(phase=late.phase)])
+    assert len(joined.segments()) == 2
+    assert joined.units["phi"] == "rad"
+    assert np.allclose(joined["x"], np.cos(2 * np.pi * joined.time), atol=1e-9)
+    assert np.allclose(joined.strobed()["x"], 1, atol=1e-9)
+
+
+def test_changed_channels(rotation):
+    doubled = rotation.with_channel("y", 2 * rotation["x"], unit="m", noise=0.1)
+    assert doubled.noise == {"y": 0.1}
+    assert rotation.renamed({"x": "u"}).channels == ("phi", "u")
+    assert "501 samples in 1 segment" in repr(rotation)
+
+
+bad_inputs = {
+    "not finite at 1 samples, first at sample 2": ([0, 1, 2], {"x": [0, 1, np.nan]}),
+    "Time repeats after sample 1": ([0, 1, 1], {"x": [0, 1, 2]}),
+    "Time runs backwards after sample 0": ([1, 0, 2], {"x": [0, 1, 2]}),
+    "Time is not finite at sample 1": ([0, np.inf, 2], {"x": [0, 1, 2]}),
+    "holds no samples": ([], {"x": []}),
+    "one per time": ([0, 1], {"x": [0, 1, 2]}),
+}
+
+
+@pytest.mark.parametrize(("message", "arrays"), bad_inputs.items())
+def test_bad_arrays_are_refused(message, arrays):
+    with pytest.raises(DataError, match=message):
+        Record.from_arrays(*arrays)
+
+
+def test_bad_requests_name_the_cure(rotation):
+    with pytest.raises(DataError, match='Did you mean "phi"'):
+        rotation["phii"]
+    with pytest.raises(DataError, match="excitation period is -1"):
+        rotation.with_attributes(period=-1.0)
+    with pytest.raises(DataError, match="spans 0 to 10 s"):
+        rotation.between(20, 30)
+    with pytest.raises(DataError, match="positive"):
+        rotation.resampled(0)
+    with pytest.raises(DataError, match="give it a period"):
+        Record.from_arrays([0.0, 1.0], {"x": [0, 1]}).strobed()
+    with pytest.raises(DataError, match="select or rename"):
+        Record.concatenate([rotation, rotation.select(["x"])])
+    with pytest.raises(DataError, match="different excitations"):
+        Record.concatenate([rotation, rotation.with_attributes(period=2.0)])
