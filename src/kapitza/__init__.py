@@ -4,6 +4,7 @@ from kapitza import library
 from kapitza.data import Record, measure, read, write
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate import Estimate, identify
+from kapitza.flow import Flow, Map, simulate
 from kapitza.model import Coordinate, Excitation, Impact, Model, Parameter, Prior, Signal, Symmetry
 from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
 
@@ -13,8 +14,10 @@ __all__ = [
     "Coordinate",
     "Estimate",
     "Excitation",
+    "Flow",
     "Impact",
     "KapitzaError",
+    "Map",
     "Model",
     "OrbitSet",
     "Parameter",
@@ -29,5 +32,6 @@ __all__ = [
     "library",
     "measure",
     "read",
+    "simulate",
     "write",
 ]

@@ -1,1 +1,11 @@
-"""flow."""
+"""What a model does in time: trajectories, sections, tangents, many at once."""
+
+from kapitza.flow.compiled import count_builds
+from kapitza.flow.core import Propagation
+from kapitza.flow.flow import Flow
+from kapitza.flow.maps import Map
+from kapitza.flow.section import Crossings
+from kapitza.flow.simulation import simulate
+from kapitza.flow.strobe import Strobe
+
+__all__ = ["Crossings", "Flow", "Map", "Propagation", "Strobe", "count_builds", "simulate"]

@@ -15,16 +15,9 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.model.switches import Switch
+
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Switch:
-    """sign(function) replaced by the symbol `mode` (+1 or -1); continuous when the rates do not jump across it."""
-
-    function: sp.Expr
-    mode: sp.Symbol
-    continuous: bool
 
 
 @dataclass(frozen=True)

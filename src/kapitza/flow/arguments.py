@@ -1,0 +1,157 @@
+"""Arguments of a flow, checked before any work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, KapitzaError, ModelError
+from kapitza.model.model import Model
+
+Array = NDArray[np.float64]
+
+Parameters = Mapping[str, float] | Sequence[float] | Array | None
+
+
+class ArgumentError(KapitzaError, ValueError):
+    """A state, time or parameter that no flow can use."""
+
+
+def state_vector(model: Model, x: Any) -> Array:
+    """A state as (n,) floats: a mapping by name or a sequence in the order of `model.states`."""
+    if isinstance(x, Mapping):
+        unknown = [name for name in x if name not in model.states]
+        missing = [name for name in model.states if name not in x]
+        if unknown or missing:
+            raise ArgumentError(
+                f'Model "{model.name}" has the states {_listed(model.states)}; '
+                f"unknown: {_listed(unknown)}, missing: {_listed(missing)}."
+            )
+        x = [x[name] for name in model.states]
+    state = np.array(x, dtype=float)
+    if state.shape != (len(model.states),):
+        raise ArgumentError(
+            f'A state of "{model.name}" has {len(model.states)} entries ({_listed(model.states)}), '
+            f"not shape {state.shape}."
+        )
+    if not np.isfinite(state).all():
+        raise ArgumentError(f"{_first_bad(model.states, state)} in the state; give finite numbers.")
+    return state
+
+
+def state_rows(model: Model, states: Any) -> Array:
+    """States as (B, n) floats."""
+    rows = np.array(states, dtype=float)
+    if rows.ndim != 2 or rows.shape[1] != len(model.states):
+        raise ArgumentError(
+            f'States of "{model.name}" are rows of {len(model.states)} ({_listed(model.states)}), '
+            f"not shape {rows.shape}."
+        )
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if bad.size:
+        raise ArgumentError(
+            f"{_first_bad(model.states, rows[bad[0]])} in row {bad[0]} ({bad.size} such rows); give finite numbers."
+        )
+    return rows
+
+
+def parameter_vector(model: Model, parameters: Any) -> Array:
+    """Parameters as (npar,) in the order of `model.names`: None, a mapping of changes, or a full vector."""
+    if parameters is None:
+        return model.vector
+    if isinstance(parameters, Mapping):
+        for name in parameters:
+            model.check(name)
+        vector = np.array([parameters.get(name, model.values[name]) for name in model.names], dtype=float)
+    else:
+        vector = np.array(parameters, dtype=float)
+    if vector.shape != (len(model.names),):
+        raise ArgumentError(
+            f'"{model.name}" has {len(model.names)} parameters ({_listed(model.names)}), not shape {vector.shape}; '
+            "pass a mapping to change only some."
+        )
+    if not np.isfinite(vector).all():
+        raise ArgumentError(f"{_first_bad(model.names, vector)} among the parameters; give finite values.")
+    return vector
+
+
+def parameter_rows(model: Model, parameters: Any, count: int) -> Array:
+    """Parameters as (B, npar): one set for all, or one row per member."""
+    if parameters is not None and not isinstance(parameters, Mapping):
+        rows = np.array(parameters, dtype=float)
+        if rows.ndim == 2:
+            if rows.shape != (count, len(model.names)):
+                raise ArgumentError(
+                    f'Parameters for {count} members of "{model.name}" have shape ({count}, {len(model.names)}), '
+                    f"not {rows.shape}."
+                )
+            bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+            if bad.size:
+                raise ArgumentError(
+                    f"{_first_bad(model.names, rows[bad[0]])} among the parameters of member {bad[0]}; "
+                    "give finite values."
+                )
+            return rows
+    return np.tile(parameter_vector(model, parameters), (count, 1))
+
+
+def instant(name: str, value: Any) -> float:
+    """A finite time."""
+    number = float(value)
+    if not np.isfinite(number):
+        raise ArgumentError(f"{name} = {number}; give a finite time.")
+    return number
+
+
+def increasing_times(times: Any) -> Array:
+    """Times (N,), finite, strictly increasing."""
+    grid = np.array(times, dtype=float)
+    if grid.ndim != 1 or grid.size == 0:
+        raise ArgumentError(f"times has shape {grid.shape}; give one or more times in a row.")
+    if not np.isfinite(grid).all():
+        raise ArgumentError(f"Time number {int(np.flatnonzero(~np.isfinite(grid))[0])} is not finite; remove it.")
+    steps = np.diff(grid)
+    if (steps <= 0).any():
+        at = int(np.flatnonzero(steps <= 0)[0])
+        kind = "repeats" if steps[at] == 0 else "runs backwards"
+        raise ArgumentError(
+            f"times {kind} after number {at} ({grid[at]:.9g}, then {grid[at + 1]:.9g}): "
+            "sort them and remove duplicates."
+        )
+    return grid
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """A whole number that is large enough."""
+    if value != int(value) or value < least:
+        raise ArgumentError(f"{name} = {value}; give a whole number, {least} or more.")
+    return int(value)
+
+
+def failed_members(states: Array) -> FlowError:
+    """The error for members of a batch whose trajectories could not be computed."""
+    failed = np.flatnonzero(~np.isfinite(states).all(axis=1))
+    shown = ", ".join(str(i) for i in failed[:8]) + (", ..." if failed.size > 8 else "")
+    return FlowError(
+        f"{failed.size} of {len(states)} trajectories diverged or needed too many steps (members {shown}); "
+        "check their starts and parameters, or pass throw=False to get NaN for them."
+    )
+
+
+def unforced(model: Model) -> ModelError:
+    return ModelError(
+        f'Model "{model.name}" has no excitation period to strobe by; use flow.section with a surface, '
+        "or flow.trajectory with times."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _first_bad(names: Sequence[str], values: Array) -> str:
+    at = int(np.flatnonzero(~np.isfinite(values))[0])
+    return f"{names[at]} is {values[at]}"

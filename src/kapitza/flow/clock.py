@@ -1,0 +1,147 @@
+"""Time cut into pieces that an integrator can take in one go: by periods and by the knots of measured signals.
+
+The accuracy of sin(ωt) is that of t, so time is wrapped by the excitation period: a piece is given in local time,
+t = local + origin with a whole number of periods in the origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import ModelError
+from kapitza.model.compiled import compile_expressions
+from kapitza.model.measured import Signal
+from kapitza.model.model import Model
+from kapitza.model.structure import derived_in_base
+from kapitza.model.symbols import symbol
+
+Array = NDArray[np.float64]
+
+SAME_INSTANT = 1e-12
+"""Relative to the period: knots closer than this are one."""
+
+
+@dataclass
+class Piece:
+    """Local times from start to end; t = local + origin; turns: whole periods inside the origin."""
+
+    start: float
+    end: float
+    origin: float
+    turns: int
+    coefficients: Array | None = None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How time is cut for one set of parameters.
+
+    period: of the excitation, or None. timeless: the equations do not contain t, so each piece starts at zero.
+    knots: (K+1,) merged knots of all piecewise-polynomial signals over one period, coefficients: (K, m) run-time
+    values on each interval (knot, constant, slope, ... of each signal).
+    """
+
+    period: float | None
+    timeless: bool = False
+    knots: Array | None = None
+    coefficients: Array | None = None
+
+    def pieces(self, t0: float, t1: float, longest: float) -> Iterator[Piece]:
+        """Cut [t0, t1] (or backwards) into pieces of at most `longest` periods, and at the knots."""
+        if self.period is None:
+            origin = t0 if self.timeless else 0.0
+            yield Piece(t0 - origin, t1 - origin, origin, 0)
+            return
+        turns = int(np.floor(t0 / self.period))
+        local, left = t0 - turns * self.period, t1 - t0
+        if self.knots is not None:
+            yield from self._between_knots(local, left, turns)
+            return
+        step = longest * self.period * (1 if left >= 0 else -1)
+        while abs(left) > abs(step) * (1 + 1e-9):
+            yield Piece(local, local + step, turns * self.period, turns)
+            turns += int(longest) if left >= 0 else -int(longest)
+            left = t1 - (local + turns * self.period)
+        yield Piece(local, local + left, turns * self.period, turns)
+
+    def _between_knots(self, local: float, left: float, turns: int) -> Iterator[Piece]:
+        assert self.period is not None
+        assert self.knots is not None
+        assert self.coefficients is not None
+        end = local + left
+        forward = left >= 0
+        near = SAME_INSTANT * self.period
+        last = self.knots.size - 2
+        while True:
+            if forward:
+                index = min(int(np.searchsorted(self.knots, local + near, side="right")) - 1, last)
+                stop = float(self.knots[index + 1])
+                done = end <= stop + near
+            else:
+                index = max(int(np.searchsorted(self.knots, local - near, side="left")) - 1, 0)
+                stop = float(self.knots[index])
+                done = end >= stop - near
+            stop = end if done else stop
+            yield Piece(local, stop, turns * self.period, turns, self.coefficients[index])
+            if done:
+                return
+            local = stop
+            if forward and local >= self.period - near:
+                local, end, turns = 0.0, end - self.period, turns + 1
+            elif not forward and local <= near:
+                local, end, turns = self.period, end + self.period, turns - 1
+
+
+def merge_signals(signals: tuple[Signal, ...], period: float) -> tuple[Array, Array]:
+    """Knots of all signals over one excitation period, and the run-time values on each interval."""
+    repeated = []
+    for signal in signals:
+        repeats = round(period / signal.period)
+        repeated += [signal.knots + r * signal.period for r in range(repeats)]
+    knots = np.unique(np.concatenate([*repeated, [0.0, period]]))
+    knots = knots[np.append(np.diff(knots) > SAME_INSTANT * period, True)]
+    knots[0], knots[-1] = 0.0, period
+    middles = (knots[:-1] + knots[1:]) / 2
+    columns = []
+    for signal in signals:
+        turns = np.floor(middles / signal.period)
+        index = np.searchsorted(signal.knots, middles - turns * signal.period, side="right") - 1
+        index = np.clip(index, 0, signal.knots.size - 2)
+        columns.append((signal.knots[index] + turns * signal.period)[:, None])
+        columns.append(signal.coefficients[index])
+    return knots, np.concatenate(columns, axis=1)
+
+
+class PeriodLaw:
+    """The excitation period as a function of the independent parameters, with its derivatives."""
+
+    def __init__(self, model: Model, wrt: tuple[str, ...]):
+        self.name, self.expression = model.name, None
+        if model.excitation is None:
+            return
+        self.expression = model.excitation.period.xreplace(derived_in_base(model))
+        slopes = [sp.diff(self.expression, symbol(name)) for name in wrt]
+        self.varies = any(slope != 0 for slope in slopes)
+        self._evaluate = compile_expressions([self.expression, *slopes], (), model.names)
+
+    def __call__(self, vector: Array) -> float | None:
+        if self.expression is None:
+            return None
+        period = float(self._evaluate(np.empty((0, 1)), vector)[0, 0])
+        if not (np.isfinite(period) and period > 0):
+            raise ModelError(
+                f'Model "{self.name}": the excitation period {self.expression} is {period:g}; it must be positive and '
+                "finite. Check the parameters in it."
+            )
+        return period
+
+    def slopes(self, vector: Array) -> Array | None:
+        """(k,) derivatives by the parameters of interest; None when all of them vanish identically."""
+        if self.expression is None or not self.varies:
+            return None
+        return self._evaluate(np.empty((0, 1)), vector)[1:, 0]

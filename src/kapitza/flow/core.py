@@ -1,0 +1,227 @@
+"""The part of a flow that its verbs share: engine, clock, wrapping, and the two loops over pieces of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.flow.clock import Clock, PeriodLaw, Piece, merge_signals
+from kapitza.flow.compiled import kept
+from kapitza.flow.engine import Engine, Event
+from kapitza.flow.smooth import SmoothEngine
+from kapitza.flow.system import polynomial_signals, system_of, vanishing_candidates
+from kapitza.model.compiled import compile_expressions
+from kapitza.model.model import Model
+
+Array = NDArray[np.float64]
+
+TURN = 2 * np.pi
+
+PERIODS_PER_PIECE = 32
+"""Periods between two wrappings when only states are wanted; tangents are chained at every period."""
+
+RADIANS_PER_PIECE = 64.0
+"""Rotation of an autonomous model between two wrappings, estimated at the start of the run."""
+
+SAMPLES_PER_PIECE = 4096
+ROUNDING = 4 * np.finfo(float).eps
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """State at the end of a run and its derivatives.
+
+    state: (n,), angles continuous with the start. jacobian: (n, n) ∂x(t1)/∂x(t0). sensitivity: (n, k) ∂x(t1)/∂θ for
+    the names in `wrt`, at fixed t0 and t1. log_determinant: log|det jacobian|, summed over periods.
+    events: what was located on the way. turns: whole turns per state, (x(t1) - x(t0)) / 2π rounded, 0 where no angle.
+    From `propagate_many` every array has a leading batch axis and events holds a tuple per member.
+    """
+
+    state: Array
+    jacobian: Array | None
+    sensitivity: Array | None
+    log_determinant: Any
+    events: tuple[Any, ...]
+    turns: NDArray[np.int64]
+
+
+def located(event: Event, origin: float, offset: Array) -> Event:
+    """An event of a piece in the time and the continuous angles of the whole run."""
+    state = None if event.state is None else event.state + offset
+    return replace(event, time=event.time + origin, state=state)
+
+
+class Core:
+    """A model with its compiled engines; parameters are vectors in the order of `model.names`, already checked."""
+
+    def __init__(self, model: Model, wrt: tuple[str, ...], tolerance: float, max_steps: int):
+        self.model, self.wrt, self.tolerance, self.max_steps = model, wrt, tolerance, max_steps
+        self.size, self.angles = len(model.states), np.array(model.angles, bool)
+        self.columns = self.size + len(wrt)
+        self.unit = np.eye(self.size, self.columns)
+        self.wrt_index = tuple(model.names.index(name) for name in wrt)
+        self.period_law = PeriodLaw(model, wrt)
+        self.system = system_of(model)
+        self._signals = polynomial_signals(model)
+        self._turns = bool(self.angles.any())
+        candidates = () if self.system.is_smooth or self.system.walls else vanishing_candidates(self.system)
+        self._removable = tuple(i for i in candidates if i not in self.wrt_index)
+        self._engines: dict[Any, Engine] = {}
+        self._merged: dict[float, tuple[Array, Array]] = {}
+
+    def engine(self, vector: Array, observe: tuple[sp.Expr, ...] = ()) -> Engine:
+        """The engine for these values: a friction coefficient of zero leaves a smooth system."""
+        absent = tuple(bool(vector[i] == 0.0) for i in self._removable)
+        found = self._engines.get((absent, observe))
+        if found is None:
+            zeros = frozenset(self.model.names[i] for i, gone in zip(self._removable, absent, strict=True) if gone)
+            reduced = system_of(self.model, zeros) if zeros else self.system
+            found = self._engine_of(reduced if reduced.is_smooth else self.system, observe)
+            self._engines[absent, observe] = found
+        return found
+
+    def _engine_of(self, system: Any, observe: tuple[sp.Expr, ...]) -> Engine:
+        key = ("engine", system, self.wrt_index, self.tolerance, observe, self.max_steps)
+        if system.is_smooth:
+            return kept(key, lambda: SmoothEngine(system, self.wrt_index, self.tolerance, observe, self.max_steps))
+        from kapitza.flow.events import EventEngine
+
+        return kept(key, lambda: EventEngine(system, self.wrt_index, self.tolerance, observe))
+
+    def clock(self, vector: Array) -> Clock:
+        """How time is cut at these values."""
+        period = self.period_law(vector)
+        if period is None:
+            return Clock(None, self.model.structure.is_autonomous)
+        if not self._signals:
+            return Clock(period)
+        if period not in self._merged:
+            self._merged = {period: merge_signals(self._signals, period)}
+        return Clock(period, False, *self._merged[period])
+
+    def whole_turns(self, state: Array) -> Array:
+        """What to subtract from the angles to bring them into [-π, π], in rad."""
+        return np.where(self.angles, TURN * np.round(state / TURN), 0.0)
+
+    def rates(self, states: Array, times: Any, runtime: Array) -> Array:
+        """Right-hand side at states (..., n) and local times (...); runtime: parameters and signal coefficients."""
+        system = self.system
+        function = compile_expressions(system.rates, (*system.states, "t"), system.parameters)
+        inputs = np.concatenate((states, np.asarray(times)[..., None]), axis=-1)
+        return function(np.ascontiguousarray(inputs.T), runtime).T
+
+    def pieces(self, state: Array, t0: float, t1: float, vector: Array, tangents: bool) -> Iterator[Piece]:
+        """Pieces of [t0, t1] that the engine takes in one go."""
+        clock = self.clock(vector)
+        if clock.period is not None:
+            return clock.pieces(t0, t1, 1 if tangents else PERIODS_PER_PIECE)
+        if not (clock.timeless and self._turns):
+            return clock.pieces(t0, t1, 1)
+        rates = np.abs(self.rates(state, 0.0, vector))
+        speed = max(rates[self.angles].max(), np.sqrt(rates.max()))
+        count = int(np.clip(np.ceil(abs(t1 - t0) * speed / RADIANS_PER_PIECE), 1, 1_000_000))
+        step = (t1 - t0) / count
+        return (Piece(0.0, step if i < count - 1 else t1 - (t0 + i * step), t0 + i * step, 0) for i in range(count))
+
+    def advance(
+        self,
+        start: Array,
+        t0: float,
+        t1: float,
+        vector: Array,
+        tangents: bool,
+        observe: tuple[sp.Expr, ...] = (),
+    ) -> Propagation:
+        """From one state to another, wrapped between the pieces, tangents chained over them."""
+        engine, n = self.engine(vector, observe), self.size
+        unit = self.unit if tangents else None
+        total, state, offset = unit, start, np.zeros(n)
+        events: list[Event] = []
+        determinant, memory = 0.0, None
+        for piece in self.pieces(start, t0, t1, vector, tangents):
+            runtime = vector if piece.coefficients is None else np.concatenate((vector, piece.coefficients))
+            if self._turns:
+                whole = self.whole_turns(state)
+                state, offset = state - whole, offset + whole
+            run = engine.run(state, unit, piece.start, piece.end, runtime, memory=memory)
+            if tangents:
+                change = run.tangents
+                assert change is not None
+                assert total is not None
+                self.shift_origin(change, state, run.state, piece.end, piece, runtime)
+                total = self.chain(change, total)
+                determinant += run.log_determinant
+            events += [located(e, piece.origin, offset) for e in run.events]
+            state, memory = run.state, run.memory
+        end = state + offset
+        turns = np.where(self.angles, np.round((end - start) / TURN), 0.0).astype(int)
+        if total is None:
+            return Propagation(end, None, None, float("nan"), tuple(events), turns)
+        return Propagation(end, total[:, :n], total[:, n:], determinant, tuple(events), turns)
+
+    def chain(self, change: Array, total: Array) -> Array:
+        """Tangents over two stretches from those of each: J2 J1 and J2 S1 + S2."""
+        result = change[..., : self.size] @ total
+        result[..., self.size :] += change[..., self.size :]
+        return result
+
+    def shift_origin(self, change: Array, before: Array, after: Array, ends: Any, piece: Piece, runtime: Array) -> None:
+        """Add what a period that depends on parameters does to the origin of wrapped time, in place.
+
+        The origin is turns · T(θ); shifting it by δ changes the end of the piece by -(f1 - J f0) δ.
+        change: (..., n, n + k) from the start of the piece to the states `after` (..., n) at local times `ends` (...).
+        """
+        slopes = self.period_law.slopes(runtime[: len(self.model.names)])
+        if slopes is None or piece.turns == 0:
+            return
+        n = self.size
+        first = self.rates(before, piece.start, runtime)
+        last = self.rates(after, ends, runtime)
+        shift = last - change[..., :n] @ first
+        change[..., n:] -= piece.turns * shift[..., None] * slopes
+
+    def sample(self, start: Array, times: Array, vector: Array, tangents: bool) -> tuple[Array, Array | None]:
+        """States and tangents at increasing times, the first of which is that of the start."""
+        engine, unit = self.engine(vector), self.unit if tangents else None
+        states = np.empty((times.size, self.size))
+        tensors = np.empty((times.size, self.size, self.columns)) if tangents else None
+        total, state, offset, memory = self.unit, start, np.zeros(self.size), None
+        states[0] = start
+        if tensors is not None:
+            tensors[0] = self.unit
+        done = 1
+        for piece in self._sampling_pieces(start, times, vector, tangents):
+            runtime = vector if piece.coefficients is None else np.concatenate((vector, piece.coefficients))
+            whole = self.whole_turns(state)
+            state, offset = state - whole, offset + whole
+            local = times[done : done + SAMPLES_PER_PIECE] - piece.origin
+            # A sample on the border, to rounding, belongs to the piece that ends there.
+            here = int(np.searchsorted(local, piece.end + ROUNDING * (abs(piece.origin) + abs(piece.end)), "right"))
+            grid = np.clip(local[:here], piece.start, piece.end)
+            run = engine.run(state, unit, piece.start, piece.end, runtime, grid, memory)
+            stop = done + here
+            if here:
+                states[done:stop] = run.grid_states + offset
+            if tensors is not None:
+                assert run.tangents is not None
+                if here:
+                    assert run.grid_tangents is not None
+                    assert run.grid_states is not None
+                    self.shift_origin(run.grid_tangents, state, run.grid_states, grid, piece, runtime)
+                    tensors[done:stop] = self.chain(run.grid_tangents, total)
+                self.shift_origin(run.tangents, state, run.state, piece.end, piece, runtime)
+                total = self.chain(run.tangents, total)
+            state, memory, done = run.state, run.memory, stop
+        return states, tensors
+
+    def _sampling_pieces(self, start: Array, times: Array, vector: Array, tangents: bool) -> Iterator[Piece]:
+        """Pieces that also end after every few thousand samples, so that step limits apply to each."""
+        last = times.size - 1
+        for first in range(0, last, SAMPLES_PER_PIECE):
+            stop = min(first + SAMPLES_PER_PIECE, last)
+            yield from self.pieces(start, float(times[first]), float(times[stop]), vector, tangents)

@@ -1,0 +1,149 @@
+"""Flow: what a model does in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import ModelError
+from kapitza.flow import arguments
+from kapitza.flow.arguments import Parameters
+from kapitza.flow.batch import advance_many
+from kapitza.flow.compiled import count_builds
+from kapitza.flow.core import Core, Propagation
+from kapitza.flow.dense import Dense
+from kapitza.flow.section import Crossings, find_crossings
+from kapitza.flow.smooth import STEP_LIMIT
+from kapitza.flow.strobe import Strobe, strobe
+from kapitza.model.compiled import compile_expressions
+from kapitza.model.model import Model
+
+Array = NDArray[np.float64]
+
+
+class Flow:
+    """The flow x(t0) -> x(t1) of a model, compiled once per structure, with tangents by state and parameter.
+
+    wrt: names of the independent parameters whose sensitivities are wanted. tolerance: of each integration step,
+    relative to the largest state. max_steps: limit in one stretch (a period, a few thousand samples).
+
+    Parameters are run-time values: None (those of the model), a mapping of changes, or a vector in the order of
+    `model.names`. States are sequences in the order of `model.states` or mappings by name. Angles may be any real;
+    they and the time are wrapped inside, and results are continuous with the start. Running backwards (t1 < t0) is
+    allowed for models without impacts and jumps, whose past is unique.
+    """
+
+    def __init__(self, model: Model, wrt: tuple[str, ...] = (), tolerance: float = 1e-15, max_steps: int = STEP_LIMIT):
+        if model.is_map:
+            raise ModelError(f'Model "{model.name}" is a map; use Map(model).iterate.')
+        if isinstance(wrt, str):
+            wrt = (wrt,)
+        for name in wrt:
+            model.check(name)
+        if not 0 < tolerance < 1:
+            raise arguments.ArgumentError(f"tolerance = {tolerance}; choose a number such as 1e-12.")
+        self.model, self.wrt, self.tolerance = model, tuple(wrt), float(tolerance)
+        self.core = Core(model, self.wrt, self.tolerance, arguments.whole("max_steps", max_steps, 1))
+
+    @property
+    def builds(self) -> int:
+        """Integrators compiled in this process so far, by all flows."""
+        return count_builds()
+
+    def period(self, parameters: Parameters = None) -> float | None:
+        """Excitation period at these parameters, None for autonomous models."""
+        return self.core.period_law(arguments.parameter_vector(self.model, parameters))
+
+    def propagate(
+        self, x: Any, t0: float, t1: float, parameters: Parameters = None, tangents: bool = True
+    ) -> Propagation:
+        """From x at t0 to t1 (earlier or later), with tangents unless they are not wanted."""
+        state = arguments.state_vector(self.model, x)
+        vector = arguments.parameter_vector(self.model, parameters)
+        t0, t1 = arguments.instant("t0", t0), arguments.instant("t1", t1)
+        return self.core.advance(state, t0, t1, vector, tangents)
+
+    def propagate_many(
+        self,
+        X: Any,
+        t0: Any,
+        t1: Any,
+        parameters: Any = None,
+        tangents: bool = False,
+        processes: Any = None,
+        throw: bool = True,
+    ) -> Propagation:
+        """Many runs at once: X (B, n), t0 and t1 scalars or (B,), parameters one set or (B, npar).
+
+        processes: a number of worker processes, or any concurrent.futures.Executor whose workers can import kapitza.
+        throw=False gives NaN for members that fail instead of raising.
+        """
+        states = arguments.state_rows(self.model, X)
+        count = len(states)
+        vectors = arguments.parameter_rows(self.model, parameters, count)
+        begin, end = (np.broadcast_to(np.asarray(t, float), (count,)) for t in (t0, t1))
+        for name, t in (("t0", begin), ("t1", end)):
+            if not np.isfinite(t).all():
+                raise arguments.ArgumentError(f"{name} is not finite at member {int(np.argmin(np.isfinite(t)))}.")
+        result = advance_many(self.core, states, begin, end, vectors, tangents, processes)
+        if throw and not np.isfinite(result.state).all():
+            raise arguments.failed_members(result.state)
+        return result
+
+    def trajectory(self, x: Any, times: Any, parameters: Parameters = None) -> Array:
+        """States (N, n) at increasing times (N,), starting with x at times[0]; angles continuous."""
+        state, vector = arguments.state_vector(self.model, x), arguments.parameter_vector(self.model, parameters)
+        return self.core.sample(state, arguments.increasing_times(times), vector, tangents=False)[0]
+
+    def trajectory_tangents(self, x: Any, times: Any, parameters: Parameters = None) -> tuple[Array, Array, Array]:
+        """States (N, n), jacobians (N, n, n) by the state at times[0], sensitivities (N, n, k)."""
+        state, vector = arguments.state_vector(self.model, x), arguments.parameter_vector(self.model, parameters)
+        states, tangents = self.core.sample(state, arguments.increasing_times(times), vector, tangents=True)
+        assert tangents is not None
+        return states, tangents[:, :, : self.core.size], tangents[:, :, self.core.size :]
+
+    def strobe(
+        self,
+        x: Any,
+        periods: int,
+        samples_per_period: int = 1,
+        parameters: Parameters = None,
+        phase: float = 0.0,
+    ) -> Strobe:
+        """Samples at phase + i·T/samples_per_period, from x on; angles wrapped to [-π, π), with their turns."""
+        return strobe(self.core, x, periods, samples_per_period, parameters, phase)
+
+    def section(
+        self,
+        x: Any,
+        surface: sp.Expr | str,
+        crossings: int,
+        direction: int = 1,
+        t0: float = 0.0,
+        parameters: Parameters = None,
+        longest: float | None = None,
+    ) -> Crossings:
+        """The next crossings of surface(x, t, θ) = 0, rising (+1), falling (-1) or both (0), located to rounding."""
+        return find_crossings(self.core, x, surface, crossings, direction, t0, parameters, longest)
+
+    def dense(self, x: Any, t0: float, t1: float, parameters: Parameters = None) -> Dense:
+        """A function of time between t0 and t1 that gives states anywhere."""
+        state = arguments.state_vector(self.model, x)
+        vector = arguments.parameter_vector(self.model, parameters)
+        return Dense.record(self.core, state, arguments.instant("t0", t0), arguments.instant("t1", t1), vector)
+
+    def rates(self, X: Any, times: Any = 0.0, parameters: Parameters = None) -> Array:
+        """Right-hand side (N, n) at states X (N, n) and times (scalar or (N,)); (n,) for one state."""
+        vector = arguments.parameter_vector(self.model, parameters)
+        states = np.asarray(X, float)
+        rows = arguments.state_rows(self.model, np.atleast_2d(states))
+        instants = np.broadcast_to(np.asarray(times, float), (len(rows),))
+        signals = self.model.excitation.signals if self.model.excitation else ()
+        values = np.column_stack([rows, instants, *(s(instants) for s in signals)])
+        names = [*self.model.states, "t", *(s.name for s in signals)]
+        function = compile_expressions(self.model.structure.rates, names, self.model.names)
+        result = function(np.ascontiguousarray(values.T), vector).T
+        return result[0] if states.ndim == 1 else result

@@ -1,0 +1,161 @@
+"""Discrete maps x -> F(x, θ): iteration, tangents, extended precision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import mpmath
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, ModelError
+from kapitza.flow import arguments
+from kapitza.flow.arguments import ArgumentError, Parameters
+from kapitza.model.compiled import compile_expressions
+from kapitza.model.model import Model
+from kapitza.model.symbols import symbol
+
+Array = NDArray[np.float64]
+
+QUAD_DIGITS = 34
+"""Decimal digits of quadruple precision (IEEE 754 binary128)."""
+
+UNROLLED = 16
+"""Steps inside one compiled call."""
+
+
+class Map:
+    """Iteration of a map model, with Jacobians by state and sensitivities by the parameters in `wrt`.
+
+    Parameters as for `Flow`: None, a mapping of changes, or a vector in the order of `model.names`.
+    """
+
+    def __init__(self, model: Model, wrt: Sequence[str] = ()):
+        if not model.is_map:
+            raise ModelError(f'Model "{model.name}" is a flow; use Flow(model).')
+        self.model, self.wrt = model, (wrt,) if isinstance(wrt, str) else tuple(wrt)
+        for name in self.wrt:
+            model.check(name)
+        self.size = len(model.states)
+
+    def iterate(self, x: Any, steps: int, parameters: Any = None, precision: str | int = "double") -> Array:
+        """States (steps + 1, n) from x on, as floats.
+
+        precision: "double", "quad" (34 digits) or a number of decimal digits to iterate with before rounding. The start
+        and the parameters may then be decimal strings or mpmath numbers, which keep all their digits.
+        """
+        steps = arguments.whole("steps", steps, 0)
+        if precision != "double":
+            return self._iterate_precisely(x, steps, parameters, precision)
+        vector = arguments.parameter_vector(self.model, parameters)
+        result = np.empty((steps + 1, self.size))
+        result[0] = arguments.state_vector(self.model, x)
+        for first in range(0, steps, UNROLLED):
+            ahead = self._unrolled(result[first], vector).reshape(UNROLLED, self.size)
+            last = min(first + UNROLLED, steps)
+            result[first + 1 : last + 1] = ahead[: last - first]
+        self._require_finite(result)
+        return result
+
+    def jacobian(self, x: Any, steps: int = 1, parameters: Parameters = None) -> Array:
+        """∂x_steps/∂x_0, (n, n)."""
+        return self._tangents(x, steps, parameters)[:, : self.size]
+
+    def sensitivity(self, x: Any, steps: int = 1, parameters: Parameters = None) -> Array:
+        """∂x_steps/∂θ for the names in `wrt`, (n, k)."""
+        return self._tangents(x, steps, parameters)[:, self.size :]
+
+    def _tangents(self, x: Any, steps: int, parameters: Parameters) -> Array:
+        """[J S] as the product of the matrices [[J_i, B_i], [0, 1]] of single steps, multiplied pairwise."""
+        steps = arguments.whole("steps", steps, 0)
+        n, k = self.size, len(self.wrt)
+        vector = arguments.parameter_vector(self.model, parameters)
+        states = self.iterate(x, steps, vector)[:-1]
+        matrices = np.tile(np.eye(n + k), (max(steps, 1), 1, 1))
+        if steps:
+            matrices[:, :n] = self._derivatives(np.ascontiguousarray(states.T), vector).T.reshape(-1, n, n + k)
+        while len(matrices) > 1:
+            if len(matrices) % 2:
+                matrices = np.concatenate((matrices, np.eye(n + k)[None]))
+            matrices = matrices[1::2] @ matrices[::2]
+        return matrices[0, :n]
+
+    @cached_property
+    def _symbols(self) -> list[sp.Symbol]:
+        return [symbol(s) for s in self.model.states]
+
+    @cached_property
+    def _unrolled(self) -> Any:
+        """The next UNROLLED states at once."""
+        return _Unrolled(self.model)
+
+    @cached_property
+    def _derivatives(self) -> Any:
+        by = [*self._symbols, *(symbol(name) for name in self.wrt)]
+        entries = [sp.diff(f, s) for f in self.model.structure.rates for s in by]
+        return compile_expressions(entries, self.model.states, self.model.names)
+
+    def _require_finite(self, states: Array) -> None:
+        bad = np.flatnonzero(~np.isfinite(states).all(axis=1))
+        if bad.size:
+            before = ", ".join(
+                f"{s} = {v:.6g}" for s, v in zip(self.model.states, states[max(bad[0] - 1, 0)], strict=True)
+            )
+            raise FlowError(
+                f"The iteration left the finite numbers at step {bad[0]}, after {before}; "
+                "check the start and the parameters."
+            )
+
+    def _iterate_precisely(self, x: Any, steps: int, parameters: Any, precision: str | int) -> Array:
+        if precision == "quad":
+            digits = QUAD_DIGITS
+        elif isinstance(precision, int) and precision >= 1:
+            digits = precision
+        else:
+            raise ArgumentError(f'precision = {precision!r}; choose "double", "quad" or a number of decimal digits.')
+        names = self.model.names
+        with mpmath.workdps(digits):
+            given = parameters if isinstance(parameters, Mapping) else {}
+            for name in given:
+                self.model.check(name)
+            if parameters is None or isinstance(parameters, Mapping):
+                vector = [mpmath.mpf(given.get(name, self.model.values[name])) for name in names]
+            else:
+                vector = [mpmath.mpf(value) for value in parameters]
+            start = [x[name] for name in self.model.states] if isinstance(x, Mapping) else x
+            state = [mpmath.mpf(value) for value in start]
+            arguments.state_vector(self.model, [float(v) for v in state])
+            arguments.parameter_vector(self.model, [float(v) for v in vector])
+            step = sp.lambdify([*self._symbols, *map(symbol, names)], list(self.model.structure.rates), "mpmath")
+            result = np.empty((steps + 1, self.size))
+            result[0] = [float(v) for v in state]
+            for i in range(steps):
+                state = step(*state, *vector)
+                result[i + 1] = [float(v) for v in state]
+        self._require_finite(result)
+        return result
+
+
+class _Unrolled:
+    """UNROLLED steps of a map in one compiled call: (n,) -> (UNROLLED * n,)."""
+
+    def __init__(self, model: Model):
+        import heyoka as hy
+
+        from kapitza.model.compiled import to_heyoka
+
+        names = [*model.states, *model.names]
+        inputs = [hy.expression(f"x{i}") for i in range(len(names))]
+        fixed = dict(zip((symbol(n) for n in model.names), inputs[len(model.states) :], strict=True))
+        now, outputs = inputs[: len(model.states)], []
+        for _ in range(UNROLLED):
+            table = {**dict(zip((symbol(s) for s in model.states), now, strict=True)), **fixed}
+            now = [to_heyoka(f, table) for f in model.structure.rates]
+            outputs += now
+        self.function = hy.cfunc(outputs, vars=inputs)
+
+    def __call__(self, state: Array, vector: Array) -> Array:
+        return self.function(np.concatenate((state, vector)))

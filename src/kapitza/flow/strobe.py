@@ -1,0 +1,97 @@
+"""Strobing: samples at whole fractions of the excitation period, over millions of periods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.flow import arguments
+from kapitza.flow.core import PERIODS_PER_PIECE, TURN, Core
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Strobe:
+    """Strobed states: states (N+1, n) with angles in [-π, π), turns (N+1, n) whole turns since the start, times (N+1,).
+
+    Continuous angles are states + 2π turns. The object converts to its states, np.asarray(strobe).
+    """
+
+    times: Array
+    states: Array
+    turns: NDArray[np.int32]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        return np.array(self.states, dtype=dtype, copy=copy)
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    @property
+    def continuous(self) -> Array:
+        """States with angles that run on instead of being wrapped."""
+        return self.states + TURN * self.turns
+
+
+def strobe(core: Core, x: Any, periods: int, samples_per_period: int, parameters: Any, phase: float) -> Strobe:
+    state = arguments.state_vector(core.model, x)
+    vector = arguments.parameter_vector(core.model, parameters)
+    periods = arguments.whole("periods", periods, 0)
+    per_period = arguments.whole("samples_per_period", samples_per_period, 1)
+    phase = arguments.instant("phase", phase)
+    clock = core.clock(vector)
+    if clock.period is None:
+        raise arguments.unforced(core.model)
+    phase = float(phase % clock.period)
+    count = periods * per_period
+    states, turns = np.empty((count + 1, core.size)), np.zeros((count + 1, core.size), np.int32)
+    states[0], turns[0] = wrapped(state, core.angles)
+    fill = _strobe_between_knots if clock.knots is not None else _strobe_blocks
+    fill(core, states, turns, vector, clock.period, phase, per_period)
+    times = phase + np.arange(count + 1) * (clock.period / per_period)
+    return Strobe(times, states, turns)
+
+
+def wrapped(states: Array, angles: NDArray[np.bool_]) -> tuple[Array, NDArray[np.int32]]:
+    """Angles brought into [-π, π), and the whole turns taken away."""
+    turns = np.where(angles, np.floor((states + np.pi) / TURN), 0.0)
+    inside = states - TURN * turns
+    # Rounding can put an angle just below -π on π itself.
+    over = angles & (inside >= np.pi)
+    return np.where(over, inside - TURN, inside), (turns + over).astype(np.int32)
+
+
+def _strobe_blocks(
+    core: Core, states: Array, turns: Any, vector: Array, period: float, phase: float, per_period: int
+) -> None:
+    """Blocks of periods, each from the same wrapped time on and with wrapped angles, in compiled code."""
+    engine = core.engine(vector)
+    block = PERIODS_PER_PIECE * per_period
+    grid = phase + np.arange(block + 1) * (period / per_period)
+    grid[::per_period] = phase + np.arange(PERIODS_PER_PIECE + 1) * period
+    memory = None
+    for first in range(0, len(states) - 1, block):
+        size = min(block, len(states) - 1 - first)
+        part = grid[: size + 1]
+        run = engine.run(states[first], None, part[0], part[-1], vector, part, memory)
+        assert run.grid_states is not None
+        inside, whole = wrapped(run.grid_states[1:], core.angles)
+        states[first + 1 : first + 1 + size] = inside
+        turns[first + 1 : first + 1 + size] = turns[first] + whole
+        memory = run.memory
+
+
+def _strobe_between_knots(
+    core: Core, states: Array, turns: Any, vector: Array, period: float, phase: float, per_period: int
+) -> None:
+    """One period at a time, cut at the knots of the measured signals."""
+    grid = phase + np.arange(per_period + 1) * (period / per_period)
+    for first in range(0, len(states) - 1, per_period):
+        samples = core.sample(states[first], grid, vector, tangents=False)[0]
+        inside, whole = wrapped(samples[1:], core.angles)
+        states[first + 1 : first + 1 + per_period] = inside
+        turns[first + 1 : first + 1 + per_period] = turns[first] + whole

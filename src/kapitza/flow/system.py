@@ -1,0 +1,91 @@
+"""From a model to the first-order system that engines compile."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.flow.engine import System, Wall
+from kapitza.model.measured import Signal
+from kapitza.model.model import Model
+from kapitza.model.structure import Structure
+from kapitza.model.switches import split_switches
+from kapitza.model.symbols import symbol
+from kapitza.model.symbols import time as time_symbol
+
+Array = NDArray[np.float64]
+
+
+def system_of(model: Model, zeros: frozenset[str] = frozenset()) -> System:
+    """The system of a model; parameters named in `zeros` are left out of the equations (their value is zero).
+
+    Fourier signals are written out; piecewise-polynomial ones become Σ c_k (t - t_knot)^k with run-time coefficients.
+    """
+    signals = model.excitation.signals if model.excitation else ()
+    written = tuple((s.name, s.expression) for s in signals if s.kind == "fourier")
+    pieces = tuple((s.name, s.coefficients.shape[1]) for s in signals if s.kind == "polynomial")
+    return _system(model.structure, model.angles, written, pieces, zeros)
+
+
+def signal_symbols(name: str, coefficients: int) -> tuple[sp.Symbol, ...]:
+    """Run-time parameters of a piecewise-polynomial signal: its knot, then the coefficients, constant term first."""
+    return (symbol(f"{name}:knot"), *(symbol(f"{name}:{k}") for k in range(coefficients)))
+
+
+def polynomial_signals(model: Model) -> tuple[Signal, ...]:
+    signals = model.excitation.signals if model.excitation else ()
+    return tuple(s for s in signals if s.kind == "polynomial")
+
+
+@lru_cache(maxsize=256)
+def _system(
+    structure: Structure,
+    angles: tuple[bool, ...],
+    written: tuple[tuple[str, sp.Expr], ...],
+    pieces: tuple[tuple[str, int], ...],
+    zeros: frozenset[str],
+) -> System:
+    states = tuple(symbol(s) for s in structure.states)
+    known: dict[sp.Basic, sp.Basic] = {symbol(name): expression for name, expression in written}
+    extra: list[sp.Symbol] = []
+    for name, count in pieces:
+        knot, *coefficients = signal_symbols(name, count)
+        extra += [knot, *coefficients]
+        local = time_symbol - knot
+        known[symbol(name)] = sp.Add(*[c * local**k for k, c in enumerate(coefficients)])
+    known.update({symbol(name): sp.Integer(0) for name in zeros})
+    rates = tuple(f.xreplace(known) for f in structure.rates)
+    if zeros:
+        switches, smooth = split_switches(rates, (*states, time_symbol))
+    else:
+        switches = tuple(type(s)(s.function.xreplace(known), s.mode, s.continuous) for s in structure.switches)
+        smooth = tuple(f.xreplace(known) for f in structure.smooth_rates)
+    walls = tuple(
+        Wall(
+            impact.surface.xreplace(known),
+            tuple(sp.sympify(impact.reset.get(s.name, s)).xreplace(known) for s in states),
+            impact.name,
+        )
+        for impact in structure.impacts
+    )
+    parameters = (*(symbol(p) for p in structure.parameters), *extra)
+    return System(states, parameters, rates, smooth, angles, switches, walls)
+
+
+def vanishing_candidates(system: System) -> tuple[int, ...]:
+    """Indices of parameters whose zero may remove a jump: those that multiply the difference of the two sides."""
+    jumps = [
+        f.xreplace({s.mode: sp.Integer(1)}) - f.xreplace({s.mode: sp.Integer(-1)})
+        for s in system.switches
+        if not s.continuous
+        for f in system.smooth_rates
+    ]
+    used = set().union(*(j.free_symbols for j in jumps)) if jumps else set()
+    return tuple(
+        i
+        for i, p in enumerate(system.parameters)
+        if p in used and all(j.xreplace({p: sp.Integer(0)}) != j for j in jumps if j.has(p))
+    )
