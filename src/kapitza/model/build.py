@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
@@ -15,7 +15,7 @@ from kapitza.model.model import Model
 from kapitza.model.notation import parse_equation, parse_expression, primed_names
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Symmetry
 from kapitza.model.structure import states_of
-from kapitza.model.symbols import rate, symbol, time
+from kapitza.model.symbols import Expression, rate, symbol, time
 
 Written = str | sp.Basic | float
 """An expression as users write it: plain notation, SymPy, or a number."""
@@ -25,11 +25,12 @@ PARTS = ("parameters", "signals", "period", "outputs", "invariants", "impacts", 
 PARTS += ("letters", "start", "name", "description", "source")
 
 
-def to_symbols(expression: Any) -> Any:
+def to_symbols(given: Any) -> Any:
     """Rewrite SymPy input in our real symbols: f(t) -> f, f(t).diff(t, 2) -> f'', and symbols by their names."""
-    expression = sp.sympify(expression) if not isinstance(expression, sp.Basic) else expression
-    if isinstance(expression, sp.Equality):
-        expression = expression.lhs - expression.rhs
+    expression: Any = sp.sympify(given, strict=True)
+    if isinstance(given, sp.Equality):
+        left, right = cast("tuple[Any, Any]", given.args)
+        expression = left - right
     replacements: dict[sp.Basic, sp.Basic] = {}
     for derivative in expression.atoms(sp.Derivative):
         if not isinstance(derivative.expr, AppliedUndef) or [v.name for v in derivative.variables if v.name != "t"]:
@@ -57,12 +58,13 @@ def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str] | None)
         return ()
     if not isinstance(given, Mapping):
         return tuple(p if isinstance(p, Parameter) else Parameter(str(p)) for p in given)
+    named = cast("Mapping[str, Any]", given)
     made = []
-    for name, value in given.items():
+    for name, value in named.items():
         if isinstance(value, Parameter):
             made.append(replace(value, name=name))
         elif isinstance(value, (str, sp.Basic)):
-            expression = _read(value, given.keys(), f'Parameter "{name}"')
+            expression = _read(value, named.keys(), f'Parameter "{name}"')
             constant = expression.is_number
             made.append(Parameter(name, float(expression)) if constant else Parameter(name, expression=expression))
         else:
@@ -74,7 +76,7 @@ def _expressions(given: Mapping[str, Written] | None, names: Sequence[str], what
     return {key: _read(value, names, f'{what} "{key}"') for key, value in (given or {}).items()}
 
 
-def _assemble(coordinates: tuple[Coordinate, ...], equations: tuple[sp.Expr, ...], parts: dict[str, Any]) -> Model:
+def _assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, ...], parts: dict[str, Any]) -> Model:
     """A model from coordinates, equations and the remaining arguments, which all constructors share."""
     parameters: tuple[Parameter, ...] = parts.pop("parameters")
     signals: tuple[Signal, ...] = tuple(parts.pop("signals", ()))
@@ -214,7 +216,7 @@ def from_lagrangian(
     return _assemble(found, tuple(equations), {"parameters": constants, **parts})
 
 
-def _total_derivative(expression: sp.Expr, coordinates: tuple[Coordinate, ...]) -> sp.Expr:
+def _total_derivative(expression: Expression, coordinates: tuple[Coordinate, ...]) -> Expression:
     """d/dt along a motion: partial by time plus the chain rule through positions and velocities."""
     result = sp.diff(expression, time)
     for c in coordinates:

@@ -11,7 +11,7 @@ import sympy as sp
 
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.structure import derived_in_base
-from kapitza.model.symbols import rate, symbol
+from kapitza.model.symbols import Expression, rate, symbol
 
 if TYPE_CHECKING:
     from kapitza.model.model import Model
@@ -65,7 +65,7 @@ def _check_symbols(model: Model) -> None:
     tops = set() if model.is_map else {rate(c.name, c.order) for c in model.coordinates}
     everything = parameters | signals | states | tops | {time}
 
-    def check(what: str, expressions: Iterable[sp.Basic | None], allowed: set[sp.Symbol]) -> None:
+    def check(what: str, expressions: Iterable[Expression | None], allowed: set[sp.Symbol]) -> None:
         for expression in expressions:
             unknown = sorted(s.name for s in expression.free_symbols - allowed) if expression is not None else []
             if unknown:

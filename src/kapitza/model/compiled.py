@@ -11,7 +11,7 @@ import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
 from kapitza.errors import ModelError
-from kapitza.model.symbols import symbol
+from kapitza.model.symbols import Expression, symbol
 
 Array = NDArray[np.float64]
 
@@ -50,14 +50,14 @@ COMPARISONS: dict[type, Callable] = {
 }
 
 
-def to_heyoka(expression: sp.Basic, mapping: Mapping[sp.Symbol, hy.expression] | None = None) -> hy.expression:
+def to_heyoka(expression: Expression, mapping: Mapping[sp.Symbol, hy.expression] | None = None) -> hy.expression:
     """Translate a SymPy expression: symbols go through `mapping` (else to variables of the same name).
 
     Integer powers become products and half-integer ones products with a square root. sign, Abs, Heaviside, Max, Min and
     Piecewise become comparisons with `select`; for integration replace them by mode symbols first
     (`structure.smooth_rates`).
     """
-    return _Translation(dict(mapping or {}))(sp.sympify(expression))
+    return _Translation(dict(mapping or {}))(sp.sympify(expression, strict=True))
 
 
 class _Translation:
@@ -66,13 +66,13 @@ class _Translation:
     def __init__(self, known: dict):
         self.known = known
 
-    def __call__(self, node: sp.Basic) -> hy.expression:
+    def __call__(self, node: Expression) -> hy.expression:
         found = self.known.get(node)
         if found is None:
             found = self.known[node] = self.translate(node)
         return found
 
-    def translate(self, node: sp.Basic) -> hy.expression:
+    def translate(self, node: Expression) -> hy.expression:
         if isinstance(node, sp.Symbol):
             return hy.expression(node.name)
         if node.is_number and not node.has(sp.Symbol):
@@ -98,7 +98,7 @@ class _Translation:
         top = hy.prod(above) if above else hy.expression(1.0)
         return top / hy.prod(below) if below else top
 
-    def power(self, base: sp.Basic, exponent: sp.Basic) -> hy.expression:
+    def power(self, base: Expression, exponent: Expression) -> hy.expression:
         if base is sp.E:
             return hy.exp(self(exponent))
         twice = 2 * exponent
@@ -111,7 +111,7 @@ class _Translation:
         result = _product_power(self(base), whole, root)
         return 1.0 / result if int(twice) < 0 else result
 
-    def condition(self, node: sp.Basic) -> hy.expression:
+    def condition(self, node: Expression) -> hy.expression:
         if node in (sp.true, sp.false):
             return hy.expression(1.0 if node == sp.true else 0.0)
         if type(node) in COMPARISONS:
@@ -124,11 +124,12 @@ class _Translation:
             return 1.0 - self(node.args[0])
         raise ModelError(f"The condition {node} cannot be compiled; write it with <, <=, >, >=, and, or.")
 
-    def nonsmooth(self, node: sp.Basic) -> hy.expression:
+    def nonsmooth(self, node: Expression) -> hy.expression:
         one, zero = hy.expression(1.0), hy.expression(0.0)
         if isinstance(node, sp.Piecewise):
             result = hy.expression(np.nan)
-            for value, condition in reversed(node.args):
+            cases: list[Expression] = list(node.args)
+            for value, condition in reversed(cases):
                 result = self(value) if condition == sp.true else hy.select(self(condition), self(value), result)
             return result
         arguments = [self(a) for a in node.args]
@@ -150,7 +151,7 @@ class _Translation:
         )
 
 
-def _number(node: sp.Basic) -> float:
+def _number(node: Expression) -> float:
     if isinstance(node, sp.Rational):
         return int(node.p) / int(node.q)
     value = complex(node.evalf(20))
@@ -174,7 +175,7 @@ Evaluator = Callable[..., Array]
 
 
 def compile_expressions(
-    expressions: Iterable[sp.Expr], variables: Sequence[str | sp.Symbol], parameters: Sequence[str | sp.Symbol] = ()
+    expressions: Iterable[Expression], variables: Sequence[str | sp.Symbol], parameters: Sequence[str | sp.Symbol] = ()
 ) -> Evaluator:
     """Compile expressions in `variables` and `parameters` to a function on arrays.
 
@@ -182,11 +183,11 @@ def compile_expressions(
     one set per column; values (nvars,) give (nexpr,). Compilation happens once per process for the same arguments.
     """
     inputs = tuple(symbol(s) if isinstance(s, str) else s for s in (*variables, *parameters))
-    return _compile(tuple(sp.sympify(e) for e in expressions), inputs, len(variables))
+    return _compile(tuple(sp.sympify(e, strict=True) for e in expressions), inputs, len(variables))
 
 
 @lru_cache(maxsize=256)
-def _compile(expressions: tuple[sp.Expr, ...], inputs: tuple[sp.Symbol, ...], nvars: int) -> Evaluator:
+def _compile(expressions: tuple[Expression, ...], inputs: tuple[sp.Symbol, ...], nvars: int) -> Evaluator:
     unknown = set().union(*(e.free_symbols for e in expressions)) - set(inputs) if expressions else set()
     if unknown:
         names = ", ".join(sorted(str(s) for s in unknown))

@@ -150,6 +150,7 @@ class Signal:
         phase = 2 * np.pi / self.period * np.outer(self.times[:count], np.arange(1, harmonics + 1))
         columns = np.concatenate([np.ones((count, 1)), np.cos(phase), np.sin(phase)], axis=1)
         solution = np.linalg.lstsq(columns, self.values[:count], rcond=None)[0]
+        solution = np.asarray(solution, np.float64)
         return float(solution[0]), solution[1 : harmonics + 1], solution[harmonics + 1 :]
 
     def __call__(self, times: Array | float, derivative: int = 0) -> Array:

@@ -19,7 +19,7 @@ from kapitza.model.checks import check_model
 from kapitza.model.measured import Signal
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
 from kapitza.model.structure import Structure, derived_in_base, states_of, structure_of
-from kapitza.model.symbols import symbol
+from kapitza.model.symbols import Expression, symbol
 
 __all__ = ["Coordinate", "Excitation", "Impact", "Model", "Parameter", "Prior", "Signal", "Symmetry"]
 
@@ -38,14 +38,14 @@ class Model:
 
     name: str
     coordinates: tuple[Coordinate, ...]
-    equations: tuple[sp.Expr, ...]
+    equations: tuple[Expression, ...]
     parameters: tuple[Parameter, ...] = ()
     excitation: Excitation | None = None
-    outputs: Mapping[str, sp.Expr] = field(default_factory=dict)
-    invariants: Mapping[str, sp.Expr] = field(default_factory=dict)
+    outputs: Mapping[str, Expression] = field(default_factory=dict)
+    invariants: Mapping[str, Expression] = field(default_factory=dict)
     impacts: tuple[Impact, ...] = ()
     symmetries: tuple[Symmetry, ...] = ()
-    partition: tuple[sp.Expr, ...] = ()
+    partition: tuple[Expression, ...] = ()
     letters: str = ""
     start: Mapping[str, float] = field(default_factory=dict)
     is_map: bool = False
@@ -61,7 +61,7 @@ class Model:
     @classmethod
     def from_equations(
         cls,
-        equations: str | sp.Basic | Iterable[str | sp.Basic],
+        equations: str | Expression | Iterable[str | Expression],
         coordinates: Iterable[str | Coordinate] | None = None,
         angles: Iterable[str] = (),
         parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
@@ -83,7 +83,7 @@ class Model:
     @classmethod
     def from_lagrangian(
         cls,
-        lagrangian: str | sp.Basic,
+        lagrangian: str | Expression,
         coordinates: Iterable[str | Coordinate],
         angles: Iterable[str] = (),
         parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
@@ -103,7 +103,7 @@ class Model:
     @classmethod
     def from_hamiltonian(
         cls,
-        hamiltonian: str | sp.Basic,
+        hamiltonian: str | Expression,
         positions: Sequence[str],
         momenta: Sequence[str],
         angles: Iterable[str] = (),
@@ -240,7 +240,7 @@ class Model:
         return structure
 
 
-def _real_value(name: str, result: sp.Basic) -> float:
+def _real_value(name: str, result: Expression) -> float:
     value = complex(result)
     if value.imag or not math.isfinite(value.real):
         raise ModelError(f'"{name}" evaluates to {result}, not a finite real number; check the values it is made of.')

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import sympy as sp
 
 from kapitza.errors import ParseError, nearest_name
-from kapitza.model.symbols import symbol
+from kapitza.model.symbols import Expression, symbol
 
 LONGEST_TEXT = 20_000
 DEEPEST_NESTING = 60
@@ -77,7 +77,7 @@ REFUSED = {
 }
 
 
-def parse_expression(text: str, names: Iterable[str]) -> sp.Expr:
+def parse_expression(text: str, names: Iterable[str]) -> Expression:
     """The expression that `text` writes in the symbols `names` (with their primes), t, pi and the functions.
 
     Raises ParseError, whose message shows the text and points at the column.
@@ -86,7 +86,7 @@ def parse_expression(text: str, names: Iterable[str]) -> sp.Expr:
     return _Reader(text, 0, text, names).read()
 
 
-def parse_equation(text: str, names: Iterable[str]) -> sp.Expr:
+def parse_equation(text: str, names: Iterable[str]) -> Expression:
     """The residual left - right of an equation `left = right`; without "=" the text itself is the residual."""
     _check_text(text)
     signs = [m.start() for m in re.finditer(r"(?<![<>=!:])=(?!=)", text)]
@@ -144,7 +144,7 @@ class _Reader:
         self.indent = len(part) - len(part.lstrip())
         self.part = re.sub(r"\s", " ", part.strip())
 
-    def read(self) -> sp.Expr:
+    def read(self) -> Expression:
         if not self.part:
             raise _error(self.whole, self.offset, "a side of the equation is empty")
         self.refuse_characters()
@@ -191,7 +191,7 @@ class _Reader:
     def fail(self, node: ast.AST, reason: str) -> ParseError:
         return self.error(self.column(node), reason)
 
-    def value(self, node: ast.AST, depth: int) -> sp.Expr:
+    def value(self, node: ast.AST, depth: int) -> Expression:
         if depth > 2 * DEEPEST_NESTING:
             raise self.fail(node, "nested too deeply; split it with derived parameters")
         if isinstance(node, ast.Constant):
@@ -207,7 +207,7 @@ class _Reader:
             return self.call(node, depth)
         raise self.fail(node, REFUSED.get(type(node), f"{type(node).__name__} is not part of the notation"))
 
-    def number(self, node: ast.Constant) -> sp.Expr:
+    def number(self, node: ast.Constant) -> Expression:
         if isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
             raise self.fail(node, f"{node.value!r} is not a real number")
         if isinstance(node.value, float):
@@ -218,7 +218,7 @@ class _Reader:
             raise self.fail(node, "the number is too large")
         return sp.Integer(node.value)
 
-    def name(self, node: ast.Name) -> sp.Expr:
+    def name(self, node: ast.Name) -> Expression:
         name = node.id.replace(PRIME, "'")
         if name in self.names:
             return symbol(name)
@@ -233,7 +233,7 @@ class _Reader:
         hint = nearest_name(name, known) or f" Known: {', '.join(known[:30])}"
         raise self.fail(node, f'unknown name "{name}".{hint}')
 
-    def binary(self, node: ast.BinOp, depth: int) -> sp.Expr:
+    def binary(self, node: ast.BinOp, depth: int) -> Expression:
         if isinstance(node.op, (ast.Add, ast.Sub)):
             return sp.Add(*self.chain(node, (ast.Add, ast.Sub), depth))
         if isinstance(node.op, (ast.Mult, ast.Div)):
@@ -242,9 +242,9 @@ class _Reader:
             return self.power(node, depth)
         raise self.fail(node, f"the operator {type(node.op).__name__} is not part of the notation")
 
-    def chain(self, node: ast.BinOp, operators: tuple[type, ...], depth: int) -> list[sp.Expr]:
+    def chain(self, node: ast.BinOp, operators: tuple[type, ...], depth: int) -> list[Expression]:
         """The operands of a + b - c + …, left to right; long sums lean left, so this is a loop and not a recursion."""
-        operands: list[sp.Expr] = []
+        operands: list[Expression] = []
         current: ast.AST = node
         while isinstance(current, ast.BinOp) and isinstance(current.op, operators):
             operand = self.value(current.right, depth + 1)
@@ -261,11 +261,11 @@ class _Reader:
         self.check_size(node, result)
         return result
 
-    def check_size(self, node: ast.AST, operands: list[sp.Expr]) -> None:
+    def check_size(self, node: ast.AST, operands: list[Expression]) -> None:
         if sum(_bits(o) for o in operands) > 8 * LARGEST_NUMBER_BITS:
             raise self.fail(node, "the numbers are too large")
 
-    def power(self, node: ast.BinOp, depth: int) -> sp.Expr:
+    def power(self, node: ast.BinOp, depth: int) -> Expression:
         exponent = self.value(node.right, depth + 1)
         if exponent.is_number and not (exponent.is_comparable and abs(exponent) <= LARGEST_EXPONENT):
             raise self.fail(node.right, f"the exponent exceeds {LARGEST_EXPONENT}")
@@ -276,7 +276,7 @@ class _Reader:
             raise self.fail(node, "the power is too large a number")
         return base**exponent
 
-    def call(self, node: ast.Call, depth: int) -> sp.Expr:
+    def call(self, node: ast.Call, depth: int) -> Expression:
         if not isinstance(node.func, ast.Name):
             raise self.fail(node.func, REFUSED.get(type(node.func), "only the named functions can be called"))
         name = node.func.id.replace(PRIME, "'")
@@ -298,7 +298,7 @@ class _Reader:
             raise self.fail(node, f"{name} of this constant is not a finite real number")
         return result
 
-    def cases(self, node: ast.Call, depth: int) -> sp.Expr:
+    def cases(self, node: ast.Call, depth: int) -> Expression:
         pairs = []
         for case in node.args:
             if not (isinstance(case, ast.Tuple) and len(case.elts) == 2):
@@ -308,7 +308,7 @@ class _Reader:
             raise self.fail(node.args[-1], "the last case of Piecewise must be (value, True)")
         return sp.Piecewise(*pairs)
 
-    def condition(self, node: ast.AST, depth: int) -> sp.Basic:
+    def condition(self, node: ast.AST, depth: int) -> Expression:
         if isinstance(node, ast.Constant) and node.value is True:
             return sp.true
         if isinstance(node, ast.BoolOp):
@@ -325,7 +325,7 @@ class _Reader:
         raise self.fail(node, "a condition such as x > 1 is needed here")
 
 
-def _bits(expression: sp.Expr) -> int:
+def _bits(expression: Expression) -> int:
     """Size of a plain number; symbols and functions have none."""
     if isinstance(expression, sp.Rational):
         return max(int(expression.p).bit_length(), int(expression.q).bit_length())

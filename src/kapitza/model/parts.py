@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import sympy as sp
-
 from kapitza.errors import ModelError
 from kapitza.model.measured import Signal
+from kapitza.model.symbols import Expression
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Parameter:
     unit: str = ""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     prior: Prior | None = None
-    expression: sp.Expr | None = None
+    expression: Expression | None = None
     description: str = ""
 
     def __post_init__(self):
@@ -74,7 +73,7 @@ class Coordinate:
 class Excitation:
     """What drives the model: the period as an expression in the parameters (2*pi/omega), and measured signals."""
 
-    period: sp.Expr
+    period: Expression
     signals: tuple[Signal, ...] = ()
 
 
@@ -85,8 +84,8 @@ class Impact:
     reset: new value of each state that jumps, in the states before the impact.
     """
 
-    surface: sp.Expr
-    reset: Mapping[str, sp.Expr]
+    surface: Expression
+    reset: Mapping[str, Expression]
     name: str = ""
 
 
@@ -94,5 +93,5 @@ class Impact:
 class Symmetry:
     """If x(t) is a motion, so is S x(t + shift·period): `map` gives S (states left out stay as they are)."""
 
-    map: Mapping[str, sp.Expr]
+    map: Mapping[str, Expression]
     shift: float = 0.0

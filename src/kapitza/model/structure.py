@@ -19,7 +19,7 @@ from kapitza.errors import ModelError
 from kapitza.model.compiled import compile_expressions
 from kapitza.model.parts import Coordinate, Impact
 from kapitza.model.switches import Switch, split_switches
-from kapitza.model.symbols import rate, symbol, time
+from kapitza.model.symbols import Expression, rate, symbol, time
 
 if TYPE_CHECKING:
     from kapitza.model.model import Model
@@ -41,16 +41,16 @@ class Structure:
     states: tuple[str, ...]
     parameters: tuple[str, ...]
     signals: tuple[str, ...]
-    rates: tuple[sp.Expr, ...]
-    mass_matrix: sp.ImmutableMatrix
-    rest: tuple[sp.Expr, ...]
+    rates: tuple[Expression, ...]
+    mass_matrix: Expression
+    rest: tuple[Expression, ...]
     impacts: tuple[Impact, ...]
-    outputs: Mapping[str, sp.Expr]
-    invariants: Mapping[str, sp.Expr]
+    outputs: Mapping[str, Expression]
+    invariants: Mapping[str, Expression]
     key: str
 
     @cached_property
-    def _split(self) -> tuple[tuple[Switch, ...], tuple[sp.Expr, ...]]:
+    def _split(self) -> tuple[tuple[Switch, ...], tuple[Expression, ...]]:
         moving = [time, *(symbol(s) for s in (*self.states, *self.signals))]
         return split_switches(self.rates, moving)
 
@@ -60,7 +60,7 @@ class Structure:
         return self._split[0]
 
     @property
-    def smooth_rates(self) -> tuple[sp.Expr, ...]:
+    def smooth_rates(self) -> tuple[Expression, ...]:
         """The rates with the mode symbols of the switches in place of sign, Abs, Heaviside, Max, Min, Piecewise."""
         return self._split[1]
 
@@ -77,7 +77,7 @@ class Structure:
         used = self.mass_matrix.free_symbols - set(variables)
         if not used:
             return
-        evaluate = compile_expressions(tuple(self.mass_matrix), variables, [symbol(n) for n in self.parameters])
+        evaluate = compile_expressions(tuple(self.mass_matrix.flat()), variables, [symbol(n) for n in self.parameters])
         points = np.random.default_rng(0).uniform(-1.0, 1.0, (len(variables), 5))
         vector = np.array([values[n] for n in self.parameters])
         if np.isnan(vector).any():
@@ -119,10 +119,10 @@ def structure_of(model: Model) -> Structure:
     )
 
 
-def derived_in_base(model: Model) -> dict[sp.Symbol, sp.Expr]:
+def derived_in_base(model: Model) -> dict[sp.Symbol, Expression]:
     """Each derived parameter as an expression in independent ones."""
     remaining = {symbol(p.name): p.expression for p in model.parameters if p.expression is not None}
-    solved: dict[sp.Symbol, sp.Expr] = {}
+    solved: dict[sp.Symbol, Expression] = {}
     while remaining:
         ready = [s for s, e in remaining.items() if not e.free_symbols & remaining.keys()]
         if not ready:
@@ -167,8 +167,8 @@ def states_of(coordinates: tuple[Coordinate, ...]) -> tuple[str, ...]:
 
 
 def _mass_and_rest(
-    coordinates: tuple[Coordinate, ...], equations: tuple[sp.Expr, ...]
-) -> tuple[sp.ImmutableMatrix, tuple[sp.Expr, ...]]:
+    coordinates: tuple[Coordinate, ...], equations: tuple[Expression, ...]
+) -> tuple[sp.ImmutableMatrix, tuple[Expression, ...]]:
     tops = [rate(c.name, c.order) for c in coordinates]
     rows = []
     for number, equation in enumerate(equations, start=1):
@@ -185,11 +185,11 @@ def _mass_and_rest(
 
 
 def _highest_derivatives(
-    coordinates: tuple[Coordinate, ...], mass: sp.ImmutableMatrix, rest: tuple[sp.Expr, ...]
-) -> dict[sp.Symbol, sp.Expr]:
+    coordinates: tuple[Coordinate, ...], mass: sp.ImmutableMatrix, rest: tuple[Expression, ...]
+) -> dict[sp.Symbol, Expression]:
     """Solve M w = -h block by block, in the order in which the blocks depend on each other."""
     tops = [rate(c.name, c.order) for c in coordinates]
-    solved: dict[sp.Symbol, sp.Expr] = {}
+    solved: dict[sp.Symbol, Expression] = {}
     for rows, columns in _blocks(mass, tops):
         others = [j for j in range(len(tops)) if j not in columns]
         right = [
@@ -228,7 +228,7 @@ def _blocks(mass: sp.ImmutableMatrix, tops: list[sp.Symbol]) -> list[tuple[list[
     return [([int(row_of[c]) for c in members[k]], members[k]) for k in order]
 
 
-def _solve_block(matrix: sp.Matrix, right: list[sp.Expr], tops: list[sp.Symbol]) -> list[sp.Expr]:
+def _solve_block(matrix: Expression, right: list[Expression], tops: list[sp.Symbol]) -> list[Expression]:
     size = matrix.rows
     if size == 1:
         return [right[0] / matrix[0, 0]]

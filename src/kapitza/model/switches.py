@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from kapitza.errors import ModelError
+from kapitza.model.symbols import Expression
 
 NONSMOOTH = (sp.sign, sp.Abs, sp.Heaviside, sp.Max, sp.Min, sp.Piecewise)
 HALF = sp.Rational(1, 2)
@@ -25,21 +26,21 @@ HALF = sp.Rational(1, 2)
 class Switch:
     """A switching function s, its mode symbol m (the sign of s), and whether the rates are continuous at s = 0."""
 
-    function: sp.Expr
+    function: Expression
     mode: sp.Symbol
     continuous: bool = False
 
 
 def split_switches(
-    rates: tuple[sp.Expr, ...], moving: Iterable[sp.Symbol]
-) -> tuple[tuple[Switch, ...], tuple[sp.Expr, ...]]:
+    rates: tuple[Expression, ...], moving: Iterable[sp.Symbol]
+) -> tuple[tuple[Switch, ...], tuple[Expression, ...]]:
     """Switches of the rates and the rates written with their modes.
 
     moving: the symbols that change along a motion (states, time, signals); a nonsmooth term of parameters alone stays.
     The order of the switches depends on the expressions only: inner ones first, then by their text.
     """
     moving = set(moving)
-    modes: dict[sp.Expr, sp.Symbol] = {}
+    modes: dict[Expression, sp.Symbol] = {}
     smooth = tuple(_clamped_powers(r) for r in rates)
     while True:
         nodes = _innermost(smooth, moving)
@@ -59,46 +60,49 @@ def split_switches(
     return switches, smooth
 
 
-def _moves(expression: sp.Basic, moving: set[sp.Symbol]) -> bool:
+def _moves(expression: Expression, moving: set[sp.Symbol]) -> bool:
     return not expression.free_symbols.isdisjoint(moving)
 
 
-def _innermost(expressions: tuple[sp.Expr, ...], moving: set[sp.Symbol]) -> list[sp.Basic]:
+def _innermost(expressions: tuple[Expression, ...], moving: set[sp.Symbol]) -> list[Expression]:
     """Nonsmooth terms that switch during the motion and hold no other such term, in a fixed order."""
     found = set().union(*(e.atoms(*NONSMOOTH) for e in expressions)) if expressions else set()
-    switching = [n for n in found if any(_moves(s, moving) and not _is_mode_test(s) for s in _functions(n))]
+    switching = [n for n in found if _is_switching(n, moving)]
     inner = [n for n in switching if not any(n is not other and n.has(other) for other in switching)]
     return sorted(inner, key=sp.sstr)
 
 
-def _is_mode_test(function: sp.Expr) -> bool:
+def _is_switching(node: Expression, moving: set[sp.Symbol]) -> bool:
+    if isinstance(node, (sp.Max, sp.Min)):
+        return _moves(node, moving)
+    return any(_moves(s, moving) and not _is_mode_test(s) for s in _functions(node))
+
+
+def _is_mode_test(function: Expression) -> bool:
     """Piecewise terms that were kept test the bare mode symbol; they are done."""
     return isinstance(function, sp.Symbol) and function.name.startswith("mode:")
 
 
-def _functions(node: sp.Basic) -> list[sp.Expr]:
-    """The switching functions of one nonsmooth term."""
+def _arguments(node: Expression) -> list[Expression]:
+    """Arguments in a fixed order where order does not matter (Max, Min), as written elsewhere."""
+    return sorted(node.args, key=sp.sstr) if isinstance(node, (sp.Max, sp.Min)) else list(node.args)
+
+
+def _functions(node: Expression) -> list[Expression]:
+    """The switching functions of one nonsmooth term; Max and Min are taken two arguments at a time."""
+    arguments = _arguments(node)
     if isinstance(node, (sp.Max, sp.Min)):
-        arguments = sorted(node.args, key=sp.sstr)
-        return (
-            [arguments[0] - other for other in arguments[1:2]] if len(arguments) == 2 else _functions(_pairwise(node))
-        )
-    if isinstance(node, sp.Piecewise):
-        relations = sorted(node.atoms(sp.Rel), key=sp.sstr)
-        for relation in relations:
-            if isinstance(relation, (sp.Equality, sp.Unequality)):
-                raise ModelError(f"The condition {relation} holds at isolated instants only; write it with < or >.")
-        return [r.lhs - r.rhs for r in relations if any(c.has(r) for _, c in node.args)]
-    return [node.args[0]]
+        return [arguments[0] - arguments[1]]
+    if not isinstance(node, sp.Piecewise):
+        return [arguments[0]]
+    relations: set[Expression] = set().union(*(condition.atoms(sp.Rel) for _, condition in arguments))
+    for relation in relations:
+        if isinstance(relation, (sp.Equality, sp.Unequality)):
+            raise ModelError(f"The condition {relation} holds at isolated instants only; write it with < or >.")
+    return [r.lhs - r.rhs for r in sorted(relations, key=sp.sstr)]
 
 
-def _pairwise(node: sp.Basic) -> sp.Basic:
-    """Innermost pair of Max(a, b, c, …), unevaluated: two arguments at a time."""
-    arguments = sorted(node.args, key=sp.sstr)
-    return node.func(*arguments[:2], evaluate=False)
-
-
-def _orient(function: sp.Expr) -> tuple[sp.Expr, int]:
+def _orient(function: Expression) -> tuple[Expression, int]:
     """The switching function up to a positive factor, with the sign that was taken out: s and -2 s are one switch."""
     coefficient, rest = sp.expand(function, deep=False).primitive()
     sign = -1 if coefficient.is_negative else 1
@@ -107,59 +111,61 @@ def _orient(function: sp.Expr) -> tuple[sp.Expr, int]:
     return rest, sign
 
 
-def _mode(function: sp.Expr, modes: dict[sp.Expr, sp.Symbol], moving: set[sp.Symbol]) -> sp.Expr:
+def _mode(function: Expression, modes: dict[Expression, sp.Symbol], moving: set[sp.Symbol]) -> Expression:
     if not _moves(function, moving):
         return sp.sign(function)
     rest, sign = _orient(function)
     return sign * modes[rest]
 
 
-def _with_modes(node: sp.Basic, modes: dict[sp.Expr, sp.Symbol], moving: set[sp.Symbol]) -> sp.Basic:
+def _with_modes(node: Expression, modes: dict[Expression, sp.Symbol], moving: set[sp.Symbol]) -> Expression:
+    arguments = _arguments(node)
+    first = arguments[0]
     if isinstance(node, (sp.Max, sp.Min)):
-        arguments = sorted(node.args, key=sp.sstr)
-        first, second = arguments[:2]
+        second = arguments[1]
         direction = 1 if isinstance(node, sp.Max) else -1
         mode = _mode(first - second, modes, moving)
         pair = (first + second) / 2 + direction * mode * (first - second) / 2
         return node.func(pair, *arguments[2:]) if len(arguments) > 2 else pair
     if isinstance(node, sp.Piecewise):
-        return _piecewise_with_modes(node, modes, moving)
-    mode = _mode(node.args[0], modes, moving)
+        return _piecewise_with_modes(arguments, modes, moving)
+    mode = _mode(first, modes, moving)
     if isinstance(node, sp.sign):
         return mode
     if isinstance(node, sp.Abs):
-        return mode * node.args[0]
+        return mode * first
     return (1 + mode) * HALF
 
 
-def _piecewise_with_modes(node: sp.Piecewise, modes: dict, moving: set[sp.Symbol]) -> sp.Expr:
-    if node.args[-1].cond != sp.true:
-        raise ModelError(f"{node} does not say what holds elsewhere; end it with (value, True).")
-    if any(_is_fragile(value) for value, _ in node.args):
-        relations = {r: _mode_relation(r, modes, moving) for r in node.atoms(sp.Rel)}
-        return node.func(*[(value, condition.xreplace(relations)) for value, condition in node.args])
-    result = node.args[-1].expr
-    for value, condition in reversed(node.args[:-1]):
-        weight = _weight(condition, modes, moving)
-        result = result + weight * (value - result)
-    return sp.sympify(result)
+def _piecewise_with_modes(cases: list[Expression], modes: dict, moving: set[sp.Symbol]) -> Expression:
+    if cases[-1].cond != sp.true:
+        raise ModelError(f"{sp.Piecewise(*cases)} does not say what holds elsewhere; end it with (value, True).")
+    if any(_is_fragile(case.expr) for case in cases):
+        relations = {r: _mode_relation(r, modes, moving) for case in cases for r in case.cond.atoms(sp.Rel)}
+        return sp.Piecewise(*[(case.expr, case.cond.xreplace(relations)) for case in cases])
+    result = cases[-1].expr
+    for case in reversed(cases[:-1]):
+        result = result + _weight(case.cond, modes, moving) * (case.expr - result)
+    return result
 
 
-def _is_fragile(value: sp.Basic) -> bool:
+def _is_fragile(value: Expression) -> bool:
     """True when a branch may have no finite value outside its own region: it must be selected, not weighted by zero."""
     powers = value.atoms(sp.Pow)
     roots = any(not p.exp.is_integer or p.exp.is_negative for p in powers if p.base.free_symbols)
     return roots or bool(value.atoms(sp.log, sp.asin, sp.acos, sp.acosh, sp.atanh))
 
 
-def _mode_relation(relation: sp.Rel, modes: dict, moving: set[sp.Symbol]) -> sp.Basic:
-    if not _moves(relation, moving) or _is_mode_test(relation.lhs):
+def _mode_relation(relation: Expression, modes: dict, moving: set[sp.Symbol]) -> Expression:
+    function = relation.lhs - relation.rhs
+    if not _moves(function, moving) or _is_mode_test(function):
         return relation
-    mode = _mode(relation.lhs - relation.rhs, modes, moving)
-    return mode > 0 if isinstance(relation, (sp.StrictGreaterThan, sp.GreaterThan)) else mode < 0
+    above = isinstance(relation, (sp.StrictGreaterThan, sp.GreaterThan))
+    mode = _mode(function, modes, moving)
+    return mode > 0 if above else mode < 0
 
 
-def _weight(condition: sp.Basic, modes: dict, moving: set[sp.Symbol]) -> sp.Expr:
+def _weight(condition: Expression, modes: dict, moving: set[sp.Symbol]) -> Expression:
     """1 where the condition holds and 0 elsewhere, as a polynomial in the modes."""
     if condition in (sp.true, sp.false):
         return sp.Integer(condition == sp.true)
@@ -174,22 +180,24 @@ def _weight(condition: sp.Basic, modes: dict, moving: set[sp.Symbol]) -> sp.Expr
     return (1 + mode if above else 1 - mode) * HALF
 
 
-def _clamped_powers(expression: sp.Expr) -> sp.Expr:
+def _clamped_powers(expression: Expression) -> Expression:
     """Max(a, 0)**p with fractional p (Hertz contact) as a Piecewise: its Taylor series breaks on the flat side."""
 
-    def clamped(node: sp.Basic) -> bool:
+    def clamped(node: Expression) -> bool:
         if not (isinstance(node, sp.Pow) and isinstance(node.base, sp.Max) and len(node.base.args) == 2):
             return False
         return 0 in node.base.args and not node.exp.is_integer
 
-    def rewrite(node: sp.Basic) -> sp.Basic:
+    def rewrite(node: Expression) -> Expression:
         inside = next(a for a in node.base.args if a != 0)
         return sp.Piecewise((inside**node.exp, inside > 0), (0, True))
 
     return expression.replace(clamped, rewrite)
 
 
-def _is_continuous(rates: tuple[sp.Expr, ...], function: sp.Expr, mode: sp.Symbol, modes: Iterable[sp.Symbol]) -> bool:
+def _is_continuous(
+    rates: tuple[Expression, ...], function: Expression, mode: sp.Symbol, modes: Iterable[sp.Symbol]
+) -> bool:
     """Do the rates agree on both sides of s = 0? Decided on the surface, at points with 30 digits."""
     jumps = [r.xreplace({mode: sp.Integer(1)}) - r.xreplace({mode: sp.Integer(-1)}) for r in rates if r.has(mode)]
     variable = _linear_symbol(function, set(modes))
@@ -201,7 +209,7 @@ def _is_continuous(rates: tuple[sp.Expr, ...], function: sp.Expr, mode: sp.Symbo
     return all(_vanishes(jump.xreplace({variable: root}), set(modes)) for jump in jumps)
 
 
-def _linear_symbol(function: sp.Expr, modes: set[sp.Symbol]) -> sp.Symbol | None:
+def _linear_symbol(function: Expression, modes: set[sp.Symbol]) -> sp.Symbol | None:
     for candidate in sorted(function.free_symbols - modes, key=lambda s: s.name):
         slope = sp.diff(function, candidate)
         if slope != 0 and not slope.has(candidate):
@@ -209,7 +217,7 @@ def _linear_symbol(function: sp.Expr, modes: set[sp.Symbol]) -> sp.Symbol | None
     return None
 
 
-def _vanishes(expression: sp.Expr, modes: set[sp.Symbol]) -> bool:
+def _vanishes(expression: Expression, modes: set[sp.Symbol]) -> bool:
     """Identity with zero, tested at three points of mixed digits where cancellation by chance is impossible."""
     free = sorted(expression.free_symbols, key=lambda s: s.name)
     for trial in range(3):

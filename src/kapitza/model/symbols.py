@@ -6,7 +6,12 @@ model are the names of these symbols: ("phi", "phi'") for one second-order coord
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import sympy as sp
+
+Expression: TypeAlias = Any
+"""A real SymPy expression. SymPy's own annotations stop at Basic, which knows no arithmetic."""
 
 
 def symbol(name: str) -> sp.Symbol:
