@@ -1,0 +1,127 @@
+"""The engine for models with jumping switches and impacts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import EventError
+from kapitza.flow.engine import Run, System
+from kapitza.flow.events.geometry import Geometry
+from kapitza.flow.events.instants import begin, meet
+from kapitza.flow.events.journey import Journey, Settings
+from kapitza.flow.smooth import SmoothEngine
+
+Array = NDArray[np.float64]
+
+
+class EventEngine:
+    """Engine for systems with discontinuous switches or walls; see `kapitza.flow.engine.Engine`.
+
+    Events are located to rounding; tangents pass through them by saltation. A switch whose field points to its surface
+    from both sides sticks (Filippov), a wall whose rebounds are slower than contact_speed holds; both are left when the
+    equivalent control or the contact force says so. At parameter values that make every switch continuous (k1 = 0 in
+    k1 sign(v)) the smooth engine takes over.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        wrt: tuple[int, ...] = (),
+        tolerance: float = 1e-15,
+        observe: tuple[sp.Expr, ...] = (),
+        max_steps: int = 100_000,
+        contact_speed: float = 1e-5,
+    ):
+        self.system, self.wrt, self.tolerance, self.observe = system, tuple(wrt), tolerance, tuple(observe)
+        self.geometry = Geometry(system, self.wrt)
+        self.settings = Settings(None, tolerance, self.observe, contact_speed, max_steps)
+        continuous = tuple(replace(s, continuous=True) for s in system.switches)
+        self.smooth = SmoothEngine(replace(system, switches=continuous), self.wrt, tolerance, self.observe, max_steps)
+
+    def run(
+        self,
+        state: Array,
+        tangents: Array | None,
+        t0: float,
+        t1: float,
+        parameters: Array,
+        grid: Array | None = None,
+        memory: Any = None,
+    ) -> Run:
+        """From state (n,) at t0 to t1 > t0; the tangents returned are those of the run times the ones given."""
+        if self.geometry.is_smooth_at(parameters):
+            return self.smooth.run(state, tangents, t0, t1, parameters, grid, memory)
+        if t1 < t0:
+            raise EventError(
+                f"A motion with switches or impacts cannot run backwards from t = {t0:g} to {t1:g}: states that stick or "
+                "come to rest have many pasts. Run it forwards."
+            )
+        settings = self.settings if tangents is None else replace(self.settings, wrt=self.wrt)
+        journey = Journey(self.geometry, settings, state, t0, parameters)
+        states, changes = travel(journey, t1, np.zeros(0) if grid is None else np.asarray(grid, float))
+        events = tuple(sorted(journey.events, key=lambda event: event.time))
+        grid_states = None if grid is None else states
+        if tangents is None:
+            return Run(journey.state, None, grid_states, None, events)
+        assert journey.tangents is not None
+        return Run(
+            journey.state,
+            chain(journey.tangents, tangents),
+            grid_states,
+            None if grid is None else chain(changes, tangents),
+            events,
+            journey.log_determinant,
+        )
+
+    def run_many(self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array) -> Run:
+        """B runs at once: states (B, n), tangents (B, n, n + k), t0 and t1 (B,), parameters (B, npar)."""
+        runs = [
+            self.run(states[b], None if tangents is None else tangents[b], float(t0[b]), float(t1[b]), parameters[b])
+            for b in range(len(states))
+        ]
+        return Run(
+            np.array([r.state for r in runs]),
+            None if tangents is None else np.array([r.tangents for r in runs]),
+            events=tuple(r.events for r in runs),
+            log_determinant=np.array([r.log_determinant for r in runs]),
+        )
+
+
+def chain(change: Array, tangents: Array) -> Array:
+    """Tangents after a stretch whose own change was computed from the identity."""
+    size = change.shape[-2]
+    result = change[..., :size] @ tangents
+    result[..., size:] += change[..., size:]
+    return result
+
+
+def travel(journey: Journey, t1: float, grid: Array) -> tuple[Array, Array]:
+    """Run to t1; states (N, n) and tangents (N, n, n + k) at the grid times (the latter empty without tangents)."""
+    n, columns = journey.geometry.size, journey.columns
+    states = np.empty((grid.size, n))
+    tangents = np.empty((0 if journey.tangents is None else grid.size, n, columns))
+    begin(journey)
+    done = 0
+    while True:
+        here = int(np.searchsorted(grid, journey.t, side="right"))
+        if here > done:
+            states[done:here] = journey.state
+            if journey.tangents is not None:
+                tangents[done:here] = journey.tangents
+            done = here
+        if journey.t >= t1 and done == grid.size:
+            return states, tangents
+        ending, samples = journey.advance(t1, grid[done:])
+        if samples is not None:
+            stop = done + len(samples)
+            states[done:stop] = samples[:, :n]
+            if journey.tangents is not None:
+                tangents[done:stop] = samples[:, n : n * (1 + columns)].reshape(-1, n, columns)
+            done = stop
+        if ending is not None:
+            meet(journey, ending)

@@ -1,0 +1,179 @@
+"""The surfaces of a system with switches and walls: values, gradients, resets, evaluated at one point.
+
+A switch i has a function s_i(x, t, θ) and a mode m_i = sign s_i; a wall j has a surface g_j(x, t, θ) >= 0, its normal
+speed w_j = dg_j/dt and a reset x⁺ = R_j(x, t, θ). Everything the event logic needs at an instant is compiled here.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import heyoka as hy
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import ModelError
+from kapitza.flow.engine import System
+from kapitza.model.compiled import to_heyoka
+from kapitza.model.switches import split_switches
+from kapitza.model.symbols import time
+
+Array = NDArray[np.float64]
+
+ROUNDING = 1e-13
+"""A surface closer than this times its natural size counts as reached."""
+
+
+class PointFunction:
+    """A compiled function of (x, t, θ, m) at one point, with its result in a given shape."""
+
+    def __init__(self, expressions: list[sp.Expr], inputs: tuple[sp.Symbol, ...], shape: tuple[int, ...]):
+        handles = [hy.expression(f"x{i}") for i in range(len(inputs))]
+        table = dict(zip(inputs, handles, strict=True))
+        self.shape = shape
+        self.compiled = hy.cfunc([to_heyoka(e, table) for e in expressions], vars=handles) if expressions else None
+
+    def __call__(self, point: Array) -> Array:
+        if self.compiled is None:
+            return np.zeros(self.shape)
+        return self.compiled(point).reshape(self.shape)
+
+
+class Gradients:
+    """Values, state gradients, time and parameter derivatives of a family of functions at one point.
+
+    value: (h,); by_state: (h, n); by_time: (h,); by_parameter: (h, k).
+    """
+
+    def __init__(self, table: Array, size: int):
+        self.value, self.by_state = table[:, 0], table[:, 1 : 1 + size]
+        self.by_time, self.by_parameter = table[:, 1 + size], table[:, 2 + size :]
+
+    def rates(self, field: Array) -> Array:
+        """d/dt of the functions along the field: h_x f + h_t."""
+        return self.by_state @ field + self.by_time
+
+    def columns(self) -> Array:
+        """(h_x, h_θ): what multiplies a perturbation of state and parameters, (h, n + k)."""
+        return np.hstack((self.by_state, self.by_parameter))
+
+
+class Geometry:
+    """Compiled surfaces of a system. Points are vectors (x, t, θ, m): see `point`."""
+
+    def __init__(self, system: System, wrt: tuple[int, ...]):
+        self.system = system
+        self.size, self.switches, self.walls = len(system.states), len(system.switches), len(system.walls)
+        self.differentiate = (*system.states, time, *(system.parameters[i] for i in wrt))
+        self.modes = tuple(s.mode for s in system.switches)
+        self.inputs = (*system.states, time, *system.parameters, *self.modes)
+        self._smooth_when_zero: dict[bytes, bool] = {}
+        for number, (wall, speed) in enumerate(zip(system.walls, self.speeds, strict=True), start=1):
+            if not speed.free_symbols.isdisjoint(self.modes):
+                raise ModelError(
+                    f"The speed towards wall {number} ({wall.surface} >= 0) contains a switch: {speed}. A wall must be "
+                    "written in coordinates whose rates are states."
+                )
+
+    def point(self, state: Array, t: float, parameters: Array, modes: Array) -> Array:
+        return np.concatenate((state, (t,), parameters, modes))
+
+    @cached_property
+    def speeds(self) -> tuple[sp.Expr, ...]:
+        """w_j = g_x f + g_t of every wall."""
+        return tuple(self.total_derivative(wall.surface) for wall in self.system.walls)
+
+    def total_derivative(self, expression: sp.Expr) -> sp.Expr:
+        pairs = zip(self.system.states, self.system.smooth_rates, strict=True)
+        return sp.diff(expression, time) + sum((sp.diff(expression, x) * f for x, f in pairs), sp.Integer(0))
+
+    @cached_property
+    def rates(self) -> PointFunction:
+        """f(x, t, θ; m): (n,)."""
+        return PointFunction(list(self.system.smooth_rates), self.inputs, (self.size,))
+
+    @cached_property
+    def values(self) -> PointFunction:
+        """All s_i, then all g_j."""
+        surfaces = [s.function for s in self.system.switches] + [w.surface for w in self.system.walls]
+        return PointFunction(surfaces, self.inputs, (len(surfaces),))
+
+    @cached_property
+    def _of_switches(self) -> PointFunction:
+        return self._table([s.function for s in self.system.switches])
+
+    @cached_property
+    def _of_walls(self) -> PointFunction:
+        return self._table([w.surface for w in self.system.walls])
+
+    @cached_property
+    def _of_speeds(self) -> PointFunction:
+        return self._table(list(self.speeds))
+
+    @cached_property
+    def _of_resets(self) -> tuple[PointFunction, ...]:
+        return tuple(self._table(list(w.reset)) for w in self.system.walls)
+
+    def of_switches(self, point: Array) -> Gradients:
+        return Gradients(self._of_switches(point), self.size)
+
+    def of_walls(self, point: Array) -> Gradients:
+        return Gradients(self._of_walls(point), self.size)
+
+    def of_speeds(self, point: Array) -> Gradients:
+        return Gradients(self._of_speeds(point), self.size)
+
+    def of_reset(self, wall: int, point: Array) -> Gradients:
+        """The state after the impact as function of the one before."""
+        return Gradients(self._of_resets[wall](point), self.size)
+
+    @cached_property
+    def jacobian(self) -> PointFunction:
+        """f_x in the given modes: (n, n)."""
+        entries = [sp.diff(f, x) for f in self.system.smooth_rates for x in self.system.states]
+        return PointFunction(entries, self.inputs, (self.size, self.size))
+
+    def impulse(self, wall: int, point: Array) -> Array:
+        """Direction b of the contact force in state space, with w_x b > 0: (n,).
+
+        For a reset x⁺ = x - (1 + r) w b the matrix I - R_x is (1 + r) b w_x where w = 0.
+        """
+        normal = self.of_speeds(point).by_state[wall]
+        return normal - self.of_reset(wall, point).by_state @ normal
+
+    def closeness(self, gradients: Gradients, point: Array) -> Array:
+        """How far from zero each surface may be by rounding alone."""
+        x, t = np.abs(point[: self.size]), abs(point[self.size])
+        return ROUNDING * (1.0 + np.abs(gradients.by_state) @ (1.0 + x) + np.abs(gradients.by_time) * (1.0 + t))
+
+    def is_smooth_at(self, parameters: Array) -> bool:
+        """True when no wall is there and, with the parameters that are exactly zero, no switch makes the rates jump."""
+        if self.walls:
+            return False
+        zero = parameters == 0.0
+        key = zero.tobytes()
+        if key not in self._smooth_when_zero:
+            self._smooth_when_zero[key] = self._decide_smooth(zero)
+        return self._smooth_when_zero[key]
+
+    def _decide_smooth(self, zero: NDArray[np.bool_]) -> bool:
+        """Jump of the rates times sign(s) has a continuous switch exactly when the jump vanishes on s = 0."""
+        gone = {p: sp.Integer(0) for p, is_zero in zip(self.system.parameters, zero, strict=True) if is_zero}
+        moving = (*self.system.states, time)
+        for switch in self.system.switches:
+            if switch.continuous:
+                continue
+            jumps = [
+                f.xreplace({switch.mode: sp.Integer(1), **gone}) - f.xreplace({switch.mode: sp.Integer(-1), **gone})
+                for f in self.system.smooth_rates
+            ]
+            present = tuple(j * sp.sign(switch.function.xreplace(gone)) for j in jumps if j != 0)
+            found, _ = split_switches(present, moving)
+            if not all(s.continuous for s in found):
+                return False
+        return True
+
+    def _table(self, functions: list[sp.Expr]) -> PointFunction:
+        entries = [e for f in functions for e in (f, *(sp.diff(f, s) for s in self.differentiate))]
+        return PointFunction(entries, self.inputs, (len(functions), 1 + len(self.differentiate)))

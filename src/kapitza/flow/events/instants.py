@@ -1,0 +1,251 @@
+"""What happens at an instant: modes settled, tangents carried across, events noted.
+
+These functions change a `Journey` that stands at a start or at a located event.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import EventError
+from kapitza.flow.events.journey import WRONG_SIDE, Journey
+from kapitza.flow.events.regimes import CROSS, DETACH, IMPACT, RELEASE, Ending
+from kapitza.flow.events.saltation import cross_switch, pass_impact, project
+from kapitza.flow.events.settle import FREE, HOLD, STICK, Question, Regime, motion, settle
+
+Array = NDArray[np.float64]
+
+CLEAR = 1e-6
+"""Surfaces farther away than this at a start need no second look."""
+
+
+def begin(journey: Journey) -> None:
+    """Modes of a start: from the state, and from the motion where a surface is reached."""
+    values = journey.read_modes()
+    switches = journey.geometry.switches
+    if values.size == 0 or (np.abs(values[:switches]).min(initial=1.0) > CLEAR and values[switches:].min(initial=1.0) > CLEAR):
+        return
+    journey.guard()
+    if struck_walls(journey):
+        strike(journey)
+    else:
+        resettle(journey)
+        hold(journey, Regime())
+
+
+def meet(journey: Journey, ending: Ending) -> None:
+    """Settle what one located event changes."""
+    i = ending.index
+    if ending.kind == CROSS:
+        decide(journey, {i: (STICK, 1, -1)}, {}, trigger=i)
+    elif ending.kind == RELEASE:
+        held = motion(journey.geometry, journey.place, journey.modes, journey.regime)
+        side = int(np.sign(held.controls[journey.regime.stuck.index(i)]))
+        decide(journey, {i: (side,)}, {})
+    elif ending.kind == DETACH:
+        decide(journey, {}, {i: (FREE,)})
+    elif ending.kind == IMPACT:
+        if struck_walls(journey):
+            strike(journey)
+        else:
+            decide(journey, {}, {i: (HOLD, FREE)})
+
+
+def question(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple]) -> Question:
+    """The switches and walls within rounding of their surfaces, with the answers to try for each."""
+    geometry, point = journey.geometry, journey.point()
+    open_switches, open_walls = [], []
+    if geometry.switches:
+        gradients = geometry.of_switches(point)
+        near = np.abs(gradients.value) <= geometry.closeness(gradients, point)
+        for i, switch in enumerate(geometry.system.switches):
+            if near[i] or i in switches or i in journey.regime.stuck:
+                options = (1, -1) if switch.continuous else (STICK, 1, -1)
+                open_switches.append((i, switches.get(i, options)))
+    if geometry.walls:
+        surfaces, speeds = geometry.of_walls(point), geometry.of_speeds(point)
+        near = surfaces.value <= geometry.closeness(surfaces, point)
+        slow = np.abs(speeds.value) <= journey.settings.contact_speed
+        for j in range(geometry.walls):
+            if (near[j] and slow[j]) or j in journey.regime.contact or j in walls:
+                open_walls.append((j, walls.get(j, (HOLD, FREE))))
+    return Question(tuple(open_switches), tuple(open_walls))
+
+
+def resettle(journey: Journey) -> None:
+    """Modes and regime of a state that was set, by a start or a reset; nothing is carried across."""
+    journey.regime = Regime()
+    journey.read_modes()
+    journey.modes, journey.regime = settle(journey.geometry, journey.place, journey.modes, question(journey, {}, {}))
+    journey.changed = True
+
+
+def decide(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple], trigger: int | None = None) -> None:
+    """Modes and regime after a located event, with the tangents carried across every switch that is passed."""
+    before = journey.state.copy()
+    old_modes, old = journey.modes, journey.regime
+    asked = question(journey, switches, walls)
+    modes, regime = settle(journey.geometry, journey.place, old_modes, asked)
+    passed = [
+        i for i, _ in asked.switches if i not in old.stuck and (i in regime.stuck or modes[i] != old_modes[i])
+    ]
+    passed.sort(key=lambda i: i != trigger)
+    rates = _carry(journey, passed, modes, regime)
+    journey.modes, journey.regime = modes, regime
+    journey.changed = bool(passed) or regime != old
+    hold(journey, old)
+    for i, rate in zip(passed, rates, strict=True):
+        if i in regime.stuck:
+            journey.note("stick", i, rate, before)
+        elif not journey.geometry.system.switches[i].continuous:
+            journey.note("cross", i, rate, before)
+            if abs(rate) <= journey.settings.contact_speed:
+                journey.note("graze", i, rate, before)
+    if trigger is not None and not journey.changed:
+        journey.note("graze", trigger, 0, before)
+    note_changes(journey, old, before)
+
+
+def note_changes(journey: Journey, old: Regime, before: Array) -> None:
+    """Releases, contacts and detachments between two regimes."""
+    for i in old.stuck:
+        if i not in journey.regime.stuck:
+            journey.note("release", i, journey.modes[i], before)
+    for j in journey.regime.contact:
+        if j not in old.contact:
+            journey.note("contact", j, 0, before)
+    for j in old.contact:
+        if j not in journey.regime.contact:
+            journey.note("detach", j, 1, before)
+
+
+def _carry(journey: Journey, passed: list[int], modes: Array, regime: Regime) -> list[float]:
+    """Tangents across the passed switches one after another; their rates before.
+
+    What is released or detached by a passed switch goes with the last one, as it has no surface of its own.
+    """
+    geometry, place = journey.geometry, journey.place
+    if not passed:
+        return []
+    trial, between = journey.modes.copy(), journey.regime
+    field = motion(geometry, place, trial, between).field
+    gradients = geometry.of_switches(journey.point())
+    rates = []
+    for i in passed:
+        rates.append(float(gradients.rates(field)[i]))
+        if i == passed[-1]:
+            after = motion(geometry, place, modes, regime).field
+        else:
+            trial[i] = modes[i]
+            if i in regime.stuck:
+                between = Regime((*between.stuck, i), between.contact)
+            after = motion(geometry, place, trial, between).field
+        if journey.tangents is not None:
+            journey.tangents, change = cross_switch(journey.tangents, gradients, i, field, after)
+            journey.log_determinant += change
+        field = after
+    return rates
+
+
+def hold(journey: Journey, old: Regime) -> None:
+    """Put the state and its tangents exactly on the surfaces that hold from now on."""
+    regime, geometry = journey.regime, journey.geometry
+    if not regime.collapses or regime == old:
+        return
+    held = motion(geometry, journey.place, journey.modes, regime)
+    point = journey.point()
+    stuck, contact = list(regime.stuck), list(regime.contact)
+    off = np.concatenate((geometry.of_switches(point).value[stuck], geometry.of_speeds(point).value[contact]))
+    journey.state = journey.state - held.directions @ np.linalg.solve(held.gain, off)
+    if contact:
+        point = journey.point()
+        surfaces = geometry.of_walls(point)
+        displacements = geometry.jacobian(point) @ held.directions[:, len(stuck) :]
+        rows = surfaces.by_state[contact]
+        journey.state = journey.state - displacements @ np.linalg.solve(rows @ displacements, surfaces.value[contact])
+        for j in contact:
+            _require_rest(journey, j)
+    if journey.tangents is not None:
+        journey.tangents = project(journey.tangents, geometry, journey.place, journey.modes, regime, held)
+        journey.log_determinant = -np.inf
+
+
+def _require_rest(journey: Journey, wall: int) -> None:
+    """A contact can last only where the reset leaves a touching state at rest as it is."""
+    moved = journey.geometry.of_reset(wall, journey.point()).value - journey.state
+    if np.abs(moved).max() > 1e-9 * (1.0 + np.abs(journey.state).max()):
+        raise EventError(
+            f"At {journey.described()} the impacts at {journey.geometry.system.walls[wall].surface} = 0 die out, but the "
+            f"reset moves the resting state by {np.abs(moved).max():.3g}: no lasting contact is defined by this model. "
+            "Write a reset that changes nothing at zero speed."
+        )
+
+
+def struck_walls(journey: Journey) -> list[int]:
+    """Walls that are reached at a speed that is more than rounding."""
+    geometry, point = journey.geometry, journey.point()
+    if not geometry.walls:
+        return []
+    surfaces, speeds = geometry.of_walls(point), geometry.of_speeds(point)
+    near = surfaces.value <= geometry.closeness(surfaces, point) + WRONG_SIDE * np.maximum(0.0, -speeds.value)
+    hit = near & (speeds.value < -geometry.closeness(speeds, point))
+    return [int(j) for j in np.flatnonzero(hit) if j not in journey.regime.contact]
+
+
+def strike(journey: Journey) -> None:
+    """Resets of all walls that are struck, one after another, until none is approached any more."""
+    for _ in range(journey.settings.max_events_at_once):
+        walls = struck_walls(journey)
+        if not walls:
+            return
+        if len(walls) > 1:
+            _require_any_order(journey, walls)
+        _bounce(journey, walls[0])
+    raise EventError(
+        f"More than {journey.settings.max_events_at_once} impacts at one instant, {journey.described()}: the resets of "
+        "the walls throw the state back and forth."
+    )
+
+
+def _bounce(journey: Journey, wall: int) -> None:
+    geometry, old, before = journey.geometry, journey.regime, journey.state.copy()
+    point = journey.point()
+    surfaces, reset = geometry.of_walls(point), geometry.of_reset(wall, point)
+    field = motion(geometry, journey.place, journey.modes, old).field
+    speed = float(surfaces.rates(field)[wall])
+    journey.state = reset.value.copy()
+    rebound = float(geometry.of_speeds(journey.point()).value[wall])
+    if rebound < -geometry.closeness(geometry.of_speeds(journey.point()), journey.point())[wall]:
+        raise EventError(
+            f"At {journey.described()} the reset of the wall {geometry.system.walls[wall].surface} >= 0 leaves the "
+            f"speed {rebound:.6g} towards the wall: it must not be negative after the impact."
+        )
+    resettle(journey)
+    if journey.tangents is not None:
+        kept = Regime(journey.regime.stuck, tuple(j for j in journey.regime.contact if j in old.contact))
+        after = motion(geometry, journey.place, journey.modes, kept).field
+        journey.tangents, change = pass_impact(journey.tangents, surfaces, wall, reset, field, after)
+        journey.log_determinant += change
+    journey.note("impact", wall, -1, before)
+    if abs(speed) <= journey.settings.contact_speed and wall not in journey.regime.contact:
+        journey.note("graze", wall, -1, before)
+    hold(journey, old)
+    note_changes(journey, old, before)
+
+
+def _require_any_order(journey: Journey, walls: list[int]) -> None:
+    """Simultaneous impacts are determined only when the resets give the same state in any order."""
+    ends = []
+    for order in (walls, walls[::-1]):
+        state = journey.state
+        for wall in order:
+            point = journey.geometry.point(state, journey.t, journey.parameters, journey.modes)
+            state = journey.geometry.of_reset(wall, point).value
+        ends.append(state)
+    if np.abs(ends[0] - ends[1]).max() > 1e-9 * (1.0 + np.abs(ends[0]).max()):
+        names = " and ".join(str(journey.geometry.system.walls[j].surface) for j in walls)
+        raise EventError(
+            f"At {journey.described()} the walls {names} are struck at once and the result depends on which reset comes "
+            f"first (states differ by {np.abs(ends[0] - ends[1]).max():.3g}): the model does not determine the motion."
+        )

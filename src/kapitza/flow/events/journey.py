@@ -1,0 +1,203 @@
+"""One trajectory through its events: integrate to the next surface, settle the modes, carry the tangents, go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import heyoka as hy
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import EventError, FlowError
+from kapitza.flow.engine import Event
+from kapitza.flow.events.geometry import Geometry
+from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime
+from kapitza.flow.events.settle import Place, Regime
+
+Array = NDArray[np.float64]
+
+WRONG_SIDE = 1e-9
+"""A surface this far on the wrong side, relative to the state, means that an event was lost."""
+
+SAME_INSTANT = 1e-9
+"""Events closer in time than this, relative to the time, count as one instant."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a journey is run.
+
+    wrt: parameters of the sensitivities, or None for a run without tangents. observe: surfaces whose crossings are
+    noted. contact_speed: a rebound slower than this, pressed against its wall, becomes a lasting contact; in units of
+    the surface per time.
+    """
+
+    wrt: tuple[int, ...] | None
+    tolerance: float
+    observe: tuple[sp.Expr, ...] = ()
+    contact_speed: float = 1e-5
+    max_steps: int = 100_000
+    max_events: int = 100_000
+    max_events_at_once: int = 64
+
+
+class Journey:
+    """A state on its way: x (n,), its tangents from the identity, modes, regime, and the events so far."""
+
+    def __init__(self, geometry: Geometry, settings: Settings, state: Array, t0: float, parameters: Array):
+        self.geometry, self.settings, self.parameters = geometry, settings, parameters
+        self.state, self.t = np.array(state, float), float(t0)
+        self.columns = geometry.size + len(settings.wrt or ())
+        self.tangents = None if settings.wrt is None else np.eye(geometry.size, self.columns)
+        self.modes, self.regime = np.ones(geometry.switches), Regime()
+        self.log_determinant = np.nan if self.tangents is None else 0.0
+        self.events: list[Event] = []
+        self.changed = True
+        self._count = self._at_once = 0
+        self._last = -np.inf
+
+    @property
+    def place(self) -> Place:
+        return Place(self.state, self.t, self.parameters)
+
+    def point(self) -> Array:
+        return self.geometry.point(self.state, self.t, self.parameters, self.modes)
+
+    def read_modes(self) -> Array:
+        """Set m = sign s, again where the function of one switch holds the mode of another; returns all s, then g."""
+        count = self.geometry.switches
+        values = self.geometry.values(self.point())
+        for _ in range(count):
+            modes = np.where(values[:count] >= 0, 1.0, -1.0)
+            if np.array_equal(modes, self.modes):
+                break
+            self.modes = modes
+            values = self.geometry.values(self.point())
+        return values
+
+    def note(self, kind: str, index: int, direction: float, before: Array) -> None:
+        self.events.append(Event(self.t, kind, index, int(np.sign(direction)), before, self.state.copy()))
+
+    def advance(self, t1: float, grid: Array) -> tuple[Ending | None, Array | None]:
+        """Integrate to the next ending of the regime, the end of the grid, or t1; check what was passed."""
+        settings = self.settings
+        compiled = compiled_regime(self.geometry, self.regime, settings.wrt, settings.tolerance, settings.observe)
+        integrator = compiled.integrator
+        self._load(integrator)
+        began, samples = self.t, None
+        if grid.size:
+            result = integrator.propagate_grid(np.concatenate(((self.t,), grid)), max_steps=settings.max_steps)
+            samples = result[5][1:]
+        else:
+            result = integrator.propagate_until(t1, max_steps=settings.max_steps)
+        self._unload(integrator)
+        ending = self._ending(compiled, result[0])
+        self._read_notes(compiled, began)
+        self.guard()
+        if ending is not None:
+            self._limit_events()
+        return ending, samples
+
+    def _load(self, integrator: Any) -> None:
+        n = self.geometry.size
+        integrator.state[:n] = self.state
+        if self.tangents is not None:
+            integrator.state[n : n * (1 + self.columns)] = self.tangents.ravel()
+            integrator.state[n * (1 + self.columns) :] = 0.0
+        integrator.time = self.t
+        runtime = np.concatenate((self.parameters, self.modes))
+        integrator.pars[:] = runtime[: integrator.pars.size]
+        if self.changed:
+            integrator.reset_cooldowns()
+
+    def _unload(self, integrator: Any) -> None:
+        n = self.geometry.size
+        values = integrator.state.copy()
+        self.state, self.t = values[:n], integrator.time
+        if self.tangents is not None:
+            self.tangents = values[n : n * (1 + self.columns)].reshape(n, self.columns)
+            self.log_determinant += values[n * (1 + self.columns) :].sum()
+
+    def _ending(self, compiled: CompiledRegime, outcome: Any) -> Ending | None:
+        if outcome == hy.taylor_outcome.time_limit:
+            return None
+        number = -int(outcome.value) - 1
+        if 0 <= number < len(compiled.endings):
+            return compiled.endings[number]
+        if outcome == hy.taylor_outcome.step_limit:
+            raise FlowError(
+                f"The trajectory needs more than {self.settings.max_steps} steps in one stretch; it stands at "
+                f"{self.described()}. It probably diverges; check the parameters and the start, or raise max_steps."
+            )
+        raise FlowError(
+            f"The trajectory left the finite numbers near {self.described()}. "
+            "It diverges, or the equations are singular there; check the parameters and the start."
+        )
+
+    def _read_notes(self, compiled: CompiledRegime, began: float) -> None:
+        """Crossings of observed surfaces; nearest approaches to walls: grazes, and penetrations that no event saw."""
+        for note in compiled.crossings:
+            self.events.extend(note.found)
+            note.found.clear()
+        for note in compiled.approaches:
+            for t, state in note.found:
+                if t - began > SAME_INSTANT * (1.0 + abs(t)):
+                    self._judge_approach(note.index, t, state)
+            note.found.clear()
+
+    def _judge_approach(self, wall: int, t: float, state: Array) -> None:
+        point = self.geometry.point(state, t, self.parameters, self.modes)
+        distance = float(self.geometry.values(point)[self.geometry.switches + wall])
+        allowed = WRONG_SIDE * (1.0 + float(np.abs(state).max()))
+        if distance < -allowed:
+            self._refuse_penetration(wall, distance, t)
+        if distance <= allowed:
+            self.events.append(Event(t, "graze", wall, 0, state, state))
+
+    def guard(self) -> None:
+        """Refuse to go on from a state that contradicts the modes: an event was lost."""
+        geometry = self.geometry
+        values = geometry.values(self.point())
+        allowed = WRONG_SIDE * (1.0 + float(np.abs(self.state).max()))
+        signed = self.modes * values[: geometry.switches]
+        signed[list(self.regime.stuck)] = -np.abs(signed[list(self.regime.stuck)])
+        if signed.size and signed.min() < -allowed:
+            i = int(signed.argmin())
+            held = "is held at zero" if i in self.regime.stuck else f"has the mode {self.modes[i]:+.0f}"
+            raise EventError(
+                f"At {self.described()} the switch {geometry.system.switches[i].function} = {values[i]:.3g} {held}: "
+                "a crossing was lost. Tighten the tolerance, or shorten the stretch."
+            )
+        distances = values[geometry.switches :]
+        if distances.size and distances.min() < -allowed:
+            self._refuse_penetration(int(distances.argmin()), float(distances.min()), self.t)
+
+    def _refuse_penetration(self, wall: int, distance: float, t: float) -> None:
+        raise EventError(
+            f"At t = {t:.9g} the wall {self.geometry.system.walls[wall].surface} >= 0 is penetrated by {-distance:.3g}: "
+            f"an impact was lost. Start on the free side, or raise contact_speed (now {self.settings.contact_speed:g})."
+        )
+
+    def _limit_events(self) -> None:
+        """Stop motions whose events never end."""
+        self._count += 1
+        same = self.t - self._last <= 1e-13 * (1.0 + abs(self.t))
+        self._at_once = self._at_once + 1 if same else 0
+        self._last = self.t
+        if self._at_once > self.settings.max_events_at_once:
+            raise EventError(
+                f"More than {self.settings.max_events_at_once} events at one instant, {self.described()}: the modes find "
+                "no rest. Two surfaces probably switch each other; smooth one of them."
+            )
+        if self._count > self.settings.max_events:
+            raise EventError(
+                f"More than {self.settings.max_events} events in one stretch, the last at {self.described()}. Events "
+                "accumulate; raise contact_speed, or max_events if the motion really has so many."
+            )
+
+    def described(self) -> str:
+        names = (s.name for s in self.geometry.system.states)
+        state = ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, self.state, strict=True))
+        return f"t = {self.t:.9g} with {state}"

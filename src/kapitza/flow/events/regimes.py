@@ -1,0 +1,186 @@
+"""Compiled flows of a system with switches and walls, one per regime, built when the motion first enters it.
+
+In free motion every mode is ±1 and a run-time parameter. Where switches slide and walls hold, the field is
+
+    f = f0 + E z,   E = (-half jumps of the stuck switches, impulse directions of the contacts),
+
+with z from ds/dt = 0 and dw/dt = 0 (equivalent controls λ = -z, contact forces z). The flow of a regime watches the
+surfaces that can end it: m s for a free switch, 1 - λ² for a stuck one, g for a free wall, the force of a contact, all
+falling through zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import heyoka as hy
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.flow.compiled import compile_integrator, equations, is_unrolled, kept, symbol_table, with_tangents
+from kapitza.flow.engine import Event, System
+from kapitza.flow.events.geometry import Geometry
+from kapitza.flow.events.settle import Regime
+from kapitza.model.compiled import to_heyoka
+
+Array = NDArray[np.float64]
+
+CROSS, RELEASE, IMPACT, DETACH = "cross", "release", "impact", "detach"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A surface whose fall through zero ends a stretch: kind of event, index of the switch or wall, expression."""
+
+    kind: str
+    index: int
+    expression: sp.Expr
+
+
+class NoteCrossing:
+    """Keeps the crossings of an observed surface; the motion is not touched."""
+
+    def __init__(self, index: int, size: int):
+        self.index, self.size = index, size
+        self.found: list[Event] = []
+
+    def __call__(self, integrator: Any, time: float, sign: int) -> None:
+        integrator.update_d_output(time)
+        state = integrator.d_output[: self.size].copy()
+        self.found.append(Event(float(time), "crossing", self.index, int(sign), state))
+
+
+class NoteApproach:
+    """Keeps the states at which the distance to a wall is smallest: there a graze or a penetration shows."""
+
+    def __init__(self, index: int, size: int):
+        self.index, self.size = index, size
+        self.found: list[tuple[float, Array]] = []
+
+    def __call__(self, integrator: Any, time: float, sign: int) -> None:
+        integrator.update_d_output(time)
+        self.found.append((float(time), integrator.d_output[: self.size].copy()))
+
+
+@dataclass(frozen=True)
+class CompiledRegime:
+    """An integrator with the meaning of its terminal events and the notes its other events take."""
+
+    integrator: Any
+    endings: tuple[Ending, ...]
+    crossings: tuple[NoteCrossing, ...]
+    approaches: tuple[NoteApproach, ...]
+
+
+def regime_flow(geometry: Geometry, regime: Regime) -> tuple[System, tuple[Ending, ...]]:
+    """The system with the rates of the regime, and what ends it."""
+    system = geometry.system
+    endings = [
+        Ending(CROSS, i, s.mode * s.function) for i, s in enumerate(system.switches) if i not in regime.stuck
+    ] + [Ending(IMPACT, j, w.surface) for j, w in enumerate(system.walls) if j not in regime.contact]
+    if not regime.collapses:
+        return system, tuple(endings)
+    rates, balance = _held_rates(geometry, regime)
+    split = len(regime.stuck)
+    endings += [Ending(RELEASE, i, 1 - z**2) for i, z in zip(regime.stuck, balance[:split], strict=True)]
+    endings += [Ending(DETACH, j, z) for j, z in zip(regime.contact, balance[split:], strict=True)]
+    return replace(system, smooth_rates=rates), tuple(endings)
+
+
+def _held_rates(geometry: Geometry, regime: Regime) -> tuple[tuple[sp.Expr, ...], list[sp.Expr]]:
+    """Rates f0 + E z and the balance z of a regime with stuck switches or contacts."""
+    system = geometry.system
+    plus = {geometry.modes[i]: sp.Integer(1) for i in regime.stuck}
+    base = [f.xreplace(plus) for f in system.smooth_rates]
+    directions = []
+    for i in regime.stuck:
+        minus = {**plus, geometry.modes[i]: sp.Integer(-1)}
+        directions.append([(f.xreplace(minus) - b) / 2 for f, b in zip(system.smooth_rates, base, strict=True)])
+    base = [b + sum(column) for b, column in zip(base, zip(*directions, strict=True), strict=True)] if directions else base
+    directions += [_impulse(geometry, j) for j in regime.contact]
+    surfaces = [system.switches[i].function.xreplace(plus) for i in regime.stuck]
+    surfaces += [geometry.speeds[j] for j in regime.contact]
+    rows = [[sp.diff(h, x) for x in system.states] for h in surfaces]
+    gain = sp.Matrix([[_dot(row, column) for column in directions] for row in rows])
+    drift = [sp.diff(h, geometry.differentiate[geometry.size]) for h in surfaces]
+    lacking = sp.Matrix([-_dot(row, base) - d for row, d in zip(rows, drift, strict=True)])
+    balance = list(gain.adjugate() * lacking / gain.det()) if len(surfaces) > 1 else [lacking[0] / gain[0, 0]]
+    rates = [b + _dot([c[k] for c in directions], balance) for k, b in enumerate(base)]
+    for row, d in zip(rows, drift, strict=True):
+        # A surface that is one bare state: its rate is zero without rounding.
+        present = [k for k, entry in enumerate(row) if entry != 0]
+        if len(present) == 1 and row[present[0]].is_number and d == 0:
+            rates[present[0]] = sp.Integer(0)
+    return tuple(rates), balance
+
+
+def _impulse(geometry: Geometry, wall: int) -> list[sp.Expr]:
+    """(I - R_x) w_x: the direction in which the wall pushes."""
+    states, reset = geometry.system.states, geometry.system.walls[wall].reset
+    normal = [sp.diff(geometry.speeds[wall], x) for x in states]
+    return [n - _dot([sp.diff(r, x) for x in states], normal) for n, r in zip(normal, reset, strict=True)]
+
+
+def _dot(left: list[sp.Expr], right: list[sp.Expr]) -> sp.Expr:
+    return sum((a * b for a, b in zip(left, right, strict=True) if a != 0 and b != 0), sp.Integer(0))
+
+
+def compiled_regime(
+    geometry: Geometry,
+    regime: Regime,
+    wrt: tuple[int, ...] | None,
+    tolerance: float,
+    observe: tuple[sp.Expr, ...],
+) -> CompiledRegime:
+    """The integrator of a regime, with tangents unless wrt is None; compiled once per thread."""
+    key = ("events", geometry.system, regime, wrt, tolerance, observe)
+    return kept(key, lambda: compile_integrator(lambda: _build(geometry, regime, wrt, tolerance, observe)))
+
+
+def _build(
+    geometry: Geometry,
+    regime: Regime,
+    wrt: tuple[int, ...] | None,
+    tolerance: float,
+    observe: tuple[sp.Expr, ...],
+) -> CompiledRegime:
+    system, endings = regime_flow(geometry, regime)
+    table = symbol_table(system)
+    falling, rising = hy.event_direction.negative, hy.event_direction.positive
+    terminal = [hy.t_event(to_heyoka(e.expression, table), direction=falling) for e in endings]
+    notes: list[Any] = [NoteCrossing(i, geometry.size) for i in range(len(observe))]
+    watched = [hy.nt_event(to_heyoka(h, table), note) for h, note in zip(observe, notes, strict=True)]
+    for j in (j for j in range(geometry.walls) if j not in regime.contact):
+        watched.append(
+            hy.nt_event(to_heyoka(geometry.speeds[j], table), NoteApproach(j, geometry.size), direction=rising)
+        )
+    integrator = hy.taylor_adaptive(
+        integrated_equations(system, regime, wrt),
+        np.zeros(integrated_size(geometry.size, regime, wrt)),
+        tol=tolerance,
+        compact_mode=not is_unrolled(system, wrt is not None, wrt or ()),
+        t_events=terminal,
+        nt_events=watched,
+    )
+    # heyoka keeps its own copies of the callbacks: the notes are read from those.
+    kept_notes = [event.callback for event in integrator.nt_events]
+    return CompiledRegime(integrator, endings, tuple(kept_notes[: len(observe)]), tuple(kept_notes[len(observe) :]))
+
+
+def integrated_equations(system: System, regime: Regime, wrt: tuple[int, ...] | None) -> list[Any]:
+    """States; with tangents also V (row-major n x (n + k)) and, in free motion, log|det V| whose rate is tr f_x."""
+    if wrt is None:
+        return equations(system)
+    system_equations = list(with_tangents(system, wrt).sys)
+    if not regime.collapses:
+        divergence = hy.sum([hy.diff(rate, variable) for variable, rate in equations(system)])
+        system_equations.append((hy.expression("log determinant"), divergence))
+    return system_equations
+
+
+def integrated_size(size: int, regime: Regime, wrt: tuple[int, ...] | None) -> int:
+    if wrt is None:
+        return size
+    return size * (1 + size + len(wrt)) + (0 if regime.collapses else 1)

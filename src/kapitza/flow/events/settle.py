@@ -1,0 +1,226 @@
+"""Which modes hold at an instant: every switch on its surface passes, sticks or stays; every wall touched holds or frees.
+
+On a surface the modes cannot be read off the state. All combinations of the switches and walls that are on their
+surfaces are tried, and the one that the motion itself confirms is taken: a mode ±1 must be left behind (m ds/dt > 0),
+a stuck switch needs an equivalent control |λ| < 1 (Filippov), a lasting contact a force that presses. None or several
+different answers are an error, not a guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain, combinations, product
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import EventError
+from kapitza.flow.events.geometry import Geometry
+
+Array = NDArray[np.float64]
+
+TIE = 1e-10
+"""A rate this small against its terms decides nothing: the motion is looked at a moment later."""
+
+MOMENT = 1e-6
+"""Length of that moment, relative to the time scale of the state."""
+
+MOST_AT_ONCE = 4
+
+STICK, HOLD, FREE = "stick", "hold", "free"
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Which switches slide on their surface and which walls are in lasting contact."""
+
+    stuck: tuple[int, ...] = ()
+    contact: tuple[int, ...] = ()
+
+    @property
+    def collapses(self) -> bool:
+        """True when the motion is confined to a surface, so that the tangent map is singular."""
+        return bool(self.stuck or self.contact)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A state at a time with the parameters: x (n,), t, θ (npar,)."""
+
+    state: Array
+    t: float
+    parameters: Array
+
+
+@dataclass(frozen=True)
+class Motion:
+    """The field at a place in given modes, and what holds it on its surfaces.
+
+    field: f (n,); controls: λ of the stuck switches; forces: of the contacts. directions: E (n, c), rows: gradients of
+    s and w (c, n), gain: rows E (c, c), which must have positive principal minors for the surfaces to attract.
+    """
+
+    field: Array
+    controls: Array
+    forces: Array
+    directions: Array
+    rows: Array
+    gain: Array
+
+
+def motion(geometry: Geometry, place: Place, modes: Array, regime: Regime) -> Motion:
+    """Field in the given modes: f0 + E z with E = (-half jumps, impulses) and z such that ds/dt = 0 and dw/dt = 0."""
+    base = modes.copy()
+    base[list(regime.stuck)] = 1.0
+    point = geometry.point(place.state, place.t, place.parameters, base)
+    field = geometry.rates(point)
+    if not regime.collapses:
+        nothing = np.zeros(0)
+        return Motion(field, nothing, nothing, np.zeros((geometry.size, 0)), np.zeros((0, geometry.size)), nothing)
+    halves = []
+    for i in regime.stuck:
+        point[point.size - geometry.switches + i] = -1.0
+        halves.append((field - geometry.rates(point)) / 2)
+        point[point.size - geometry.switches + i] = 1.0
+    directions = np.array([-h for h in halves] + [geometry.impulse(j, point) for j in regime.contact]).T
+    base_field = field - sum(halves, np.zeros(geometry.size))
+    switches, speeds = geometry.of_switches(point), geometry.of_speeds(point)
+    rows = np.vstack((switches.by_state[list(regime.stuck)], speeds.by_state[list(regime.contact)]))
+    drift = np.concatenate((switches.by_time[list(regime.stuck)], speeds.by_time[list(regime.contact)]))
+    gain = rows @ directions
+    if not has_positive_minors(gain):
+        failed = np.full(len(gain), np.nan)
+        return Motion(np.full(geometry.size, np.nan), failed[: len(halves)], failed[len(halves) :], directions, rows, gain)
+    balance = np.linalg.solve(gain, -(rows @ base_field + drift))
+    split = len(halves)
+    return Motion(base_field + directions @ balance, -balance[:split], balance[split:], directions, rows, gain)
+
+
+def has_positive_minors(matrix: Array) -> bool:
+    """True for a P-matrix: then sliding and contact at once have exactly one answer."""
+    indices = range(len(matrix))
+    subsets = chain.from_iterable(combinations(indices, size) for size in range(1, len(matrix) + 1))
+    return all(np.linalg.det(matrix[np.ix_(chosen, chosen)]) > 0 for chosen in map(list, subsets))
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is open at an instant: switches and walls on their surfaces, with the answers still possible for each."""
+
+    switches: tuple[tuple[int, tuple[object, ...]], ...]
+    walls: tuple[tuple[int, tuple[object, ...]], ...]
+
+
+def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -> tuple[Array, Regime]:
+    """Modes and regime that the motion confirms; switches not in question keep their modes."""
+    if not question.switches and not question.walls:
+        return modes, Regime()
+    if len(question.switches) + len(question.walls) > MOST_AT_ONCE:
+        _refuse(geometry, place, question, "too many surfaces are reached at once")
+    confirmed: list[tuple[Array, Regime, Array]] = []
+    choices = [options for _, options in (*question.switches, *question.walls)]
+    for answer in product(*choices):
+        trial, regime = _apply(modes, question, answer)
+        if len(regime.stuck) > 1 and _modes_multiply(geometry, regime.stuck):
+            continue
+        now = motion(geometry, place, trial, regime)
+        if _holds(geometry, place, trial, regime, question, answer, now):
+            confirmed.append((trial, regime, now.field))
+    if not confirmed:
+        _refuse(geometry, place, question, "no combination of modes continues the motion")
+    scale = 1e-8 * (1.0 + np.abs(confirmed[0][2]).max())
+    if any(np.abs(field - confirmed[0][2]).max() > scale for _, _, field in confirmed[1:]):
+        _refuse(geometry, place, question, f"{len(confirmed)} different motions leave this state")
+    return confirmed[0][0], confirmed[0][1]
+
+
+def _apply(modes: Array, question: Question, answer: tuple[object, ...]) -> tuple[Array, Regime]:
+    trial = modes.copy()
+    stuck = []
+    for (i, _), choice in zip(question.switches, answer, strict=False):
+        if choice == STICK:
+            stuck.append(i)
+        else:
+            trial[i] = float(str(choice))
+    held = answer[len(question.switches) :]
+    contact = tuple(j for (j, _), choice in zip(question.walls, held, strict=True) if choice == HOLD)
+    return trial, Regime(tuple(stuck), contact)
+
+
+def _holds(
+    geometry: Geometry,
+    place: Place,
+    modes: Array,
+    regime: Regime,
+    question: Question,
+    answer: tuple[object, ...],
+    now: Motion,
+) -> bool:
+    """Do all surfaces in question behave as this answer claims, now or, where that is a tie, a moment later?"""
+    margins, sizes = _margins(geometry, place, modes, regime, question, answer, now)
+    if not np.isfinite(margins).all() or (margins < -TIE * sizes).any():
+        return False
+    tied = np.abs(margins) <= TIE * sizes
+    if not tied.any():
+        return True
+    moment = MOMENT * (1.0 + np.abs(place.state).max()) / (1.0 + np.abs(now.field).max())
+    ahead = Place(place.state + moment * now.field, place.t + moment, place.parameters)
+    then = motion(geometry, ahead, modes, regime)
+    later, _ = _margins(geometry, ahead, modes, regime, question, answer, then)
+    return bool((later[tied] >= -1e-14 * sizes[tied]).all())
+
+
+def _margins(
+    geometry: Geometry,
+    place: Place,
+    modes: Array,
+    regime: Regime,
+    question: Question,
+    answer: tuple[object, ...],
+    now: Motion,
+) -> tuple[Array, Array]:
+    """How clearly each surface confirms the answer (positive), and the size its terms have."""
+    point = geometry.point(place.state, place.t, place.parameters, modes)
+    margins, sizes = [], []
+    field = np.abs(now.field)
+    if question.switches:
+        switches = geometry.of_switches(point)
+        rates = switches.rates(now.field)
+        terms = np.abs(switches.by_state) @ field + np.abs(switches.by_time)
+    for (i, _), choice in zip(question.switches, answer, strict=False):
+        if choice == STICK:
+            margins.append(1.0 - abs(now.controls[regime.stuck.index(i)]))
+            sizes.append(1.0)
+        else:
+            margins.append(modes[i] * rates[i])
+            sizes.append(terms[i])
+    if question.walls:
+        speeds = geometry.of_speeds(point)
+        accelerations = speeds.rates(now.field)
+        thrusts = np.abs(speeds.by_state) @ field + np.abs(speeds.by_time)
+    for (j, _), choice in zip(question.walls, answer[len(question.switches) :], strict=True):
+        if choice == HOLD:
+            margins.append(now.forces[regime.contact.index(j)])
+            sizes.append(np.abs(now.field).max() / np.abs(now.directions).max())
+        else:
+            margins.append(accelerations[j])
+            sizes.append(thrusts[j])
+    return np.array(margins), np.array(sizes)
+
+
+def _modes_multiply(geometry: Geometry, stuck: tuple[int, ...]) -> bool:
+    """True when the equations hold a product of two stuck modes: the equivalent control is then not determined."""
+    pairs = combinations([geometry.modes[i] for i in stuck], 2)
+    return any(sp.diff(f, first, second) != 0 for first, second in pairs for f in geometry.system.smooth_rates)
+
+
+def _refuse(geometry: Geometry, place: Place, question: Question, reason: str) -> None:
+    system = geometry.system
+    names = [str(system.switches[i].function) for i, _ in question.switches]
+    names += [str(system.walls[j].surface) for j, _ in question.walls]
+    state = ", ".join(f"{s.name} = {v:.6g}" for s, v in zip(system.states, place.state, strict=True))
+    raise EventError(
+        f"At t = {place.t:.9g} with {state} the surfaces {'; '.join(n + ' = 0' for n in names)} are reached and {reason}. "
+        "The model does not say how the motion goes on there: smooth one of the switches, or start elsewhere."
+    )
