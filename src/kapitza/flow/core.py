@@ -52,8 +52,8 @@ class Propagation:
 
 def located(event: Event, origin: float, offset: Array) -> Event:
     """An event of a piece in the time and the continuous angles of the whole run."""
-    state = None if event.state is None else event.state + offset
-    return replace(event, time=event.time + origin, state=state)
+    before, after = (None if s is None else s + offset for s in (event.state, event.after))
+    return replace(event, time=event.time + origin, state=before, after=after)
 
 
 class Core:

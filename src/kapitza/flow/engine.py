@@ -57,9 +57,10 @@ class System:
 class Event:
     """Something located on the way.
 
-    kind: "switch", "impact", "stick", "release", "contact", "lift-off", or "crossing" of an observed surface.
-    index: which switch, wall or observed surface. direction: sign of the surface's rate. state: (n,) at the crossing
-    (before a jump), kept for crossings.
+    kind: "cross" (a switch is passed), "stick", "release", "impact", "contact" (impacts have died out), "detach",
+    "graze" (a surface is touched at no speed: derivatives are not to be trusted there), or "crossing" of an observed
+    surface. index: which switch, wall or observed surface. direction: sign of the surface's rate.
+    state: (n,) at the event, before a jump; after: (n,) after it (None for crossings of observed surfaces).
     """
 
     time: float
@@ -67,6 +68,7 @@ class Event:
     index: int
     direction: int = 0
     state: Array | None = None
+    after: Array | None = None
 
 
 @dataclass(frozen=True)

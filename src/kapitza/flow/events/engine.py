@@ -16,7 +16,7 @@ from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
 from kapitza.flow.smooth import SmoothEngine
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 class EventEngine:
@@ -58,8 +58,8 @@ class EventEngine:
             return self.smooth.run(state, tangents, t0, t1, parameters, grid, memory)
         if t1 < t0:
             raise EventError(
-                f"A motion with switches or impacts cannot run backwards from t = {t0:g} to {t1:g}: states that stick or "
-                "come to rest have many pasts. Run it forwards."
+                f"A motion with switches or impacts cannot run backwards from t = {t0:g} to {t1:g}: states that "
+                "stick or come to rest have many pasts. Run it forwards."
             )
         settings = self.settings if tangents is None else replace(self.settings, wrt=self.wrt)
         journey = Journey(self.geometry, settings, state, t0, parameters)

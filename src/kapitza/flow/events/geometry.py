@@ -6,7 +6,9 @@ speed w_j = dg_j/dt and a reset x⁺ = R_j(x, t, θ). Everything the event logic
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import heyoka as hy
 import numpy as np
@@ -19,7 +21,7 @@ from kapitza.model.compiled import to_heyoka
 from kapitza.model.switches import split_switches
 from kapitza.model.symbols import time
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 ROUNDING = 1e-13
 """A surface closer than this times its natural size counts as reached."""
@@ -28,7 +30,7 @@ ROUNDING = 1e-13
 class PointFunction:
     """A compiled function of (x, t, θ, m) at one point, with its result in a given shape."""
 
-    def __init__(self, expressions: list[sp.Expr], inputs: tuple[sp.Symbol, ...], shape: tuple[int, ...]):
+    def __init__(self, expressions: Sequence[Any], inputs: tuple[sp.Symbol, ...], shape: tuple[int, ...]):
         handles = [hy.expression(f"x{i}") for i in range(len(inputs))]
         table = dict(zip(inputs, handles, strict=True))
         self.shape = shape
@@ -161,13 +163,12 @@ class Geometry:
         """Jump of the rates times sign(s) has a continuous switch exactly when the jump vanishes on s = 0."""
         gone = {p: sp.Integer(0) for p, is_zero in zip(self.system.parameters, zero, strict=True) if is_zero}
         moving = (*self.system.states, time)
+        rates: tuple[Any, ...] = self.system.smooth_rates
         for switch in self.system.switches:
             if switch.continuous:
                 continue
-            jumps = [
-                f.xreplace({switch.mode: sp.Integer(1), **gone}) - f.xreplace({switch.mode: sp.Integer(-1), **gone})
-                for f in self.system.smooth_rates
-            ]
+            above, below = ({switch.mode: sp.Integer(side), **gone} for side in (1, -1))
+            jumps = [f.xreplace(above) - f.xreplace(below) for f in rates]
             present = tuple(j * sp.sign(switch.function.xreplace(gone)) for j in jumps if j != 0)
             found, _ = split_switches(present, moving)
             if not all(s.continuous for s in found):

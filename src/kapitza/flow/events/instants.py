@@ -5,6 +5,8 @@ These functions change a `Journey` that stands at a start or at a located event.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +16,7 @@ from kapitza.flow.events.regimes import CROSS, DETACH, IMPACT, RELEASE, Ending
 from kapitza.flow.events.saltation import cross_switch, pass_impact, project
 from kapitza.flow.events.settle import FREE, HOLD, STICK, Question, Regime, motion, settle
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 CLEAR = 1e-6
 """Surfaces farther away than this at a start need no second look."""
@@ -23,8 +25,8 @@ CLEAR = 1e-6
 def begin(journey: Journey) -> None:
     """Modes of a start: from the state, and from the motion where a surface is reached."""
     values = journey.read_modes()
-    switches = journey.geometry.switches
-    if values.size == 0 or (np.abs(values[:switches]).min(initial=1.0) > CLEAR and values[switches:].min(initial=1.0) > CLEAR):
+    values[: journey.geometry.switches] *= journey.modes
+    if values.min(initial=np.inf) > CLEAR:
         return
     journey.guard()
     if struck_walls(journey):
@@ -87,9 +89,7 @@ def decide(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple]
     old_modes, old = journey.modes, journey.regime
     asked = question(journey, switches, walls)
     modes, regime = settle(journey.geometry, journey.place, old_modes, asked)
-    passed = [
-        i for i, _ in asked.switches if i not in old.stuck and (i in regime.stuck or modes[i] != old_modes[i])
-    ]
+    passed = [i for i, _ in asked.switches if i not in old.stuck and (i in regime.stuck or modes[i] != old_modes[i])]
     passed.sort(key=lambda i: i != trigger)
     rates = _carry(journey, passed, modes, regime)
     journey.modes, journey.regime = modes, regime
@@ -176,9 +176,9 @@ def _require_rest(journey: Journey, wall: int) -> None:
     moved = journey.geometry.of_reset(wall, journey.point()).value - journey.state
     if np.abs(moved).max() > 1e-9 * (1.0 + np.abs(journey.state).max()):
         raise EventError(
-            f"At {journey.described()} the impacts at {journey.geometry.system.walls[wall].surface} = 0 die out, but the "
-            f"reset moves the resting state by {np.abs(moved).max():.3g}: no lasting contact is defined by this model. "
-            "Write a reset that changes nothing at zero speed."
+            f"At {journey.described()} the impacts at {journey.geometry.system.walls[wall].surface} = 0 die out, but "
+            f"the reset moves the resting state by {np.abs(moved).max():.3g}: no lasting contact is defined by "
+            "this model. Write a reset that changes nothing at zero speed."
         )
 
 
@@ -246,6 +246,7 @@ def _require_any_order(journey: Journey, walls: list[int]) -> None:
     if np.abs(ends[0] - ends[1]).max() > 1e-9 * (1.0 + np.abs(ends[0]).max()):
         names = " and ".join(str(journey.geometry.system.walls[j].surface) for j in walls)
         raise EventError(
-            f"At {journey.described()} the walls {names} are struck at once and the result depends on which reset comes "
-            f"first (states differ by {np.abs(ends[0] - ends[1]).max():.3g}): the model does not determine the motion."
+            f"At {journey.described()} the walls {names} are struck at once and the result depends on which reset "
+            f"comes first (states differ by {np.abs(ends[0] - ends[1]).max():.3g}): the model does not determine the "
+            "motion."
         )

@@ -16,7 +16,7 @@ from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime
 from kapitza.flow.events.settle import Place, Regime
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 WRONG_SIDE = 1e-9
 """A surface this far on the wrong side, relative to the state, means that an event was lost."""
@@ -176,8 +176,9 @@ class Journey:
 
     def _refuse_penetration(self, wall: int, distance: float, t: float) -> None:
         raise EventError(
-            f"At t = {t:.9g} the wall {self.geometry.system.walls[wall].surface} >= 0 is penetrated by {-distance:.3g}: "
-            f"an impact was lost. Start on the free side, or raise contact_speed (now {self.settings.contact_speed:g})."
+            f"At t = {t:.9g} the wall {self.geometry.system.walls[wall].surface} >= 0 is penetrated by "
+            f"{-distance:.3g}: an impact was lost. Start on the free side, or raise contact_speed "
+            f"(now {self.settings.contact_speed:g})."
         )
 
     def _limit_events(self) -> None:
@@ -188,8 +189,8 @@ class Journey:
         self._last = self.t
         if self._at_once > self.settings.max_events_at_once:
             raise EventError(
-                f"More than {self.settings.max_events_at_once} events at one instant, {self.described()}: the modes find "
-                "no rest. Two surfaces probably switch each other; smooth one of them."
+                f"More than {self.settings.max_events_at_once} events at one instant, {self.described()}: the modes "
+                "find no rest. Two surfaces probably switch each other; smooth one of them."
             )
         if self._count > self.settings.max_events:
             raise EventError(

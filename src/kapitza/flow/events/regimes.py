@@ -11,6 +11,7 @@ falling through zero.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.settle import Regime
 from kapitza.model.compiled import to_heyoka
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 CROSS, RELEASE, IMPACT, DETACH = "cross", "release", "impact", "detach"
 
@@ -93,19 +94,20 @@ def _held_rates(geometry: Geometry, regime: Regime) -> tuple[tuple[sp.Expr, ...]
     """Rates f0 + E z and the balance z of a regime with stuck switches or contacts."""
     system = geometry.system
     plus = {geometry.modes[i]: sp.Integer(1) for i in regime.stuck}
-    base = [f.xreplace(plus) for f in system.smooth_rates]
-    directions = []
+    smooth: tuple[Any, ...] = system.smooth_rates
+    base = [f.xreplace(plus) for f in smooth]
+    directions: list[list[Any]] = []
     for i in regime.stuck:
         minus = {**plus, geometry.modes[i]: sp.Integer(-1)}
-        directions.append([(f.xreplace(minus) - b) / 2 for f, b in zip(system.smooth_rates, base, strict=True)])
-    base = [b + sum(column) for b, column in zip(base, zip(*directions, strict=True), strict=True)] if directions else base
+        directions.append([(f.xreplace(minus) - b) / 2 for f, b in zip(smooth, base, strict=True)])
+    base = [sp.Add(b, *(column[k] for column in directions)) for k, b in enumerate(base)]
     directions += [_impulse(geometry, j) for j in regime.contact]
     surfaces = [system.switches[i].function.xreplace(plus) for i in regime.stuck]
     surfaces += [geometry.speeds[j] for j in regime.contact]
     rows = [[sp.diff(h, x) for x in system.states] for h in surfaces]
-    gain = sp.Matrix([[_dot(row, column) for column in directions] for row in rows])
+    gain: Any = sp.Matrix([[_dot(row, column) for column in directions] for row in rows])
     drift = [sp.diff(h, geometry.differentiate[geometry.size]) for h in surfaces]
-    lacking = sp.Matrix([-_dot(row, base) - d for row, d in zip(rows, drift, strict=True)])
+    lacking: Any = sp.Matrix([-_dot(row, base) - d for row, d in zip(rows, drift, strict=True)])
     balance = list(gain.adjugate() * lacking / gain.det()) if len(surfaces) > 1 else [lacking[0] / gain[0, 0]]
     rates = [b + _dot([c[k] for c in directions], balance) for k, b in enumerate(base)]
     for row, d in zip(rows, drift, strict=True):
@@ -123,7 +125,7 @@ def _impulse(geometry: Geometry, wall: int) -> list[sp.Expr]:
     return [n - _dot([sp.diff(r, x) for x in states], normal) for n, r in zip(normal, reset, strict=True)]
 
 
-def _dot(left: list[sp.Expr], right: list[sp.Expr]) -> sp.Expr:
+def _dot(left: Sequence[Any], right: Sequence[Any]) -> sp.Expr:
     return sum((a * b for a, b in zip(left, right, strict=True) if a != 0 and b != 0), sp.Integer(0))
 
 

@@ -11,13 +11,15 @@ depend on time and parameters.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.flow.events.geometry import Geometry, Gradients
 from kapitza.flow.events.settle import Motion, Place, Regime
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 def cross_switch(tangents: Array, switches: Gradients, index: int, before: Array, after: Array) -> tuple[Array, float]:

@@ -1,4 +1,4 @@
-"""Which modes hold at an instant: every switch on its surface passes, sticks or stays; every wall touched holds or frees.
+"""Which modes hold at an instant: a switch on its surface passes, sticks or stays; a wall touched holds or frees.
 
 On a surface the modes cannot be read off the state. All combinations of the switches and walls that are on their
 surfaces are tried, and the one that the motion itself confirms is taken: a mode ±1 must be left behind (m ds/dt > 0),
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, combinations, product
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from kapitza.errors import EventError
 from kapitza.flow.events.geometry import Geometry
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 TIE = 1e-10
 """A rate this small against its terms decides nothing: the motion is looked at a moment later."""
@@ -91,7 +92,9 @@ def motion(geometry: Geometry, place: Place, modes: Array, regime: Regime) -> Mo
     gain = rows @ directions
     if not has_positive_minors(gain):
         failed = np.full(len(gain), np.nan)
-        return Motion(np.full(geometry.size, np.nan), failed[: len(halves)], failed[len(halves) :], directions, rows, gain)
+        return Motion(
+            np.full(geometry.size, np.nan), failed[: len(halves)], failed[len(halves) :], directions, rows, gain
+        )
     balance = np.linalg.solve(gain, -(rows @ base_field + drift))
     split = len(halves)
     return Motion(base_field + directions @ balance, -balance[:split], balance[split:], directions, rows, gain)
@@ -221,6 +224,7 @@ def _refuse(geometry: Geometry, place: Place, question: Question, reason: str) -
     names += [str(system.walls[j].surface) for j, _ in question.walls]
     state = ", ".join(f"{s.name} = {v:.6g}" for s, v in zip(system.states, place.state, strict=True))
     raise EventError(
-        f"At t = {place.t:.9g} with {state} the surfaces {'; '.join(n + ' = 0' for n in names)} are reached and {reason}. "
+        f"At t = {place.t:.9g} with {state} the surfaces {'; '.join(n + ' = 0' for n in names)} are reached and "
+        f"{reason}. "
         "The model does not say how the motion goes on there: smooth one of the switches, or start elsewhere."
     )
