@@ -1,1 +1,17 @@
-"""report."""
+"""Figures, and reports as single HTML files."""
+
+from kapitza.report.estimate_figures import plot_estimate
+from kapitza.report.estimate_report import write_report
+from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot_record
+from kapitza.report.page import Section, write_page
+
+__all__ = [
+    "Section",
+    "plot_attractor",
+    "plot_estimate",
+    "plot_orbit",
+    "plot_orbits",
+    "plot_record",
+    "write_page",
+    "write_report",
+]

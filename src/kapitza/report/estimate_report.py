@@ -1,0 +1,94 @@
+"""write_report: an estimate as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kapitza.data import Record
+from kapitza.estimate import Estimate
+from kapitza.orbit import OrbitSet
+from kapitza.report.estimate_figures import plot_estimate
+from kapitza.report.figures import plot_attractor, plot_orbits
+from kapitza.report.page import Section, write_page
+
+
+def write_report(estimate: Estimate, path: str | Path, level: float = 0.95) -> Path:
+    """Parameters with intervals, warnings, figures, the model and the data on one self-contained page.
+
+    Open it in any browser; it needs no network. Returns the path.
+    """
+    sections = [
+        Section(
+            "Parameters", parameter_notes(estimate, level), table=estimate.table(level), warnings=estimate.warnings
+        ),
+        Section(
+            "How sure they are",
+            figure=plot_estimate(estimate, level),
+            caption="Intervals, correlations of the errors, and residuals; on the line they are Gaussian.",
+        ),
+        *data_sections(estimate.data),
+        *model_sections(estimate.model),
+    ]
+    if estimate.history is not None and len(estimate.history):
+        sections.append(Section("Iterations", table=estimate.history.tail(50)))
+    name = getattr(estimate.model, "name", "")
+    title = f"Parameters of {name}" if name else "Estimated parameters"
+    return write_page(title, f"{estimate.method}: {estimate.status.value}", sections, path)
+
+
+def parameter_notes(estimate: Estimate, level: float) -> tuple[str, ...]:
+    freedom = "known noise" if estimate.dof == float("inf") else f"{estimate.dof:.0f} degrees of freedom"
+    notes = [f"Columns low and high bound the {100 * level:g} % interval ({freedom})."]
+    if estimate.chi2 == estimate.chi2:
+        notes.append(f"Sum of squared weighted residuals: {estimate.chi2:.6g}.")
+    if estimate.identifiable:
+        notes.append("These data determine only the combinations " + ", ".join(estimate.identifiable) + ".")
+    if estimate.noise:
+        known = ", ".join(f"{name} {value:.3g}" for name, value in estimate.noise.items())
+        notes.append(f"Standard deviation of the noise: {known}.")
+    return tuple(notes)
+
+
+def data_sections(data: Any) -> list[Section]:
+    if isinstance(data, Record):
+        text = (repr(data), f"Sampling: {data.sampling()}")
+        figure = plot_attractor(data) if len(data.channels) > 1 else None
+        return [Section("Data", text, figure=figure, caption="The record, one channel against another.")]
+    if isinstance(data, OrbitSet) and len(data):
+        text = (f"{len(data)} periodic orbits." + (f" {data.message}" if data.message else ""),)
+        return [Section("Data", text, table=orbit_table(data), figure=plot_orbits(data), caption="The orbits fitted.")]
+    return []
+
+
+def orbit_table(orbits: OrbitSet) -> pd.DataFrame:
+    """One row per orbit: periods, code, largest multiplier, closure."""
+    rows = [
+        (
+            len(orbit.points),
+            orbit.code,
+            ", ".join(f"{value:.5g}" for value in orbit.points[0]),
+            float("nan") if orbit.multipliers is None else float(abs(orbit.multipliers[0])),
+            orbit.closure,
+            orbit.visits or None,
+        )
+        for orbit in orbits
+    ]
+    columns = ["periods", "code", "first point", "largest |multiplier|", "closure", "visits"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def model_sections(model: Any) -> list[Section]:
+    """The equations as text, where the model is one of ours."""
+    equations = getattr(model, "equations", None)
+    if not equations:
+        return []
+    coordinates = [c.name for c in model.coordinates]
+    if model.is_map:
+        lines = [f"{name} -> {equation}" for name, equation in zip(coordinates, equations, strict=True)]
+    else:
+        lines = [f"0 = {equation}" for equation in equations]
+    notes = tuple(text for text in (model.description, f"Source: {model.source}" if model.source else "") if text)
+    return [Section("Model", notes, listing="\n".join(lines))]

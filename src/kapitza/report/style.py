@@ -1,0 +1,77 @@
+"""One look for every figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib.pyplot as plt
+from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK = "#22223b"
+ACCENT = "#c1272d"
+QUIET = "#8d99ae"
+# told apart also by those who see few colours (Okabe and Ito)
+CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+
+SETTINGS: Any = {
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.prop_cycle": cycler(color=CYCLE),
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "figure.dpi": 120,
+    "savefig.dpi": 160,
+    "lines.linewidth": 1.2,
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Kapitza's look inside the block; the user's settings are left as they were."""
+    with plt.rc_context(SETTINGS):
+        yield
+
+
+def axes_for(ax: Axes | None, size: tuple[float, float] = (6.0, 4.2)) -> Axes:
+    """The axes given, or those of a new figure."""
+    return ax if ax is not None else plt.figure(figsize=size, layout="constrained").add_subplot()
+
+
+def figure_of(ax: Axes) -> Figure:
+    figure = ax.get_figure(root=True)
+    assert isinstance(figure, Figure)
+    return figure
+
+
+def axis_label(name: str, unit: str = "") -> str:
+    """Name and unit; Greek letters by their sign, rates with a dot's prime: "phi'" in rad/s reads φ' [rad/s]."""
+    return f"{greek(name)} [{unit}]" if unit else greek(name)
+
+
+GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "theta": "θ", "kappa": "κ", "lambda": "λ",
+    "mu": "μ", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "psi": "ψ", "omega": "ω", "Omega": "Ω",
+}  # fmt: skip
+
+
+def greek(name: str) -> str:
+    """'phi1\'' as φ1'; names that are no Greek letter stay as they are."""
+    stem = name.rstrip("'0123456789_")
+    shown = GREEK[stem] + name[len(stem) :].replace("_", "") if stem in GREEK else name
+    return plain(shown)
+
+
+def plain(text: str) -> str:
+    """Text that Matplotlib prints as it is: a dollar sign would start a formula."""
+    return text.replace("$", r"\$")
