@@ -1,0 +1,183 @@
+"""Right-hand sides and their derivatives on arrays of points, for the methods that discretise an orbit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.model import Model, compile_expressions
+from kapitza.model.symbols import symbol, time
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """At N points: rates (N, n), by_state (N, n, n), by_time (N, n), by_parameter (N, n, k)."""
+
+    rates: Array
+    by_state: Array
+    by_time: Array
+    by_parameter: Array
+
+
+@dataclass(frozen=True)
+class Surface:
+    """At N points: value (N,), by_state (N, n), by_time (N,), by_parameter (N, k) of a switching function or wall."""
+
+    value: Array
+    by_state: Array
+    by_time: Array
+    by_parameter: Array
+
+
+class VectorField:
+    """x' = f(x, t, θ) and its first derivatives at many points at once, from the structure of a model.
+
+    Jumps (sign, Abs, …) are mode signs m_i = sign s_i(x, t): they are taken from the points, or given per point when
+    a method knows on which side an arc runs. wrt: names of the parameters by which to differentiate.
+    """
+
+    def __init__(self, model: Model, wrt: Sequence[str] = ()):
+        structure = model.structure
+        self.model, self.wrt = model, tuple(wrt)
+        for name in self.wrt:
+            model.check(name)
+        self.size, self.switches = len(model.states), structure.switches
+        self.signals = model.excitation.signals if model.excitation else ()
+        self._code = _compile_field(
+            structure.smooth_rates,
+            tuple((s.function, s.mode) for s in self.switches),
+            tuple((i.surface, tuple(i.reset.get(name, symbol(name)) for name in model.states)) for i in structure.impacts),
+            model.states,
+            tuple(s.name for s in self.signals),
+            model.names,
+            self.wrt,
+        )
+
+    def values(self, parameters: Array | None) -> Array:
+        return self.model.vector if parameters is None else np.asarray(parameters, float)
+
+    def _inputs(self, states: Array, times: Array) -> Array:
+        times = np.broadcast_to(np.asarray(times, float), states.shape[:1])
+        rows = [states.T, times[None]]
+        if self.signals:
+            rows += [np.stack([s(times) for s in self.signals]), np.stack([s(times, 1) for s in self.signals])]
+        return np.concatenate(rows)
+
+    def modes(self, states: Array, times: Array, parameters: Array | None = None) -> Array:
+        """Signs (N, number of switches) of the switching functions, +1 at zero."""
+        inputs, count = self._inputs(states, times), len(self.switches)
+        result = np.ones((states.shape[0], count))
+        for i, surface in enumerate(self._code.switches):
+            value = surface(np.concatenate([inputs, result.T]), self.values(parameters))[0]
+            result[:, i] = np.where(value >= 0, 1.0, -1.0)
+        return result
+
+    def _with_modes(self, states: Array, times: Array, parameters: Array | None, modes: Array | None) -> Array:
+        if self.switches and modes is None:
+            modes = self.modes(states, times, parameters)
+        inputs = self._inputs(states, times)
+        return np.concatenate([inputs, np.broadcast_to(modes, (states.shape[0], len(self.switches))).T]) if self.switches else inputs
+
+    def rates(self, states: Array, times: Array, parameters: Array | None = None, modes: Array | None = None) -> Array:
+        """f at states (N, n) and times (N,), as (N, n)."""
+        return self._code.rates(self._with_modes(states, times, parameters, modes), self.values(parameters)).T
+
+    def derivatives(
+        self, states: Array, times: Array, parameters: Array | None = None, modes: Array | None = None
+    ) -> Rates:
+        """f, f_x, f_t and f_θ at states (N, n) and times (N,)."""
+        n, k, count = self.size, len(self.wrt), states.shape[0]
+        flat = self._code.derivatives(self._with_modes(states, times, parameters, modes), self.values(parameters)).T
+        return Rates(
+            flat[:, :n],
+            flat[:, n : n + n * n].reshape(count, n, n),
+            flat[:, n + n * n : 2 * n + n * n],
+            flat[:, 2 * n + n * n :].reshape(count, n, k),
+        )
+
+    def trace(self, states: Array, times: Array, parameters: Array | None = None, modes: Array | None = None) -> Array:
+        """div f at each point, (N,)."""
+        return np.trace(self.derivatives(states, times, parameters, modes).by_state, axis1=1, axis2=2)
+
+    def surface(self, index: int, states: Array, times: Array, parameters: Array | None = None) -> Surface:
+        """Switching function `index` (switches first, then walls) with its derivatives."""
+        n = self.size
+        flat = self._code.surfaces[index](self._with_modes(states, times, parameters, None), self.values(parameters)).T
+        return Surface(flat[:, 0], flat[:, 1 : n + 1], flat[:, n + 1], flat[:, n + 2 :])
+
+    def reset(self, wall: int, states: Array, times: Array, parameters: Array | None = None) -> Rates:
+        """The reset map of a wall with its derivatives, in the same layout as the rates."""
+        n, k, count = self.size, len(self.wrt), states.shape[0]
+        flat = self._code.resets[wall](self._with_modes(states, times, parameters, None), self.values(parameters)).T
+        return Rates(
+            flat[:, :n],
+            flat[:, n : n + n * n].reshape(count, n, n),
+            flat[:, n + n * n : 2 * n + n * n],
+            flat[:, 2 * n + n * n :].reshape(count, n, k),
+        )
+
+
+@dataclass(frozen=True)
+class _Code:
+    rates: Any
+    derivatives: Any
+    switches: tuple[Any, ...]
+    surfaces: tuple[Any, ...]
+    resets: tuple[Any, ...]
+
+
+@lru_cache(maxsize=64)
+def _compile_field(
+    rates: tuple[sp.Expr, ...],
+    switches: tuple[tuple[sp.Expr, sp.Symbol], ...],
+    walls: tuple[tuple[sp.Expr, tuple[sp.Expr, ...]], ...],
+    states: tuple[str, ...],
+    signals: tuple[str, ...],
+    names: tuple[str, ...],
+    wrt: tuple[str, ...],
+) -> _Code:
+    """Compile once per structure; the rates of signals are extra inputs because time acts through them too."""
+    slopes = [symbol(name + " slope") for name in signals]
+    inputs = [symbol(s) for s in states] + [time] + [symbol(s) for s in signals] + slopes + [mode for _, mode in switches]
+    parameters = [symbol(name) for name in names]
+
+    def by_time(expression: sp.Expr) -> sp.Expr:
+        through = [sp.diff(expression, symbol(s)) * slope for s, slope in zip(signals, slopes, strict=True)]
+        return sp.Add(sp.diff(expression, time), *through)
+
+    def expanded(values: Sequence[sp.Expr]) -> list[sp.Expr]:
+        return [
+            *values,
+            *(sp.diff(v, symbol(s)) for v in values for s in states),
+            *(by_time(v) for v in values),
+            *(sp.diff(v, symbol(name)) for v in values for name in wrt),
+        ]
+
+    functions = [f for f, _ in switches] + [f for f, _ in walls]
+    return _Code(
+        compile_expressions(rates, inputs, parameters),
+        compile_expressions(expanded(rates), inputs, parameters),
+        tuple(compile_expressions([f], inputs, parameters) for f, _ in switches),
+        tuple(compile_expressions(expanded([f]), inputs, parameters) for f in functions),
+        tuple(compile_expressions(expanded(reset), inputs, parameters) for _, reset in walls),
+    )
+
+
+def period_gradient(model: Model, names: Sequence[str]) -> Array:
+    """d(excitation period)/dθ for the named parameters, (k,); zeros for autonomous models."""
+    if model.excitation is None:
+        return np.zeros(len(names))
+    expression = sp.sympify(model.excitation.period)
+    known = {symbol(name): value for name, value in model.values.items()}
+    derived = {symbol(p.name): p.expression for p in model.parameters if p.expression is not None}
+    while expression.free_symbols & derived.keys():
+        expression = expression.xreplace(derived)
+    return np.array([float(sp.diff(expression, symbol(name)).xreplace(known)) for name in names])

@@ -1,0 +1,132 @@
+"""Floquet multipliers of an orbit from the propagators of its segments, and how far to trust them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.orbit import Certificate
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+PLAIN_GROWTH = 1e3
+"""Below this ratio between the largest and the smallest action of the segments a product in doubles loses nothing."""
+
+
+@dataclass(frozen=True)
+class Monodromy:
+    """Multipliers (n,), largest modulus first, with right and left eigenvectors at the first node (columns).
+
+    Eigenvectors are scaled so that leftᴴ right = I; they are NaN where two multipliers coincide.
+    """
+
+    multipliers: Complex
+    right: Complex
+    left: Complex
+
+    @property
+    def exponents_times_period(self) -> Complex:
+        """log μ: divide by the period for the Floquet exponents."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.multipliers)
+
+
+def monodromy(segments: Array) -> Monodromy:
+    """Eigenvalues of the product G_{J-1} … G_1 G_0 of segment propagators (J, n, n).
+
+    Forming the product in doubles loses every multiplier smaller than the largest one times the rounding unit. When
+    growth makes that a danger, the product is formed in multiple precision, with as many digits as the segments'
+    condition numbers ask for: its eigenvalues are then exactly those of the given factors, the same backward error
+    that a periodic Schur decomposition has, and singular factors (stick, lasting contact) do no harm.
+    """
+    segments = np.asarray(segments, float)
+    if not np.isfinite(segments).all():
+        n = segments.shape[1]
+        nan = np.full((n, n), np.nan, complex)
+        return Monodromy(np.full(n, np.nan, complex), nan, nan)
+    spread = np.linalg.svd(segments, compute_uv=False)
+    with np.errstate(divide="ignore"):
+        low = np.log10(np.maximum(spread[:, -1], 1e-300)).clip(-30).sum()
+        high = np.log10(np.maximum(spread[:, 0], 1e-300)).sum()
+    if high - low < np.log10(PLAIN_GROWTH) or segments.shape[1] == 1:
+        product = np.linalg.multi_dot(list(segments[::-1])) if len(segments) > 1 else segments[0]
+        values, right = np.linalg.eig(product)
+        return _sorted(values.astype(complex), right.astype(complex))
+    values, right = _precise_eigen(segments, int(high - low) + 40)
+    return _sorted(values, right)
+
+
+def _precise_eigen(segments: Array, digits: int) -> tuple[Complex, Complex]:
+    with mpmath.workdps(digits):
+        product = mpmath.matrix(segments[0].tolist())
+        for factor in segments[1:]:
+            product = mpmath.matrix(factor.tolist()) * product
+        values, right = mpmath.eig(product)
+        n = segments.shape[1]
+        vectors = np.array([[complex(right[i, j]) for j in range(n)] for i in range(n)])
+        return np.array([complex(v) for v in values]), vectors
+
+
+def _sorted(values: Complex, right: Complex) -> Monodromy:
+    order = np.argsort(-np.abs(values), kind="stable")
+    values, right = values[order], right[:, order]
+    # Multipliers of real matrices come in conjugate pairs: rounding must not leave stray imaginary parts.
+    values = np.where(np.abs(values.imag) <= 1e-14 * np.abs(values), values.real, values)
+    try:
+        left = np.linalg.inv(right).conj().T
+    except np.linalg.LinAlgError:
+        left = np.full_like(right, np.nan)
+    return Monodromy(values, right, left)
+
+
+def log_determinant(segments: Array) -> float:
+    """Σ log|det G_j|: the determinant of the product would lose digits."""
+    with np.errstate(divide="ignore"):
+        return float(np.linalg.slogdet(segments)[1].sum())
+
+
+def certificate(
+    multipliers: Complex, log_det: float, trace_integral: float, trivial: bool, agreement: float = float("nan")
+) -> Certificate:
+    """Defects of the multipliers: the distance of the trivial one from 1, and Σ log|det| against ∫ trace f_x dt."""
+    from_one = float(np.abs(multipliers - 1).min()) if trivial and np.isfinite(multipliers).all() else float("nan")
+    determinant = abs(log_det - trace_integral) if np.isfinite(log_det) else float("nan")
+    return Certificate(from_one, determinant, agreement)
+
+
+def stability(multipliers: Complex, defect: float, trivial: bool) -> str:
+    """ "stable", "unstable" or "unknown" when the largest multiplier that counts is within the defect of the circle."""
+    if not np.isfinite(multipliers).all():
+        return "unknown"
+    remaining = np.delete(multipliers, np.argmin(np.abs(multipliers - 1))) if trivial else multipliers
+    if remaining.size == 0:
+        return "unknown"
+    largest = float(np.abs(remaining).max())
+    margin = max(defect if np.isfinite(defect) else 0.0, 1e-9) * max(largest, 1.0)
+    if abs(largest - 1) <= margin:
+        return "unknown"
+    return "stable" if largest < 1 else "unstable"
+
+
+def match(first: Complex, second: Complex) -> float:
+    """Largest relative distance between two sets of multipliers, paired to make it small."""
+    from scipy.optimize import linear_sum_assignment
+
+    scale = np.maximum(np.maximum(np.abs(first)[:, None], np.abs(second)[None, :]), 1e-8)
+    cost = np.abs(first[:, None] - second[None, :]) / scale
+    rows, columns = linear_sum_assignment(cost)
+    return float(cost[rows, columns].max())
+
+
+def cumulative(segments: Sequence[Array] | Array) -> Array:
+    """Products from the first node to each node, (J + 1, n, n), the identity first."""
+    n = np.asarray(segments[0]).shape[0]
+    products = [np.eye(n)]
+    for factor in segments:
+        products.append(np.asarray(factor) @ products[-1])
+    return np.stack(products)

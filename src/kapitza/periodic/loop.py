@@ -1,0 +1,177 @@
+"""Closed curves in state space: the common currency of guesses and solutions.
+
+A loop gives the state at any fraction of its period, angles continuous: x(s + 1) = x(s) + 2π·winding. Each solver has
+its own exact representation; all of them are loops, so one solver's answer is the other's guess without loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+
+from kapitza.errors import DataError
+
+Array = NDArray[np.float64]
+
+
+class Loop(Protocol):
+    """period: T; winding: (n,) turns per period; call it with fractions s (M,) in [0, 1] for states (M, n)."""
+
+    @property
+    def period(self) -> float: ...
+
+    @property
+    def winding(self) -> Array: ...
+
+    def __call__(self, fractions: Array) -> Array: ...
+
+
+@dataclass(frozen=True)
+class FourierSeries:
+    """x(s) = 2π w s + a_0 + Σ_h [a_h cos 2πhs + b_h sin 2πhs].
+
+    cosines: (H + 1, n) with the mean first; sines: (H, n); winding: (n,).
+    """
+
+    cosines: Array
+    sines: Array
+    period: float
+    winding: Array
+
+    @property
+    def harmonics(self) -> int:
+        return self.sines.shape[0]
+
+    def __call__(self, fractions: Array, derivative: int = 0) -> Array:
+        """States (M, n), or their derivative by s."""
+        s = np.asarray(fractions, float)
+        order = 2 * np.pi * np.arange(self.harmonics + 1)
+        phase = np.multiply.outer(s, order) + derivative * np.pi / 2
+        weight = order**derivative if derivative else np.ones_like(order)
+        series = (weight * np.cos(phase)) @ self.cosines + (weight[1:] * np.sin(phase[:, 1:])) @ self.sines
+        if derivative == 0:
+            series = series + 2 * np.pi * np.multiply.outer(s, self.winding)
+        if derivative == 1:
+            series = series + 2 * np.pi * self.winding
+        return series
+
+    def resized(self, harmonics: int) -> FourierSeries:
+        """The same curve with more harmonics (zeros), or cut to fewer."""
+        cosines = np.zeros((harmonics + 1, self.cosines.shape[1]))
+        sines = np.zeros((harmonics, self.cosines.shape[1]))
+        kept = min(harmonics, self.harmonics)
+        cosines[: kept + 1], sines[:kept] = self.cosines[: kept + 1], self.sines[:kept]
+        return FourierSeries(cosines, sines, self.period, self.winding)
+
+
+def fourier_series(samples: Array, period: float, winding: Array, harmonics: int | None = None) -> FourierSeries:
+    """The series through N equidistant samples (N, n) from s = 0, exact for up to (N - 1) // 2 harmonics."""
+    count = samples.shape[0]
+    most = (count - 1) // 2
+    harmonics = most if harmonics is None else min(harmonics, most)
+    if harmonics < 1:
+        raise DataError(f"{count} samples cannot carry a Fourier series: give at least 3 over the period.")
+    straight = samples - 2 * np.pi * np.multiply.outer(np.arange(count) / count, winding)
+    spectrum = np.fft.rfft(straight, axis=0) / count
+    cosines, sines = 2 * spectrum.real[: harmonics + 1], -2 * spectrum.imag[1 : harmonics + 1]
+    cosines[0] /= 2
+    return FourierSeries(cosines, sines, period, np.asarray(winding, float))
+
+
+@dataclass(frozen=True)
+class SampledLoop:
+    """A periodic cubic spline through samples; `jumps` closes the gap linearly when samples do not meet."""
+
+    fractions: Array
+    states: Array
+    period: float
+    winding: Array
+    _spline: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        s = np.append(self.fractions, self.fractions[0] + 1.0)
+        straight = self.states - 2 * np.pi * np.multiply.outer(self.fractions, self.winding)
+        straight = np.vstack([straight, straight[:1]])
+        object.__setattr__(self, "_spline", CubicSpline(s, straight, bc_type="periodic"))
+
+    def __call__(self, fractions: Array) -> Array:
+        s = np.asarray(fractions, float)
+        return self._spline(s) + 2 * np.pi * np.multiply.outer(s, self.winding)
+
+
+@dataclass(frozen=True)
+class PiecewiseLoop:
+    """Polynomials on a mesh that may jump between pieces (impacts), as a collocation solution is.
+
+    mesh: (J + 1,) fractions from 0 to 1; values: (J, m + 1, n) at the points `knots` (m + 1,) of each element in [0, 1].
+    """
+
+    mesh: Array
+    knots: Array
+    values: Array
+    period: float
+    winding: Array
+
+    def __call__(self, fractions: Array) -> Array:
+        s = np.asarray(fractions, float)
+        turns = np.floor(s) * (s != 1.0)
+        inside = s - turns
+        element = np.clip(np.searchsorted(self.mesh, inside, side="right") - 1, 0, self.mesh.size - 2)
+        local = (inside - self.mesh[element]) / np.diff(self.mesh)[element]
+        weights = lagrange_weights(self.knots, local)
+        states = np.einsum("qi,qin->qn", weights, self.values[element])
+        return states + 2 * np.pi * np.multiply.outer(turns, self.winding)
+
+
+def lagrange_weights(knots: Array, points: Array) -> Array:
+    """Values (M, m) of the Lagrange polynomials on `knots` (m,) at points (M,)."""
+    gaps = knots[:, None] - knots[None, :] + np.eye(knots.size)
+    offsets = points[:, None, None] - knots[None, None, :]
+    factors = np.where(np.eye(knots.size, dtype=bool), 1.0, offsets / gaps)
+    return factors.prod(axis=2)
+
+
+@dataclass(frozen=True)
+class FlowLoop:
+    """Nodes joined by trajectories of the model itself: what shooting finds.
+
+    nodes: (J, n) at fractions (J,) from 0; angles continuous.
+    """
+
+    flow: Any
+    fractions: Array
+    nodes: Array
+    period: float
+    winding: Array
+    parameters: Array
+    start: float = 0.0
+
+    def __call__(self, fractions: Array) -> Array:
+        s = np.asarray(fractions, float)
+        turns = np.floor(s) * (s != 1.0)
+        inside = s - turns
+        element = np.clip(np.searchsorted(self.fractions, inside, side="right") - 1, 0, self.fractions.size - 1)
+        result = np.empty((s.size, self.nodes.shape[1]))
+        for j in np.unique(element):
+            members = np.flatnonzero(element == j)
+            order = members[np.argsort(inside[members], kind="stable")]
+            times = np.append(self.fractions[j], inside[order]) * self.period
+            distinct, back = np.unique(times, return_inverse=True)
+            path = self.nodes[j : j + 1]
+            if distinct.size > 1:
+                path = self.flow.trajectory(self.nodes[j], distinct, self.parameters)
+            result[order] = path[back[1:]]
+        return result + 2 * np.pi * np.multiply.outer(turns, self.winding)
+
+
+def as_point(states: tuple[str, ...], guess: Mapping[str, float]) -> Array:
+    """A state from values by name; states left out are zero, unknown names are refused."""
+    unknown = set(guess) - set(states)
+    if unknown:
+        raise DataError(f"The guess names {', '.join(sorted(unknown))}; the states are {', '.join(states)}.")
+    return np.array([float(guess.get(name, 0.0)) for name in states])
