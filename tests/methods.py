@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import kapitza as kz
 from problems import FitProblem, OrbitProblem
 
 
@@ -33,5 +34,8 @@ def cases(problems: Iterable[OrbitProblem | FitProblem], methods: Iterable[Metho
     return [pytest.param(p, m, id=f"{p.name}-{m.name}") for p in problems for m in methods if m.applies(p)]
 
 
-ORBIT_METHODS: list[Method] = []
+ORBIT_METHODS: list[Method] = [
+    Method("Shooting", kz.Shooting),
+    Method("MultipleShooting", kz.MultipleShooting),
+]
 FIT_METHODS: list[Method] = []

@@ -5,7 +5,7 @@ Answers come from closed forms, independent codes or cited tables, never from Ka
 
 Words in `offers` say what a problem is, so that a method can ask for them or refuse them:
 "forced", "autonomous", "map", "switches", "impacts", "stiff", "measured excitation", "hamiltonian",
-"rotating" (an angle that winds), "linear in parameters", "orbits" (the data are an OrbitSet), "series" (a Record).
+"smooth", "rotating" (an angle that winds), "linear in parameters", "orbits" (the data are an OrbitSet), "series" (a Record).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from kapitza import library
 
 
 @dataclass(frozen=True)
@@ -53,5 +55,45 @@ class FitProblem:
     offers: frozenset[str] = frozenset()
 
 
-ORBIT_PROBLEMS: list[OrbitProblem] = []
+_SCIENCE = "Newton shooting at tolerance 1e-13, an independent code, against ORBITS Table 3.1"
+
+
+def _pendulum_orbit(name: str, point: tuple[float, float], period: int, multipliers: tuple[float, ...], turns: int):
+    state = {"phi": point[0], "phi'": point[1]}
+    return OrbitProblem(
+        name,
+        library.parametric_pendulum,
+        {"phi": point[0] + 0.01, "phi'": point[1] - 0.01},
+        period,
+        _SCIENCE,
+        frozenset({"forced", "smooth"} | ({"rotating"} if turns else set())),
+        state,
+        multipliers=multipliers,
+        multiplier_tolerance=5e-4 * max(abs(m) for m in multipliers) if period > 1 else 6e-3,
+        winding={"phi": turns},
+    )
+
+
+ORBIT_PROBLEMS: list[OrbitProblem] = [
+    _pendulum_orbit("pendulum hanging", (0.0, 0.0), 1, (-2.005, -0.480), 0),
+    _pendulum_orbit("pendulum rotating", (2.9668, 6.4066), 1, (-1.709, -0.427), 1),
+    _pendulum_orbit("pendulum period 2", (2.9802, 3.3295), 2, (-2.496, -0.213), 2),
+    _pendulum_orbit("pendulum period 4", (-2.3647, 7.6839), 4, (-24.94, -0.0141), 2),
+    OrbitProblem(
+        "lorenz AB",
+        library.lorenz,
+        {"x": -13.76, "y": -19.58, "z": 27.0},
+        1.5586,
+        "T = 1.558652210716175: D. Viswanath, Nonlinearity 16 (2003) 1035",
+        frozenset({"autonomous", "smooth"}),
+    ),
+    OrbitProblem(
+        "duffing non-resonant",
+        library.duffing,
+        {"x": -0.2, "x'": 0.0},
+        1,
+        "det M = exp(-2πk), Liouville",
+        frozenset({"forced", "smooth"}),
+    ),
+]
 FIT_PROBLEMS: list[FitProblem] = []

@@ -15,6 +15,7 @@ def test_solver_finds_the_known_orbit(problem, method):
     guess = np.array([problem.guess[name] for name in model.states])
     orbit = kz.solve_orbit(model, guess, period=problem.period, method=method.settings())
     assert orbit.status.ok
+    assert orbit.closure < 1e-10
     point = dict(zip(orbit.states, orbit.points[0], strict=True))
     for name, value in problem.point.items():
         on_circle = [model.angles[model.states.index(name)]]

@@ -7,6 +7,7 @@ from kapitza.estimate import Estimate, identify
 from kapitza.flow import Flow, Map, simulate
 from kapitza.model import Coordinate, Excitation, Impact, Model, Parameter, Prior, Signal, Symmetry
 from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
+from kapitza.periodic import MultipleShooting, Shooting, solve_orbit
 
 __version__ = "0.1.0"
 
@@ -19,11 +20,13 @@ __all__ = [
     "KapitzaError",
     "Map",
     "Model",
+    "MultipleShooting",
     "OrbitSet",
     "Parameter",
     "PeriodicOrbit",
     "Prior",
     "Record",
+    "Shooting",
     "Signal",
     "Status",
     "Symmetry",
@@ -33,5 +36,6 @@ __all__ = [
     "measure",
     "read",
     "simulate",
+    "solve_orbit",
     "write",
 ]

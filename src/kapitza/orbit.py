@@ -85,7 +85,7 @@ class PeriodicOrbit:
         return plot_orbit(self, **settings)
 
 
-def circle_difference(a: Array, b: Array, angles: Sequence[bool]) -> Array:
+def circle_difference(a: Array, b: Array, angles: Sequence[bool] | NDArray[np.bool_]) -> Array:
     """a - b with the columns marked in `angles` brought into [-π, π)."""
     difference = np.asarray(a, float) - np.asarray(b, float)
     on_circle = np.asarray(angles, bool)

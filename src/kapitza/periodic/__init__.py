@@ -1,1 +1,22 @@
-"""periodic."""
+"""Periodic orbits of a model, by every solver, with multipliers one can trust."""
+
+from kapitza.periodic.loop import FlowLoop, FourierSeries, Loop, PiecewiseLoop, SampledLoop
+from kapitza.periodic.phase import FixedState, IntegralPhase, OrthogonalPhase
+from kapitza.periodic.sensitivity import Sensitivity
+from kapitza.periodic.shooting import MultipleShooting, Shooting
+from kapitza.periodic.solve_orbit import solve_orbit
+
+__all__ = [
+    "FixedState",
+    "FlowLoop",
+    "FourierSeries",
+    "IntegralPhase",
+    "Loop",
+    "MultipleShooting",
+    "OrthogonalPhase",
+    "PiecewiseLoop",
+    "SampledLoop",
+    "Sensitivity",
+    "Shooting",
+    "solve_orbit",
+]

@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 def symbolic_code(model: Model, points: Array) -> str:
-    """Letters of the section points (p, n), started so that the word comes first in the alphabet; '' without partition."""
+    """Letters of the section points (p, n), shifted to come first in the alphabet; '' without a partition."""
     if not (model.partition and model.letters) or model.period is None:
         return ""
     evaluate = compile_expressions(model.partition, model.states, model.names)

@@ -242,7 +242,7 @@ class LinearisedElements:
         return columns
 
     def _assemble(self) -> tuple[Array, Array, Array, Array, Array, Array]:
-        """left (J, n, n), boundary columns (J, n, E+1), parameter columns (J, n, k), then the same of the conditions."""
+        """Arrivals by nodes (J, n, n), boundaries (J, n, E+1), parameters (J, n, k); the same of the conditions."""
         eq, n = self.equations, self.equations.size
         left, columns = self.propagators.copy(), self._boundary_columns()
         by_parameter = self.ends_by[:, :, n + 2 :].copy()

@@ -51,10 +51,11 @@ class VectorField:
             model.check(name)
         self.size, self.switches = len(model.states), structure.switches
         self.signals = model.excitation.signals if model.excitation else ()
+        walls = [(i.surface, tuple(i.reset.get(s, symbol(s)) for s in model.states)) for i in structure.impacts]
         self._code = _compile_field(
             structure.smooth_rates,
             tuple((s.function, s.mode) for s in self.switches),
-            tuple((i.surface, tuple(i.reset.get(name, symbol(name)) for name in model.states)) for i in structure.impacts),
+            tuple(walls),
             model.states,
             tuple(s.name for s in self.signals),
             model.names,
@@ -84,7 +85,9 @@ class VectorField:
         if self.switches and modes is None:
             modes = self.modes(states, times, parameters)
         inputs = self._inputs(states, times)
-        return np.concatenate([inputs, np.broadcast_to(modes, (states.shape[0], len(self.switches))).T]) if self.switches else inputs
+        if modes is None or not self.switches:
+            return inputs
+        return np.concatenate([inputs, np.broadcast_to(modes, (states.shape[0], len(self.switches))).T])
 
     def rates(self, states: Array, times: Array, parameters: Array | None = None, modes: Array | None = None) -> Array:
         """f at states (N, n) and times (N,), as (N, n)."""
@@ -146,7 +149,9 @@ def _compile_field(
 ) -> _Code:
     """Compile once per structure; the rates of signals are extra inputs because time acts through them too."""
     slopes = [symbol(name + " slope") for name in signals]
-    inputs = [symbol(s) for s in states] + [time] + [symbol(s) for s in signals] + slopes + [mode for _, mode in switches]
+    inputs = (
+        [symbol(s) for s in states] + [time] + [symbol(s) for s in signals] + slopes + [mode for _, mode in switches]
+    )
     parameters = [symbol(name) for name in names]
 
     def by_time(expression: sp.Expr) -> sp.Expr:
@@ -180,4 +185,5 @@ def period_gradient(model: Model, names: Sequence[str]) -> Array:
     derived = {symbol(p.name): p.expression for p in model.parameters if p.expression is not None}
     while expression.free_symbols & derived.keys():
         expression = expression.xreplace(derived)
-    return np.array([float(sp.diff(expression, symbol(name)).xreplace(known)) for name in names])
+    slopes = [sp.N(sp.diff(expression, symbol(name)).xreplace(known)) for name in names]
+    return np.array(slopes, float)

@@ -78,7 +78,7 @@ def _sorted(values: Complex, right: Complex) -> Monodromy:
     # Multipliers of real matrices come in conjugate pairs: rounding must not leave stray imaginary parts.
     values = np.where(np.abs(values.imag) <= 1e-14 * np.abs(values), values.real, values)
     try:
-        left = np.linalg.inv(right).conj().T
+        left = np.asarray(np.linalg.inv(right).conj().T, np.complex128)
     except np.linalg.LinAlgError:
         left = np.full_like(right, np.nan)
     return Monodromy(values, right, left)

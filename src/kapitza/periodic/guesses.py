@@ -124,7 +124,9 @@ def _from_record(problem: Problem, record: Record) -> Loop:
     time = record.time - record.time[0]
     inside = time < problem.period * (1 - 1e-9)
     if inside.sum() < 4:
-        raise DataError(f"The record has {int(inside.sum())} samples in the period {problem.period:.4g} s: give 4 or more.")
+        raise DataError(
+            f"The record has {int(inside.sum())} samples in the period {problem.period:.4g} s: give 4 or more."
+        )
     columns, winding = {}, np.zeros(len(states))
     for name in known:
         values, index = record[name][inside].copy(), states.index(name)

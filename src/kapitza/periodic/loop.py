@@ -73,12 +73,12 @@ def fourier_series(samples: Array, period: float, winding: Array, harmonics: int
     """The series through N equidistant samples (N, n) from s = 0, exact for up to (N - 1) // 2 harmonics."""
     count = samples.shape[0]
     most = (count - 1) // 2
-    harmonics = most if harmonics is None else min(harmonics, most)
-    if harmonics < 1:
+    kept = most if harmonics is None else min(harmonics, most)
+    if kept < 1:
         raise DataError(f"{count} samples cannot carry a Fourier series: give at least 3 over the period.")
     straight = samples - 2 * np.pi * np.multiply.outer(np.arange(count) / count, winding)
     spectrum = np.fft.rfft(straight, axis=0) / count
-    cosines, sines = 2 * spectrum.real[: harmonics + 1], -2 * spectrum.imag[1 : harmonics + 1]
+    cosines, sines = 2 * spectrum.real[: kept + 1], -2 * spectrum.imag[1 : kept + 1]
     cosines[0] /= 2
     return FourierSeries(cosines, sines, period, np.asarray(winding, float))
 
@@ -108,7 +108,7 @@ class SampledLoop:
 class PiecewiseLoop:
     """Polynomials on a mesh that may jump between pieces (impacts), as a collocation solution is.
 
-    mesh: (J + 1,) fractions from 0 to 1; values: (J, m + 1, n) at the points `knots` (m + 1,) of each element in [0, 1].
+    mesh: (J + 1,) fractions from 0 to 1; values: (J, m + 1, n) at the points `knots` (m + 1,) of each element.
     """
 
     mesh: Array

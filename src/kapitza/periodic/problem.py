@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Problem:
-    """A periodic orbit of `model`: closing after `repeats` excitation periods, or after an unknown time near `period`."""
+    """A periodic orbit that closes after `repeats` excitation periods, or after an unknown time near `period`."""
 
     model: Model
     repeats: int | None
@@ -72,7 +72,7 @@ def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition |
         raise ModelError(f'"{model.name}" is a map: use find_orbits, or Map.iterate and Map.jacobian.')
     excitation = model.period
     if period is None and isinstance(guess, PeriodicOrbit):
-        period = guess.period if excitation is None else guess.repeats
+        period = guess.period if excitation is None or guess.repeats is None else float(guess.repeats)
     if excitation is None:
         if period is None:
             given = getattr(guess, "period", None)
@@ -80,7 +80,7 @@ def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition |
                 raise KapitzaError(
                     f'"{model.name}" is autonomous: give an approximate period in seconds, such as period=1.5.'
                 )
-            period = given
+            period = float(given)
         if not (np.isfinite(period) and period > 0):
             raise KapitzaError(f"The period must be positive, not {period}.")
         return Problem(model, None, float(period), phase or OrthogonalPhase(), wrt)

@@ -63,6 +63,8 @@ class ShootingEquations:
         if self.phase is not None:
             rates = self.problem.field.rates(arrivals, np.zeros(self.count), self.problem.parameters)
         residual = self._flatten(nodes, arrivals)
+        assert jacobians is not None
+        assert sensitivities is not None
         return LinearisedShooting(self, residual, nodes, period, arrivals, jacobians, sensitivities, rates, events)
 
 

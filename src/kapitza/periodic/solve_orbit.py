@@ -48,9 +48,9 @@ def solve_orbit(
 ) -> PeriodicOrbit:
     """A periodic orbit of `model`, whatever its stability.
 
-    guess: a PeriodicOrbit, a Record of one period, rows of states equally spaced over the period, a Fourier series (or any
-    loop), one state (by name or as an array), or None (the motion settles from the model's start).
-    period: excitation periods for forced models (default 1), a time in seconds for autonomous ones, where it is a guess.
+    guess: a PeriodicOrbit, a Record of one period, rows of states equally spaced over the period, a Fourier series
+    (or any loop), one state (by name or as an array), or None (the motion settles from the model's start).
+    period: excitation periods for forced models (default 1); for autonomous ones a time in seconds, as a guess.
     method: Shooting() by default; MultipleShooting(), Collocation(), Differences(), HarmonicBalance().
     wrt: parameters by which the orbit and its multipliers are differentiated (`orbit.details["sensitivity"]`).
     throw=False returns the failed orbit with its status instead of raising ConvergenceError.
@@ -128,7 +128,7 @@ def dress(problem: Problem, solution: Solution, method: str, profile: bool = Tru
 
 
 def _turns(loop: Loop) -> tuple[int, ...]:
-    return tuple(int(round(w)) for w in loop.winding)
+    return tuple(round(float(w)) for w in loop.winding)
 
 
 def _wrapped(points: Array, angles: NDArray[np.bool_]) -> Array:
@@ -161,7 +161,9 @@ def _shorter_period(problem: Problem, loop: Loop, points: Array, size: Array) ->
     if not problem.autonomous:
         least = minimal_period(points, tuple(problem.angles), 1e-7 * float(size.max()))
         if least < (problem.repeats or 1):
-            return f"The orbit found repeats after {least} excitation periods already, {problem.repeats} were asked for."
+            return (
+                f"The orbit found repeats after {least} excitation periods already, {problem.repeats} were asked for."
+            )
         return ""
     grid = np.linspace(0, 1, 61)[:-1]
     states = loop(grid)
@@ -170,5 +172,7 @@ def _shorter_period(problem: Problem, loop: Loop, points: Array, size: Array) ->
     for parts in (2, 3, 4, 5):
         gaps = circle_difference(loop(grid[: 60 // parts] + 1 / parts), states[: 60 // parts], problem.angles)
         if np.abs(gaps / size).max() < 1e-7:
-            return f"The orbit found repeats after {loop.period / parts:.9g} s already, 1/{parts} of what was asked for."
+            return (
+                f"The orbit found repeats after {loop.period / parts:.9g} s already, 1/{parts} of what was asked for."
+            )
     return ""

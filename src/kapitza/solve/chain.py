@@ -95,7 +95,7 @@ class ChainProgram:
         """The minimiser."""
         x, p = self.system.solve(self._right, self._pull)
         border = self.information.shape[0]
-        covariance: Array = np.linalg.inv(self.information) if border else np.zeros((0, 0))
+        covariance = np.asarray(np.linalg.inv(self.information), np.float64) if border else np.zeros((0, 0))
         return ChainStep(x[self._states], p, x[self._links], covariance)
 
     def solve_within(self, low: Array, high: Array) -> ChainStep:
