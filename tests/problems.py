@@ -4,8 +4,8 @@ Add an entry to a list; the tests that walk through the lists (test_orbit_matrix
 Answers come from closed forms, independent codes or cited tables, never from Kapitza's own output.
 
 Words in `offers` say what a problem is, so that a method can ask for them or refuse them:
-"forced", "autonomous", "map", "switches", "impacts", "stiff", "measured excitation", "hamiltonian",
-"smooth", "rotating" (an angle that winds), "linear in parameters", "orbits" (the data are an OrbitSet), "series" (a Record).
+"forced", "autonomous", "smooth", "map", "switches", "impacts", "stiff", "measured excitation", "hamiltonian",
+"rotating" (an angle that winds), "linear in parameters", "orbits" (the data are an OrbitSet), "series" (a Record).
 """
 
 from __future__ import annotations
