@@ -5,7 +5,18 @@ from kapitza.data import Record, measure, read, write
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate import Estimate, identify
 from kapitza.flow import Flow, Map, simulate
-from kapitza.model import Coordinate, Excitation, Impact, Model, Parameter, Prior, Signal, Symmetry
+from kapitza.model import (
+    Coordinate,
+    Excitation,
+    Impact,
+    Model,
+    Parameter,
+    Prior,
+    Signal,
+    Symmetry,
+    read_model,
+    write_model,
+)
 from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
 from kapitza.periodic import MultipleShooting, Shooting, solve_orbit
 
@@ -35,7 +46,9 @@ __all__ = [
     "library",
     "measure",
     "read",
+    "read_model",
     "simulate",
     "solve_orbit",
     "write",
+    "write_model",
 ]

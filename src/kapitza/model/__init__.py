@@ -1,6 +1,8 @@
 """The equations, written once."""
 
 from kapitza.model.compiled import compile_expressions, to_heyoka
+from kapitza.model.files import read_model, write_model
+from kapitza.model.linear import Linearisation
 from kapitza.model.measured import Signal
 from kapitza.model.model import Model
 from kapitza.model.notation import parse_equation, parse_expression
@@ -13,6 +15,7 @@ __all__ = [
     "Coordinate",
     "Excitation",
     "Impact",
+    "Linearisation",
     "Model",
     "Parameter",
     "Prior",
@@ -24,7 +27,9 @@ __all__ = [
     "parse_equation",
     "parse_expression",
     "rate",
+    "read_model",
     "symbol",
     "time",
     "to_heyoka",
+    "write_model",
 ]

@@ -87,7 +87,7 @@ def _assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, 
     tops = [] if is_map else [rate(c.name, c.order).name for c in coordinates]
     names = [*states, *constants, *tops, *(s.name for s in signals)]
     if period is None and signals:
-        period = sp.Float(signals[0].period, 17)
+        period = sp.Float(signals[0].period)
     excitation = None if period is None else Excitation(_read(period, constants, "The period"), signals)
     return Model(
         name=parts.pop("name", "model"),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.checks import check_model
+from kapitza.model.linear import Linearisation, equilibrium, linear_combinations, linear_terms, linearise
 from kapitza.model.measured import Signal
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
 from kapitza.model.structure import Structure, derived_in_base, states_of, structure_of
@@ -238,6 +239,39 @@ class Model:
         if not self.is_map:
             structure.check_mass(self.values, tuple(c.name for c in self.coordinates))
         return structure
+
+    def state(self, values: Mapping[str, float] | None = None) -> Array:
+        """A state vector from values by name; states left out are 0. Without values: the model's own start."""
+        values = self.start if values is None else values
+        for name, value in values.items():
+            if name not in self.states:
+                raise ModelError(
+                    f'Model "{self.name}" has no state "{name}".{nearest_name(name, self.states)} '
+                    f"Its states: {', '.join(self.states)}."
+                )
+            if not math.isfinite(value):
+                raise ModelError(f'The state "{name}" is {value}; give a finite number.')
+        return np.array([float(values.get(name, 0.0)) for name in self.states])
+
+    def linear_terms(self, free: Iterable[str]) -> list[tuple[Expression, dict[str, Expression]]]:
+        """Each residual as rest + Σ θ·coefficient over the free parameters: [(rest, {name: coefficient}), …].
+
+        A derived parameter may be freed in place of its sources. Raises ModelError, which names the term, when a free
+        parameter does not occur linearly.
+        """
+        return linear_terms(self, free)
+
+    def linear_combinations(self, free: Iterable[str]) -> list[tuple[Expression, dict[Expression, Expression]]]:
+        """Each residual as rest + Σ c(θ)·coefficient with combinations c of the free parameters, such as k2/(m*l**2)."""
+        return linear_combinations(self, free)
+
+    def equilibrium(self, near: Mapping[str, float] | None = None) -> dict[str, float]:
+        """The state near the given one (default 0) at which the rates, averaged over the excitation, vanish."""
+        return equilibrium(self, near or {})
+
+    def linearise(self, at: Mapping[str, float] | None = None) -> Linearisation:
+        """Small motions about an equilibrium (default 0): matrix, eigenvalues, natural frequencies, damping ratios."""
+        return linearise(self, at or {})
 
 
 def _real_value(name: str, result: Expression) -> float:

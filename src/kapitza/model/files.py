@@ -1,0 +1,322 @@
+"""Model files: TOML in plain notation, read as data and written without loss."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from kapitza.errors import ModelError, nearest_name
+from kapitza.model.build import from_equations, from_map
+from kapitza.model.measured import Signal
+from kapitza.model.model import Model
+from kapitza.model.notation import parse_expression
+from kapitza.model.parts import Coordinate, Parameter, Prior
+from kapitza.model.symbols import rate
+from kapitza.model.text import to_text
+
+LARGEST_FILE = 20_000_000
+
+TOP = ("name", "description", "source", "equations", "coordinates", "map", "parameters", "excitation", "outputs")
+TOP += ("invariants", "impacts", "symmetries", "partition", "start")
+
+
+def read_model(path: str | os.PathLike[str]) -> Model:
+    """The model written in a TOML file (see docs/models.md for the keys)."""
+    path = Path(path)
+    if not path.is_file():
+        raise ModelError(f'There is no model file "{path}".')
+    if path.stat().st_size > LARGEST_FILE:
+        raise ModelError(f'"{path}" has {path.stat().st_size} bytes, more than a model file may have ({LARGEST_FILE}).')
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelError(f'"{path}" is not valid TOML: {error}.') from None
+    try:
+        return model_from_dict(content, default_name=path.stem)
+    except ModelError as error:
+        raise type(error)(f'In "{path}": {error}') from None
+
+
+def write_model(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a model as TOML; `read_model` gives an equal model back. An existing file is replaced in one step."""
+    path = Path(path)
+    content = tomli_w.dumps(model_to_dict(model))
+    handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise ModelError(f'"{path}" cannot be written: {error}.') from None
+
+
+def model_to_dict(model: Model) -> dict[str, Any]:
+    """The content of a model file as plain dictionaries, lists, numbers and text."""
+    signals = model.excitation.signals if model.excitation else ()
+    tops = [] if model.is_map else [rate(c.name, c.order).name for c in model.coordinates]
+    names = [*model.states, *tops, *(p.name for p in model.parameters), *(s.name for s in signals)]
+
+    def text(expression) -> str:
+        return to_text(expression, names)
+
+    def texts(expressions: Mapping[str, Any]) -> dict[str, str]:
+        return {key: text(value) for key, value in expressions.items()}
+
+    content: dict[str, Any] = {
+        "name": model.name,
+        "description": model.description,
+        "source": model.source,
+        "coordinates": {c.name: _coordinate_to_dict(c) for c in model.coordinates},
+    }
+    if model.is_map:
+        content["map"] = {c.name: text(e) for c, e in zip(model.coordinates, model.equations, strict=True)}
+    else:
+        content["equations"] = [f"{text(e)} = 0" for e in model.equations]
+    content["parameters"] = {p.name: _parameter_to_dict(p, text) for p in model.parameters}
+    if model.excitation:
+        content["excitation"] = {
+            "period": text(model.excitation.period),
+            "signals": {s.name: _signal_to_dict(s) for s in signals},
+        }
+    content["outputs"] = texts(model.outputs)
+    content["invariants"] = texts(model.invariants)
+    content["impacts"] = [{"name": i.name, "surface": text(i.surface), "reset": texts(i.reset)} for i in model.impacts]
+    content["symmetries"] = [{"map": texts(s.map), "shift": s.shift} for s in model.symmetries]
+    if model.partition:
+        content["partition"] = {"expressions": [text(e) for e in model.partition], "letters": model.letters}
+    content["start"] = dict(model.start)
+    return _without_empty(content)
+
+
+def _without_empty(content: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if value not in ("", {}, [], None)}
+
+
+def _coordinate_to_dict(coordinate: Coordinate) -> dict[str, Any]:
+    rest = _without_empty({"unit": coordinate.unit, "description": coordinate.description})
+    return {"order": coordinate.order, "angle": coordinate.angle, **rest}
+
+
+def _parameter_to_dict(parameter: Parameter, text) -> dict[str, Any]:
+    low, high = parameter.bounds
+    prior = parameter.prior
+    return _without_empty(
+        {
+            "value": None if math.isnan(parameter.value) else parameter.value,
+            "expression": None if parameter.expression is None else text(parameter.expression),
+            "unit": parameter.unit,
+            "bounds": None if (low, high) == (-math.inf, math.inf) else [low, high],
+            "prior": None if prior is None else {"mean": prior.mean, "deviation": prior.deviation},
+            "description": parameter.description,
+        }
+    )
+
+
+def _signal_to_dict(signal: Signal) -> dict[str, Any]:
+    fields = {"period": signal.period, "kind": signal.kind, "degree": signal.degree, "harmonics": signal.harmonics}
+    arrays = {"times": signal.times.tolist(), "values": signal.values.tolist()}
+    return _without_empty({**fields, "unit": signal.unit, **arrays})
+
+
+class _Table:
+    """A table of the file with its place, for messages; every key must be asked for."""
+
+    def __init__(self, content: Any, place: str, known: Sequence[str] | None = None):
+        if not isinstance(content, dict):
+            raise ModelError(f"{place} must be a table of keys, not {type(content).__name__}.")
+        self.content, self.place = content, place
+        for key in content if known is not None else ():
+            if key not in (known or ()):
+                raise ModelError(
+                    f'{place} has an unknown key "{key}".{nearest_name(key, known or ())} '
+                    f"Known keys: {', '.join(known or ())}."
+                )
+
+    def get(self, key: str, kind: type | tuple[type, ...], default: Any) -> Any:
+        value = self.content.get(key, default)
+        wrong = isinstance(value, bool) and kind is not bool
+        if value is not default and (wrong or not isinstance(value, kind)):
+            kinds = kind if isinstance(kind, tuple) else (kind,)
+            wanted = " or ".join(
+                {"str": "text", "dict": "a table", "list": "a list"}.get(k.__name__, k.__name__) for k in kinds
+            )
+            raise ModelError(f'{self.place}: "{key}" must be {wanted}, not {value!r}.')
+        return value
+
+
+def model_from_dict(content: Mapping[str, Any], default_name: str = "model") -> Model:
+    """The model that the content of a model file describes."""
+    table = _Table(content, "The file", TOP)
+    coordinates = _coordinates(table.get("coordinates", (dict, list), None))
+    parameters = _parameters(table.get("parameters", dict, {}))
+    parts: dict[str, Any] = {
+        "parameters": parameters,
+        "name": table.get("name", str, default_name),
+        "description": table.get("description", str, ""),
+        "source": table.get("source", str, ""),
+        "outputs": _texts(table.get("outputs", dict, {}), "outputs"),
+        "invariants": _texts(table.get("invariants", dict, {}), "invariants"),
+        "impacts": [_impact(i, n) for n, i in enumerate(table.get("impacts", list, []), start=1)],
+        "symmetries": [_symmetry(s, n) for n, s in enumerate(table.get("symmetries", list, []), start=1)],
+        "start": _numbers(table.get("start", dict, {}), "start"),
+        **_excitation(table.get("excitation", dict, None)),
+        **_partition(table.get("partition", dict, None)),
+    }
+    has_map, has_equations = "map" in content, "equations" in content
+    if has_map == has_equations:
+        raise ModelError('Give either "equations" (a list of text) or "map" (a table: state = new value).')
+    if has_map:
+        images = _texts(table.get("map", dict, {}), "map")
+        described = {c.name: c for c in coordinates or ()}
+        angles = [name for name, c in described.items() if c.angle]
+        return _with_coordinates(from_map(images, angles=angles, **parts), described)
+    equations = table.get("equations", (list, str), [])
+    listed = [equations] if isinstance(equations, str) else equations
+    if not all(isinstance(e, str) for e in listed):
+        raise ModelError('"equations" must be text, or a list of text.')
+    return from_equations(listed, coordinates=coordinates, **parts)
+
+
+def _with_coordinates(model: Model, described: Mapping[str, Coordinate]) -> Model:
+    from dataclasses import replace
+
+    unknown = [name for name in described if name not in model.states]
+    if unknown:
+        raise ModelError(
+            f'Coordinate "{unknown[0]}" does not occur in the map.{nearest_name(unknown[0], model.states)}'
+        )
+    kept = tuple(replace(described.get(c.name, c), order=1) for c in model.coordinates)
+    return replace(model, coordinates=kept)
+
+
+def _coordinates(given: dict | list | None) -> list[Coordinate | str] | None:
+    if given is None:
+        return None
+    if isinstance(given, list):
+        if not all(isinstance(name, str) for name in given):
+            raise ModelError('"coordinates" must be a list of names or a table of tables.')
+        return list(given)
+    made: list[Coordinate | str] = []
+    for name, content in given.items():
+        table = _Table(content, f"coordinates.{name}", ("order", "angle", "unit", "description"))
+        made.append(
+            Coordinate(
+                name,
+                table.get("order", int, 2),
+                table.get("angle", bool, False),
+                table.get("unit", str, ""),
+                table.get("description", str, ""),
+            )
+        )
+    return made
+
+
+def _parameters(given: dict) -> list[Parameter]:
+    return [_parameter(name, content, given.keys()) for name, content in given.items()]
+
+
+def _parameter(name: str, content: Any, names: Iterable[str]) -> Parameter:
+    place = f"parameters.{name}"
+    if isinstance(content, str):
+        content = {"expression": content}
+    elif isinstance(content, (int, float)) and not isinstance(content, bool):
+        content = {"value": content}
+    table = _Table(content, place, ("value", "expression", "unit", "bounds", "prior", "description"))
+    expression = table.get("expression", str, None)
+    bounds = table.get("bounds", list, [-math.inf, math.inf])
+    if len(bounds) != 2:
+        raise ModelError(f"{place}: bounds are two numbers [low, high], not {bounds!r}.")
+    low, high = _numbers({"lower": bounds[0], "upper": bounds[1]}, f"{place}.bounds").values()
+    prior = table.get("prior", dict, None)
+    if prior is not None:
+        prior = Prior(**_numbers(_Table(prior, f"{place}.prior", ("mean", "deviation")).content, f"{place}.prior"))
+    try:
+        parsed = None if expression is None else parse_expression(expression, names)
+    except ModelError as error:
+        raise type(error)(f"{place}: {error}") from None
+    return Parameter(
+        name,
+        float(table.get("value", (int, float), math.nan)),
+        table.get("unit", str, ""),
+        (low, high),
+        prior,
+        parsed,
+        table.get("description", str, ""),
+    )
+
+
+def _excitation(given: dict | None) -> dict[str, Any]:
+    if given is None:
+        return {}
+    table = _Table(given, "excitation", ("period", "signals"))
+    signals = [_signal(name, content) for name, content in table.get("signals", dict, {}).items()]
+    period = table.get("period", (str, int, float), None)
+    if period is None and not signals:
+        raise ModelError('excitation: give "period", e.g. period = "2*pi/omega", or measured signals.')
+    return {"period": period, "signals": signals}
+
+
+def _signal(name: str, content: Any) -> Signal:
+    place = f"excitation.signals.{name}"
+    table = _Table(content, place, ("times", "values", "period", "kind", "degree", "harmonics", "unit"))
+    values = _array(table.get("values", list, []), f"{place}.values")
+    period = table.get("period", (int, float), math.nan)
+    if "times" in content:
+        times = _array(table.get("times", list, []), f"{place}.times")
+    else:
+        times = period * np.arange(values.size) / max(values.size, 1)
+    kind, degree = table.get("kind", str, "polynomial"), table.get("degree", int, 1)
+    return Signal(
+        name, times, values, period, kind, degree, table.get("harmonics", int, None), table.get("unit", str, "")
+    )
+
+
+def _array(given: list, place: str) -> np.ndarray:
+    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in given):
+        raise ModelError(f"{place} must be a list of numbers.")
+    return np.array(given, float)
+
+
+def _partition(given: dict | None) -> dict[str, Any]:
+    if given is None:
+        return {}
+    table = _Table(given, "partition", ("expressions", "letters"))
+    return {"partition": table.get("expressions", list, []), "letters": table.get("letters", str, "")}
+
+
+def _impact(given: Any, number: int) -> dict[str, Any]:
+    place = f"impacts number {number}"
+    table = _Table(given, place, ("name", "surface", "reset"))
+    surface = table.get("surface", str, None)
+    if surface is None:
+        raise ModelError(f'{place}: give "surface", an expression that is positive where the motion takes place.')
+    reset = _texts(table.get("reset", dict, {}), f"{place}: reset")
+    return {"name": table.get("name", str, ""), "surface": surface, "reset": reset}
+
+
+def _symmetry(given: Any, number: int) -> dict[str, Any]:
+    table = _Table(given, f"symmetries number {number}", ("map", "shift"))
+    return {"map": _texts(table.get("map", dict, {}), "symmetry"), "shift": table.get("shift", (int, float), 0.0)}
+
+
+def _texts(given: Mapping[str, Any], place: str) -> dict[str, str]:
+    for key, value in given.items():
+        if not isinstance(value, str):
+            raise ModelError(f'{place}: "{key}" must be an expression as text, not {value!r}.')
+    return dict(given)
+
+
+def _numbers(given: Mapping[str, Any], place: str) -> dict[str, float]:
+    for key, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ModelError(f'{place}: "{key}" must be a number, not {value!r}.')
+    return {key: float(value) for key, value in given.items()}

@@ -1,0 +1,51 @@
+"""Expressions as text in plain notation, such that parsing gives them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import sympy as sp
+from sympy.printing.precedence import PRECEDENCE, precedence
+from sympy.printing.str import StrPrinter
+
+from kapitza.errors import ModelError, ParseError
+from kapitza.model.notation import parse_expression
+from kapitza.model.symbols import Expression
+
+
+class _PlainPrinter(StrPrinter):
+    """SymPy's own text with every digit of a number, and conditions as the notation writes them."""
+
+    def _print_Float(self, expr):
+        return repr(float(expr))
+
+    def _print_Exp1(self, expr):
+        return "exp(1)"
+
+    def _print_And(self, expr):
+        return " and ".join(self.parenthesize(a, PRECEDENCE["And"] + 1) for a in sorted(expr.args, key=sp.sstr))
+
+    def _print_Or(self, expr):
+        return " or ".join(self.parenthesize(a, PRECEDENCE["And"] + 1) for a in sorted(expr.args, key=sp.sstr))
+
+    def _print_Heaviside(self, expr):
+        return f"Heaviside({self._print(expr.args[0])})"
+
+    def _print_Relational(self, expr):
+        level = precedence(expr)
+        left, right = (self.parenthesize(side, level) for side in (expr.lhs, expr.rhs))
+        return f"{left} {expr.rel_op} {right}"
+
+
+def to_text(expression: Expression, names: Iterable[str]) -> str:
+    """The expression in plain notation; refused when parsing it again would give something else."""
+    text = _PlainPrinter().doprint(expression)
+    try:
+        again = parse_expression(text, names)
+    except ParseError as error:
+        raise ModelError(f"{expression} cannot be written in plain notation. {error}") from None
+    if again != expression and _PlainPrinter().doprint(again) != text:
+        raise ModelError(
+            f"{expression} changes when it is written and read again (to {again}); simplify it before writing."
+        )
+    return text
