@@ -7,6 +7,7 @@ import os
 import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ LARGEST_FILE = 20_000_000
 
 TOP = ("name", "description", "source", "equations", "coordinates", "map", "parameters", "excitation", "outputs")
 TOP += ("invariants", "impacts", "symmetries", "partition", "start")
+
+KINDS = {str: "text", dict: "a table", list: "a list", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:
@@ -83,10 +86,8 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         content["equations"] = [f"{text(e)} = 0" for e in model.equations]
     content["parameters"] = {p.name: _parameter_to_dict(p, text) for p in model.parameters}
     if model.excitation:
-        content["excitation"] = {
-            "period": text(model.excitation.period),
-            "signals": {s.name: _signal_to_dict(s) for s in signals},
-        }
+        measured = {s.name: _signal_to_dict(s) for s in signals}
+        content["excitation"] = _without_empty({"period": text(model.excitation.period), "signals": measured})
     content["outputs"] = texts(model.outputs)
     content["invariants"] = texts(model.invariants)
     content["impacts"] = [{"name": i.name, "surface": text(i.surface), "reset": texts(i.reset)} for i in model.impacts]
@@ -145,10 +146,7 @@ class _Table:
         value = self.content.get(key, default)
         wrong = isinstance(value, bool) and kind is not bool
         if value is not default and (wrong or not isinstance(value, kind)):
-            kinds = kind if isinstance(kind, tuple) else (kind,)
-            wanted = " or ".join(
-                {"str": "text", "dict": "a table", "list": "a list"}.get(k.__name__, k.__name__) for k in kinds
-            )
+            wanted = " or ".join(KINDS[k] for k in (kind if isinstance(kind, tuple) else (kind,)))
             raise ModelError(f'{self.place}: "{key}" must be {wanted}, not {value!r}.')
         return value
 
@@ -156,7 +154,7 @@ class _Table:
 def model_from_dict(content: Mapping[str, Any], default_name: str = "model") -> Model:
     """The model that the content of a model file describes."""
     table = _Table(content, "The file", TOP)
-    coordinates = _coordinates(table.get("coordinates", (dict, list), None))
+    coordinates = _coordinates(table.get("coordinates", dict, None))
     parameters = _parameters(table.get("parameters", dict, {}))
     parts: dict[str, Any] = {
         "parameters": parameters,
@@ -187,25 +185,17 @@ def model_from_dict(content: Mapping[str, Any], default_name: str = "model") -> 
 
 
 def _with_coordinates(model: Model, described: Mapping[str, Coordinate]) -> Model:
-    from dataclasses import replace
-
-    unknown = [name for name in described if name not in model.states]
-    if unknown:
-        raise ModelError(
-            f'Coordinate "{unknown[0]}" does not occur in the map.{nearest_name(unknown[0], model.states)}'
-        )
+    unknown = next((name for name in described if name not in model.states), None)
+    if unknown is not None:
+        raise ModelError(f'Coordinate "{unknown}" does not occur in the map.{nearest_name(unknown, model.states)}')
     kept = tuple(replace(described.get(c.name, c), order=1) for c in model.coordinates)
     return replace(model, coordinates=kept)
 
 
-def _coordinates(given: dict | list | None) -> list[Coordinate | str] | None:
+def _coordinates(given: dict | None) -> list[Coordinate] | None:
     if given is None:
         return None
-    if isinstance(given, list):
-        if not all(isinstance(name, str) for name in given):
-            raise ModelError('"coordinates" must be a list of names or a table of tables.')
-        return list(given)
-    made: list[Coordinate | str] = []
+    made: list[Coordinate] = []
     for name, content in given.items():
         table = _Table(content, f"coordinates.{name}", ("order", "angle", "unit", "description"))
         made.append(

@@ -52,14 +52,14 @@ def linear_combinations(model: Model, free: Iterable[str]) -> list[tuple[Express
     for number, equation in enumerate(_kept_equations(model, free), start=1):
         rest: list[Expression] = []
         groups: dict[Expression, list[Expression]] = {}
-        for term in sp.Add.make_args(sp.expand(equation)):
+        for term in _terms(equation):
             coefficient, combination = term.as_independent(*chosen, as_Add=False)
             if combination == 1:
                 rest.append(coefficient)
             elif combination.free_symbols <= constants:
                 groups.setdefault(combination, []).append(coefficient)
             else:
-                names = ", ".join(sorted(s.name for s in combination.free_symbols & set(chosen)))
+                names = ", ".join(s.name for s in chosen if s in combination.free_symbols)
                 raise ModelError(
                     f"Equation {number}: in the term {term} the motion and {names} do not separate into a product; "
                     f"keep {names} fixed or use a method that integrates the equations."
@@ -83,14 +83,23 @@ def _kept_equations(model: Model, free: list[str]) -> list[Expression]:
     return [equation.xreplace(solved) for equation in model.equations]
 
 
+def _terms(expression: Expression) -> list[Expression]:
+    """The additive terms after multiplying out products and powers of sums, but nothing inside functions or roots."""
+    expanded = sp.expand(
+        expression, deep=False, mul=True, multinomial=True, power_base=False, power_exp=False, log=False, basic=False
+    )
+    parts: tuple[Expression, ...] = sp.Add.make_args(expanded)
+    return [expanded] if parts == (expression,) else [term for part in parts for term in _terms(part)]
+
+
 def _not_linear(number: int, equation: Expression, culprit: sp.Symbol, chosen: list[sp.Symbol]) -> ModelError:
-    terms: tuple[Expression, ...] = sp.Add.make_args(sp.expand(equation))
-    shown = next((t for t in terms if sp.diff(t, culprit).free_symbols & set(chosen)), equation)
+    shown = next((t for t in _terms(equation) if sp.diff(t, culprit).free_symbols & set(chosen)), equation)
     partners = sorted(s.name for s in shown.free_symbols & set(chosen) if s != culprit)
     together = f" together with {', '.join(partners)}" if partners else ""
     return ModelError(
-        f'Equation {number} is not linear in "{culprit.name}"{together}: see the term {shown}. Free fewer parameters, or '
-        "write the model in the combinations that occur (a derived parameter may be freed in place of its sources)."
+        f'Equation {number} is not linear in "{culprit.name}"{together}: see the term {shown}. Free fewer '
+        "parameters, or write the model in the combinations that occur (a derived parameter may be freed in place of "
+        "its sources)."
     )
 
 
@@ -99,7 +108,8 @@ class Linearisation:
     """Small motions x' = A x about a state, averaged over one period of the excitation.
 
     state: (n,); matrix: A (n, n); eigenvalues: (n,), by growing frequency.
-    frequencies: (k,) natural (undamped) angular frequencies |λ| of the oscillating pairs; damping_ratios: (k,) -Re λ/|λ|.
+    frequencies: (k,) natural (undamped) angular frequencies |λ| of the oscillating pairs;
+    damping_ratios: (k,) -Re λ/|λ|.
     Dry friction and other jumps at the state itself are left out.
     """
 
@@ -119,11 +129,11 @@ def linearise(model: Model, at: Mapping[str, float] | None) -> Linearisation:
     if (np.abs(residual) > 1e-6 * scale).any():
         worst = int(np.argmax(np.abs(residual) / scale))
         raise ModelError(
-            f'Model "{model.name}" is not at rest at {dict(zip(model.states, state.tolist(), strict=True))}: the mean rate '
-            f"of {model.states[worst]} is {residual[worst]:.3g}. Use model.linearise(model.equilibrium(near))."
+            f'Model "{model.name}" is not at rest at {dict(zip(model.states, state.tolist(), strict=True))}: the mean '
+            f"rate of {model.states[worst]} is {residual[worst]:.3g}. Use model.linearise(model.equilibrium(near))."
         )
     matrix = jacobian(state)
-    eigenvalues = np.linalg.eigvals(matrix).astype(complex)
+    eigenvalues: NDArray[np.complex128] = np.asarray(np.linalg.eigvals(matrix), np.complex128)
     eigenvalues = eigenvalues[np.lexsort((eigenvalues.imag, eigenvalues.real, np.abs(eigenvalues)))]
     pairs = eigenvalues[eigenvalues.imag > 0]
     frequencies = np.abs(pairs)

@@ -262,7 +262,7 @@ class Model:
         return linear_terms(self, free)
 
     def linear_combinations(self, free: Iterable[str]) -> list[tuple[Expression, dict[Expression, Expression]]]:
-        """Each residual as rest + Σ c(θ)·coefficient with combinations c of the free parameters, such as k2/(m*l**2)."""
+        """Each residual as rest + Σ c(θ)·coefficient, in combinations c of the free parameters such as k2/(m*l**2)."""
         return linear_combinations(self, free)
 
     def equilibrium(self, near: Mapping[str, float] | None = None) -> dict[str, float]:

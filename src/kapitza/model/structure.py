@@ -19,7 +19,7 @@ from kapitza.errors import ModelError
 from kapitza.model.compiled import compile_expressions
 from kapitza.model.parts import Coordinate, Impact
 from kapitza.model.switches import Switch, split_switches
-from kapitza.model.symbols import Expression, rate, symbol, time
+from kapitza.model.symbols import Expression, rate, symbol, time, vanishes
 
 if TYPE_CHECKING:
     from kapitza.model.model import Model
@@ -233,7 +233,7 @@ def _solve_block(matrix: Expression, right: list[Expression], tops: list[sp.Symb
     if size == 1:
         return [right[0] / matrix[0, 0]]
     determinant = matrix.det(method="berkowitz")
-    if sp.simplify(determinant) == 0:
+    if vanishes(determinant):
         raise ModelError(
             f"The mass matrix is singular: the equations for {', '.join(t.name for t in tops)} hold the same "
             "combination of highest derivatives. Replace one of them by an independent equation."

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from kapitza.errors import ModelError
-from kapitza.model.symbols import Expression
+from kapitza.model.symbols import Expression, vanishes
 
 NONSMOOTH = (sp.sign, sp.Abs, sp.Heaviside, sp.Max, sp.Min, sp.Piecewise)
 HALF = sp.Rational(1, 2)
@@ -206,7 +206,7 @@ def _is_continuous(
         return all(sp.cancel(jump / function).is_polynomial(*jump.free_symbols) for jump in jumps)
     slope = sp.diff(function, variable)
     root = -(function - slope * variable) / slope
-    return all(_vanishes(jump.xreplace({variable: root}), set(modes)) for jump in jumps)
+    return all(vanishes(jump.xreplace({variable: root}), set(modes)) for jump in jumps)
 
 
 def _linear_symbol(function: Expression, modes: set[sp.Symbol]) -> sp.Symbol | None:
@@ -215,19 +215,3 @@ def _linear_symbol(function: Expression, modes: set[sp.Symbol]) -> sp.Symbol | N
         if slope != 0 and not slope.has(candidate):
             return candidate
     return None
-
-
-def _vanishes(expression: Expression, modes: set[sp.Symbol]) -> bool:
-    """Identity with zero, tested at three points of mixed digits where cancellation by chance is impossible."""
-    free = sorted(expression.free_symbols, key=lambda s: s.name)
-    for trial in range(3):
-        point = {
-            s: sp.Integer((-1) ** (trial + i))
-            if s in modes
-            else sp.Rational(1 + (7919 * (i + 1) + 104729 * trial) % 997, 613)
-            for i, s in enumerate(free)
-        }
-        value = sp.N(expression.xreplace(point), 30)
-        if not value.is_number or abs(value) > sp.Float("1e-20"):
-            return False
-    return True
