@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.flow.clock import Piece
-from kapitza.flow.core import TURN, Core, Propagation, located
-from kapitza.model.model import Model
+from kapitza.flow.core import PERIODS_PER_PIECE, TURN, Core, Propagation, located
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 
 def advance_many(
@@ -26,8 +26,9 @@ def advance_many(
         return _advance_here(core, states, t0, t1, vectors, tangents)
     with workers(processes) as (pool, count):
         parts = np.array_split(np.arange(len(states)), min(count, len(states)))
-        settings = (core.model, core.wrt, core.tolerance, core.max_steps, tangents)
-        jobs = [pool.submit(_advance_there, settings, states[p], t0[p], t1[p], vectors[p]) for p in parts]
+        jobs = [
+            pool.submit(_advance_there, core.settings, tangents, states[p], t0[p], t1[p], vectors[p]) for p in parts
+        ]
         return _joined([job.result() for job in jobs])
 
 
@@ -37,14 +38,15 @@ def workers(processes: int | Executor) -> Iterator[tuple[Executor, int]]:
     if isinstance(processes, Executor):
         yield processes, 4 * int(getattr(processes, "_max_workers", 4) or 4)
         return
+    # Forked copies of a process that runs threads may deadlock; fresh ones import again, once.
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         yield pool, processes
 
 
-def _advance_there(settings: tuple[Model, Any, float, int, bool], *arrays: Array) -> Propagation:
-    model, wrt, tolerance, max_steps, tangents = settings
-    states, t0, t1, vectors = arrays
-    return _advance_here(Core(model, wrt, tolerance, max_steps), states, t0, t1, vectors, tangents)
+def _advance_there(
+    settings: tuple[Any, ...], tangents: bool, states: Array, t0: Array, t1: Array, vectors: Array
+) -> Propagation:
+    return _advance_here(Core(*settings), states, t0, t1, vectors, tangents)
 
 
 def _joined(parts: list[Propagation]) -> Propagation:
@@ -58,63 +60,118 @@ def _joined(parts: list[Propagation]) -> Propagation:
     )
 
 
+@dataclass(frozen=True)
+class _Round:
+    """One piece for each of some members: local times from start to end, as in `clock.Piece`."""
+
+    members: Indices
+    start: Array
+    end: Array
+    origin: Array
+    turns: NDArray[np.int64]
+    coefficients: Array | None = None
+
+    def pick(self, chosen: NDArray[np.bool_]) -> _Round:
+        some = None if self.coefficients is None else self.coefficients[chosen]
+        arrays = (self.members, self.start, self.end, self.origin, self.turns)
+        return _Round(*(a[chosen] for a in arrays), some)
+
+
+@dataclass
+class _Progress:
+    """Where each member stands."""
+
+    now: Array
+    offset: Array
+    total: Array | None
+    determinant: Array
+    events: list[tuple[Any, ...]]
+
+
 def _advance_here(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool) -> Propagation:
     """In rounds: in each, every member that is not done takes its next piece; equal engines share a batch."""
     count, n = states.shape
-    plans = [core.pieces(x, a, b, v, tangents) for x, a, b, v in zip(states, t0, t1, vectors, strict=True)]
-    engines = [core.engine(v) for v in vectors]
-    now, offset = states.copy(), np.zeros_like(states)
-    total = np.tile(core.unit, (count, 1, 1)) if tangents else None
-    determinant = np.zeros(count) if tangents else np.full(count, np.nan)
-    events: list[list[Any]] = [[] for _ in range(count)]
-    while True:
-        pieces = {i: piece for i, plan in enumerate(plans) if (piece := next(plan, None)) is not None}
-        if not pieces:
-            break
-        for engine in dict.fromkeys(engines[i] for i in pieces):
-            members = np.array([i for i in pieces if engines[i] is engine])
-            members = members[np.isfinite(now[members]).all(axis=1)]
-            if members.size:
-                chosen = [pieces[i] for i in members]
-                _one_round(core, engine, members, chosen, now, offset, vectors, total, determinant, events)
-    end = now + offset
-    turns = np.where(core.angles & np.isfinite(end), np.round((end - states) / TURN), 0.0)
-    turns = np.nan_to_num(turns).astype(int)
-    gathered = tuple(tuple(found) for found in events)
+    kinds = core.engine_kinds(vectors)
+    progress = _Progress(
+        states.copy(),
+        np.zeros_like(states),
+        np.tile(core.unit, (count, 1, 1)) if tangents else None,
+        np.zeros(count) if tangents else np.full(count, np.nan),
+        [()] * count,
+    )
+    for all_together in _rounds(core, states, t0, t1, vectors, tangents):
+        alive = np.isfinite(progress.now[all_together.members]).all(axis=1)
+        for kind in np.unique(kinds[all_together.members[alive]]):
+            part = all_together.pick(alive & (kinds[all_together.members] == kind))
+            _take(core, core.engine(vectors[part.members[0]]), part, progress, vectors)
+    end = progress.now + progress.offset
+    turns = np.where(core.angles & np.isfinite(end), np.round((end - states) / TURN), 0.0).astype(int)
+    events, total = tuple(progress.events), progress.total
     if total is None:
-        return Propagation(end, None, None, determinant, gathered, turns)
-    return Propagation(end, total[:, :, :n], total[:, :, n:], determinant, gathered, turns)
+        return Propagation(end, None, None, progress.determinant, events, turns)
+    return Propagation(end, total[:, :, :n], total[:, :, n:], progress.determinant, events, turns)
 
 
-def _one_round(
-    core: Core,
-    engine: Any,
-    members: NDArray[np.intp],
-    pieces: list[Piece],
-    now: Array,
-    offset: Array,
-    vectors: Array,
-    total: Array | None,
-    determinant: Array,
-    events: list[list[Any]],
-) -> None:
-    """One piece for each of these members, in place."""
-    whole = core.whole_turns(now[members])
-    before = now[members] - whole
-    offset[members] += whole
+def _take(core: Core, engine: Any, part: _Round, progress: _Progress, vectors: Array) -> None:
+    """Advance the members of a round by their pieces."""
+    members = part.members
+    whole = core.whole_turns(progress.now[members])
+    before = progress.now[members] - whole
+    progress.offset[members] += whole
     runtime = vectors[members]
-    if pieces[0].coefficients is not None:
-        runtime = np.concatenate([runtime, np.stack([piece.coefficients for piece in pieces])], axis=1)
-    starts, ends = np.array([p.start for p in pieces]), np.array([p.end for p in pieces])
-    unit = None if total is None else np.broadcast_to(core.unit, (members.size, *core.unit.shape))
-    run = engine.run_many(before, unit, starts, ends, runtime)
-    now[members] = run.state
-    for i, piece, found in zip(members, pieces, run.events, strict=True):
-        events[i] += [located(e, piece.origin, offset[i]) for e in found]
-    if total is None:
+    if part.coefficients is not None:
+        runtime = np.concatenate([runtime, part.coefficients], axis=1)
+    unit = None if progress.total is None else np.broadcast_to(core.unit, (members.size, *core.unit.shape))
+    run = engine.run_many(before, unit, part.start, part.end, runtime)
+    progress.now[members] = run.state
+    for row in np.flatnonzero([bool(found) for found in run.events]):
+        i, origin = members[row], float(part.origin[row])
+        progress.events[i] += tuple(located(e, origin, progress.offset[i]) for e in run.events[row])
+    if progress.total is not None:
+        change = run.tangents
+        core.shift_origin(change, before, run.state, part.start, part.end, part.turns, runtime)
+        progress.total[members] = core.chain(change, progress.total[members])
+        progress.determinant[members] += run.log_determinant
+
+
+def _rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool) -> Iterator[_Round]:
+    periods = core.periods(vectors)
+    if periods is None or core.has_knots:
+        yield from _planned_rounds(core, states, t0, t1, vectors, tangents)
         return
-    assert run.tangents is not None
-    for row, piece in enumerate(pieces):
-        core.shift_origin(run.tangents[row], before[row], run.state[row], piece.end, piece, runtime[row])
-    total[members] = core.chain(run.tangents, total[members])
-    determinant[members] += run.log_determinant
+    longest = 1 if tangents else PERIODS_PER_PIECE
+    turns = np.floor(t0 / periods).astype(int)
+    local, forward = t0 - turns * periods, np.where(t1 >= t0, 1, -1)
+    step = longest * periods
+    members = np.arange(len(states))
+    while members.size:
+        start, origin = local[members], turns[members] * periods[members]
+        left = t1[members] - (start + origin)
+        last = np.abs(left) <= step[members] * (1 + 1e-9)
+        end = start + np.where(last, left, forward[members] * step[members])
+        yield _Round(members, start, end, origin, turns[members].copy())
+        turns[members] += forward[members] * longest
+        members = members[~last]
+
+
+def _planned_rounds(
+    core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool
+) -> Iterator[_Round]:
+    """Rounds where each member has a plan of its own (knots of signals, autonomous rotation)."""
+    rows = zip(states, t0, t1, vectors, strict=True)
+    plans = {i: core.pieces(x, float(a), float(b), v, tangents) for i, (x, a, b, v) in enumerate(rows)}
+    while True:
+        pieces = {i: piece for i, plan in plans.items() if (piece := next(plan, None)) is not None}
+        if not pieces:
+            return
+        plans = {i: plans[i] for i in pieces}
+        found = list(pieces.values())
+        coefficients = [p.coefficients for p in found if p.coefficients is not None]
+        yield _Round(
+            np.array(list(pieces)),
+            np.array([p.start for p in found]),
+            np.array([p.end for p in found]),
+            np.array([p.origin for p in found]),
+            np.array([p.turns for p in found]),
+            np.stack(coefficients) if coefficients else None,
+        )

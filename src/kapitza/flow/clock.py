@@ -121,18 +121,19 @@ class PeriodLaw:
     """The excitation period as a function of the independent parameters, with its derivatives."""
 
     def __init__(self, model: Model, wrt: tuple[str, ...]):
-        self.name, self.expression = model.name, None
+        self.name, self.expression, self.varies = model.name, None, False
         if model.excitation is None:
             return
         self.expression = model.excitation.period.xreplace(derived_in_base(model))
         slopes = [sp.diff(self.expression, symbol(name)) for name in wrt]
         self.varies = any(slope != 0 for slope in slopes)
         self._evaluate = compile_expressions([self.expression, *slopes], (), model.names)
+        self._last: tuple[bytes, Array] = (b"", np.empty(0))
 
     def __call__(self, vector: Array) -> float | None:
         if self.expression is None:
             return None
-        period = float(self._evaluate(np.empty((0, 1)), vector)[0, 0])
+        period = float(self._values(vector)[0])
         if not (np.isfinite(period) and period > 0):
             raise ModelError(
                 f'Model "{self.name}": the excitation period {self.expression} is {period:g}; it must be positive and '
@@ -140,8 +141,15 @@ class PeriodLaw:
             )
         return period
 
-    def slopes(self, vector: Array) -> Array | None:
-        """(k,) derivatives by the parameters of interest; None when all of them vanish identically."""
-        if self.expression is None or not self.varies:
-            return None
-        return self._evaluate(np.empty((0, 1)), vector)[1:, 0]
+    def slopes(self, vectors: Array) -> Array:
+        """(..., k) derivatives by the parameters of interest at vectors (..., npar)."""
+        if vectors.ndim == 1:
+            return self._values(vectors)[1:]
+        return self._evaluate(np.empty((0, len(vectors))), np.ascontiguousarray(vectors.T))[1:].T
+
+    def _values(self, vector: Array) -> Array:
+        # Runs at the same parameters follow each other by the thousand.
+        key = vector.tobytes()
+        if self._last[0] != key:
+            self._last = key, self._evaluate(np.empty((0, 1)), vector)[:, 0]
+        return self._last[1]

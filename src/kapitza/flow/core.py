@@ -69,10 +69,34 @@ class Core:
         self.system = system_of(model)
         self._signals = polynomial_signals(model)
         self._turns = bool(self.angles.any())
+        self._zero_turns = np.zeros(self.size, int)
         candidates = () if self.system.is_smooth or self.system.walls else vanishing_candidates(self.system)
         self._removable = tuple(i for i in candidates if i not in self.wrt_index)
         self._engines: dict[Any, Engine] = {}
         self._merged: dict[float, tuple[Array, Array]] = {}
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """What another process needs to make the same core."""
+        return self.model, self.wrt, self.tolerance, self.max_steps
+
+    @property
+    def has_knots(self) -> bool:
+        return bool(self._signals)
+
+    def engine_kinds(self, vectors: Array) -> NDArray[np.intp]:
+        """Equal numbers for rows of parameters (B, npar) that share an engine."""
+        if not self._removable:
+            return np.zeros(len(vectors), int)
+        return np.unique(vectors[:, self._removable] == 0.0, axis=0, return_inverse=True)[1].reshape(-1)
+
+    def periods(self, vectors: Array) -> Array | None:
+        """Excitation period of each row of parameters."""
+        if self.period_law.expression is None:
+            return None
+        if (vectors == vectors[0]).all():
+            return np.full(len(vectors), self.period_law(vectors[0]))
+        return np.array([self.period_law(vector) for vector in vectors])
 
     def engine(self, vector: Array, observe: tuple[sp.Expr, ...] = ()) -> Engine:
         """The engine for these values: a friction coefficient of zero leaves a smooth system."""
@@ -108,12 +132,16 @@ class Core:
         """What to subtract from the angles to bring them into [-π, π], in rad."""
         return np.where(self.angles, TURN * np.round(state / TURN), 0.0)
 
+    def runtime(self, vector: Array, piece: Piece) -> Array:
+        """Parameters followed by the coefficients of the measured signals on this piece."""
+        return vector if piece.coefficients is None else np.concatenate((vector, piece.coefficients))
+
     def rates(self, states: Array, times: Any, runtime: Array) -> Array:
         """Right-hand side at states (..., n) and local times (...); runtime: parameters and signal coefficients."""
         system = self.system
         function = compile_expressions(system.rates, (*system.states, "t"), system.parameters)
         inputs = np.concatenate((states, np.asarray(times)[..., None]), axis=-1)
-        return function(np.ascontiguousarray(inputs.T), runtime).T
+        return function(np.ascontiguousarray(inputs.T), runtime.T).T
 
     def pieces(self, state: Array, t0: float, t1: float, vector: Array, tangents: bool) -> Iterator[Piece]:
         """Pieces of [t0, t1] that the engine takes in one go."""
@@ -144,8 +172,8 @@ class Core:
         events: list[Event] = []
         determinant, memory = 0.0, None
         for piece in self.pieces(start, t0, t1, vector, tangents):
-            runtime = vector if piece.coefficients is None else np.concatenate((vector, piece.coefficients))
-            if self._turns:
+            runtime = self.runtime(vector, piece)
+            if self._turns and np.abs(state).max() > np.pi:
                 whole = self.whole_turns(state)
                 state, offset = state - whole, offset + whole
             run = engine.run(state, unit, piece.start, piece.end, runtime, memory=memory)
@@ -153,13 +181,15 @@ class Core:
                 change = run.tangents
                 assert change is not None
                 assert total is not None
-                self.shift_origin(change, state, run.state, piece.end, piece, runtime)
+                self.shift_origin(change, state, run.state, piece.start, piece.end, piece.turns, runtime)
                 total = self.chain(change, total)
                 determinant += run.log_determinant
             events += [located(e, piece.origin, offset) for e in run.events]
             state, memory = run.state, run.memory
         end = state + offset
-        turns = np.where(self.angles, np.round((end - start) / TURN), 0.0).astype(int)
+        turns = self._zero_turns
+        if self._turns:
+            turns = np.where(self.angles, np.round((end - start) / TURN), 0.0).astype(int)
         if total is None:
             return Propagation(end, None, None, float("nan"), tuple(events), turns)
         return Propagation(end, total[:, :n], total[:, n:], determinant, tuple(events), turns)
@@ -170,20 +200,22 @@ class Core:
         result[..., self.size :] += change[..., self.size :]
         return result
 
-    def shift_origin(self, change: Array, before: Array, after: Array, ends: Any, piece: Piece, runtime: Array) -> None:
+    def shift_origin(
+        self, change: Array, before: Array, after: Array, start: Any, ends: Any, turns: Any, runtime: Array
+    ) -> None:
         """Add what a period that depends on parameters does to the origin of wrapped time, in place.
 
         The origin is turns · T(θ); shifting it by δ changes the end of the piece by -(f1 - J f0) δ.
-        change: (..., n, n + k) from the start of the piece to the states `after` (..., n) at local times `ends` (...).
+        change: (..., n, n + k) from the states `before` at local time `start` to `after` (..., n) at `ends`.
+        runtime: one set of values, or one row per member.
         """
-        slopes = self.period_law.slopes(runtime[: len(self.model.names)])
-        if slopes is None or piece.turns == 0:
+        if not self.period_law.varies or not np.any(turns):
             return
-        n = self.size
-        first = self.rates(before, piece.start, runtime)
-        last = self.rates(after, ends, runtime)
-        shift = last - change[..., :n] @ first
-        change[..., n:] -= piece.turns * shift[..., None] * slopes
+        n, names = self.size, len(self.model.names)
+        carried = np.einsum("...ij,...j->...i", change[..., :n], self.rates(before, start, runtime))
+        shift = self.rates(after, ends, runtime) - carried
+        slopes = self.period_law.slopes(runtime[..., :names])
+        change[..., n:] -= (np.asarray(turns)[..., None] * shift)[..., None] * slopes[..., None, :]
 
     def sample(self, start: Array, times: Array, vector: Array, tangents: bool) -> tuple[Array, Array | None]:
         """States and tangents at increasing times, the first of which is that of the start."""
@@ -196,7 +228,7 @@ class Core:
             tensors[0] = self.unit
         done = 1
         for piece in self._sampling_pieces(start, times, vector, tangents):
-            runtime = vector if piece.coefficients is None else np.concatenate((vector, piece.coefficients))
+            runtime = self.runtime(vector, piece)
             whole = self.whole_turns(state)
             state, offset = state - whole, offset + whole
             local = times[done : done + SAMPLES_PER_PIECE] - piece.origin
@@ -212,9 +244,10 @@ class Core:
                 if here:
                     assert run.grid_tangents is not None
                     assert run.grid_states is not None
-                    self.shift_origin(run.grid_tangents, state, run.grid_states, grid, piece, runtime)
+                    after = run.grid_states, piece.start, grid, piece.turns, runtime
+                    self.shift_origin(run.grid_tangents, state, *after)
                     tensors[done:stop] = self.chain(run.grid_tangents, total)
-                self.shift_origin(run.tangents, state, run.state, piece.end, piece, runtime)
+                self.shift_origin(run.tangents, state, run.state, piece.start, piece.end, piece.turns, runtime)
                 total = self.chain(run.tangents, total)
             state, memory, done = run.state, run.memory, stop
         return states, tensors

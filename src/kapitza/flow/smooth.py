@@ -6,6 +6,7 @@ that every step stays inside one analytic piece; tangents pass through them unch
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -14,23 +15,17 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.errors import EventError, FlowError
+from kapitza.errors import FlowError
 from kapitza.flow.compiled import compile_integrator, equations, is_unrolled, kept, symbol_table, with_tangents
 from kapitza.flow.engine import Event, Run, System
-from kapitza.model.compiled import compile_expressions, to_heyoka
-from kapitza.model.symbols import time as time_symbol
+from kapitza.flow.sides import Sides
+from kapitza.model.compiled import to_heyoka
 
 Array = NDArray[np.float64]
 
 STEP_LIMIT = 100_000
 LANES = 8
 """Members of a SIMD batch; twice the register width still gains."""
-
-ON_SURFACE = 1e-13
-"""A switching function this close to zero, relative to the state, counts as on its surface."""
-
-WRONG_SIDE = 1e-9
-"""A switch this far on the side that contradicts its mode, relative to the state, is an error."""
 
 _finished = hy.taylor_outcome.time_limit
 _crossings = threading.local()
@@ -39,26 +34,33 @@ _crossings = threading.local()
 class _SetMode:
     """At a crossing the mode takes the sign with which the function leaves zero, in the direction of integration."""
 
-    def __init__(self, index: int):
-        self.index = index
+    def __init__(self, switch: int, parameters: int, sides: Sides):
+        self.switch, self.row, self.sides = switch, parameters + switch, sides
 
     def __call__(self, integrator: Any, sign: int) -> bool:
         step = integrator.last_h
         if sign and step:
-            integrator.pars[self.index] = sign if step > 0 else -sign
+            integrator.pars[self.row] = sign if step > 0 else -sign
+        if self.sides.count > 1:
+            state = integrator.state[: self.sides.size]
+            self.sides.settle_others(state, integrator.time, integrator.pars, self.switch, 1.0 if step >= 0 else -1.0)
         return True
 
 
 class _SetModeOfLane:
     """The same for one member of a batch."""
 
-    def __init__(self, index: int):
-        self.index = index
+    def __init__(self, switch: int, parameters: int, sides: Sides):
+        self.switch, self.row, self.sides = switch, parameters + switch, sides
 
     def __call__(self, integrator: Any, sign: int, lane: int) -> bool:
         step = integrator.last_h[lane]
         if sign and step:
-            integrator.pars[self.index, lane] = sign if step > 0 else -sign
+            integrator.pars[self.row, lane] = sign if step > 0 else -sign
+        if self.sides.count > 1:
+            state, runtime = integrator.state[: self.sides.size, lane], integrator.pars[:, lane].copy()
+            self.sides.settle_others(state, integrator.time[lane], runtime, self.switch, 1.0 if step >= 0 else -1.0)
+            integrator.pars[:, lane] = runtime
         return True
 
 
@@ -88,9 +90,11 @@ class SmoothEngine:
         self.system, self.wrt, self.tolerance, self.observe = system, tuple(wrt), tolerance, tuple(observe)
         self.max_steps = max_steps
         self.size, self.columns = len(system.states), len(system.states) + len(self.wrt)
-        self.modes = slice(len(system.parameters), len(system.parameters) + len(system.switches))
+        self.parameters = len(system.parameters)
         self._unit = np.eye(self.size, self.columns).ravel()
-        self._sides = self._compile_sides()
+        self._sides = kept(("sides", system), lambda: Sides(system)) if system.switches else None
+        self._scalar: dict[bool, Any] = {}
+        self._lanes: dict[bool, Any] = {}
 
     def run(
         self,
@@ -105,51 +109,47 @@ class SmoothEngine:
         n = self.size
         integrator = self._integrator(tangents is not None)
         self._start(integrator, state, t0, t1, parameters)
-        _crossings.events = []
+        if self.observe:
+            _crossings.events = []
         samples = None
         if grid is not None and len(grid):
             samples = self._sample(integrator, t0, grid)
         if integrator.time != t1:
             self._require_finish(integrator, integrator.propagate_until(t1, max_steps=self.max_steps)[0])
-        if self._sides is not None:
-            self._check_sides(integrator.state[:n], integrator.pars[self.modes], t1, parameters)
         end = integrator.state.copy()
+        if self._sides is not None:
+            self._sides.check(end[:n, None], np.array([t1]), integrator.pars[:, None])
+        events = tuple(_crossings.events) if self.observe else ()
         grid_states = None if samples is None else samples[:, :n]
         if tangents is None:
-            return Run(end[:n], None, grid_states, None, tuple(_crossings.events))
+            return Run(end, None, grid_states, None, events)
         change = end[n:].reshape(n, self.columns)
         grid_tangents = None
         if samples is not None:
             grid_tangents = self._chain(samples[:, n:].reshape(-1, n, self.columns), tangents)
-        return Run(
-            end[:n],
-            self._chain(change, tangents),
-            grid_states,
-            grid_tangents,
-            tuple(_crossings.events),
-            log_determinant(change[:, :n]),
-        )
+        determinant = log_determinant(change[:, :n])
+        return Run(end[:n], self._chain(change, tangents), grid_states, grid_tangents, events, determinant)
 
-    def run_many(
-        self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array, memory: Any = None
-    ) -> Run:
+    def run_many(self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array) -> Run:
         count, n = states.shape
         integrator = self._batch(tangents is not None)
         ends = np.empty((count, integrator.state.shape[0]))
         for first in range(0, count, LANES):
             # The last batch is filled up with copies of its last member.
             members = np.minimum(np.arange(first, first + LANES), count - 1)
-            kept_members = slice(first, min(first + LANES, count))
+            last = min(first + LANES, count)
             done = self._run_lanes(integrator, states[members], t0[members], t1[members], parameters[members])
             if done is None:
+                members = members[: last - first]
                 done = self._one_by_one(states, tangents is not None, t0, t1, parameters, members)
-            ends[kept_members] = done[: kept_members.stop - first]
+            ends[first:last] = done[: last - first]
+        nothing = ((),) * count
         if tangents is None:
-            return Run(ends[:, :n], events=((),) * count, log_determinant=np.full(count, np.nan))
+            return Run(ends[:, :n], events=nothing, log_determinant=np.full(count, np.nan))
         change = ends[:, n:].reshape(count, n, self.columns)
         with np.errstate(invalid="ignore", divide="ignore"):
             determinants = np.linalg.slogdet(change[:, :, :n])[1]
-        return Run(ends[:, :n], self._chain(change, tangents), events=((),) * count, log_determinant=determinants)
+        return Run(ends[:, :n], self._chain(change, tangents), events=nothing, log_determinant=determinants)
 
     def _chain(self, change: Array, tangents: Array) -> Array:
         """Tangents after a stretch whose own change was computed from the identity."""
@@ -160,15 +160,18 @@ class SmoothEngine:
 
     def _start(self, integrator: Any, state: Array, t0: float, t1: float, parameters: Array) -> None:
         n = self.size
-        integrator.state[:n] = state
-        if integrator.state.size > n:
-            integrator.state[n:] = self._unit
+        now, runtime = integrator.state, integrator.pars
+        now[:n] = state
+        if now.size > n:
+            now[n:] = self._unit
         integrator.time = t0
-        runtime = integrator.pars
-        used = min(runtime.size, parameters.size)
+        # Parameters that occur in no equation may be missing at the end.
+        used = min(runtime.size, self.parameters)
         runtime[:used] = parameters[:used]
         if self._sides is not None:
-            runtime[self.modes] = self._modes_at(state, t0, parameters, 1.0 if t1 >= t0 else -1.0)
+            forward = 1.0 if t1 >= t0 else -1.0
+            modes = self._sides.modes(state[:, None], np.array([t0]), runtime[:, None], forward)
+            runtime[self.parameters :] = modes[:, 0]
 
     def _sample(self, integrator: Any, t0: float, grid: Array) -> Array:
         starts_here = grid[0] == t0
@@ -180,21 +183,22 @@ class SmoothEngine:
     def _run_lanes(self, integrator: Any, states: Array, t0: Array, t1: Array, parameters: Array) -> Array | None:
         """One batch; None when a member stopped early, which stops the others as well."""
         n = self.size
-        integrator.state[:n] = states.T
-        if integrator.state.shape[0] > n:
-            integrator.state[n:] = self._unit[:, None]
+        now, runtime = integrator.state, integrator.pars
+        now[:n] = states.T
+        if now.shape[0] > n:
+            now[n:] = self._unit[:, None]
         integrator.set_time(t0)
-        runtime = integrator.pars
-        used = min(runtime.shape[0], parameters.shape[1])
+        used = min(runtime.shape[0], self.parameters)
         runtime[:used] = parameters[:, :used].T
         if self._sides is not None:
             forward = np.where(t1 >= t0, 1.0, -1.0)
-            for lane in range(LANES):
-                runtime[self.modes, lane] = self._modes_at(states[lane], t0[lane], parameters[lane], forward[lane])
+            runtime[self.parameters :] = self._sides.modes(states.T, t0, runtime, forward)
         integrator.propagate_until(t1, max_steps=self.max_steps)
         if any(result[0] != _finished for result in integrator.propagate_res):
             return None
-        return integrator.state.T.copy()
+        if self._sides is not None:
+            self._sides.check(now[:n], t1, runtime)
+        return now.T.copy()
 
     def _one_by_one(
         self, states: Array, with_tangents: bool, t0: Array, t1: Array, parameters: Array, members: NDArray[np.intp]
@@ -229,67 +233,31 @@ class SmoothEngine:
             "It diverges, or the equations are singular there; check the parameters and the start."
         )
 
-    def _compile_sides(self) -> Any:
-        """Switching functions and their time derivatives along the flow in each mode, for starts and guards."""
-        system = self.system
-        if not system.switches:
-            return None
-        rates = [
-            sp.diff(s.function, time_symbol)
-            + sum(sp.diff(s.function, x) * f for x, f in zip(system.states, system.smooth_rates, strict=True))
-            for s in system.switches
-        ]
-        # On its own surface a continuous switch does not matter; the others keep the mode they have.
-        expressions = [s.function for s in system.switches] + rates
-        modes = tuple(s.mode for s in system.switches)
-        return compile_expressions(expressions, (*system.states, time_symbol, *modes), system.parameters)
-
-    def _modes_at(self, state: Array, t: float, parameters: Array, direction: float) -> Array:
-        """Signs of the switching functions, on a surface the side towards which the motion leaves it."""
-        assert self._sides is not None
-        count = len(self.system.switches)
-        values = self._sides(np.concatenate((state, [t], np.ones(count))), parameters)
-        functions, rates = values[:count], values[count:]
-        on_surface = np.abs(functions) <= ON_SURFACE * max(1.0, float(np.abs(state).max()))
-        modes = np.where(on_surface, direction * rates, functions)
-        return np.where(modes >= 0, 1.0, -1.0)
-
-    def _check_sides(self, state: Array, modes: Array, t: float, parameters: Array) -> None:
-        assert self._sides is not None
-        count = len(self.system.switches)
-        functions = self._sides(np.concatenate((state, [t], modes)), parameters)[:count]
-        wrong = modes * functions < -WRONG_SIDE * max(1.0, float(np.abs(state).max()))
-        if wrong.any():
-            index = int(np.flatnonzero(wrong)[0])
-            raise EventError(
-                f"At t = {t:.6g} the switch {self.system.switches[index].function} = {functions[index]:.3g} stands on "
-                f"the side of mode {modes[index]:+.0f}: a crossing was lost. Tighten the tolerance."
-            )
-
     def _integrator(self, tangents: bool) -> Any:
-        key = ("smooth", self.system, self.wrt if tangents else None, self.tolerance, self.observe)
-        return kept(key, lambda: compile_integrator(lambda: self._build(tangents)))
+        if tangents not in self._scalar:
+            key = ("smooth", self.system, self.wrt if tangents else None, self.tolerance, self.observe)
+            self._scalar[tangents] = kept(key, lambda: compile_integrator(lambda: self._build(tangents)))
+        return self._scalar[tangents]
 
     def _batch(self, tangents: bool) -> Any:
-        key = ("smooth batch", self.system, self.wrt if tangents else None, self.tolerance)
-        return kept(key, lambda: compile_integrator(lambda: self._build_batch(tangents)))
+        if tangents not in self._lanes:
+            key = ("smooth batch", self.system, self.wrt if tangents else None, self.tolerance)
+            self._lanes[tangents] = kept(key, lambda: compile_integrator(lambda: self._build_batch(tangents)))
+        return self._lanes[tangents]
 
-    def _equations(self, tangents: bool) -> tuple[Any, int]:
-        if tangents:
-            return with_tangents(self.system, self.wrt), self.size * (1 + self.columns)
-        return equations(self.system), self.size
+    def _equations(self, tangents: bool) -> Any:
+        return with_tangents(self.system, self.wrt) if tangents else equations(self.system)
 
     def _build(self, tangents: bool) -> Any:
         table = symbol_table(self.system)
-        first = self.modes.start
         switches = [
-            hy.t_event(to_heyoka(s.function, table), callback=_SetMode(first + i))
+            hy.t_event(to_heyoka(s.function, table), callback=_SetMode(i, self.parameters, self._sides))
             for i, s in enumerate(self.system.switches)
+            if self._sides is not None
         ]
         surfaces = [hy.nt_event(to_heyoka(s, table), _NoteCrossing(i, self.size)) for i, s in enumerate(self.observe)]
-        system, _ = self._equations(tangents)
         return hy.taylor_adaptive(
-            system,
+            self._equations(tangents),
             [0.0] * self.size,
             tol=self.tolerance,
             compact_mode=not is_unrolled(self.system, tangents, self.wrt),
@@ -299,14 +267,13 @@ class SmoothEngine:
 
     def _build_batch(self, tangents: bool) -> Any:
         table = symbol_table(self.system)
-        first = self.modes.start
         switches = [
-            hy.t_event_batch(to_heyoka(s.function, table), callback=_SetModeOfLane(first + i))
+            hy.t_event_batch(to_heyoka(s.function, table), callback=_SetModeOfLane(i, self.parameters, self._sides))
             for i, s in enumerate(self.system.switches)
+            if self._sides is not None
         ]
-        system, _ = self._equations(tangents)
         return hy.taylor_adaptive_batch(
-            system,
+            self._equations(tangents),
             np.zeros((self.size, LANES)),
             tol=self.tolerance,
             compact_mode=not is_unrolled(self.system, tangents, self.wrt),
@@ -318,5 +285,5 @@ def log_determinant(matrix: Array) -> float:
     """log|det| of a square matrix; -inf when singular."""
     if matrix.shape[0] == 2:
         value = abs(matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0])
-        return float(np.log(value)) if value > 0 else float("-inf")
+        return math.log(value) if value > 0 else -math.inf
     return float(np.linalg.slogdet(matrix)[1])
