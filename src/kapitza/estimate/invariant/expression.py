@@ -1,0 +1,136 @@
+"""A conserved quantity split into functions of the state and coefficients that hold the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import ModelError, nearest_name
+from kapitza.model import Model, compile_expressions, symbol
+
+Array = NDArray[np.float64]
+
+
+def declared_invariant(model: Model, wanted: str | sp.Expr | None) -> tuple[str, sp.Expr]:
+    """Name and expression of the invariant to use; derived parameters are written out."""
+    if isinstance(wanted, sp.Expr):
+        return "invariant", _written_out(model, wanted)
+    known = dict(model.invariants)
+    if not known:
+        raise ModelError(
+            f'The model "{model.name}" declares no invariant: pass InvariantFit(invariant=expression), '
+            "or build the model with Model.from_hamiltonian."
+        )
+    if wanted is None:
+        if len(known) > 1 and "energy" not in known:
+            raise ModelError(f"The model has the invariants {', '.join(known)}: say which with InvariantFit(invariant=...).")
+        wanted = "energy" if "energy" in known else next(iter(known))
+    if wanted not in known:
+        raise ModelError(f'No invariant "{wanted}"; the model has {", ".join(known)}.{nearest_name(wanted, known)}')
+    return wanted, _written_out(model, known[wanted])
+
+
+def _written_out(model: Model, expression: sp.Expr) -> sp.Expr:
+    derived = {symbol(p.name): p.expression for p in model.parameters if p.expression is not None}
+    for _ in range(len(derived)):
+        expression = sp.sympify(expression).subs(derived)
+    return expression
+
+
+@dataclass(frozen=True)
+class Form:
+    """H(z; θ) = Σ_k c_k(θ) φ_k(z) where the split exists, else the local one H + Σ_j δ_j ∂H/∂θ_j.
+
+    variables: names of the states in H. free: the parameters θ. values: all parameters by name.
+    features: φ_k; coefficients: c_k; separable: whether φ is free of θ (then one pass over the data serves every θ).
+    """
+
+    expression: sp.Expr
+    variables: tuple[str, ...]
+    free: tuple[str, ...]
+    values: Mapping[str, float]
+    features: tuple[sp.Expr, ...]
+    coefficients: tuple[sp.Expr, ...]
+    separable: bool
+
+    def parameters(self, theta: Array) -> Array:
+        """All parameters in the order of `values`, the free ones replaced by `theta` (k,)."""
+        replaced = dict(self.values) | dict(zip(self.free, theta, strict=True))
+        return np.array([replaced[n] for n in self.values])
+
+    @cached_property
+    def _coefficient_functions(self):
+        free = [symbol(n) for n in self.free]
+        first = [sp.diff(c, s) for c in self.coefficients for s in free]
+        return compile_expressions((*self.coefficients, *first), (), tuple(self.values))
+
+    def local(self, theta: Array) -> tuple[Array, Array]:
+        """Coefficients c (K,) and their derivatives C (K, k) at `theta`."""
+        count, k = len(self.features), len(self.free)
+        if not self.separable:
+            return np.eye(count)[0], np.eye(count)[:, 1:]
+        every = self._coefficient_functions(np.empty((0, 1)), self.parameters(theta))[:, 0]
+        return every[:count], every[count:].reshape(count, k)
+
+    def coefficients_of(self, thetas: Array) -> Array:
+        """Coefficients (K, M) for M parameter sets (k, M)."""
+        table = np.tile(np.array(list(self.values.values()))[:, None], (1, thetas.shape[1]))
+        table[[list(self.values).index(n) for n in self.free]] = thetas
+        return self._coefficient_functions(np.empty((0, thetas.shape[1])), table)[: len(self.features)]
+
+    @cached_property
+    def _point_functions(self):
+        state = [symbol(n) for n in self.variables]
+        gradient = [sp.diff(self.expression, s) for s in state]
+        sensitivity = [sp.diff(self.expression, symbol(n)) for n in self.free]
+        return compile_expressions((self.expression, *gradient, *sensitivity), self.variables, tuple(self.values))
+
+    def at(self, states: Array, theta: Array) -> tuple[Array, Array, Array]:
+        """H (N,), ∂H/∂z (d, N) and ∂H/∂θ (k, N) at states (d, N)."""
+        d = len(self.variables)
+        every = self._point_functions(states, self.parameters(theta))
+        return every[0], every[1 : 1 + d], every[1 + d :]
+
+
+def make_form(expression: sp.Expr, variables: Sequence[str], free: Sequence[str], values: Mapping[str, float]) -> Form:
+    """Split `expression` into features and coefficients in the free parameters."""
+    free_symbols, state = {symbol(n) for n in free}, [symbol(n) for n in variables]
+    unknown = expression.free_symbols - set(state) - {symbol(n) for n in values}
+    if unknown:
+        names = ", ".join(sorted(str(s) for s in unknown))
+        raise ModelError(f"The invariant contains {names}, neither a state nor a parameter of the model.")
+    used = tuple(n for n in values if symbol(n) in expression.free_symbols)
+    features, coefficients = _split(expression, state)
+    separable = not any(f.free_symbols & free_symbols for f in features)
+    if not separable:
+        features = (expression, *(sp.diff(expression, symbol(n)) for n in free))
+        coefficients = tuple(sp.Integer(i == 0) for i in range(len(features)))
+    return Form(
+        expression, tuple(variables), tuple(free), {n: float(values[n]) for n in used}, features, coefficients, separable
+    )
+
+
+def _split(expression: sp.Expr, state: Sequence[sp.Symbol]) -> tuple[tuple[sp.Expr, ...], tuple[sp.Expr, ...]]:
+    """Terms of the expanded expression, merged where their coefficients differ by a number only."""
+    collected: dict[sp.Expr, sp.Expr] = {}
+    for term in sp.Add.make_args(sp.expand(expression)):
+        coefficient, feature = term.as_independent(*state, as_Add=False)
+        if feature != 1:  # a constant is the same on every level set
+            collected[feature] = collected.get(feature, sp.Integer(0)) + coefficient
+    features: list[sp.Expr] = []
+    coefficients: list[sp.Expr] = []
+    for feature, coefficient in collected.items():
+        for k, other in enumerate(coefficients):
+            ratio = sp.cancel(coefficient / other)
+            if ratio.is_number:
+                features[k] += ratio * feature
+                break
+        else:
+            features.append(feature)
+            coefficients.append(coefficient)
+    return tuple(features), tuple(coefficients)

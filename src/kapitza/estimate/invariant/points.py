@@ -1,0 +1,235 @@
+"""The points of state space that an invariant is fitted to, from one or several records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.data import Record
+from kapitza.errors import DataError
+from kapitza.estimate.invariant.stencils import rates_of
+from kapitza.model import Model, symbol
+
+Array = NDArray[np.float64]
+
+ASSUMED_NOISE = 0.01
+"""Fraction of the mean modulus taken as noise where none is known; only ratios between channels matter then."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """States on level sets: values (d, N), noise variances (d, N), level (N,) from 0, run (N,) of adjacent samples.
+
+    reach: how many neighbours share noise with a point (0 for directly measured states). weights: (N,) how often a
+    point counts. known_noise: False where the noise was assumed. reconstructed: states that were not measured.
+    """
+
+    variables: tuple[str, ...]
+    values: Array
+    variance: Array
+    level: NDArray[np.intp]
+    run: NDArray[np.intp]
+    times: Array
+    reach: int = 0
+    known_noise: bool = True
+    reconstructed: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return self.values.shape[1]
+
+    @property
+    def levels(self) -> int:
+        return int(self.level.max()) + 1
+
+    def take(self, index: NDArray[np.intp], run: NDArray[np.intp] | None = None) -> Points:
+        """The points at `index` (repeats allowed), as a bootstrap sample needs them."""
+        return replace(
+            self,
+            values=self.values[:, index],
+            variance=self.variance[:, index],
+            level=self.level[index],
+            run=self.run[index] if run is None else run,
+            times=self.times[index],
+        )
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """How the states of the invariant follow from the channels.
+
+    expression: the invariant in measured states and rates "q'" of them. rates: names of channels to differentiate.
+    shifts: for maps, state -> (channel, shift in samples).
+    """
+
+    expression: sp.Expr
+    rates: tuple[str, ...] = ()
+    shifts: Mapping[str, tuple[str, int]] | None = None
+
+
+def reconstruction(model: Model, expression: sp.Expr, channels: Sequence[str]) -> Reconstruction:
+    """Find every state of the invariant in the channels, in rates of channels (p from q' = ∂H/∂p), or in shifts."""
+    needed = [s for s in model.states if symbol(s) in expression.free_symbols]
+    missing = [s for s in needed if s not in channels]
+    if not missing:
+        return Reconstruction(expression)
+    if model.is_map:
+        return Reconstruction(expression, shifts=_shifts(model, needed, channels))
+    unknown = [symbol(s) for s in model.states if s not in channels]
+    equations, rates = [], []
+    for state, rate in zip(model.states, model.structure.rates, strict=True):
+        if state in channels and rate.free_symbols & set(unknown):
+            equations.append(rate - symbol(state + "'#"))
+            rates.append(state)
+    solved = sp.solve(equations, unknown, dict=True) if equations else []
+    found = solved[0] if solved else {}
+    lost = [s for s in missing if symbol(s) not in found or found[symbol(s)].free_symbols & set(unknown)]
+    if lost:
+        raise DataError(
+            f"The record has {', '.join(channels)}; the invariant also needs {', '.join(lost)}, which do not follow "
+            "from rates of these channels: measure them, or give positions whose rates determine them."
+        )
+    written = expression.subs({symbol(s): found[symbol(s)] for s in missing})
+    back = {symbol(q + "'#"): symbol(q + "'") for q in rates}
+    used = tuple(q for q in rates if symbol(q + "'#") in written.free_symbols)
+    return Reconstruction(sp.expand(written.subs(back)), rates=used)
+
+
+def _shifts(model: Model, needed: Sequence[str], channels: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Delays among the states of a map: where the new value of one state is the old value of another."""
+    edges: dict[str, list[tuple[str, int]]] = {s: [] for s in model.states}
+    for state, new in zip(model.states, model.equations, strict=True):
+        if isinstance(new, sp.Symbol) and new.name in edges and new.name != state:
+            edges[state].append((new.name, -1))
+            edges[new.name].append((state, +1))
+    result: dict[str, tuple[str, int]] = {}
+    for state in needed:
+        seen, queue = {state}, [(state, 0)]
+        while queue and state not in result:
+            at, shift = queue.pop(0)
+            if at in channels:
+                result[state] = (at, shift)
+            fresh = [(other, shift + step) for other, step in edges[at] if other not in seen]
+            seen.update(other for other, _ in fresh)
+            queue += fresh
+        if state not in result:
+            raise DataError(f'The record has {", ".join(channels)}; the map\'s state "{state}" is no delay of these.')
+    return result
+
+
+def noise_of(record: Record, given: float | Mapping[str, float] | None) -> tuple[dict[str, float], bool]:
+    """Standard deviation by channel and whether it is known (given, or in the record) or assumed."""
+    if given is not None:
+        table = dict(given) if isinstance(given, Mapping) else dict.fromkeys(record.channels, float(given))
+        lost = [c for c in record.channels if c not in table]
+        if lost:
+            raise DataError(f"The noise of channel {', '.join(lost)} is not given: name every channel, 0 for none.")
+        return table, True
+    known = record.noise
+    if set(record.channels) <= set(known):
+        return known, True
+    modulus = {c: float(np.mean(np.abs(_wrapped(record, c)))) for c in record.channels}
+    return {c: known.get(c, ASSUMED_NOISE * modulus[c]) for c in record.channels}, False
+
+
+def _wrapped(record: Record, channel: str) -> Array:
+    values = record[channel]
+    angle = record.angles[record.channels.index(channel)]
+    return np.mod(values + np.pi, 2 * np.pi) - np.pi if angle else values
+
+
+def collect(
+    model: Model,
+    records: Sequence[Record],
+    plan: Reconstruction,
+    noise: float | Mapping[str, float] | None,
+    momenta: str,
+    per_segment: bool,
+) -> Points:
+    """Points of all records; each record (or each segment) is a level set of its own."""
+    direct = [s for s in model.states if symbol(s) in plan.expression.free_symbols]
+    rates = [f"{q}'" for q in plan.rates]
+    variables = tuple(dict.fromkeys([*(s for s in direct if s not in rates), *rates]))
+    parts, level, run, reach, known = [], 0, 0, 0, True
+    for record in records:
+        deviations, sure = noise_of(record, noise)
+        known &= sure
+        for piece in record.segments():
+            values, variance, times, width = _piece(record, piece, plan, variables, deviations, momenta)
+            if values.shape[1]:
+                parts.append((values, variance, times, level, run))
+            reach, run = max(reach, width), run + 1
+            level += per_segment
+        level += not per_segment
+    if not parts:
+        raise DataError("No segment is long enough to give a point: use longer records or a shorter rate formula.")
+    sizes = [p[2].size for p in parts]
+    levels = np.repeat([p[3] for p in parts], sizes)
+    _, levels = np.unique(levels, return_inverse=True)
+    return Points(
+        variables,
+        np.ascontiguousarray(np.hstack([p[0] for p in parts])),
+        np.hstack([p[1] for p in parts]),
+        levels,
+        np.repeat([p[4] for p in parts], sizes),
+        np.concatenate([p[2] for p in parts]),
+        reach,
+        known,
+        tuple(rates) or tuple(s for s, (c, shift) in (plan.shifts or {}).items() if shift),
+    )
+
+
+def _piece(
+    record: Record,
+    piece: slice,
+    plan: Reconstruction,
+    variables: tuple[str, ...],
+    deviations: Mapping[str, float],
+    momenta: str,
+) -> tuple[Array, Array, Array, int]:
+    """Values (d, M), variances (d, M), times (M,) and the reach of one segment."""
+    times = record.time[piece]
+    if plan.shifts is not None:
+        return _shifted(record, piece, plan.shifts, variables, deviations)
+    if not plan.rates:
+        values = np.array([record[v][piece] for v in variables])
+        variance = np.array([np.full(times.size, deviations[v] ** 2) for v in variables])
+        return values, variance, times, 0
+    found = {}
+    for name in plan.rates:
+        series = record[name][piece]
+        if record.angles[record.channels.index(name)]:
+            series = np.unwrap(series)
+        found[name] = rates_of(times, series, deviations[name] ** 2, momenta)
+    reach = max(r.reach for r in found.values())
+    inside = slice(reach, times.size - reach)
+    size = max(0, times.size - 2 * reach)
+    values, variance = np.empty((len(variables), size)), np.empty((len(variables), size))
+    for j, name in enumerate(variables):
+        base = name[:-1]
+        if base in found and name.endswith("'"):
+            r = found[base]
+            cut = slice(reach - r.inside.start, reach - r.inside.start + size)
+            values[j], variance[j] = r.rate[cut], r.truncation[cut] + deviations[base] ** 2 * r.rate_noise[cut]
+        elif name in found:
+            r = found[name]
+            cut = slice(reach - r.inside.start, reach - r.inside.start + size)
+            values[j], variance[j] = r.position[cut], deviations[name] ** 2 * r.position_noise[cut]
+        else:
+            values[j], variance[j] = record[name][piece][inside], deviations[name] ** 2
+    return values, variance, times[inside], 2 * reach
+
+
+def _shifted(record, piece, shifts, variables, deviations) -> tuple[Array, Array, Array, int]:
+    lowest = min(s for _, s in shifts.values())
+    highest = max(s for _, s in shifts.values())
+    length = piece.stop - piece.start
+    first, last = max(0, -lowest), length - max(0, highest)
+    times = record.time[piece][first:last]
+    values = np.array([record[shifts[v][0]][piece][first + shifts[v][1] : last + shifts[v][1]] for v in variables])
+    variance = np.array([np.full(times.size, deviations[shifts[v][0]] ** 2) for v in variables])
+    return values, variance, times, highest - lowest

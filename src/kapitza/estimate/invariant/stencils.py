@@ -1,0 +1,124 @@
+"""Rates from sampled positions by linear stencils, with the noise and the truncation error they carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import factorial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import DataError
+
+Array = NDArray[np.float64]
+
+ORDERS = {"second": 2, "fourth": 4, "sixth": 6, "eighth": 8}
+WINDOWS = (3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32)
+"""Half widths in samples that `smooth` chooses from."""
+DEGREE = 4
+"""Degree of the local polynomial of `smooth`."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Positions and rates at the samples that a stencil reaches.
+
+    inside: slice of the segment's samples. position, rate: (M,). position_noise, rate_noise: variances per unit
+    variance of a sample (M,). truncation: estimated squared error of the rate that is not noise (M,).
+    reach: samples on each side that a value depends on.
+    """
+
+    inside: slice
+    position: Array
+    rate: Array
+    position_noise: Array
+    rate_noise: Array
+    truncation: Array
+    reach: int
+
+
+def local_polynomial(times: Array, values: Array, half: int, degree: int, order: int) -> tuple[Array, Array]:
+    """Derivative of `order` at the middle of windows of 2 half + 1 samples, by a polynomial of `degree`.
+
+    Returns (values (N - 2 half,), weights (N - 2 half, 2 half + 1)); with degree = 2 half it is the central difference
+    of that order of accuracy, on any grid.
+    """
+    width = 2 * half + 1
+    steps = np.diff(times)
+    step = float(np.mean(steps))
+    windows = np.lib.stride_tricks.sliding_window_view(values, width)
+    if np.ptp(steps) < 1e-6 * step:
+        offsets = np.arange(-half, half + 1.0)[None]
+    else:
+        offsets = (np.lib.stride_tricks.sliding_window_view(times, width) - times[half : times.size - half, None]) / step
+    powers = (offsets / half)[..., None] ** np.arange(degree + 1)
+    weights = np.linalg.pinv(powers)[:, order] * factorial(order) / (half * step) ** order
+    weights = np.broadcast_to(weights, windows.shape)
+    return np.einsum("ns,ns->n", windows, weights), weights
+
+
+def difference_rates(times: Array, values: Array, accuracy: int) -> Rates:
+    """Central differences of the given accuracy (2, 4, 6, 8); truncation from the next order, widened to neighbours."""
+    half = accuracy // 2
+    _require(times, 2 * half + 3)
+    rate, weights = local_polynomial(times, values, half, 2 * half, 1)
+    finer, _ = local_polynomial(times, values, half + 1, 2 * half + 2, 1)
+    truncation = _widened((rate[1:-1] - finer) ** 2)
+    inside = slice(half, times.size - half)
+    ones = np.ones(rate.size)
+    return Rates(inside, values[inside], rate, ones, np.sum(weights**2, axis=1), truncation, half)
+
+
+def smoothed_rates(times: Array, values: Array, variance: float) -> Rates:
+    """Local polynomials of degree 4 over the window that balances noise against truncation.
+
+    The truncation is judged by a polynomial of degree 6 on the same window, less the noise that this difference has.
+    """
+    best: tuple[float, Rates] | None = None
+    for half in WINDOWS:
+        if 2 * half + 1 > times.size:
+            break
+        position, even = local_polynomial(times, values, half, DEGREE, 0)
+        rate, odd = local_polynomial(times, values, half, DEGREE, 1)
+        finer, reference = local_polynomial(times, values, half, min(DEGREE + 2, 2 * half), 1)
+        noise = variance * np.sum((odd - reference) ** 2, axis=1)
+        excess = np.clip((rate - finer) ** 2 - noise, 0.0, None)
+        truncation = _widened(excess[1:-1]) if excess.size > 2 else excess
+        rate_noise = np.sum(odd**2, axis=1)
+        cost = float(np.mean(excess + variance * rate_noise))
+        if best is None or cost < best[0]:
+            inside = slice(half, times.size - half)
+            found = Rates(inside, position, rate, np.sum(even**2, axis=1), rate_noise, truncation, half)
+            best = (cost, found)
+    if best is None:
+        _require(times, 2 * WINDOWS[0] + 1)
+        raise DataError("No window fits the segment.")
+    return best[1]
+
+
+def rates_of(times: Array, values: Array, variance: float, how: str) -> Rates:
+    """Rates by name: "second", "fourth", "sixth", "eighth", "smooth", or "auto": the least expected squared error."""
+    if how in ORDERS:
+        return difference_rates(times, values, ORDERS[how])
+    if how == "smooth":
+        return smoothed_rates(times, values, variance)
+    candidates = [difference_rates(times, values, a) for a in ORDERS.values() if times.size >= a + 3]
+    if times.size >= 2 * WINDOWS[0] + 1:
+        candidates.append(smoothed_rates(times, values, variance))
+    if not candidates:
+        _require(times, 5)
+    return min(candidates, key=lambda r: float(np.mean(r.truncation + variance * r.rate_noise)))
+
+
+def _widened(squares: Array) -> Array:
+    """Largest of three neighbours, on a grid one longer at each end: an accidental zero is no proof of accuracy."""
+    padded = np.pad(squares, 2, mode="edge")
+    return np.lib.stride_tricks.sliding_window_view(padded, 3).max(axis=1)
+
+
+def _require(times: Array, needed: int) -> None:
+    if times.size < needed:
+        raise DataError(
+            f"A segment of {times.size} samples is too short for this rate formula, which needs {needed}: "
+            "use a lower order, or leave the segment out."
+        )
