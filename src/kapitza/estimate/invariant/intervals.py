@@ -1,0 +1,80 @@
+"""Covariances of invariant fits: sandwich formulas that allow for shared noise, and the block bootstrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import ConvergenceError
+from kapitza.estimate.invariant.moments import FeatureTable, scores
+from kapitza.estimate.invariant.points import Points
+from kapitza.estimate.invariant.surface import SurfaceSolution, projected_rows
+from kapitza.estimate.invariant.variance import VarianceProblem, VarianceSolution
+
+Array = NDArray[np.float64]
+
+
+def long_run(rows: Array, run: NDArray[np.intp], reach: int) -> Array:
+    """Σ_i u_i u_iᵀ plus the products of neighbours up to 2·reach apart in one run (Bartlett weights); rows (k, N)."""
+    total = rows @ rows.T
+    for lag in range(1, 2 * reach + 1 if reach else 1):
+        together = run[lag:] == run[:-lag]
+        product = (rows[:, lag:] * together) @ rows[:, :-lag].T
+        total += (1 - lag / (2 * reach + 1)) * (product + product.T)
+    return total
+
+
+def variance_covariance(problem: VarianceProblem, solution: VarianceSolution) -> Array:
+    """Sandwich A⁻¹ B A⁻¹ of the corrected variance, the noise factor τ being estimated too.
+
+    A = Cᵀ S(τ) C; B from the scores u_i - g (h_i² - τ b_i)/b̄, where b_i is what unit τ takes off and g its half slope.
+    """
+    points, table = problem.points, problem.table
+    weights = problem.weights / problem.weights.sum()
+    parts = scores(table if table.order else FeatureTable(table.form, 1), points, solution.theta, weights, solution.tau)
+    slopes = problem.form.local(solution.theta)[1]
+    bread = slopes.T @ problem.moment(solution.theta).at(solution.tau) @ slopes
+    rows = parts.slope
+    added = float(np.sum(weights * parts.added))
+    if solution.tau > 0 and added > 0:
+        rows = rows - np.outer(parts.added_slope @ weights, parts.excess / added)
+    filling = long_run(weights * rows, points.run, points.reach)
+    inverse = np.linalg.pinv(bread)
+    spare = max(1, points.count - solution.theta.size - points.levels)
+    return inverse @ filling @ inverse * points.count / spare
+
+
+def surface_covariance(solution: SurfaceSolution, points: Points) -> Array:
+    """Sandwich (JᵀJ)⁻¹ B (JᵀJ)⁻¹ of the distances with the levels eliminated."""
+    residual, jacobian = projected_rows(solution.feet, points, solution.weights)
+    bread = np.linalg.pinv(jacobian @ jacobian.T)
+    filling = long_run(residual * jacobian, points.run, points.reach)
+    spare = max(1, points.count - solution.theta.size - points.levels)
+    return bread @ filling @ bread * points.count / spare
+
+
+def resample(points: Points, rng: np.random.Generator) -> Points:
+    """Blocks of neighbours drawn with replacement inside every level set, as many points as there were."""
+    length = max(1, 2 * points.reach)
+    chosen = []
+    for level in range(points.levels):
+        members = np.flatnonzero(points.level == level)
+        blocks = -(-members.size // length)
+        first = rng.integers(0, max(1, members.size - length + 1), blocks)
+        chosen.append(members[np.minimum(first[:, None] + np.arange(length), members.size - 1).ravel()[: members.size]])
+    return points.take(np.concatenate(chosen))
+
+
+def bootstrap(points: Points, refit: Callable[[Points], Array], count: int, seed: int) -> Array:
+    """Estimates (count, k) from resampled points; samples that fail are left out, and too many of them are an error."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(count):
+        theta = refit(resample(points, rng))
+        if np.isfinite(theta).all():
+            found.append(theta)
+    if len(found) < max(2, count // 2):
+        raise ConvergenceError(f"Only {len(found)} of {count} bootstrap samples converged: use more points.", found)
+    return np.array(found)

@@ -1,0 +1,181 @@
+"""F2: the smallest weighted displacement that puts every point on its level set.
+
+    min over θ, E, z̃ of Σ_i Σ_j (z_ij - z̃_ij)² / v_ij   subject to   H(z̃_i; θ) = E_level(i)
+
+The points are eliminated one by one: for given θ, E the nearest z̃_i is found by a Newton iteration of its own, and the
+signed distance r_i has the exact derivatives ∂r_i/∂θ = ∂H/∂θ / s_i, ∂r_i/∂E = -1/s_i with s_i² = Σ_j v_ij (∂H/∂z_j)² at
+z̃_i. What is left is a Gauss-Newton problem in θ and the levels; work and memory are linear in the points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from odrpack import odr_fit
+
+from kapitza.estimate.invariant.expression import Form
+from kapitza.estimate.invariant.points import Points
+from kapitza.estimate.invariant.variance import Bounds
+
+Array = NDArray[np.float64]
+
+FEET_STEPS = 40
+FEET_TOLERANCE = 1e-9
+"""Change of a foot point, in standard deviations of the noise, at which it counts as found."""
+STEPS = 60
+
+
+@dataclass(frozen=True)
+class Feet:
+    """Nearest points on the level sets: feet (d, N), signed distances r (N,), s (N,), ∂H/∂θ (k, N) there, whether found."""
+
+    feet: Array
+    distance: Array
+    slope: Array
+    sensitivity: Array
+    found: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class SurfaceSolution:
+    """theta (k,), levels E (R,), feet, robust weights (N,), cost = Σ w r², converged, history of the iteration."""
+
+    theta: Array
+    levels: Array
+    feet: Feet
+    weights: Array
+    cost: float
+    converged: bool
+    history: pd.DataFrame
+
+
+def nearest(form: Form, points: Points, theta: Array, levels: Array, guess: Array | None = None) -> Feet:
+    """Project all points onto their level sets, each step on those that still move.
+
+    z̃ ← z - v ∇H λ with λ = (H(z̃) - E + ∇H·(z - z̃)) / s², damped where the level is not approached.
+    """
+    feet = points.values.copy() if guess is None else guess.copy()
+    energy, deviation = levels[points.level], np.sqrt(np.maximum(points.variance, 1e-300))
+    count = points.count
+    multiplier, slope = np.zeros(count), np.ones(count)
+    active = np.arange(count)
+    damping, misfit = np.ones(count), np.full(count, np.inf)
+    for _ in range(FEET_STEPS):
+        z, v = points.values[:, active], points.variance[:, active]
+        here = feet[:, active]
+        value, gradient, _ = form.at(here, theta)
+        gap = value - energy[active]
+        square = np.maximum(np.einsum("dn,dn->n", v, gradient**2), 1e-300)
+        factor = (gap + np.einsum("dn,dn->n", gradient, z - here)) / square
+        move = z - v * gradient * factor - here
+        worse = np.abs(gap) > 1.5 * misfit[active]
+        damping[active] = np.where(worse, np.maximum(damping[active] / 2, 0.05), np.minimum(1.0, 1.5 * damping[active]))
+        misfit[active] = np.abs(gap)
+        multiplier[active], slope[active] = factor, np.sqrt(square)
+        feet[:, active] = here + damping[active] * move
+        moving = np.max(np.abs(move) / deviation[:, active], axis=0) > FEET_TOLERANCE
+        active = active[moving]
+        if not active.size:
+            break
+    _, gradient, sensitivity = form.at(feet, theta)
+    slope = np.sqrt(np.maximum(np.einsum("dn,dn->n", points.variance, gradient**2), 1e-300))
+    found = np.ones(count, bool)
+    found[active] = False
+    return Feet(feet, multiplier * slope, slope, sensitivity, found)
+
+
+def robust_weights(distance: Array, loss: str) -> Array:
+    """1, or for "cauchy" 1/(1 + (r / 2.385 s)²) with s from the median modulus (95 % efficient on Gaussian noise)."""
+    if loss == "linear":
+        return np.ones_like(distance)
+    spread = 1.4826 * np.median(np.abs(distance)) or 1.0
+    return 1.0 / (1.0 + (distance / (2.385 * spread)) ** 2)
+
+
+def projected_rows(feet: Feet, points: Points, weights: Array) -> tuple[Array, Array]:
+    """Residuals (N,) and Jacobian (k, N) with the level of each set eliminated (rows weighted by √w)."""
+    root = np.sqrt(weights)
+    border, residual, jacobian = root / feet.slope, root * feet.distance, root * feet.sensitivity / feet.slope
+    total = np.bincount(points.level, border**2, points.levels)
+
+    def without_level(row: Array) -> Array:
+        part = np.bincount(points.level, border * row, points.levels) / total
+        return row - border * part[points.level]
+
+    return without_level(residual), np.array([without_level(row) for row in jacobian])
+
+
+def level_step(feet: Feet, points: Points, weights: Array, move: Array) -> Array:
+    """Change of the levels that goes with the parameter step `move`."""
+    border = weights / feet.slope
+    row = feet.distance + (move @ feet.sensitivity) / feet.slope
+    total = np.bincount(points.level, border / feet.slope, points.levels)
+    return np.bincount(points.level, border * row, points.levels) / total
+
+
+def fit_surface(
+    form: Form, points: Points, start: Array, levels: Array, bounds: Bounds, loss: str, weights: Array | None = None
+) -> SurfaceSolution:
+    """Gauss-Newton with a damping that grows until the cost falls; robust weights are renewed at every step."""
+    theta, count = start.copy(), np.ones(points.count) if weights is None else weights
+    feet = nearest(form, points, theta, levels)
+    damping, converged, rows = 0.0, False, []
+    for step in range(STEPS):
+        w = count * robust_weights(feet.distance, loss)
+        cost = float(np.sum(w * feet.distance**2))
+        residual, jacobian = projected_rows(feet, points, w)
+        normal, gradient = jacobian @ jacobian.T, jacobian @ residual
+        rows.append((step, cost, damping, *theta))
+        size = np.sqrt(np.diag(normal)) + 1e-300
+        scaled = normal / np.outer(size, size) + damping * np.eye(size.size)
+        move = bounds.clip(theta - np.linalg.lstsq(scaled, gradient / size, rcond=1e-14)[0] / size) - theta
+        trial_levels = levels + level_step(feet, points, w, move)
+        trial = nearest(form, points, theta + move, trial_levels, feet.feet)
+        fresh = float(np.sum(w * trial.distance**2))
+        small = np.all(np.abs(move) <= 1e-9 * np.maximum(np.abs(theta), 1e-3))
+        if fresh <= cost * (1 + 1e-12):
+            theta, levels, feet = theta + move, trial_levels, trial
+            damping = damping / 10 if damping > 1e-6 else 0.0
+        else:
+            damping = max(10 * damping, 1e-4)
+        if small or damping > 1e8:
+            converged = bool(small)
+            break
+    w = count * robust_weights(feet.distance, loss)
+    history = pd.DataFrame(rows, columns=["step", "cost", "damping", *form.free])
+    return SurfaceSolution(theta, levels, feet, w, float(np.sum(w * feet.distance**2)), converged, history)
+
+
+def fit_odrpack(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds) -> tuple[Array, Array, float]:
+    """The same problem by odrpack's implicit orthogonal-distance fit: θ (k,), levels (R,), Σ r²; for small data."""
+    k = start.size
+    finite = np.isfinite(bounds.low) | np.isfinite(bounds.high)
+    low = np.concatenate([np.where(np.isfinite(bounds.low), bounds.low, -1e300), np.full(levels.size, -1e300)])
+    high = np.concatenate([np.where(np.isfinite(bounds.high), bounds.high, 1e300), np.full(levels.size, 1e300)])
+
+    def misfit(x: Array, beta: Array) -> Array:
+        return form.at(x, beta[:k])[0] - beta[k:][points.level]
+
+    def by_parameter(x: Array, beta: Array) -> Array:
+        onto = -(points.level == np.arange(levels.size)[:, None]).astype(float)
+        return np.vstack([form.at(x, beta[:k])[2], onto])
+
+    def by_state(x: Array, beta: Array) -> Array:
+        return form.at(x, beta[:k])[1]
+
+    answer = odr_fit(
+        misfit,
+        points.values,
+        np.zeros(points.count),
+        np.concatenate([start, levels]),
+        weight_x=1.0 / points.variance,
+        bounds=(low, high) if finite.any() else None,
+        task="implicit-ODR",
+        jac_beta=by_parameter,
+        jac_x=by_state,
+        maxit=500,
+    )
+    return answer.beta[:k], answer.beta[k:], float(np.sum(answer.delta**2 / points.variance))
