@@ -50,9 +50,16 @@ class VarianceSolution:
 class VarianceProblem:
     """The moments as a function of θ: one pass over the data for separated forms, one per θ otherwise."""
 
-    def __init__(self, table: FeatureTable, points: Points, weights: Array, unit_norm: bool = False):
+    def __init__(
+        self,
+        table: FeatureTable,
+        points: Points,
+        weights: Array,
+        unit_norm: bool = False,
+        given: Moments | None = None,
+    ):
         self.table, self.points, self.weights, self.unit_norm = table, points, weights, unit_norm
-        self._last: tuple[bytes, Moments] | None = None
+        self._last: tuple[bytes, Moments] | None = None if given is None else (b"", given)
 
     @property
     def form(self) -> Form:

@@ -1,0 +1,242 @@
+"""Energy balance in weak form: parameters of H and of what feeds or drains it, from slightly damped or driven motion.
+
+Along a motion dH/dt = P(z, t; θ), with P = ∇H·f + ∂H/∂t from the equations (friction, excitation). For a smooth window
+w(t) that vanishes at its ends, integration by parts takes the derivative off the data:
+
+    ∫ w' H dt + ∫ w P dt = 0     for every window.
+
+Both H and P are sums of coefficients times functions of the state; the rows are weighted by the noise they carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kapitza.errors import DataError, IdentifiabilityError, ModelError, Status
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.invariant.expression import Form, declared_invariant, make_form
+from kapitza.estimate.invariant.identifiability import (
+    direction_in_words,
+    generic_point,
+    null_directions,
+    scale_direction,
+)
+from kapitza.estimate.invariant.intervals import long_run
+from kapitza.estimate.invariant.moments import FeatureTable, Moments
+from kapitza.estimate.invariant.points import Points, collect, reconstruction
+from kapitza.estimate.invariant.report import finish
+from kapitza.estimate.invariant.setup import Setup, bounds_of, records_of
+from kapitza.estimate.invariant.variance import VarianceProblem, linear_starts, minimise_corrected, minimise_raw
+from kapitza.model import Model, symbol, time
+
+Array = NDArray[np.float64]
+
+POWER = symbol("#power")
+SMOOTHNESS = 4
+"""The window is (1 - u²)^4: its derivatives vanish at the ends, so that sums over samples are accurate integrals."""
+OVERLAP = 4
+"""Windows start every quarter of their length."""
+REWEIGHTINGS = 6
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Sparse (W, N) matrices of the integrals ∫ w' · dt and ∫ w · dt, and the run (W,) of every window."""
+
+    slope: sparse.csr_array
+    plain: sparse.csr_array
+    run: NDArray[np.intp]
+
+
+def power_of(model: Model, invariant: sp.Expr) -> sp.Expr:
+    """P = dH/dt along the motion, simplified so that what is conserved drops out."""
+    if model.is_map:
+        raise ModelError("An energy balance needs a flow; for maps use objective='variance' or 'surface'.")
+    parts = [
+        sp.diff(invariant, symbol(s)) * rate for s, rate in zip(model.states, model.structure.rates, strict=True)
+    ]
+    return sp.simplify(sp.expand(sp.Add(*parts) + sp.diff(invariant, time)))
+
+
+def make_windows(points: Points, length: float) -> Windows:
+    """Windows of `length` seconds, a quarter apart, inside every run of samples."""
+    entries: list[tuple[Array, Array, Array, Array]] = []
+    runs: list[int] = []
+    for run in np.unique(points.run):
+        members = np.flatnonzero(points.run == run)
+        t = points.times[members]
+        if t.size < 8 or t[-1] - t[0] < length:
+            continue
+        measure = np.gradient(t)  # trapezoidal weights; the ends of a window weigh nothing
+        for start in np.arange(t[0], t[-1] - length * (1 - 1e-9), length / OVERLAP):
+            a, b = np.searchsorted(t, [start, start + length])
+            u = 2 * (t[a:b] - start) / length - 1
+            bump = np.clip(1 - u**2, 0, None)
+            plain = bump**SMOOTHNESS * measure[a:b]
+            slope = -2 * SMOOTHNESS * u * bump ** (SMOOTHNESS - 1) * (2 / length) * measure[a:b]
+            entries.append((np.full(b - a, len(runs)), members[a:b], slope, plain))
+            runs.append(int(run))
+    if not entries:
+        raise DataError(f"No segment is longer than the window of {length:.4g} s: pass InvariantFit(window=...) in seconds.")
+    row, column, slope, plain = (np.concatenate([e[i] for e in entries]) for i in range(4))
+    shape = (len(runs), points.count)
+    matrix = sparse.csr_array((slope, (row, column)), shape=shape)
+    return Windows(matrix, sparse.csr_array((plain, (row, column)), shape=shape), np.array(runs))
+
+
+def default_window(points: Points) -> float:
+    """Two periods of the fastest state, a period being two median intervals between crossings of the mean."""
+    spans = []
+    for row in points.values:
+        side = row > np.mean(row)
+        crossing = np.flatnonzero((side[1:] != side[:-1]) & (points.run[1:] == points.run[:-1]))
+        if crossing.size > 4:
+            spans.append(2 * float(np.median(np.diff(points.times[crossing]))))
+    steps = np.diff(points.times)[points.run[1:] == points.run[:-1]]
+    return max(2 * min(spans) if spans else 0.0, 20 * float(np.median(steps)))
+
+
+def fit_balance(settings: Any, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:
+    """The balance fit behind InvariantFit(objective="balance")."""
+    setup, is_power = _prepare(settings, model, data, free)
+    windows = make_windows(setup.points, settings.window or default_window(setup.points))
+    rows = _Rows(FeatureTable(setup.form, 1), setup.points, windows, is_power)
+    _refuse_dependent(setup, rows.columns)
+    weight = np.ones(windows.run.size)
+    theta, solution, problem = setup.start, None, None
+    for _ in range(REWEIGHTINGS):
+        problem = VarianceProblem(rows.table, setup.points, weight, given=rows.moments(weight))
+        starts = [theta] if solution else [theta, *linear_starts(problem, theta, setup.bounds)]
+        solution = minimise_raw(problem, starts, setup.bounds)
+        if settings.correction and setup.points.known_noise:
+            solution = minimise_corrected(problem, solution.theta, setup.bounds)
+        theta = solution.theta
+        noise = rows.noise(theta)
+        weight = 1.0 / np.maximum(noise, 1e-6 * noise.max()) if noise.max() > 0 else np.ones_like(noise)
+    if solution is None or problem is None:
+        raise DataError("There are no windows to fit.")
+    covariance = _covariance(rows, setup.form, theta, weight, solution.tau)
+    c, _ = setup.form.local(theta)
+    residual = (rows.columns @ c) * np.sqrt(weight)
+    spare = max(1, windows.run.size / OVERLAP - theta.size)
+    details = {
+        "windows": windows.run.size,
+        "noise_factor": float(np.mean(residual**2)) if noise.max() > 0 else 0.0,
+        "power": setup.form.expression.coeff(POWER),
+        "dof": spare,
+    }
+    status = Status.CONVERGED if solution.converged else Status.STALLED
+    return finish(settings, model, data, setup, theta, covariance, None, residual, details, status)
+
+
+def _prepare(settings: Any, model: Model, data: Any, free: Sequence[str] | None) -> tuple[Setup, NDArray[np.bool_]]:
+    records = records_of(data)
+    name, invariant = declared_invariant(model, settings.invariant)
+    marked = invariant + POWER * power_of(model, invariant)
+    shared = [c for c in records[0].channels if all(c in r.channels for r in records)]
+    plan = reconstruction(model, marked, shared)
+    present = [n for n in model.names if symbol(n) in plan.expression.free_symbols]
+    for n in free or ():
+        model.check(n)
+        if n not in present:
+            raise IdentifiabilityError(f"{n} occurs neither in the energy nor in its balance; they hold {', '.join(present)}.")
+    asked = tuple(free) if free is not None else tuple(present)
+    points = collect(model, records, plan, settings.noise, settings.momenta, True)
+    if time in plan.expression.free_symbols:
+        points = replace(
+            points,
+            variables=(*points.variables, "t"),
+            values=np.vstack([points.values, points.times]),
+            variance=np.vstack([points.variance, np.zeros_like(points.times)]),
+        )
+    held = settings.scale if settings.scale in asked else None
+    names = tuple(n for n in asked if n != held)
+    form, is_power = _joined(plan.expression, points.variables, names, model)
+    bounds = bounds_of(model, names)
+    start = bounds.clip(np.nan_to_num(np.array([model.values[n] for n in names]), nan=1.0))
+    return Setup(name, form, points, bounds, start, asked, held, ()), is_power
+
+
+def _joined(expression: sp.Expr, variables: tuple[str, ...], names: tuple[str, ...], model: Model) -> tuple[Form, NDArray]:
+    """One form whose features are those of H, then those of P."""
+    expanded = sp.expand(expression)
+    power = expanded.coeff(POWER)
+    whole = make_form(expanded.subs(POWER, 0), variables, names, model.values)
+    drain = make_form(power, variables, names, model.values) if power != 0 else None
+    if not whole.separable or (drain is not None and not drain.separable):
+        raise ModelError(
+            "The balance needs energy and power as sums of coefficients times functions of the state; a free parameter "
+            "sits inside such a function: fix it, or use objective='variance'."
+        )
+    features = whole.features + (drain.features if drain else ())
+    coefficients = whole.coefficients + (drain.coefficients if drain else ())
+    values = {**whole.values, **(drain.values if drain else {})}
+    form = Form(expanded, variables, names, values, features, coefficients, True)
+    return form, np.arange(len(features)) >= len(whole.features)
+
+
+class _Rows:
+    """Integrals of every feature over every window, and the noise in them."""
+
+    def __init__(self, table: FeatureTable, points: Points, windows: Windows, is_power: NDArray[np.bool_]):
+        self.table, self.points, self.windows, self.is_power = table, points, windows, is_power
+        self.terms = table.evaluate(points.values, points.variance, np.zeros(len(table.form.free)))
+        clean = self.terms.value - (self.terms.laplace / 2 if points.known_noise else 0.0)
+        self.columns = np.where(is_power, windows.plain @ clean.T, windows.slope @ clean.T)
+
+    def moments(self, weight: Array) -> Moments:
+        share = weight / weight.sum()
+        root = np.linalg.qr(np.sqrt(share)[:, None] * self.columns, mode="r")
+        noise = np.zeros((self.table.count, self.table.count))
+        parts = (self.windows.slope, self.windows.plain)
+        slopes = self.terms.gradient * np.sqrt(self.points.variance)
+        for i, left in enumerate(parts):
+            for j, right in enumerate(parts):
+                density = left.multiply(right).T @ share
+                rows, columns = self.is_power == bool(i), self.is_power == bool(j)
+                a = (slopes[rows] * density).reshape(rows.sum(), -1)
+                noise[np.ix_(rows, columns)] = a @ slopes[columns].reshape(columns.sum(), -1).T
+        if len(root) < self.table.count:
+            root = np.vstack([root, np.zeros((self.table.count - len(root), self.table.count))])
+        return Moments(root, noise, np.zeros_like(noise), 1)
+
+    def noise(self, theta: Array) -> Array:
+        """Variance (W,) of the residual of every window."""
+        c, _ = self.table.form.local(theta)
+        whole = np.einsum("k,kdn->dn", c[~self.is_power], self.terms.gradient[~self.is_power])
+        drain = np.einsum("k,kdn->dn", c[self.is_power], self.terms.gradient[self.is_power])
+        a, b, v = self.windows.slope, self.windows.plain, self.points.variance
+        total = a.multiply(a) @ np.sum(v * whole**2, axis=0) + b.multiply(b) @ np.sum(v * drain**2, axis=0)
+        return total + 2 * (a.multiply(b) @ np.sum(v * whole * drain, axis=0))
+
+
+def _refuse_dependent(setup: Setup, columns: Array) -> None:
+    theta = generic_point(setup.start, setup.bounds.low, setup.bounds.high)
+    c, slopes = setup.form.local(theta)
+    direction = scale_direction(c, slopes)
+    size = np.where(theta == 0, 1.0, np.abs(theta))
+    if direction is not None:
+        words = direction_in_words(setup.form.free, direction / size)
+        raise IdentifiabilityError(
+            f"The balance fixes the energy only up to a factor; along it the free parameters move together ({words}). "
+            "Leave one out of free, or name it as InvariantFit(scale=...)."
+        )
+    lost = null_directions(columns @ slopes, theta)
+    if lost.shape[1]:
+        words = "; or ".join(direction_in_words(setup.form.free, d) for d in lost.T)
+        raise IdentifiabilityError(f"The energy balance does not change on these data along: {words}. Free fewer parameters.")
+
+
+def _covariance(rows: _Rows, form: Form, theta: Array, weight: Array, tau: float) -> Array:
+    c, slopes = form.local(theta)
+    share = weight / weight.sum()
+    bread = np.linalg.pinv(slopes.T @ rows.moments(weight).at(tau) @ slopes)
+    score = share * (rows.columns @ c) * (rows.columns @ slopes).T
+    return bread @ long_run(score, rows.windows.run, OVERLAP) @ bread

@@ -1,0 +1,226 @@
+"""InvariantFit: parameters from a conserved quantity, without integration and without the order in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import ConvergenceError, KapitzaError, Status
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.identify import Estimator
+from kapitza.estimate.invariant.annealing import anneal
+from kapitza.estimate.invariant.expression import Form
+from kapitza.estimate.invariant.intervals import bootstrap, surface_covariance, variance_covariance
+from kapitza.estimate.invariant.moments import FeatureTable, scores
+from kapitza.estimate.invariant.points import Points
+from kapitza.estimate.invariant.report import finish
+from kapitza.estimate.invariant.setup import Setup, prepare
+from kapitza.estimate.invariant.surface import SurfaceSolution, fit_odrpack, fit_surface, nearest, robust_weights
+from kapitza.estimate.invariant.variance import (
+    CLEAN,
+    Bounds,
+    VarianceProblem,
+    VarianceSolution,
+    linear_starts,
+    minimise_corrected,
+    minimise_raw,
+)
+from kapitza.model import Model
+
+Array = NDArray[np.float64]
+
+REWEIGHTINGS = 50
+
+
+@dataclass(frozen=True)
+class InvariantFit:
+    """Settings of the fit of H(z; θ) = E to points z of one or several orbits.
+
+    objective: "variance" (F3: variance of H over the points), "surface" (F2: least displacement onto H = E), or
+        "balance" (energy balance dH/dt = power in weak form: H need not be conserved).
+    invariant: name of a declared invariant, or an expression; the model's energy or only one by default.
+    correction: order (0, 1, 2) to which the bias that noise gives the variance is removed.
+    scale: the factor of H is not identifiable: name of the parameter to hold, or "norm" for coefficients of unit norm.
+    noise: standard deviation, one for all or by channel; the record's own by default. Only ratios matter.
+    momenta: how states that were not measured follow from positions: "second", "fourth", "sixth", "eighth" order
+        differences, "smooth", or "auto" (the least expected error).
+    weights: "equal", "gradient" (1/variance of H at the point), "auto": gradient where states were reconstructed.
+    loss: "linear", "cauchy" (points far off count less), "auto": cauchy where states were reconstructed.
+    levels: each "record" or each "segment" has its own level E.
+    solver: "gauss-newton", "annealing" (successive-annealing Monte Carlo on the variance), "odrpack" (small surfaces).
+    starts: random starts besides the model's values. bootstrap: resampled fits for the covariance, 0 for the sandwich.
+    window: length [s] of the windows of the balance. seed: of everything random.
+    then: a method that fits the motion (F1), started from the result, such as ShootingFit().
+    """
+
+    objective: Literal["variance", "surface", "balance"] = "variance"
+    invariant: str | sp.Expr | None = None
+    correction: int = 1
+    scale: str | None = None
+    noise: float | Mapping[str, float] | None = None
+    momenta: str = "auto"
+    weights: Literal["auto", "equal", "gradient"] = "auto"
+    loss: Literal["auto", "linear", "cauchy"] = "auto"
+    levels: Literal["record", "segment"] = "record"
+    solver: Literal["gauss-newton", "annealing", "odrpack"] = "gauss-newton"
+    starts: int = 8
+    bootstrap: int = 0
+    window: float | None = None
+    seed: int = 0
+    then: Estimator | None = None
+
+    def __post_init__(self):
+        choices = {
+            "objective": ("variance", "surface", "balance"),
+            "momenta": ("auto", "second", "fourth", "sixth", "eighth", "smooth"),
+            "weights": ("auto", "equal", "gradient"),
+            "loss": ("auto", "linear", "cauchy"),
+            "levels": ("record", "segment"),
+            "solver": ("gauss-newton", "annealing", "odrpack"),
+            "correction": (0, 1, 2),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                known = ", ".join(map(str, allowed))
+                raise KapitzaError(f"InvariantFit({name}={getattr(self, name)!r}): choose one of {known}.")
+        if self.starts < 0 or self.bootstrap < 0:
+            raise KapitzaError("InvariantFit counts starts and bootstrap samples from 0; negative numbers mean nothing.")
+
+    def fit(self, model: Model, data: Any, free: Sequence[str] | None = None) -> Estimate:
+        """Estimate `free` (all parameters of the invariant by default) from a Record or a list of Records."""
+        if self.objective == "balance":
+            from kapitza.estimate.invariant.balance import fit_balance
+
+            return fit_balance(self, model, data, free)
+        setup = prepare(model, data, free, self)
+        solution, problem = self._variance(setup, setup.points)
+        if self.objective == "surface":
+            estimate = self._surface_estimate(model, data, setup, solution, problem)
+        else:
+            estimate = self._variance_estimate(model, data, setup, solution, problem)
+        if self.then is None:
+            return estimate
+        return self.then.fit(model.with_values(**{n: estimate.values[n] for n in estimate.names}), data, free)
+
+    def _weighting(self, points: Points) -> tuple[str, str]:
+        rebuilt = bool(points.reconstructed) and bool(np.ptp(points.variance, axis=1).any())
+        weights = self.weights if self.weights != "auto" else ("gradient" if rebuilt else "equal")
+        loss = self.loss if self.loss != "auto" else ("cauchy" if rebuilt else "linear")
+        return weights, loss
+
+    def _variance(self, setup: Setup, points: Points, start: Array | None = None) -> tuple[VarianceSolution, VarianceProblem]:
+        """F3, reweighted until the weights and θ agree where weights depend on θ."""
+        weighting, loss = self._weighting(points)
+        table = FeatureTable(setup.form, self.correction)
+        problem = VarianceProblem(table, points, np.ones(points.count), self._unit_norm)
+        begin = setup.start if start is None else start
+        solution = self._solve(problem, begin, setup.bounds, first=start is None)
+        if weighting == "equal" and loss == "linear":
+            return solution, problem
+        slopes = FeatureTable(setup.form, max(1, self.correction))
+        for _ in range(REWEIGHTINGS):
+            weights = point_weights(slopes, points, solution.theta, problem.weights, weighting, loss)
+            problem = VarianceProblem(table, points, weights, self._unit_norm)
+            previous, solution = solution, self._solve(problem, solution.theta, setup.bounds, first=False)
+            change = np.abs(solution.theta - previous.theta)
+            if np.all(change <= 1e-7 * np.maximum(np.abs(solution.theta), 1e-3)):
+                break
+        return solution, problem
+
+    @property
+    def _unit_norm(self) -> bool:
+        return self.scale == "norm" and self.correction == 0
+
+    def _solve(self, problem: VarianceProblem, begin: Array, bounds: Bounds, first: bool) -> VarianceSolution:
+        if self.solver == "annealing" and first:
+            return anneal(problem, begin, np.maximum(np.abs(begin), 1.0), bounds, self.seed)
+        starts = [begin, *linear_starts(problem, begin, bounds)] if first else [begin]
+        if first:
+            starts += random_starts(begin, bounds, self.starts if problem.form.separable else 0, self.seed)
+        raw = minimise_raw(problem, starts, bounds)
+        if not (self.correction or self._unit_norm) or problem.noise_factor(raw.theta) < CLEAN:
+            return raw
+        corrected = minimise_corrected(problem, raw.theta, bounds)
+        return corrected
+
+    def _variance_estimate(
+        self, model: Model, data: Any, setup: Setup, solution: VarianceSolution, problem: VarianceProblem
+    ) -> Estimate:
+        covariance, spread = variance_covariance(problem, solution), None
+        if self.bootstrap:
+            spread = bootstrap(
+                setup.points,
+                lambda sample: self._variance(setup, sample, solution.theta)[0].theta,
+                self.bootstrap,
+                self.seed,
+            )
+        value, _, _ = setup.form.at(setup.points.values, solution.theta)
+        weights = problem.weights
+        levels = np.bincount(setup.points.level, weights * value) / np.bincount(setup.points.level, weights)
+        details = {"F3": solution.value, "noise_factor": solution.tau, "levels": levels, "steps": solution.steps}
+        residual = value - levels[setup.points.level]
+        status = Status.CONVERGED if solution.converged else Status.STALLED
+        return finish(self, model, data, setup, solution.theta, covariance, spread, residual, details, status)
+
+    def _surface_estimate(
+        self, model: Model, data: Any, setup: Setup, start: VarianceSolution, problem: VarianceProblem
+    ) -> Estimate:
+        form, points = setup.form, setup.points
+        value, _, _ = form.at(points.values, start.theta)
+        weights = problem.weights
+        levels = np.bincount(points.level, weights * value) / np.bincount(points.level, weights)
+        loss = self._weighting(points)[1]
+        begin = start.theta
+        if self.solver == "odrpack":
+            begin, levels, _ = fit_odrpack(form, points, begin, levels, setup.bounds)
+        solution = fit_surface(form, points, begin, levels, setup.bounds, loss)
+        if not np.isfinite(solution.cost):
+            raise ConvergenceError("The surface fit diverged: start nearer, or use objective='variance'.", solution)
+        covariance, spread = surface_covariance(solution, points), None
+        if self.bootstrap:
+            spread = bootstrap(
+                points,
+                lambda sample: fit_surface(form, sample, solution.theta, solution.levels, setup.bounds, loss).theta,
+                self.bootstrap,
+                self.seed,
+            )
+        spare = max(1, points.count - solution.theta.size - points.levels)
+        lost = int(np.sum(~solution.feet.found))
+        details = {
+            "F2": solution.cost,
+            "noise_factor": solution.cost / spare,
+            "levels": solution.levels,
+            "feet": solution.feet.feet,
+            "unprojected": lost,
+            "history": solution.history,
+        }
+        status = Status.CONVERGED if solution.converged else Status.STALLED
+        return finish(
+            self, model, data, setup, solution.theta, covariance, spread, solution.feet.distance, details, status
+        )
+
+
+def random_starts(begin: Array, bounds: Bounds, count: int, seed: int) -> list[Array]:
+    """Starts within a factor of ten of the model's values and of one, inside the bounds."""
+    rng = np.random.default_rng(seed)
+    size = np.maximum(np.abs(begin), 1.0)
+    sign = np.where(bounds.low >= 0, 1.0, rng.choice([-1.0, 1.0], (count, begin.size)))
+    return [bounds.clip(row) for row in sign * size * 10 ** rng.uniform(-1, 1, (count, begin.size))]
+
+
+def point_weights(
+    table: FeatureTable, points: Points, theta: Array, current: Array, weighting: str, loss: str
+) -> Array:
+    """1/(∇H·V·∇H) where asked for, capped, times the robust weight of the standardised deviation."""
+    parts = scores(table, points, theta, current, 0.0)
+    square = np.einsum("dn,dn->n", points.variance, parts.gradient**2)
+    weights = np.ones(points.count)
+    if weighting == "gradient":
+        weights = 1.0 / np.maximum(square, 1e-300)
+        weights = np.minimum(weights, 10 * np.quantile(weights, 0.9))
+    return weights * robust_weights(parts.invariant * np.sqrt(weights), loss)

@@ -1,0 +1,144 @@
+"""The Estimate of an invariant fit, with its warnings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from kapitza.errors import KapitzaError, Status
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.invariant.expression import Form, make_form
+from kapitza.estimate.invariant.setup import Setup
+from kapitza.estimate.invariant.variance import CLEAN
+from kapitza.model import Model
+
+Array = NDArray[np.float64]
+
+
+def finish(
+    settings: Any,
+    model: Model,
+    data: Any,
+    setup: Setup,
+    theta: Array,
+    covariance: Array,
+    samples: Array | None,
+    residual: Array,
+    details: dict[str, Any],
+    status: Status,
+) -> Estimate:
+    """Signs as at the start, the normalisation asked for, intervals, and what is suspicious."""
+    form = setup.form
+    theta, covariance = _signs_as_started(form, setup.start, theta, covariance)
+    if samples is not None:
+        covariance = np.atleast_2d(np.cov(samples.T))
+        details = {**details, "bootstrap": samples}
+    names, values = form.free, theta
+    if settings.scale == "norm" and setup.held is not None:
+        names, values, covariance = unit_norm(setup, theta, covariance, model)
+    deviation = np.sqrt(np.clip(np.diag(covariance), 0, None))
+    warnings = (*setup.warnings, *_suspicious(names, values, deviation, setup, settings, details, model))
+    points = setup.points
+    levels = "1 level set" if points.levels == 1 else f"{points.levels} level sets"
+    fixed = {n: model.values[n] for n in form.values if n not in names}
+    factor = float(np.sqrt(max(details.get("noise_factor", 0.0), 0.0)))
+    return Estimate(
+        names=tuple(names),
+        values={n: float(v) for n, v in zip(names, values, strict=True)},
+        covariance=covariance,
+        method=f"InvariantFit ({settings.objective} of {setup.name}, {points.count} points, {levels})",
+        status=status,
+        units={p.name: p.unit for p in model.parameters},
+        fixed=fixed,
+        start={n: float(model.values[n]) for n in names},
+        dof=float(max(1, points.count - len(form.free) - points.levels)),
+        chi2=float(details.get("F2", np.nan)),
+        noise={v: factor * float(np.sqrt(np.mean(points.variance[j]))) for j, v in enumerate(points.variables)},
+        residuals={setup.name: residual},
+        warnings=warnings,
+        identifiable=tuple(names),
+        history=details.pop("history", None),
+        model=model.with_values(**{n: float(v) for n, v in zip(names, values, strict=True)}),
+        data=data,
+        details={**details, "invariant": form.expression, "points": points},
+    )
+
+
+def _signs_as_started(form: Form, start: Array, theta: Array, covariance: Array) -> tuple[Array, Array]:
+    """Where the invariant is even in a parameter (a frequency that enters squared), keep the sign of the start."""
+    theta, covariance = theta.copy(), covariance.copy()
+    if not form.separable:
+        return theta, covariance
+    for j in range(theta.size):
+        if theta[j] * start[j] < 0:
+            flipped = theta.copy()
+            flipped[j] = -theta[j]
+            if np.allclose(form.local(flipped)[0], form.local(theta)[0], rtol=1e-12, atol=0):
+                theta = flipped
+                covariance[j] *= -1
+                covariance[:, j] *= -1
+    return theta, covariance
+
+
+def unit_norm(setup: Setup, theta: Array, covariance: Array, model: Model) -> tuple[tuple[str, ...], Array, Array]:
+    """The same invariant with coefficients of unit norm: all asked parameters (n,), covariance (n, n) by the chain rule."""
+    held = setup.form
+    if not held.separable:
+        raise KapitzaError(
+            'scale="norm" needs an invariant that is a sum of coefficients times functions of the state; '
+            "hold a parameter instead."
+        )
+    full = make_form(held.expression, held.variables, setup.asked, model.values)
+    begin = np.array([dict(zip(held.free, theta, strict=True)).get(n, model.values[n]) for n in setup.asked])
+    target, _ = full.local(begin)
+    size = np.linalg.norm(target)
+    found = least_squares(
+        lambda x: full.local(x)[0] - target / size,
+        begin,
+        lambda x: full.local(x)[1],
+        x_scale="jac",
+        xtol=1e-15,
+        ftol=1e-15,
+        gtol=1e-15,
+    )
+    if np.sqrt(2 * found.cost) > 1e-8:
+        raise KapitzaError('scale="norm" cannot be reached by changing the free parameters; hold one of them instead.')
+    index = [setup.asked.index(n) for n in held.free]
+    change = full.local(begin)[1][:, index]
+    normal = (np.eye(target.size) - np.outer(target, target) / size**2) / size
+    chain = np.linalg.pinv(full.local(found.x)[1]) @ normal @ change
+    return setup.asked, found.x, chain @ covariance @ chain.T
+
+
+def _suspicious(
+    names: Any, values: Array, deviation: Array, setup: Setup, settings: Any, details: dict[str, Any], model: Model
+) -> list[str]:
+    lines = []
+    factor = details.get("noise_factor", 0.0)
+    points = setup.points
+    if not points.known_noise and not factor < CLEAN:
+        lines.append("the noise is not known: the same fraction of the mean modulus of every channel was assumed")
+    if points.known_noise and not points.reconstructed and np.isfinite(factor) and factor > 2.0:
+        lines.append(
+            f"the points are {np.sqrt(factor):.3g} times as far from a level set as the stated noise explains: "
+            "the model class, the noise level or the conservation is in doubt"
+        )
+    if points.reconstructed and not model.is_map:
+        lines.append(
+            f"{', '.join(points.reconstructed)} follow from differences of positions: their systematic error is not in the "
+            "intervals; start a fit of the motion from here"
+        )
+    for name, value, spread in zip(names, values, deviation, strict=True):
+        low, high = model.parameter(name).bounds
+        span = max(abs(value), 1.0)
+        if (np.isfinite(low) and value - low < 1e-6 * span) or (np.isfinite(high) and high - value < 1e-6 * span):
+            lines.append(f"{name} sits at its bound {low if value - low < 1e-6 * span else high:g}")
+        elif abs(value) > 1e-3 and spread > abs(value):
+            lines.append(f"the interval of {name} is wider than its value")
+    lost = details.get("unprojected", 0)
+    if lost:
+        lines.append(f"{lost} points have no nearby foot on the level set (near a saddle of the invariant)")
+    return lines

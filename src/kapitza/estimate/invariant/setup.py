@@ -1,0 +1,169 @@
+"""From model, data and free parameters to a form, its points, bounds and a start; what cannot work is refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.data import Record
+from kapitza.errors import DataError, IdentifiabilityError, ModelError
+from kapitza.estimate.invariant.expression import Form, declared_invariant, make_form
+from kapitza.estimate.invariant.identifiability import (
+    combinations,
+    direction_in_words,
+    generic_point,
+    null_directions,
+    scale_direction,
+)
+from kapitza.estimate.invariant.moments import FeatureTable, moments
+from kapitza.estimate.invariant.points import Points, collect, reconstruction
+from kapitza.estimate.invariant.variance import Bounds
+from kapitza.model import Model, symbol
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a fit starts from. asked: free parameters as the user meant them; form.free lacks the one that is held."""
+
+    name: str
+    form: Form
+    points: Points
+    bounds: Bounds
+    start: Array
+    asked: tuple[str, ...]
+    held: str | None
+    warnings: tuple[str, ...]
+
+
+def records_of(data: Any) -> tuple[Record, ...]:
+    records = (data,) if isinstance(data, Record) else tuple(data) if isinstance(data, Sequence) else (data,)
+    for record in records:
+        if not isinstance(record, Record):
+            raise DataError(
+                f"An invariant is fitted to a Record, or to a list of them, not to {type(record).__name__}: "
+                "make one with kapitza.read, kapitza.simulate or Record.from_arrays."
+            )
+    if not records:
+        raise DataError("The list of records is empty: give at least one.")
+    return records
+
+
+def prepare(model: Model, data: Any, free: Sequence[str] | None, settings: Any) -> Setup:
+    """Build the fit described by `settings` (an InvariantFit)."""
+    records = records_of(data)
+    name, expression = declared_invariant(model, settings.invariant)
+    shared = [c for c in records[0].channels if all(c in r.channels for r in records)]
+    plan = reconstruction(model, expression, shared)
+    asked = _free_names(model, plan.expression, free)
+    points = collect(model, records, plan, settings.noise, settings.momenta, settings.levels == "segment")
+    _refuse_too_few(points, len(asked))
+    held, warnings = _normalisation(model, plan.expression, points, asked, free is not None, settings.scale)
+    names = tuple(n for n in asked if n != held)
+    form = make_form(plan.expression, points.variables, names, model.values)
+    bounds = bounds_of(model, names)
+    start = bounds.clip(np.nan_to_num(np.array([model.values[n] for n in names]), nan=1.0))
+    _refuse_dependent(form, points, start, bounds)
+    return Setup(name, form, points, bounds, start, asked, held, warnings)
+
+
+def _free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None) -> tuple[str, ...]:
+    present = [n for n in model.names if symbol(n) in expression.free_symbols]
+    if not present:
+        raise ModelError("The invariant holds no parameter of the model: there is nothing to estimate from it.")
+    if free is None:
+        return tuple(present)
+    for name in free:
+        model.check(name)
+    absent = [n for n in free if n not in present]
+    if absent:
+        raise IdentifiabilityError(
+            f"{', '.join(absent)} does not occur in the invariant, which holds {', '.join(present)}: leave it out, or "
+            "hand over to a fit of the motion with InvariantFit(then=...)."
+        )
+    return tuple(free)
+
+
+def bounds_of(model: Model, names: Sequence[str]) -> Bounds:
+    pairs = [model.parameter(n).bounds for n in names]
+    return Bounds(np.array([p[0] for p in pairs], float), np.array([p[1] for p in pairs], float))
+
+
+def _refuse_too_few(points: Points, parameters: int) -> None:
+    needed = parameters + points.levels
+    if points.count <= needed:
+        raise DataError(
+            f"{points.count} points on {points.levels} level set(s) cannot determine {parameters} parameters: "
+            f"more than {needed} are needed."
+        )
+
+
+def sensitivities(form: Form, points: Points, theta: Array) -> tuple[Array, Array]:
+    """Invariant (K,) and its parameter derivatives (K, k) about the level means, rotated into K rows by QR."""
+    moment = moments(FeatureTable(form, 0), points, theta, np.ones(points.count))
+    c, slopes = form.local(theta)
+    return moment.root @ c, moment.root @ slopes
+
+
+def scrambled(points: Points) -> Points:
+    """The same values of every state in unrelated combinations, which lie on no level set.
+
+    On clean data of one level set every parameter change looks like a change of scale; off it only true ones do.
+    """
+    rng = np.random.default_rng(0)
+    index = rng.integers(0, points.count, (len(points.variables), max(points.count, 200)))
+    values = np.take_along_axis(points.values, index, axis=1)
+    zero = np.zeros(index.shape[1], np.intp)
+    return replace(points, values=values, variance=np.zeros_like(values), level=zero, run=zero, times=zero.astype(float))
+
+
+def _normalisation(
+    model: Model, expression: sp.Expr, points: Points, asked: tuple[str, ...], explicit: bool, scale: str | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """Which free parameter is held because the factor of the invariant cannot be found."""
+    form = make_form(expression, points.variables, asked, model.values)
+    bounds = bounds_of(model, asked)
+    start = np.nan_to_num(np.array([model.values[n] for n in asked]), nan=1.0)
+    theta = generic_point(bounds.clip(start), bounds.low, bounds.high)
+    direction = scale_direction(*sensitivities(form, scrambled(points), theta))
+    if direction is None:
+        if scale not in (None, "norm") and scale in asked:
+            return scale, ()
+        return None, ()
+    moving = [n for n, v in zip(asked, direction, strict=True) if abs(v) > 1e-6 * np.abs(direction).max()]
+    if scale == "norm":
+        return moving[0], ()
+    if scale is not None:
+        if scale not in moving:
+            raise IdentifiabilityError(
+                f'InvariantFit(scale="{scale}") does not fix the factor of the invariant; one of {", ".join(moving)} does.'
+            )
+        return scale, ()
+    relative = direction / np.where(theta == 0, 1.0, np.abs(theta))
+    words = direction_in_words(asked, relative)
+    if explicit:
+        raise IdentifiabilityError(
+            f"The data fix the invariant only up to a factor; along it the free parameters move together ({words}). "
+            f'Leave one out of free, or pass InvariantFit(scale="{moving[0]}") to hold it, or scale="norm".'
+        )
+    value = model.values[moving[0]]
+    return moving[0], (f"the factor of the invariant is not identifiable: {moving[0]} is held at {value:.6g}",)
+
+
+def _refuse_dependent(form: Form, points: Points, start: Array, bounds: Bounds) -> None:
+    theta = generic_point(start, bounds.low, bounds.high)
+    directions = null_directions(sensitivities(form, points, theta)[1], theta)
+    if directions.shape[1] == 0:
+        return
+    words = "; or ".join(direction_in_words(form.free, d) for d in directions.T)
+    usable = combinations(form.free, directions)
+    cure = f" Identifiable are {', '.join(usable)}." if usable else ""
+    raise IdentifiabilityError(
+        f"The invariant does not change on these data along: {words}. Free {directions.shape[1]} parameter(s) less.{cure}"
+    )
