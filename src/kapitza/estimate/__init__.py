@@ -2,5 +2,6 @@
 
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identify import Estimator, identify
+from kapitza.estimate.invariant import InvariantFit
 
-__all__ = ["Estimate", "Estimator", "identify"]
+__all__ = ["Estimate", "Estimator", "InvariantFit", "identify"]

@@ -29,7 +29,7 @@ from kapitza.estimate.invariant.identifiability import (
     scale_direction,
 )
 from kapitza.estimate.invariant.intervals import long_run
-from kapitza.estimate.invariant.moments import FeatureTable, Moments
+from kapitza.estimate.invariant.moments import FeatureTable, Moments, triangle
 from kapitza.estimate.invariant.points import Points, collect, reconstruction
 from kapitza.estimate.invariant.report import finish
 from kapitza.estimate.invariant.setup import Setup, bounds_of, records_of
@@ -59,15 +59,13 @@ def power_of(model: Model, invariant: sp.Expr) -> sp.Expr:
     """P = dH/dt along the motion, simplified so that what is conserved drops out."""
     if model.is_map:
         raise ModelError("An energy balance needs a flow; for maps use objective='variance' or 'surface'.")
-    parts = [
-        sp.diff(invariant, symbol(s)) * rate for s, rate in zip(model.states, model.structure.rates, strict=True)
-    ]
+    parts = [sp.diff(invariant, symbol(s)) * rate for s, rate in zip(model.states, model.structure.rates, strict=True)]
     return sp.simplify(sp.expand(sp.Add(*parts) + sp.diff(invariant, time)))
 
 
 def make_windows(points: Points, length: float) -> Windows:
     """Windows of `length` seconds, a quarter apart, inside every run of samples."""
-    entries: list[tuple[Array, Array, Array, Array]] = []
+    entries: list[tuple[NDArray, NDArray, NDArray, NDArray]] = []
     runs: list[int] = []
     for run in np.unique(points.run):
         members = np.flatnonzero(points.run == run)
@@ -84,7 +82,9 @@ def make_windows(points: Points, length: float) -> Windows:
             entries.append((np.full(b - a, len(runs)), members[a:b], slope, plain))
             runs.append(int(run))
     if not entries:
-        raise DataError(f"No segment is longer than the window of {length:.4g} s: pass InvariantFit(window=...) in seconds.")
+        raise DataError(
+            f"No segment is longer than the window of {length:.4g} s: pass InvariantFit(window=...) in seconds."
+        )
     row, column, slope, plain = (np.concatenate([e[i] for e in entries]) for i in range(4))
     shape = (len(runs), points.count)
     matrix = sparse.csr_array((slope, (row, column)), shape=shape)
@@ -146,7 +146,9 @@ def _prepare(settings: Any, model: Model, data: Any, free: Sequence[str] | None)
     for n in free or ():
         model.check(n)
         if n not in present:
-            raise IdentifiabilityError(f"{n} occurs neither in the energy nor in its balance; they hold {', '.join(present)}.")
+            raise IdentifiabilityError(
+                f"{n} occurs neither in the energy nor in its balance; they hold {', '.join(present)}."
+            )
     asked = tuple(free) if free is not None else tuple(present)
     points = collect(model, records, plan, settings.noise, settings.momenta, True)
     if time in plan.expression.free_symbols:
@@ -164,7 +166,9 @@ def _prepare(settings: Any, model: Model, data: Any, free: Sequence[str] | None)
     return Setup(name, form, points, bounds, start, asked, held, ()), is_power
 
 
-def _joined(expression: sp.Expr, variables: tuple[str, ...], names: tuple[str, ...], model: Model) -> tuple[Form, NDArray]:
+def _joined(
+    expression: sp.Expr, variables: tuple[str, ...], names: tuple[str, ...], model: Model
+) -> tuple[Form, NDArray]:
     """One form whose features are those of H, then those of P."""
     expanded = sp.expand(expression)
     power = expanded.coeff(POWER)
@@ -189,11 +193,13 @@ class _Rows:
         self.table, self.points, self.windows, self.is_power = table, points, windows, is_power
         self.terms = table.evaluate(points.values, points.variance, np.zeros(len(table.form.free)))
         clean = self.terms.value - (self.terms.laplace / 2 if points.known_noise else 0.0)
-        self.columns = np.where(is_power, windows.plain @ clean.T, windows.slope @ clean.T)
+        self.columns = np.empty((windows.run.size, is_power.size))
+        self.columns[:, is_power] = windows.plain @ clean[is_power].T
+        self.columns[:, ~is_power] = windows.slope @ clean[~is_power].T
 
     def moments(self, weight: Array) -> Moments:
         share = weight / weight.sum()
-        root = np.linalg.qr(np.sqrt(share)[:, None] * self.columns, mode="r")
+        root = triangle(np.sqrt(share)[:, None] * self.columns)
         noise = np.zeros((self.table.count, self.table.count))
         parts = (self.windows.slope, self.windows.plain)
         slopes = self.terms.gradient * np.sqrt(self.points.variance)
@@ -231,7 +237,9 @@ def _refuse_dependent(setup: Setup, columns: Array) -> None:
     lost = null_directions(columns @ slopes, theta)
     if lost.shape[1]:
         words = "; or ".join(direction_in_words(setup.form.free, d) for d in lost.T)
-        raise IdentifiabilityError(f"The energy balance does not change on these data along: {words}. Free fewer parameters.")
+        raise IdentifiabilityError(
+            f"The energy balance does not change on these data along: {words}. Free fewer parameters."
+        )
 
 
 def _covariance(rows: _Rows, form: Form, theta: Array, weight: Array, tau: float) -> Array:

@@ -28,7 +28,9 @@ def declared_invariant(model: Model, wanted: str | sp.Expr | None) -> tuple[str,
         )
     if wanted is None:
         if len(known) > 1 and "energy" not in known:
-            raise ModelError(f"The model has the invariants {', '.join(known)}: say which with InvariantFit(invariant=...).")
+            raise ModelError(
+                f"The model has the invariants {', '.join(known)}: say which with InvariantFit(invariant=...)."
+            )
         wanted = "energy" if "energy" in known else next(iter(known))
     if wanted not in known:
         raise ModelError(f'No invariant "{wanted}"; the model has {", ".join(known)}.{nearest_name(wanted, known)}')
@@ -38,7 +40,7 @@ def declared_invariant(model: Model, wanted: str | sp.Expr | None) -> tuple[str,
 def _written_out(model: Model, expression: sp.Expr) -> sp.Expr:
     derived = {symbol(p.name): p.expression for p in model.parameters if p.expression is not None}
     for _ in range(len(derived)):
-        expression = sp.sympify(expression).subs(derived)
+        expression = sp.expand(expression.xreplace(derived), deep=False)
     return expression
 
 
@@ -111,7 +113,13 @@ def make_form(expression: sp.Expr, variables: Sequence[str], free: Sequence[str]
         features = (expression, *(sp.diff(expression, symbol(n)) for n in free))
         coefficients = tuple(sp.Integer(i == 0) for i in range(len(features)))
     return Form(
-        expression, tuple(variables), tuple(free), {n: float(values[n]) for n in used}, features, coefficients, separable
+        expression,
+        tuple(variables),
+        tuple(free),
+        {n: float(values[n]) for n in used},
+        features,
+        coefficients,
+        separable,
     )
 
 

@@ -14,13 +14,12 @@ from kapitza.errors import ConvergenceError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identify import Estimator
 from kapitza.estimate.invariant.annealing import anneal
-from kapitza.estimate.invariant.expression import Form
 from kapitza.estimate.invariant.intervals import bootstrap, surface_covariance, variance_covariance
 from kapitza.estimate.invariant.moments import FeatureTable, scores
 from kapitza.estimate.invariant.points import Points
 from kapitza.estimate.invariant.report import finish
 from kapitza.estimate.invariant.setup import Setup, prepare
-from kapitza.estimate.invariant.surface import SurfaceSolution, fit_odrpack, fit_surface, nearest, robust_weights
+from kapitza.estimate.invariant.surface import fit_odrpack, fit_surface, robust_weights
 from kapitza.estimate.invariant.variance import (
     CLEAN,
     Bounds,
@@ -89,7 +88,9 @@ class InvariantFit:
                 known = ", ".join(map(str, allowed))
                 raise KapitzaError(f"InvariantFit({name}={getattr(self, name)!r}): choose one of {known}.")
         if self.starts < 0 or self.bootstrap < 0:
-            raise KapitzaError("InvariantFit counts starts and bootstrap samples from 0; negative numbers mean nothing.")
+            raise KapitzaError(
+                "InvariantFit counts starts and bootstrap samples from 0; negative numbers mean nothing."
+            )
 
     def fit(self, model: Model, data: Any, free: Sequence[str] | None = None) -> Estimate:
         """Estimate `free` (all parameters of the invariant by default) from a Record or a list of Records."""
@@ -113,7 +114,9 @@ class InvariantFit:
         loss = self.loss if self.loss != "auto" else ("cauchy" if rebuilt else "linear")
         return weights, loss
 
-    def _variance(self, setup: Setup, points: Points, start: Array | None = None) -> tuple[VarianceSolution, VarianceProblem]:
+    def _variance(
+        self, setup: Setup, points: Points, start: Array | None = None
+    ) -> tuple[VarianceSolution, VarianceProblem]:
         """F3, reweighted until the weights and θ agree where weights depend on θ."""
         weighting, loss = self._weighting(points)
         table = FeatureTable(setup.form, self.correction)

@@ -18,7 +18,9 @@ def generic_point(theta: Array, low: Array, high: Array) -> Array:
     """A parameter set near θ, away from accidental zeros."""
     turn = 0.1 + 0.1 * np.mod(np.arange(1, theta.size + 1) * 0.6180339887, 1.0)
     moved = theta + turn * np.maximum(np.abs(theta), 0.5)
-    return np.where(moved < high, np.maximum(moved, low), np.clip(theta - turn * np.maximum(np.abs(theta), 0.5), low, high))
+    return np.where(
+        moved < high, np.maximum(moved, low), np.clip(theta - turn * np.maximum(np.abs(theta), 0.5), low, high)
+    )
 
 
 def scale_direction(invariant: Array, sensitivities: Array) -> Array | None:

@@ -95,7 +95,12 @@ class FeatureTable:
 
 def level_sums(values: Array, weights: Array, level: NDArray[np.intp], levels: int) -> Array:
     """Weighted sums (K, levels) of values (K, N) over the points of each level set."""
-    return np.array([np.bincount(level, row * weights, levels) for row in values])
+    return np.array([np.bincount(level, row * weights, levels) for row in values], float)
+
+
+def triangle(rows: Array) -> Array:
+    """R (at most K, K) of the QR factorisation of rows (M, K)."""
+    return np.asarray(np.linalg.qr(rows, mode="r"), float)
 
 
 def moments(table: FeatureTable, points: Points, theta: Array, weights: Array) -> Moments:
@@ -114,7 +119,7 @@ def moments(table: FeatureTable, points: Points, theta: Array, weights: Array) -
         w = weights[part]
         terms = table.evaluate(points.values[:, part], points.variance[:, part], theta)
         centred = terms.value - mean[:, points.level[part]]
-        root = np.linalg.qr(np.vstack([root, (np.sqrt(w) * centred).T]), mode="r")
+        root = triangle(np.vstack([root, (np.sqrt(w) * centred).T]))
         if table.order >= 1:
             noise += _first_order(terms, centred, points.variance[:, part], w)
         if table.order >= 2:
@@ -170,7 +175,9 @@ def scores(table: FeatureTable, points: Points, theta: Array, weights: Array, ta
     for part in _chunks(points):
         terms = table.evaluate(points.values[:, part], points.variance[:, part], theta)
         values, laplace = every @ terms.value, every @ np.broadcast_to(terms.laplace, terms.value.shape)
-        gradient = np.einsum("ck,kdn->cdn", every, np.broadcast_to(terms.gradient, (*terms.gradient.shape[:2], values.shape[1])))
+        gradient = np.einsum(
+            "ck,kdn->cdn", every, np.broadcast_to(terms.gradient, (*terms.gradient.shape[:2], values.shape[1]))
+        )
         parts.append((values, laplace, gradient))
     values, laplace, gradient = (np.concatenate([p[i] for p in parts], axis=-1) for i in range(3))
     weights = weights / weights.sum()
@@ -178,5 +185,7 @@ def scores(table: FeatureTable, points: Points, theta: Array, weights: Array, ta
     values = values - (level_sums(values, weights, points.level, points.levels) / total)[:, points.level]
     h, rest = values[0], values[1:]
     added = h * laplace[0] + np.einsum("dn,dn->n", gradient[0] ** 2, points.variance)
-    bend = (h * laplace[1:] + rest * laplace[0]) / 2 + np.einsum("dn,kdn,dn->kn", gradient[0], gradient[1:], points.variance)
+    bend = (h * laplace[1:] + rest * laplace[0]) / 2 + np.einsum(
+        "dn,kdn,dn->kn", gradient[0], gradient[1:], points.variance
+    )
     return Scores(h, h * rest - tau * bend, h**2 - tau * added, added, bend, gradient[0])

@@ -96,7 +96,7 @@ def reconstruction(model: Model, expression: sp.Expr, channels: Sequence[str]) -
     written = expression.subs({symbol(s): found[symbol(s)] for s in missing})
     back = {symbol(q + "'#"): symbol(q + "'") for q in rates}
     used = tuple(q for q in rates if symbol(q + "'#") in written.free_symbols)
-    return Reconstruction(sp.expand(written.subs(back)), rates=used)
+    return Reconstruction(sp.expand(written.xreplace(back)), rates=used)
 
 
 def _shifts(model: Model, needed: Sequence[str], channels: Sequence[str]) -> dict[str, tuple[str, int]]:

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.invariant.expression import Form, make_form
 from kapitza.estimate.invariant.setup import Setup
-from kapitza.estimate.invariant.variance import CLEAN
+from kapitza.estimate.invariant.variance import CLEAN, precise_least_squares
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
@@ -84,7 +83,7 @@ def _signs_as_started(form: Form, start: Array, theta: Array, covariance: Array)
 
 
 def unit_norm(setup: Setup, theta: Array, covariance: Array, model: Model) -> tuple[tuple[str, ...], Array, Array]:
-    """The same invariant with coefficients of unit norm: all asked parameters (n,), covariance (n, n) by the chain rule."""
+    """The same invariant with coefficients of unit norm: all asked parameters (n,) and their covariance (n, n)."""
     held = setup.form
     if not held.separable:
         raise KapitzaError(
@@ -95,15 +94,7 @@ def unit_norm(setup: Setup, theta: Array, covariance: Array, model: Model) -> tu
     begin = np.array([dict(zip(held.free, theta, strict=True)).get(n, model.values[n]) for n in setup.asked])
     target, _ = full.local(begin)
     size = np.linalg.norm(target)
-    found = least_squares(
-        lambda x: full.local(x)[0] - target / size,
-        begin,
-        lambda x: full.local(x)[1],
-        x_scale="jac",
-        xtol=1e-15,
-        ftol=1e-15,
-        gtol=1e-15,
-    )
+    found = precise_least_squares(lambda x: full.local(x)[0] - target / size, lambda x: full.local(x)[1], begin)
     if np.sqrt(2 * found.cost) > 1e-8:
         raise KapitzaError('scale="norm" cannot be reached by changing the free parameters; hold one of them instead.')
     index = [setup.asked.index(n) for n in held.free]
@@ -128,8 +119,8 @@ def _suspicious(
         )
     if points.reconstructed and not model.is_map:
         lines.append(
-            f"{', '.join(points.reconstructed)} follow from differences of positions: their systematic error is not in the "
-            "intervals; start a fit of the motion from here"
+            f"{', '.join(points.reconstructed)} follow from differences of positions: their systematic error is not in "
+            "the intervals; start a fit of the motion from here"
         )
     for name, value, spread in zip(names, values, deviation, strict=True):
         low, high = model.parameter(name).bounds

@@ -63,9 +63,9 @@ def prepare(model: Model, data: Any, free: Sequence[str] | None, settings: Any) 
     plan = reconstruction(model, expression, shared)
     asked = _free_names(model, plan.expression, free)
     points = collect(model, records, plan, settings.noise, settings.momenta, settings.levels == "segment")
-    _refuse_too_few(points, len(asked))
     held, warnings = _normalisation(model, plan.expression, points, asked, free is not None, settings.scale)
     names = tuple(n for n in asked if n != held)
+    _refuse_too_few(points, len(names))
     form = make_form(plan.expression, points.variables, names, model.values)
     bounds = bounds_of(model, names)
     start = bounds.clip(np.nan_to_num(np.array([model.values[n] for n in names]), nan=1.0))
@@ -120,7 +120,9 @@ def scrambled(points: Points) -> Points:
     index = rng.integers(0, points.count, (len(points.variables), max(points.count, 200)))
     values = np.take_along_axis(points.values, index, axis=1)
     zero = np.zeros(index.shape[1], np.intp)
-    return replace(points, values=values, variance=np.zeros_like(values), level=zero, run=zero, times=zero.astype(float))
+    return replace(
+        points, values=values, variance=np.zeros_like(values), level=zero, run=zero, times=zero.astype(float)
+    )
 
 
 def _normalisation(
@@ -142,7 +144,8 @@ def _normalisation(
     if scale is not None:
         if scale not in moving:
             raise IdentifiabilityError(
-                f'InvariantFit(scale="{scale}") does not fix the factor of the invariant; one of {", ".join(moving)} does.'
+                f'InvariantFit(scale="{scale}") does not fix the factor of the invariant; '
+                f"one of {', '.join(moving)} does."
             )
         return scale, ()
     relative = direction / np.where(theta == 0, 1.0, np.abs(theta))
@@ -165,5 +168,6 @@ def _refuse_dependent(form: Form, points: Points, start: Array, bounds: Bounds) 
     usable = combinations(form.free, directions)
     cure = f" Identifiable are {', '.join(usable)}." if usable else ""
     raise IdentifiabilityError(
-        f"The invariant does not change on these data along: {words}. Free {directions.shape[1]} parameter(s) less.{cure}"
+        f"The invariant does not change on these data along: {words}. "
+        f"Free {directions.shape[1]} parameter(s) less.{cure}"
     )

@@ -50,10 +50,12 @@ def local_polynomial(times: Array, values: Array, half: int, degree: int, order:
     if np.ptp(steps) < 1e-6 * step:
         offsets = np.arange(-half, half + 1.0)[None]
     else:
-        offsets = (np.lib.stride_tricks.sliding_window_view(times, width) - times[half : times.size - half, None]) / step
+        offsets = (
+            np.lib.stride_tricks.sliding_window_view(times, width) - times[half : times.size - half, None]
+        ) / step
     powers = (offsets / half)[..., None] ** np.arange(degree + 1)
     weights = np.linalg.pinv(powers)[:, order] * factorial(order) / (half * step) ** order
-    weights = np.broadcast_to(weights, windows.shape)
+    weights = np.broadcast_to(np.asarray(weights, float), windows.shape)
     return np.einsum("ns,ns->n", windows, weights), weights
 
 

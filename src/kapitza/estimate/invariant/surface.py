@@ -30,7 +30,7 @@ STEPS = 60
 
 @dataclass(frozen=True)
 class Feet:
-    """Nearest points on the level sets: feet (d, N), signed distances r (N,), s (N,), ∂H/∂θ (k, N) there, whether found."""
+    """Nearest points on the level sets: feet (d, N), signed distances r (N,), s (N,), ∂H/∂θ (k, N), whether found."""
 
     feet: Array
     distance: Array

@@ -8,7 +8,9 @@ not depend on the scale of H, so any normalisation gives the same answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +47,14 @@ class VarianceSolution:
     tau: float
     steps: int
     converged: bool
+
+
+def precise_least_squares(
+    residual: Callable[[Array], Array], jacobian: Any, start: Array, bounds: Bounds | None = None
+) -> Any:
+    """SciPy's trust-region least squares, run until rounding stops it; start strictly inside the bounds."""
+    low, high = (bounds.low, bounds.high) if bounds else (-np.inf, np.inf)
+    return least_squares(residual, start, jacobian, (low, high), x_scale="jac", xtol=1e-15, ftol=1e-15, gtol=1e-15)
 
 
 class VarianceProblem:
@@ -87,9 +97,9 @@ class VarianceProblem:
         if not b > 0:
             return np.inf
         if abs(e) * a < 1e-14 * b * b:
-            return a / b
+            return float(a / b)
         gap = b * b - 4 * a * e
-        return b / (2 * e) if gap < 0 else 2 * a / (b + np.sqrt(gap))
+        return float(b / (2 * e) if gap < 0 else 2 * a / (b + np.sqrt(gap)))
 
 
 def minimise_raw(problem: VarianceProblem, starts: list[Array], bounds: Bounds) -> VarianceSolution:
@@ -108,9 +118,7 @@ def minimise_raw(problem: VarianceProblem, starts: list[Array], bounds: Bounds) 
         inner = _inside(bounds.clip(start), bounds)
         if best is None:  # one scale for all starts, so that their costs compare
             scale = float(np.linalg.norm(problem.moment(inner).root)) or 1.0
-        found = least_squares(
-            residual, inner, jacobian, (bounds.low, bounds.high), x_scale="jac", xtol=1e-15, ftol=1e-15, gtol=1e-15
-        )
+        found = precise_least_squares(residual, jacobian, inner, bounds)
         count += int(found.nfev)
         if best is None or found.cost < best.cost:
             best = found
@@ -156,7 +164,7 @@ def linear_starts(problem: VarianceProblem, theta: Array, bounds: Bounds) -> lis
     found = []
     for start in (theta, _inside(bounds.clip(np.ones_like(theta)), bounds)):
         try:
-            fit = least_squares(mismatch, _inside(bounds.clip(start), bounds), slope, (bounds.low, bounds.high), x_scale="jac")
+            fit = precise_least_squares(mismatch, slope, _inside(bounds.clip(start), bounds), bounds)
         except ValueError:  # a coefficient is infinite at this start
             continue
         found.append(fit.x)

@@ -1,0 +1,75 @@
+"""F3: parameters from the variance of an invariant."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.errors import DataError, IdentifiabilityError, KapitzaError
+
+HENON_HEILES = {"m2": 1.0, "omega1": 1.0, "omega2": 1.0, "a": 0.0, "b": 1.0, "c": 0.0, "d": -1 / 3}
+FAR = {"m2": 5.0, "omega1": 0.2, "omega2": 3.0, "a": 2.0, "b": -3.0, "c": 1.0, "d": 4.0}
+
+
+def select(record, index):
+    """A record of the samples at `index`, in that order, with time counted anew."""
+    channels = {c: record[c][index] for c in record.channels}
+    return kz.Record.from_arrays(np.arange(len(index), dtype=float), channels, noise=record.noise)
+
+
+@pytest.fixture(scope="module")
+def henon_heiles():
+    return kz.simulate(kz.library.henon_heiles(), t=np.arange(200.0))
+
+
+@pytest.mark.parametrize("choice", ["20", "50", "100", "tenth", "shuffled"])
+def test_clean_points_give_six_digits_from_a_far_start(henon_heiles, choice):
+    index = {
+        "20": np.arange(20),
+        "50": np.arange(50),
+        "100": np.arange(100),
+        "tenth": np.arange(0, 200, 10),
+        "shuffled": np.random.default_rng(4).permutation(200)[:40],
+    }[choice]
+    start = kz.library.henon_heiles().with_values(**FAR)
+    fit = kz.identify(start, select(henon_heiles, index), method=kz.InvariantFit())
+    for name, truth in HENON_HEILES.items():
+        assert fit[name] == pytest.approx(truth, abs=1e-6)
+
+
+def test_annealing_finds_the_same(henon_heiles):
+    start = kz.library.henon_heiles().with_values(**FAR)
+    fit = kz.identify(start, select(henon_heiles, np.arange(50)), method=kz.InvariantFit(solver="annealing", seed=2))
+    for name, truth in HENON_HEILES.items():
+        assert fit[name] == pytest.approx(truth, abs=1e-6)
+
+
+def test_any_normalisation_gives_the_same_ratios(henon_heiles):
+    noisy = kz.measure(henon_heiles, relative_noise=0.02, seed=1)
+    model = kz.library.henon_heiles()
+    first = kz.identify(model, noisy, method=kz.InvariantFit(scale="m1"))
+    second = kz.identify(model, noisy, method=kz.InvariantFit(scale="b"))
+    third = kz.identify(model, noisy, method=kz.InvariantFit(scale="norm"))
+    for fit in (first, second, third):
+        values = {**fit.fixed, **fit.values}
+        assert values["m2"] / values["m1"] == pytest.approx(first["m2"], rel=1e-6)
+        assert values["d"] * values["m1"] == pytest.approx(first["d"], rel=1e-6)
+
+
+def test_explicit_scale_direction_is_refused_by_name(henon_heiles):
+    model = kz.library.henon_heiles()
+    with pytest.raises(IdentifiabilityError, match="up to a factor") as caught:
+        kz.identify(model, henon_heiles, free=list(model.names), method=kz.InvariantFit())
+    assert "m1" in str(caught.value)
+    assert "omega1" in str(caught.value)
+    fit = kz.identify(model, henon_heiles, free=["m2", "b"], method=kz.InvariantFit())
+    assert fit["m2"] == pytest.approx(1.0, abs=1e-9)
+
+
+def test_bad_input_is_named(henon_heiles):
+    model = kz.library.henon_heiles()
+    with pytest.raises(KapitzaError, match="choose one of"):
+        kz.InvariantFit(objective="area")
+    with pytest.raises(DataError, match="cannot determine 7"):
+        kz.identify(model, select(henon_heiles, np.arange(6)), method=kz.InvariantFit(scale="m1"))
+    with pytest.raises(DataError, match="Record"):
+        kz.identify(model, np.zeros(3), method=kz.InvariantFit())
