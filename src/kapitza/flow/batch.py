@@ -73,8 +73,8 @@ class _Round:
 
     def pick(self, chosen: NDArray[np.bool_]) -> _Round:
         some = None if self.coefficients is None else self.coefficients[chosen]
-        arrays = (self.members, self.start, self.end, self.origin, self.turns)
-        return _Round(*(a[chosen] for a in arrays), some)
+        times = self.start[chosen], self.end[chosen], self.origin[chosen]
+        return _Round(self.members[chosen], *times, self.turns[chosen], some)
 
 
 @dataclass

@@ -115,7 +115,7 @@ class Core:
             return kept(key, lambda: SmoothEngine(system, self.wrt_index, self.tolerance, observe, self.max_steps))
         from kapitza.flow.events import EventEngine
 
-        return kept(key, lambda: EventEngine(system, self.wrt_index, self.tolerance, observe))
+        return kept(key, lambda: EventEngine(system, self.wrt_index, self.tolerance, observe, self.max_steps))
 
     def clock(self, vector: Array) -> Clock:
         """How time is cut at these values."""
@@ -235,17 +235,14 @@ class Core:
             # A sample on the border, to rounding, belongs to the piece that ends there.
             here = int(np.searchsorted(local, piece.end + ROUNDING * (abs(piece.origin) + abs(piece.end)), "right"))
             grid = np.clip(local[:here], piece.start, piece.end)
-            run = engine.run(state, unit, piece.start, piece.end, runtime, grid, memory)
+            run = engine.run(state, unit, piece.start, piece.end, runtime, grid if here else None, memory)
             stop = done + here
-            if here:
-                states[done:stop] = run.grid_states + offset
+            visited = np.empty((0, self.size)) if run.grid_states is None else run.grid_states
+            states[done:stop] = visited + offset
             if tensors is not None:
                 assert run.tangents is not None
-                if here:
-                    assert run.grid_tangents is not None
-                    assert run.grid_states is not None
-                    after = run.grid_states, piece.start, grid, piece.turns, runtime
-                    self.shift_origin(run.grid_tangents, state, *after)
+                if run.grid_tangents is not None:
+                    self.shift_origin(run.grid_tangents, state, visited, piece.start, grid, piece.turns, runtime)
                     tensors[done:stop] = self.chain(run.grid_tangents, total)
                 self.shift_origin(run.tangents, state, run.state, piece.start, piece.end, piece.turns, runtime)
                 total = self.chain(run.tangents, total)

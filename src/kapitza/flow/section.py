@@ -81,7 +81,7 @@ def _read_surface(core: Core, surface: sp.Expr | str) -> sp.Expr:
     model = core.model
     names = [*model.states, "t", *model.names]
     expression = parse_expression(surface, names) if isinstance(surface, str) else sp.sympify(surface)
-    unknown = sorted(s.name for s in expression.free_symbols if s.name not in names)
+    unknown = sorted({str(s) for s in expression.free_symbols} - set(names))
     if unknown:
         raise ModelError(
             f'The surface contains "{unknown[0]}", neither a state nor a parameter of "{model.name}".'

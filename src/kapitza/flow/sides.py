@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import heyoka as hy
 import numpy as np
 import sympy as sp
@@ -89,7 +91,7 @@ class Sides:
                 "Tighten the tolerance of the flow."
             )
 
-    def _evaluate(self, function: hy.cfunc, states: Array, times: Array, runtime: Array) -> Array:
+    def _evaluate(self, function: Any, states: Array, times: Array, runtime: Array) -> Array:
         arguments = {}
         if function.nparams:
             arguments["pars"] = np.ascontiguousarray(runtime[: function.nparams])

@@ -52,8 +52,13 @@ def strobe(core: Core, x: Any, periods: int, samples_per_period: int, parameters
     states[0], turns[0] = wrapped(state, core.angles)
     fill = _strobe_between_knots if clock.knots is not None else _strobe_blocks
     fill(core, states, turns, vector, clock.period, phase, per_period)
-    times = phase + np.arange(count + 1) * (clock.period / per_period)
+    times = instants(phase, clock.period, per_period, periods)
     return Strobe(times, states, turns)
+
+
+def instants(phase: float, period: float, per_period: int, periods: int) -> Array:
+    """Times of the samples, (periods · per_period + 1,); whole periods are exact multiples."""
+    return np.asarray(phase + period * (np.arange(periods * per_period + 1) / per_period), dtype=np.float64)
 
 
 def wrapped(states: Array, angles: NDArray[np.bool_]) -> tuple[Array, NDArray[np.int32]]:
@@ -71,8 +76,7 @@ def _strobe_blocks(
     """Blocks of periods, each from the same wrapped time on and with wrapped angles, in compiled code."""
     engine = core.engine(vector)
     block = PERIODS_PER_PIECE * per_period
-    grid = phase + np.arange(block + 1) * (period / per_period)
-    grid[::per_period] = phase + np.arange(PERIODS_PER_PIECE + 1) * period
+    grid = instants(phase, period, per_period, PERIODS_PER_PIECE)
     memory = None
     for first in range(0, len(states) - 1, block):
         size = min(block, len(states) - 1 - first)
@@ -89,7 +93,7 @@ def _strobe_between_knots(
     core: Core, states: Array, turns: Any, vector: Array, period: float, phase: float, per_period: int
 ) -> None:
     """One period at a time, cut at the knots of the measured signals."""
-    grid = phase + np.arange(per_period + 1) * (period / per_period)
+    grid = instants(phase, period, per_period, 1)
     for first in range(0, len(states) - 1, per_period):
         samples = core.sample(states[first], grid, vector, tangents=False)[0]
         inside, whole = wrapped(samples[1:], core.angles)

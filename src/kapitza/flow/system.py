@@ -78,7 +78,7 @@ def _system(
 def vanishing_candidates(system: System) -> tuple[int, ...]:
     """Indices of parameters whose zero may remove a jump: those that multiply the difference of the two sides."""
     jumps = [
-        f.xreplace({s.mode: sp.Integer(1)}) - f.xreplace({s.mode: sp.Integer(-1)})
+        sp.sympify(f.xreplace({s.mode: sp.Integer(1)})) - sp.sympify(f.xreplace({s.mode: sp.Integer(-1)}))
         for s in system.switches
         if not s.continuous
         for f in system.smooth_rates
