@@ -1,1 +1,5 @@
-"""cli."""
+"""The command `kapitza`."""
+
+from kapitza.cli.app import main
+
+__all__ = ["main"]

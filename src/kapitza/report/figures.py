@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kapitza.data import Record, unwrap, wrap
 from kapitza.errors import KapitzaError
 from kapitza.orbit import OrbitSet, PeriodicOrbit
-from kapitza.report.style import ACCENT, CYCLE, INK, QUIET, axes_for, axis_label, figure_of, plain, styled
+from kapitza.report.style import ACCENT, CYCLE, FAINT, INK, axes_for, axis_label, figure_of, plain, styled
 
 Array = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ def plot_attractor(
         axes = axes_for(ax)
         points = record.wrapped()
         # many dots: smaller and more transparent, so that the density stays visible
-        size = float(np.clip(2e4 / len(record), 0.15, 6.0))
+        size = float(np.clip(250 / np.sqrt(len(record)), 0.4, 5.0))
         axes.plot(
             points[first], points[second], ".", ms=size, color=colour, alpha=0.6, mec="none", rasterized=True, zorder=1
         )
@@ -86,7 +86,7 @@ def plot_orbits(
         axes = axes_for(ax)
         if record is not None and {first, second} <= set(record.channels):
             section = record.strobed() if record.period else record
-            plot_attractor(section, first, second, axes, colour=QUIET)
+            plot_attractor(section, first, second, axes, colour=FAINT)
         states = orbits[0].states
         on_circle = dict(zip(states, orbits.angles, strict=True)) if orbits.angles else circle_states(orbits[0])
         counts = sorted({len(orbit.points) for orbit in orbits})
@@ -98,7 +98,7 @@ def plot_orbits(
             shown.add(count)
             draw_points(axes, orbit, first, second, on_circle, colour, label)
         label_axes(axes, {} if record is None else record.units, on_circle, first, second)
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(len(counts), 5))
         return figure_of(axes)
 
 

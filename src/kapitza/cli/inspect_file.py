@@ -1,0 +1,49 @@
+"""`kapitza inspect`: what is in a recording, before anything is fitted to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.text import Text
+
+from kapitza.cli.console import answers, examples, table
+from kapitza.data import read
+from kapitza.report import plot_record
+
+EXAMPLES = examples(
+    "kapitza inspect run.csv",
+    "kapitza inspect run7.txt --time 1 --plot run7.png",
+    "kapitza inspect SNLS80mV.csv --interval 0.0016384",
+)
+
+
+def inspect_file(
+    path: Annotated[Path, typer.Argument(help="Recording: .csv .tsv .txt .parquet .h5 .mat .npz")],
+    time: Annotated[str | None, typer.Option(help="Name or position (from 0) of the time column.")] = None,
+    interval: Annotated[float | None, typer.Option(help="Sampling interval [s] of a file without times.")] = None,
+    channel: Annotated[list[str] | None, typer.Option(help="Only these channels; repeatable.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the channels into this .png or .svg file.")] = None,
+) -> None:
+    """Show what a recording holds: channels, range, sampling interval, gaps, segments."""
+    keys = [int(name) if name.isdigit() else name for name in channel or ()]
+    record = read(path, time=int(time) if time and time.isdigit() else time, channels=keys or None, interval=interval)
+    console = answers()
+    console.print(Text(repr(record)))
+    console.print(Text(f"Sampling: {record.sampling()}"))
+    listing = table("channel", "unit", "smallest", "mean", "largest", right=("smallest", "mean", "largest"))
+    for name in record.channels:
+        values = record[name]
+        numbers = (f"{value:.6g}" for value in (values.min(), np.mean(values), values.max()))
+        listing.add_row(Text(name), Text(record.units[name]), *numbers)
+    console.print(listing)
+    if record.sampling().gaps:
+        console.print(Text("Cut it at the gaps before fitting: kz.read(...).split_at_gaps()", style="dim"))
+    if plot is not None:
+        plot_record(record).savefig(plot)
+        console.print(Text(f"Drawn into {plot}"))
+
+
+inspect_file.__doc__ = (inspect_file.__doc__ or "") + EXAMPLES

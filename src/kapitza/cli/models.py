@@ -1,0 +1,104 @@
+"""`kapitza models`: the systems of the literature, and one of them in detail."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from kapitza import library
+from kapitza.cli.console import answers, examples, table
+from kapitza.errors import ModelError, nearest_name
+from kapitza.model import Model, read_model
+
+EXAMPLES = examples(
+    "kapitza models",
+    "kapitza models parametric_pendulum",
+    "kapitza models my_rig.toml",
+)
+
+
+def library_names() -> tuple[str, ...]:
+    return tuple(make.__name__ for make in library.SYSTEMS)
+
+
+def library_model(name: str) -> Model:
+    """The library's model of this name, with its own values."""
+    for make in library.SYSTEMS:
+        if make.__name__ == name:
+            return make()
+    raise ModelError(
+        f'The library has no model "{name}".{nearest_name(name, library_names())} '
+        "`kapitza models` lists them; a model of your own is a .toml file."
+    )
+
+
+def named_model(name: str) -> Model:
+    """A model of the library, or one from a file."""
+    return read_model(name) if name.endswith(".toml") else library_model(name)
+
+
+def models(
+    name: Annotated[
+        str | None, typer.Argument(help="Model or .toml file to show in detail; all are listed without it.")
+    ] = None,
+) -> None:
+    """List the models of the library, or show one: equation, parameters, units, source."""
+    show_model(name) if name else list_models()
+
+
+models.__doc__ = (models.__doc__ or "") + EXAMPLES
+
+
+def list_models() -> None:
+    console = answers()
+    listing = table("model", "states", "period", "what it is")
+    for name in library_names():
+        model = library_model(name)
+        listing.add_row(
+            Text(name, style="bold"),
+            Text(", ".join(model.states)),
+            Text(excitation_text(model)),
+            Text(model.description),
+        )
+    console.print(listing)
+    console.print(Text("\nShow one: kapitza models NAME. Run one: kapitza simulate NAME --out run.csv", style="dim"))
+
+
+def excitation_text(model: Model) -> str:
+    if model.is_map:
+        return "map"
+    return "none" if model.period is None else f"{model.period:.4g} s"
+
+
+def equation_text(model: Model) -> str:
+    """The equation as the docstring of the library function shows it, or in plain notation."""
+    for make in library.SYSTEMS:
+        if make.__name__ == model.name:
+            return inspect.getdoc(make) or ""
+    arrow = " -> " if model.is_map else ": 0 = "
+    return "\n".join(f"{c.name}{arrow}{e}" for c, e in zip(model.coordinates, model.equations, strict=True))
+
+
+def show_model(name: str) -> None:
+    model = named_model(name)
+    console = answers()
+    console.print(Text(model.name, style="bold"))
+    console.print(Text(equation_text(model)))
+    listing = table("parameter", "value", "unit", "meaning", title="", right=("value",))
+    for parameter in model.parameters:
+        value = model.values[parameter.name]
+        meaning = parameter.description
+        if parameter.expression is not None:
+            meaning = f"{meaning} (= {parameter.expression})".strip()
+        listing.add_row(Text(parameter.name, style="bold"), f"{value:.8g}", Text(parameter.unit), Text(meaning))
+    console.print()
+    console.print(listing)
+    start = ", ".join(f"{state} = {value:g}" for state, value in model.start.items())
+    console.print(Text(f"\nStates: {', '.join(model.states)}. Excitation period: {excitation_text(model)}."))
+    if start:
+        console.print(Text(f"Simulations start at {start}."))
+    if model.source:
+        console.print(Text(f"Source: {model.source}."))

@@ -1,0 +1,131 @@
+"""`kapitza simulate`: a recording of a model, written to a file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.text import Text
+
+from kapitza.cli.console import answers, examples, progress_bar, show_error
+from kapitza.cli.models import named_model
+from kapitza.data import Record, measure, write
+from kapitza.errors import KapitzaError, ModelError, nearest_name
+from kapitza.flow import simulate
+from kapitza.model import Model
+
+# periods between two movements of the progress bar
+CHUNK = 5_000
+
+EXAMPLES = examples(
+    "kapitza simulate parametric_pendulum --periods 50000 --out section.parquet",
+    "kapitza simulate duffing --periods 200 --samples-per-period 100 --set k=0.08 --out duffing.csv",
+    "kapitza simulate lorenz --duration 50 --interval 0.01 --noise 0.1 --seed 1 --out lorenz.mat",
+    "kapitza simulate my_rig.toml --periods 1000 --start x=0.1 --out run.h5",
+)
+
+
+def simulate_command(
+    model: Annotated[str, typer.Argument(help="Name from `kapitza models`, or a .toml file of your own.")],
+    out: Annotated[Path, typer.Option(help="File to write: .csv .tsv .txt .parquet .h5 .mat .npz")],
+    periods: Annotated[int | None, typer.Option(help="Excitation periods (steps of a map) to simulate.")] = None,
+    samples_per_period: Annotated[int, typer.Option(help="Samples per excitation period; 1 strobes.")] = 1,
+    duration: Annotated[float | None, typer.Option(help="Time to simulate [s], instead of --periods.")] = None,
+    interval: Annotated[float, typer.Option(help="Sampling interval [s] with --duration.")] = 0.01,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Parameter value, NAME=VALUE; repeatable.")] = None,
+    start: Annotated[list[str] | None, typer.Option(help="Initial state, NAME=VALUE; repeatable.")] = None,
+    noise: Annotated[float, typer.Option(help="Standard deviation of Gaussian noise, in units of each channel.")] = 0.0,
+    seed: Annotated[int | None, typer.Option(help="Seed of the noise, to repeat it exactly.")] = None,
+) -> None:
+    """Simulate a model and write the recording to a file. The suffix of the file decides its format."""
+    chosen = named_model(model).with_values(**assignments(set_, "--set"))
+    begin = time.perf_counter()
+    x0 = initial_state(chosen, assignments(start, "--start"))
+    if duration is not None:
+        if periods is not None:
+            raise KapitzaError("Give --periods or --duration, not both.")
+        record = simulate(chosen, x0, t=sample_times(duration, interval))
+    elif periods is not None:
+        record = simulate_periods(chosen, x0, periods, samples_per_period)
+    else:
+        hint = "--duration 100" if chosen.period is None and not chosen.is_map else "--periods 1000"
+        raise KapitzaError(f"Say how long to simulate {chosen.name}, for example {hint}.")
+    record = measure(record, noise=noise, seed=seed) if noise else record
+    seconds = time.perf_counter() - begin
+    path = write(record, out)
+    answers().print(Text(f"{record}\nsimulated in {seconds:.2f} s, written to {path}"))
+
+
+simulate_command.__doc__ = (simulate_command.__doc__ or "") + EXAMPLES
+
+
+def assignments(pairs: Sequence[str] | None, option: str) -> dict[str, float]:
+    """'m=0.09' as {"m": 0.09}."""
+    values = {}
+    for pair in pairs or ():
+        name, equals, text = pair.partition("=")
+        try:
+            values[name.strip()] = float(text)
+        except ValueError:
+            equals = ""
+        if not equals or not name.strip():
+            raise KapitzaError(f'{option} takes NAME=VALUE with a number, such as {option} m=0.09, not "{pair}".')
+    return values
+
+
+def initial_state(model: Model, given: dict[str, float]) -> np.ndarray | None:
+    """The model's own start with the states given put in; None when nothing was given."""
+    if not given:
+        return None
+    for name in given:
+        if name not in model.states:
+            hint = nearest_name(name, model.states)
+            raise ModelError(f'{model.name} has no state "{name}"; it has {", ".join(model.states)}.{hint}')
+    return np.array([given.get(name, model.start.get(name, 0.0)) for name in model.states])
+
+
+def sample_times(duration: float, interval: float) -> np.ndarray:
+    if not (np.isfinite(duration) and duration > 0 and np.isfinite(interval) and 0 < interval <= duration):
+        raise KapitzaError(f"--duration {duration} and --interval {interval}: both positive, the interval the shorter.")
+    return interval * np.arange(int(np.floor(duration / interval * (1 + 1e-12))) + 1)
+
+
+def simulate_periods(model: Model, x0: np.ndarray | None, periods: int, samples_per_period: int) -> Record:
+    """`simulate` in chunks under a progress bar; after Ctrl-C the chunks that are done are kept."""
+    if model.is_map or periods <= CHUNK:
+        return simulate(model, x0, periods=periods, samples_per_period=samples_per_period)
+    chunks: list[Record] = []
+    left = periods
+    with progress_bar() as progress:
+        task = progress.add_task(f"simulating {model.name}", total=periods)
+        try:
+            while left > 0:
+                part = simulate(model, x0, periods=min(CHUNK, left), samples_per_period=samples_per_period)
+                x0 = part.values()[-1]
+                left -= CHUNK
+                chunks.append(part)
+                progress.update(task, advance=min(CHUNK, left + CHUNK))
+        except KeyboardInterrupt:
+            if not chunks:
+                raise
+            show_error(f"Stopped after {periods - left} of {periods} periods; what is there is kept.")
+    return joined(chunks)
+
+
+def joined(chunks: Sequence[Record]) -> Record:
+    """Chunks of one simulation, each beginning with the last sample of the one before, as one unbroken record."""
+    first = chunks[0]
+    values = np.concatenate([first.values(), *(chunk.values()[1:] for chunk in chunks[1:])])
+    interval = (first.time[-1] - first.time[0]) / (len(first) - 1)
+    angles = [name for name, angle in zip(first.channels, first.angles, strict=True) if angle]
+    return Record.from_arrays(
+        first.time[0] + interval * np.arange(len(values)),
+        dict(zip(first.channels, values.T, strict=True)),
+        units=first.units,
+        angles=angles,
+        **{str(key): value for key, value in first.dataset.attrs.items()},
+    )

@@ -1,0 +1,143 @@
+"""The command line: answers, files, help with examples, errors in one line."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.cli import main
+from kapitza.cli.models import library_names
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    captured = capsys.readouterr()
+    return int(end.value.code or 0), captured.out, captured.err
+
+
+def test_demo_gives_picture_report_and_the_multipliers_of_the_literature(capsys, tmp_path):
+    code, out, _ = run(capsys, "demo", "--periods", "3000", "--out", str(tmp_path))
+    assert code == 0
+    assert (tmp_path / "demo.png").read_bytes()[1:4] == b"PNG"
+    assert "data:image/png;base64," in (tmp_path / "demo.html").read_text(encoding="utf-8")
+    # ORBITS: the rotating orbit of period 1 through (2.9668, 6.4066) has the multipliers -1.709 and -0.427
+    assert "Floquet multipliers -1.709 and -0.427" in out
+    assert "φ = 2.9668 rad, φ' = 6.4066 rad/s" in out
+
+
+def test_simulate_writes_what_the_library_computes(capsys, tmp_path):
+    path = tmp_path / "run.csv"
+    code, out, _ = run(
+        capsys, "simulate", "duffing", "--periods", "3", "--samples-per-period", "10", "--set", "k=0.1",
+        "--start", "x=0.5", "--out", str(path),
+    )  # fmt: skip
+    assert code == 0
+    assert "31 samples" in out
+    model = kz.library.duffing().with_values(k=0.1)
+    start = [0.5, model.start["x'"]]
+    expected = kz.simulate(model, start, periods=3, samples_per_period=10)
+    assert np.array_equal(kz.read(path).values(), expected.values())
+
+
+def test_simulation_in_chunks_is_one_unbroken_record(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("kapitza.cli.simulate.CHUNK", 20)
+    path = tmp_path / "run.parquet"
+    code, _, _ = run(capsys, "simulate", "parametric_pendulum", "--periods", "50", "--out", str(path))
+    assert code == 0
+    record = kz.read(path)
+    assert len(record) == 51
+    assert len(record.segments()) == 1
+    assert record.require_regular().interval == pytest.approx(record.period)
+    whole = kz.simulate(kz.library.parametric_pendulum(), periods=20)
+    assert np.allclose(record.values()[:21], whole.values(), atol=1e-9)
+
+
+def test_simulate_over_time_with_seeded_noise(capsys, tmp_path):
+    files = []
+    for name in ("a.npz", "b.npz"):
+        files.append(tmp_path / name)
+        arguments = ("--duration", "1", "--interval", "0.1", "--noise", "0.1", "--seed", "4", "--out", str(files[-1]))
+        assert run(capsys, "simulate", "lorenz", *arguments)[0] == 0
+    one, two = (kz.read(path) for path in files)
+    assert len(one) == 11
+    assert np.array_equal(one.values(), two.values())
+    assert one.noise == {"x": 0.1, "y": 0.1, "z": 0.1}
+
+
+def test_model_files_are_simulated(capsys, tmp_path):
+    path = tmp_path / "rig.toml"
+    kz.write_model(kz.library.duffing(), path)
+    code, _, _ = run(capsys, "simulate", str(path), "--periods", "2", "--out", str(tmp_path / "a.csv"))
+    assert code == 0
+    assert run(capsys, "models", str(path))[0] == 0
+
+
+def test_models_are_listed_and_shown(capsys):
+    code, out, _ = run(capsys, "models")
+    assert code == 0
+    for name in library_names():
+        assert name in out
+    for name in library_names():
+        code, out, _ = run(capsys, "models", name)
+        assert code == 0
+        for parameter in next(make for make in kz.library.SYSTEMS if make.__name__ == name)().parameters:
+            assert parameter.name in out
+    assert "Source:" in out
+
+
+def test_inspect_reports_gaps(capsys, tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("t,x\n0,1\n1,2\n2,3\n5,4\n6,5\n")
+    code, out, _ = run(capsys, "inspect", str(path), "--plot", str(tmp_path / "run.png"))
+    assert code == 0
+    assert "1 gaps, 2 samples missing" in out
+    assert (tmp_path / "run.png").exists()
+
+
+ERRORS = {
+    "simulate dufing --periods 5 --out a.csv": 'Did you mean "duffing"',
+    "simulate duffing --out a.csv": "--periods 1000",
+    "simulate lorenz --out a.csv": "--duration 100",
+    "simulate duffing --periods 5 --duration 3 --out a.csv": "not both",
+    "simulate duffing --periods 5 --set kk=1 --out a.csv": 'no parameter "kk"',
+    "simulate duffing --periods 5 --set k --out a.csv": "NAME=VALUE",
+    "simulate duffing --periods 5 --set k=[red]fast --out a.csv": "k=[red]fast",
+    "simulate duffing --periods 5 --start y=1 --out a.csv": 'no state "y"',
+    "simulate duffing --periods 5 --out a.xlsx": "suffix",
+    "simulate duffing --periods -5 --out a.csv": "periods",
+    "simulate lorenz --duration -1 --out a.csv": "positive",
+    "simulate no_such.toml --periods 5 --out a.csv": "no_such.toml",
+    "models pendulm": 'has no model "pendulm"',
+    "inspect missing.csv": "There is no file missing.csv",
+}
+
+
+@pytest.mark.parametrize(("line", "message"), ERRORS.items())
+def test_errors_are_one_line_without_traceback(capsys, tmp_path, monkeypatch, line, message):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, *line.split())
+    assert code == 2
+    assert err.startswith("Error: ")
+    assert message in err
+    assert "Traceback" not in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["demo", "simulate", "models", "inspect"])
+def test_help_teaches_with_examples(capsys, command):
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
+    assert "Examples" in plain
+    assert f"kapitza {command}" in plain
+
+
+def test_python_dash_m(tmp_path):
+    answer = subprocess.run(
+        [sys.executable, "-m", "kapitza", "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert answer.stdout.strip() == f"kapitza {kz.__version__}"
