@@ -3,7 +3,7 @@
 from kapitza import library
 from kapitza.data import Record, measure, read, write
 from kapitza.errors import KapitzaError, Status
-from kapitza.estimate import Estimate, InvariantFit, identify
+from kapitza.estimate import Estimate, HarmonicFit, InvariantFit, identify
 from kapitza.flow import Flow, Map, simulate
 from kapitza.model import (
     Coordinate,
@@ -27,6 +27,7 @@ __all__ = [
     "Estimate",
     "Excitation",
     "Flow",
+    "HarmonicFit",
     "Impact",
     "InvariantFit",
     "KapitzaError",

@@ -1,0 +1,194 @@
+"""From the channels of a record to the coordinates of a model, piece by piece, with their noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.data import Record
+from kapitza.errors import DataError, nearest_name
+from kapitza.model import Model, Signal, symbol
+from kapitza.orbit import OrbitSet
+from kapitza.signal.filters import noise_level
+
+Array = NDArray[Any]
+
+UNEVEN = 1e-3
+"""Largest deviation of a sampling interval from the mean one, relative to it."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An uninterrupted stretch. times: (n,) of the model; channels: (n, m) measured; inputs: (n, s) of excitation."""
+
+    times: Array
+    channels: Array
+    inputs: Array
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Pieces with one sampling step, and how coordinates follow from channels: u = mixing @ channels + offset.
+
+    noise: (m,) standard deviation of each channel; noise_known: whether it was given or read off the spectrum.
+    """
+
+    pieces: tuple[Piece, ...]
+    step: float
+    channels: tuple[str, ...]
+    mixing: Array
+    offset: Array
+    noise: Array
+    noise_known: bool
+
+    @property
+    def size(self) -> int:
+        return sum(len(p.times) for p in self.pieces)
+
+    @property
+    def coordinate_covariance(self) -> Array:
+        return self.mixing @ np.diag(self.noise**2) @ self.mixing.T
+
+    def coordinates(self, piece: Piece) -> Array:
+        """(n, c) coordinates of a piece, angles continuous."""
+        return piece.channels @ self.mixing.T + self.offset
+
+    def shaken(self, generator: np.random.Generator) -> Measured:
+        """The same measurement with fresh white noise of the known size on top."""
+        pieces = tuple(
+            replace(p, channels=p.channels + self.noise * generator.standard_normal(p.channels.shape))
+            for p in self.pieces
+        )
+        return replace(self, pieces=pieces)
+
+
+def measured_from(model: Model, data: Any, noise: float | Mapping[str, float] | None = None) -> Measured:
+    """Bring a Record, several of them, or the profiles of an OrbitSet into the coordinates of the model."""
+    if isinstance(data, OrbitSet):
+        return _from_orbits(model, data, noise)
+    records = [data] if isinstance(data, Record) else list(data)
+    if not records or not all(isinstance(r, Record) for r in records):
+        raise DataError("HarmonicFit works on a Record, several Records, or an OrbitSet.")
+    for record in records:
+        record.check()
+    channels, mixing, offset = _coordinate_map(model, records[0].channels)
+    pieces: list[Piece] = []
+    for record in records:
+        pieces += _pieces(record, channels, input_signals(model))
+    step = _common_step(pieces)
+    attributes = records[0].noise if noise is None else noise
+    return _with_noise(tuple(pieces), step, channels, mixing, offset, attributes)
+
+
+def _coordinate_map(model: Model, available: tuple[str, ...]) -> tuple[tuple[str, ...], Array, Array]:
+    """Channels to use and the linear map from them to the coordinates.
+
+    A coordinate is a channel of its own name, or follows from outputs of the model that are linear in coordinates
+    (an encoder that measures the angle between two arms).
+    """
+    names = [c.name for c in model.coordinates]
+    expressions = {n: symbol(n) for n in names if n in available}
+    values = {symbol(k): v for k, v in model.values.items()}
+    for name, expression in model.outputs.items():
+        if name in available and name not in expressions:
+            expressions[name] = expression.xreplace(values)
+    used, rows, constants = [], [], []
+    for name, expression in expressions.items():
+        gradient = [sp.diff(expression, symbol(n)) for n in names]
+        rest = expression.xreplace({symbol(n): sp.Integer(0) for n in names})
+        if all(g.is_number for g in gradient) and rest.is_number:
+            used.append(name)
+            rows.append([float(g) for g in gradient])
+            constants.append(float(rest))
+    matrix = np.array(rows).reshape(len(used), len(names))
+    missing = [n for i, n in enumerate(names) if not used or not np.abs(matrix[:, i]).any()]
+    if missing or np.linalg.matrix_rank(matrix) < len(names):
+        lost = missing or names
+        raise DataError(
+            f"The record has the channels {', '.join(available)}, which do not give the coordinate "
+            f"{', '.join(lost)}: the harmonic and weak forms need every coordinate. Rename a channel"
+            f"{nearest_name(lost[0], available)}, add an output to the model that is linear in the coordinates, or use "
+            "a fit by shooting, which works with part of the states."
+        )
+    inverse = np.linalg.pinv(matrix)
+    return tuple(used), inverse, -inverse @ np.array(constants)
+
+
+def input_signals(model: Model) -> tuple[Signal, ...]:
+    """Measured excitations that appear in the equations under their names."""
+    return () if model.excitation is None else model.excitation.signals
+
+
+def _pieces(record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...]) -> list[Piece]:
+    """Segments in model time; an excitation recorded as a channel goes before the signal stored in the model."""
+    angle = dict(zip(record.channels, record.angles, strict=True))
+    times = record.time - record.time[0] + float(record.dataset.attrs.get("phase", 0.0))
+    values = record.values(channels)
+    extra = np.empty((record.size, len(signals)))
+    for column, signal in enumerate(signals):
+        extra[:, column] = record[signal.name] if signal.name in record.channels else signal(times)
+    pieces = []
+    for part in record.segments():
+        block = values[part].copy()
+        for column, name in enumerate(channels):
+            if angle[name]:
+                block[:, column] = np.unwrap(block[:, column])
+        pieces.append(Piece(times[part], block, extra[part]))
+    return pieces
+
+
+def _common_step(pieces: list[Piece]) -> float:
+    long = [p for p in pieces if len(p.times) > 1]
+    if not long:
+        raise DataError("Every segment of the record holds a single sample: the weak form needs stretches of them.")
+    steps = np.array([(p.times[-1] - p.times[0]) / (len(p.times) - 1) for p in long])
+    step = float(np.median(steps))
+    for piece, own in zip(long, steps, strict=True):
+        worst = float(np.abs(np.diff(piece.times) - step).max())
+        if worst > UNEVEN * step:
+            raise DataError(
+                f"The samples are not evenly spaced (mean interval {own:.6g}, one differs by {worst:.3g} from the "
+                f"common {step:.6g}): resample the record on an even grid, or split it into segments at the gaps."
+            )
+    return step
+
+
+def _with_noise(pieces, step, channels, mixing, offset, given) -> Measured:
+    """Attach the noise: as given for every channel, else read off the spectrum of the longest piece."""
+    if isinstance(given, (int, float)):
+        given = dict.fromkeys(channels, float(given))
+    known = all(name in given for name in channels)
+    if known:
+        noise = np.array([float(given[name]) for name in channels])
+    else:
+        longest = max(pieces, key=lambda p: len(p.times))
+        noise = noise_level(longest.channels)
+    return Measured(pieces, step, tuple(channels), mixing, offset, noise, known)
+
+
+def _from_orbits(model: Model, orbits: OrbitSet, noise: Any) -> Measured:
+    """Profiles of orbits as pieces; a profile ends where the next period begins, so nothing is assumed periodic."""
+    if not len(orbits):
+        raise DataError("The orbit set is empty: find orbits with a larger tolerance or a longer record first.")
+    states = orbits[0].states
+    channels, mixing, offset = _coordinate_map(model, states)
+    columns = [states.index(name) for name in channels]
+    pieces = []
+    for number, orbit in enumerate(orbits):
+        if orbit.profile is None:
+            raise DataError(
+                f"Orbit {number} (period {orbit.period:.6g}) has no profile, only section points: the harmonic and "
+                "weak forms need samples within the period."
+            )
+        start = float(orbit.details.get("start_time", 0.0))
+        times = orbit.profile.times + start
+        extra = [signal(times) for signal in input_signals(model)]
+        inputs = np.column_stack(extra) if extra else np.empty((len(times), 0))
+        pieces.append(Piece(times, orbit.profile.states[:, columns], inputs))
+    attributes = orbits.source.noise if noise is None and isinstance(orbits.source, Record) else (noise or {})
+    return _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, attributes)

@@ -1,0 +1,247 @@
+"""The regressors of a model: what multiplies each parameter, and how noise enters.
+
+A residual that is linear in the free parameters θ reads g = g0(z) + Σ_j θ_j c_j(z) with z = (u, u', u'', t, inputs).
+Nonsmooth terms are written with modes m = ±1 (see `kapitza.model.switches`), averaged over the sampling cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+from scipy.special import erf
+
+from kapitza.errors import ModelError
+from kapitza.model import Model, compile_expressions, rate, symbol, time
+from kapitza.model.structure import derived_in_base
+from kapitza.model.switches import Switch, split_switches
+
+Array = NDArray[Any]
+
+SUBCELLS = 16
+"""Points per sampling interval at which a switching function is looked at between the samples."""
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """Coordinates and their derivatives along one piece. derivatives: (3, n, c); inputs: (n, s); times: (n,)."""
+
+    times: Array
+    derivatives: Array
+    inputs: Array
+    step: float
+
+
+@dataclass(frozen=True)
+class Regressors:
+    """Compiled regressors of one model.
+
+    linear: names of the parameters that are solved for; nonlinear: names iterated on; fixed: the rest.
+    noisy: (coordinate index, derivative order) of each variable that carries noise.
+    """
+
+    linear: tuple[str, ...]
+    nonlinear: tuple[str, ...]
+    parameters: tuple[str, ...]
+    inputs: tuple[str, ...]
+    noisy: tuple[tuple[int, int], ...]
+    variables: tuple[sp.Symbol, ...]
+    rest: tuple[sp.Expr, ...]
+    coefficients: tuple[tuple[sp.Expr, ...], ...]
+    switches: tuple[Switch, ...]
+
+    @property
+    def equations(self) -> int:
+        return len(self.rest)
+
+    def terms(self, state: Smoothed, values: Array, noise: Array | None = None) -> tuple[Array, Array]:
+        """Regressors c (equations, parameters, n) and rest g0 (equations, n) at the smoothed states.
+
+        values: (p,) of `parameters`. noise: (z, z) covariance of the noisy variables; then the second-order bias
+        ½ Σ_pq Σ_pq ∂²c/∂z_p∂z_q, which noise adds to a curved regressor on average, is taken off.
+        """
+        columns = self.columns(state, values, noise)
+        flat = _compiled(self, "terms")(columns, values)
+        if noise is not None and np.any(noise):
+            upper = noise[np.triu_indices(len(self.noisy))]
+            flat = flat - _compiled(self, "curvature")(columns, np.concatenate([values, upper]))
+        shaped = flat.reshape(self.equations, len(self.linear) + 1, -1)
+        return shaped[:, 1:], shaped[:, 0]
+
+    def gradients(self, state: Smoothed, values: Array, noise: Array | None = None) -> Array:
+        """∂g/∂z of every equation by every noisy variable, then by every mode: (equations, z + modes, n)."""
+        flat = _compiled(self, "gradients")(self.columns(state, values, noise), values)
+        return flat.reshape(self.equations, len(self.noisy) + len(self.switches), -1)
+
+    def columns(self, state: Smoothed, values: Array, noise: Array | None) -> Array:
+        """Variables as rows (nvars, n): coordinates, rates, accelerations, t, inputs, modes."""
+        parts = [state.derivatives[order, :, i] for i, order in self.noisy]
+        parts += [state.times, *state.inputs.T]
+        for number, switch in enumerate(self.switches):
+            known = np.array(parts)
+            parts.append(self._mode(switch, number, known, values, state.step, noise))
+        return np.array(parts)
+
+    def _mode(self, switch: Switch, number: int, known: Array, values: Array, step: float, noise: Array | None):
+        """Sign of the switching function, averaged over the sampling cell.
+
+        Between samples s is a cubic through its values and rates; with noise of deviation σ_s the sign is the expected
+        one given the measurement, erf(s / √2 σ_s), so that a misjudged crossing does not pull the friction down.
+        """
+        variables = self.variables[: len(known)]
+        function = compile_expressions((switch.function,), variables, self.parameters)
+        s = function(known, values)[0]
+        moving = self._rate_of(switch.function)
+        if moving is None:
+            slope = np.gradient(s) / step
+        else:
+            slope = compile_expressions((moving,), variables, self.parameters)(known, values)[0]
+        deviation = np.zeros_like(s)
+        if noise is not None and np.any(noise):
+            gradient = tuple(sp.diff(switch.function, v) for v in self.variables[: len(self.noisy)])
+            g = compile_expressions(gradient, variables, self.parameters)(known, values)
+            deviation = np.sqrt(np.clip(np.einsum("pn,pq,qn->n", g, noise, g), 0.0, None))
+        return _cell_average(s, slope * step, deviation)
+
+    def _rate_of(self, expression: sp.Expr) -> sp.Expr | None:
+        """ds/dt along the motion; None where it needs derivatives that are not there."""
+        result = sp.diff(expression, time)
+        names = dict(zip(self.noisy, self.variables, strict=False))
+        for (i, order), variable in names.items():
+            partial = sp.diff(expression, variable)
+            if partial == 0:
+                continue
+            if (i, order + 1) not in names:
+                return None
+            result += partial * names[i, order + 1]
+        return result
+
+
+def _cell_average(s: Array, change: Array, deviation: Array) -> Array:
+    """Mean of the (expected) sign over t ± step/2; `change` is ds/dt times the step."""
+    if s.size < 3:
+        return np.sign(s)
+    sign = np.sign(s)
+    reach = np.abs(change) + 4.0 * deviation
+    near = np.flatnonzero(np.abs(s) <= 2.0 * reach + np.abs(np.gradient(s)))
+    if not near.size:
+        return sign
+    fraction = (np.arange(SUBCELLS // 2) + 0.5) / SUBCELLS
+    after, before = np.minimum(near + 1, s.size - 1), np.maximum(near - 1, 0)
+    total = np.zeros(near.size)
+    for first, last, x in ((near, after, fraction), (before, near, 1.0 - fraction)):
+        inside = _cubic(s[first], change[first], s[last], change[last], x)
+        spread = deviation[near, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            expected = np.where(spread > 0, erf(inside / (np.sqrt(2.0) * spread)), np.sign(inside))
+        total += expected.mean(axis=1)
+    sign[near] = total / 2.0
+    return sign
+
+
+def _cubic(a: Array, da: Array, b: Array, db: Array, x: Array) -> Array:
+    """Hermite cubic between values a, b with slopes da, db per unit: (k,), (f,) -> (k, f)."""
+    a, da, b, db = a[:, None], da[:, None], b[:, None], db[:, None]
+    return a + x * (da + x * (3 * (b - a) - 2 * da - db + x * (2 * (a - b) + da + db)))
+
+
+def regressors_of(model: Model, free: Sequence[str], inputs: tuple[str, ...], separate: bool = False) -> Regressors:
+    """Derive the regressors of `free` from the equations of the model.
+
+    separate: parameters that do not enter linearly are set apart for an outer iteration instead of being refused.
+    """
+    derived = derived_in_base(model)
+    equations = tuple(sp.sympify(e).xreplace(derived) for e in model.equations)
+    signals = () if model.excitation is None else model.excitation.signals
+    expressions = {symbol(s.name): s.expression for s in signals if s.name not in inputs and s.kind == "fourier"}
+    equations = tuple(e.xreplace(expressions) for e in equations)
+    noisy = [
+        (i, order)
+        for order in range(3)
+        for i, c in enumerate(model.coordinates)
+        if order <= c.order or any(e.has(rate(c.name, order)) for e in equations)
+    ]
+    variables = [rate(model.coordinates[i].name, order) for i, order in noisy] + [time, *map(symbol, inputs)]
+    switches, smooth = split_switches(equations, variables)
+    nonlinear = nonlinear_names(smooth, free)
+    if nonlinear and not separate:
+        raise ModelError(_nonlinear_message(model, smooth, nonlinear[0]))
+    linear = tuple(name for name in free if name not in nonlinear)
+    unknown = [symbol(n) for n in linear]
+    coefficients = tuple(tuple(sp.diff(e, p) for p in unknown) for e in smooth)
+    rest = tuple(e.xreplace(dict.fromkeys(unknown, sp.Integer(0))) for e in smooth)
+    return Regressors(
+        linear=linear,
+        nonlinear=tuple(nonlinear),
+        parameters=model.names,
+        inputs=inputs,
+        noisy=tuple(noisy),
+        variables=(*variables, *(s.mode for s in switches)),
+        rest=rest,
+        coefficients=coefficients,
+        switches=switches,
+    )
+
+
+def nonlinear_names(equations: Sequence[sp.Expr], free: Sequence[str]) -> list[str]:
+    """Parameters to set apart so that the equations are linear in all the others together."""
+    found: list[str] = []
+    for name in free:
+        if any(sp.diff(e, symbol(name), 2) != 0 for e in equations):
+            found.append(name)
+    rest = [n for n in free if n not in found]
+    for i, name in enumerate(rest):
+        partners = [o for o in rest[i + 1 :] if o not in found]
+        if any(sp.diff(e, symbol(name), symbol(o)) != 0 for e in equations for o in partners):
+            found.append(name)
+    return found
+
+
+def _nonlinear_message(model: Model, equations: Sequence[sp.Expr], name: str) -> str:
+    term = next(
+        (t for e in equations for t in sp.Add.make_args(sp.expand(e)) if t.has(symbol(name)) and _bends(t, name)),
+        sp.Integer(0),
+    )
+    shown = sp.sstr(term)
+    shown = shown if len(shown) < 100 else shown[:97] + "..."
+    return (
+        f'Model "{model.name}": parameter "{name}" does not enter linearly, in the term {shown}. Fix it, free '
+        'combinations that do enter linearly, or pass HarmonicFit(nonlinear="separate") to iterate on it.'
+    )
+
+
+def _bends(term: sp.Expr, name: str) -> bool:
+    first = sp.diff(term, symbol(name))
+    return bool(first.free_symbols)
+
+
+@lru_cache(maxsize=64)
+def _compiled(regressors: Regressors, kind: str):
+    noisy = regressors.variables[: len(regressors.noisy)]
+    rows = [(r, *c) for r, c in zip(regressors.rest, regressors.coefficients, strict=True)]
+    parameters: list[str | sp.Symbol] = list(regressors.parameters)
+    if kind == "terms":
+        expressions = [e for row in rows for e in row]
+    elif kind == "gradients":
+        names = [symbol(n) for n in regressors.linear]
+        full = [row[0] + sum(p * c for p, c in zip(names, row[1:], strict=True)) for row in rows]
+        modes = [s.mode for s in regressors.switches]
+        expressions = [sp.diff(e, v) for e in full for v in (*noisy, *modes)]
+    else:
+        places = list(zip(*np.triu_indices(len(noisy)), strict=True))
+        spread = [sp.Symbol(f"cov:{i}:{j}", real=True) for i, j in places]
+        parameters += spread
+        expressions = [
+            sum(
+                (s * (sp.Rational(1, 2) if i == j else 1) * sp.diff(e, noisy[i], noisy[j]))
+                for s, (i, j) in zip(spread, places, strict=True)
+            )
+            for row in rows
+            for e in row
+        ]
+    return compile_expressions(expressions, regressors.variables, parameters)

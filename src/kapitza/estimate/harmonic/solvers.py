@@ -1,0 +1,184 @@
+"""Solving the rows for the parameters: least squares, robust, errors in variables, exclusion by residues.
+
+Rows come in groups (windows, or sub-harmonics of one orbit) whose errors are independent of each other after whitening;
+the covariance of the estimate is taken over groups, so it does not hang on the noise being exactly as assumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from kapitza.errors import IdentifiabilityError
+from kapitza.estimate.identifiability import analyse
+
+Array = NDArray[Any]
+
+HUBER = 1.345
+"""Residuals beyond so many standard deviations count linearly: 95 % efficiency for Gaussian noise."""
+
+GROUPS_PER_PARAMETER = 8
+"""Below so many groups per parameter the covariance over groups is too rough, and that of the weights is used."""
+
+
+@dataclass(frozen=True)
+class System:
+    """Whitened rows matrix @ θ + rest = noise of unit variance, in groups.
+
+    matrix: (n, k); rest: (n,); groups: (n,) increasing labels; instruments: (n, k) regressors with other noise.
+    noise_matrix: (k + 1, k + 1) expected noise in [matrix rest]ᵀ[matrix rest], when known.
+    """
+
+    matrix: Array
+    rest: Array
+    groups: NDArray[np.integer]
+    instruments: Array | None = None
+    noise_matrix: Array | None = None
+
+
+@dataclass(frozen=True)
+class Solution:
+    """theta: (k,); covariance: (k, k); residual: (n,); weights: (n,) in 0 … 1; chi2 over degrees of freedom `dof`.
+
+    information: (k, k) of the weighted rows; condition: of the rows with columns scaled to unit length.
+    """
+
+    theta: Array
+    covariance: Array
+    residual: Array
+    weights: Array
+    chi2: float
+    dof: float
+    information: Array
+    condition: float
+
+
+def check_columns(system: System, names: tuple[str, ...]) -> float:
+    """Condition of the rows with unit columns; dependent columns are refused with the combination named."""
+    length = np.linalg.norm(system.matrix, axis=0)
+    idle = [n for n, l in zip(names, length, strict=True) if l == 0]
+    if idle:
+        raise IdentifiabilityError(
+            f"The regressor of {', '.join(idle)} vanishes on these data, so nothing can be said about it: fix it, or "
+            "use data in which its term is active."
+        )
+    scaled = system.matrix / length
+    condition = float(np.linalg.cond(scaled))
+    if condition > 1e10:
+        found = analyse(scaled.T @ scaled, names, np.ones(len(names)), tolerance=1e-9)
+        raise IdentifiabilityError(found.message())
+    return condition
+
+
+def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -> Solution:
+    """kind: "least squares", "robust", "total" (errors in variables), "instruments"."""
+    condition = check_columns(system, names)
+    weights = np.ones(len(system.rest))
+    left = system.matrix
+    if kind == "instruments" and system.instruments is not None:
+        left = system.instruments
+        theta = np.linalg.solve(left.T @ system.matrix, -left.T @ system.rest)
+    elif kind == "total" and system.noise_matrix is not None:
+        theta = _total(system)
+    else:
+        theta = np.linalg.lstsq(system.matrix, -system.rest, rcond=None)[0]
+    if kind == "robust":
+        theta, weights = _robust(system, theta)
+    residual = system.rest + system.matrix @ theta
+    information = (left * weights[:, None]).T @ system.matrix
+    if kind == "total" and system.noise_matrix is not None:
+        information = information - system.noise_matrix[:-1, :-1]
+    dof = max(len(system.rest) - len(theta), 1)
+    chi2 = float(weights @ residual**2)
+    covariance, groups = _covariance(left * (weights * residual)[:, None], information, system.groups, chi2 / dof)
+    return Solution(theta, covariance, residual, weights, chi2, groups, information, condition)
+
+
+def _covariance(scores: Array, information: Array, groups: NDArray[np.integer], level: float) -> tuple[Array, float]:
+    """Sandwich covariance over groups, with its degrees of freedom."""
+    inverse = np.linalg.inv(information)
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    count, size = len(starts), len(inverse)
+    if count < GROUPS_PER_PARAMETER * size:
+        symmetric = (inverse + inverse.T) / 2
+        return symmetric * level, float(max(len(scores) - size, 1))
+    sums = np.add.reduceat(scores, starts, axis=0)
+    middle = sums.T @ sums * count / (count - size)
+    return inverse @ middle @ inverse.T, float(count - size)
+
+
+def _robust(system: System, theta: Array) -> tuple[Array, Array]:
+    """Huber's weights by iteration; the scale follows from the median residual."""
+    weights = np.ones(len(system.rest))
+    for _ in range(30):
+        residual = system.rest + system.matrix @ theta
+        scale = 1.4826 * float(np.median(np.abs(residual)))
+        limit = HUBER * max(scale, np.finfo(float).tiny)
+        weights = np.minimum(1.0, limit / np.maximum(np.abs(residual), np.finfo(float).tiny))
+        root = np.sqrt(weights)
+        update = np.linalg.lstsq(system.matrix * root[:, None], -system.rest * root, rcond=None)[0]
+        done = np.abs(update - theta).max() <= 1e-10 * np.abs(update).max()
+        theta = update
+        if done:
+            break
+    return theta, weights
+
+
+def _total(system: System) -> Array:
+    """Koopmans' estimate: the direction of [A b] that noise alone explains best.
+
+    Smallest λ with [A b]ᵀ[A b] v = λ N v for the noise matrix N; θ = v_A / v_b.
+    """
+    full = np.column_stack([system.matrix, system.rest])
+    noise = system.noise_matrix
+    assert noise is not None
+    scale = np.linalg.norm(full, axis=0)
+    moment = (full.T @ full) / np.outer(scale, scale)
+    noise = noise / np.outer(scale, scale)
+    # Inverted, because columns without noise make N singular while the moments are regular.
+    values, vectors = eigh((noise + noise.T) / 2, moment)
+    direction = vectors[:, int(np.argmax(values))] / scale
+    return direction[:-1] / direction[-1]
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """What the document's exclusion did: identification error before and after, rows dropped, rounds."""
+
+    before: float
+    after: float
+    dropped: int
+    rounds: int
+    kept: NDArray[np.bool_]
+
+
+def identification_error(matrix: Array, rest: Array, theta: Array) -> float:
+    """ε = max|e| / max|q̂|: largest residue over largest predicted right-hand side (HARMONIC 5.5.3)."""
+    predicted = matrix @ theta
+    return float(np.abs(predicted + rest).max() / np.abs(predicted).max())
+
+
+def exclude_by_residue(
+    matrix: Array, rest: Array, units: NDArray[np.integer], share: float = 0.05, limit: float = 0.1, rounds: int = 50
+) -> tuple[Array, Exclusion]:
+    """Drop the sub-harmonics whose residue exceeds (1 - β) of the largest, until ε < limit (HARMONIC 5.5.3).
+
+    units: (n,) label of the sub-harmonic a row belongs to (its cosine and sine rows go together).
+    """
+    kept = np.ones(len(rest), bool)
+    theta = np.linalg.lstsq(matrix, -rest, rcond=None)[0]
+    before = after = identification_error(matrix, rest, theta)
+    done = 0
+    while after >= limit and done < rounds and kept.sum() > 2 * matrix.shape[1]:
+        residue = np.abs(matrix @ theta + rest)
+        worst = np.unique(units[kept & (residue > (1.0 - share) * residue[kept].max())])
+        kept &= ~np.isin(units, worst)
+        theta = np.linalg.lstsq(matrix[kept], -rest[kept], rcond=None)[0]
+        after = identification_error(matrix[kept], rest[kept], theta)
+        done += 1
+    dropped = len(np.unique(units)) - len(np.unique(units[kept]))
+    return theta, Exclusion(before, after, dropped, done, kept)

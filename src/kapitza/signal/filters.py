@@ -1,0 +1,60 @@
+"""Low-pass filters, and how much white noise a sampled signal carries."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import welch
+
+from kapitza.errors import DataError
+
+Array = NDArray[np.float64]
+
+
+def low_pass_periodic(values: Array, harmonics: int) -> Array:
+    """Keep the mean and the first `harmonics` harmonics of periodic samples (N, ...), without phase shift."""
+    spectrum = np.fft.rfft(values, axis=0)
+    spectrum[harmonics + 1 :] = 0.0
+    return np.fft.irfft(spectrum, n=len(values), axis=0)
+
+
+def _high_differences(values: Array, order: int) -> tuple[Array, float]:
+    """Differences of high order, in which smooth motion vanishes, and the factor by which they raise white noise."""
+    weights = np.array([1.0])
+    for _ in range(order):
+        weights = np.convolve(weights, [1.0, -1.0])
+    return np.diff(values, n=order, axis=0), float(np.linalg.norm(weights))
+
+
+def noise_level(values: Array, order: int = 6) -> Array:
+    """Standard deviation of white noise on each column of smooth samples (N, c).
+
+    From the spectrum of the differences of order `order` near the Nyquist frequency, the part of the band in which
+    smooth motion has died out: the median of the upper fifth of the periodogram, corrected for the difference operator.
+    """
+    values = np.asarray(values, float)
+    if len(values) < 16 + order:
+        raise DataError(f"{len(values)} samples are too few to see their noise: give at least {16 + order}.")
+    differences, _ = _high_differences(values, order)
+    segment = min(1024, len(differences))
+    frequency, power = welch(differences, nperseg=segment, axis=0, detrend="constant")
+    upper = (frequency > 0.4) & (frequency < 0.5)
+    gain = (2.0 * np.sin(np.pi * frequency[upper])) ** (2 * order)
+    # Two-sided white density of unit variance is 1 per cycle/sample; Welch's one-sided estimate doubles it.
+    return np.sqrt(np.median(power[upper] / gain[:, None], axis=0) / 2.0)
+
+
+def signal_band(values: Array, noise: Array, contrast: float = 4.0) -> Array:
+    """Highest frequency [cycles per sample] at which each column still stands above its white noise.
+
+    values: (N, c); noise: (c,) standard deviations. The spectrum is that of second differences, so that drifting and
+    rotating signals do not leak into it; it is compared with the noise raised by the same differences.
+    """
+    values = np.asarray(values, float)
+    differences, _ = _high_differences(values, 2)
+    segment = min(1024, len(differences))
+    frequency, power = welch(differences, nperseg=segment, axis=0, window="blackmanharris", detrend="constant")
+    floor = 2.0 * np.asarray(noise) ** 2 * ((2.0 * np.sin(np.pi * frequency)) ** 4)[:, None]
+    rounding = (64.0 * np.finfo(float).eps * np.abs(values).max(axis=0)) ** 2
+    above = power > contrast * (floor + rounding)
+    return np.array([frequency[np.flatnonzero(column)[-1]] if column.any() else frequency[1] for column in above.T])
