@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kapitza.data import Record
@@ -34,4 +35,5 @@ def find_orbits_in_record(
     method: a `SectionSearch`; its fields may be given directly (tolerance=0.01, ...).
     """
     section = strobe_record(record, channels, phase=phase, delay=delay, dimension=dimension, noise=noise)
-    return (method or SectionSearch(**settings)).search(section, max_period)
+    orbits = (method or SectionSearch(**settings)).search(section, max_period)
+    return replace(orbits, source=record)

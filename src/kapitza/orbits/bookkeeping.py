@@ -34,7 +34,7 @@ def default_partition(angles: Sequence[bool]) -> Partition:
     return quadrants if tuple(angles) == (True, False) else signs
 
 
-def symbolic_code(points: Array, partition: Partition, deviation: Array | None, angles: Sequence[bool]) -> str:
+def symbolic_code(points: Array, partition: Partition, deviation: Array | None) -> str:
     """The code of a cycle, started so that it is first in the alphabet.
 
     A point whose symbol changes within its own uncertainty gets "*": it lies on a border of the partition.

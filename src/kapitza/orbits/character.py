@@ -31,13 +31,15 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
     """Judge a section; only "deterministic" ones are worth a search for unstable orbits."""
     steps = section.size
     if steps < 10:
-        return Character("short", f"The record spans {steps} steps of the map; at least ten are needed to see a return.")
+        return Character(
+            "short", f"The record spans {steps} steps of the map; at least ten are needed to see a return."
+        )
     repeat = repeating_period(section, 2 * max_period, tolerance)
     if repeat:
         return Character(
             "periodic",
-            f"The record repeats itself every {repeat} step(s) ({repeat * section.step:.6g} s): it is periodic, on a stable "
-            "orbit. Unstable orbits need a chaotic record; for this one fit the orbit itself.",
+            f"The record repeats itself every {repeat} step(s) ({repeat * section.step:.6g} s): it is periodic, on a "
+            "stable orbit. Unstable orbits need a chaotic record; for this one fit the orbit itself.",
             period=repeat,
         )
     least = 4 * term_count(section.dimension, degree)
@@ -52,15 +54,15 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
     if worst > 0.5 and share > 0.5:
         return Character(
             "noise",
-            f"Neighbours do not agree on where they go next ({100 * share:.0f} % of the spread is unpredicted): the record "
-            "looks like noise, or has too few coordinates to be a state. Check the channels, or embed with delays.",
+            f"Neighbours do not agree on where they go next ({100 * share:.0f} % of the spread is unpredicted): the "
+            "record looks like noise, or has too few coordinates to be a state. Check the channels, or embed it.",
             unpredicted=worst,
         )
     if worst > 0.5:
         return Character(
             "walk",
-            f"Steps are small but not predicted by the position ({100 * of_motion:.0f} % of their spread is left): the record "
-            "looks like a random walk or a drift. Remove the drift, or measure the state that drives it.",
+            f"Steps are small but not predicted by the position ({100 * of_motion:.0f} % of their spread is left): the "
+            "record looks like a random walk or a drift. Remove the drift, or measure the state that drives it.",
             unpredicted=worst,
         )
     return Character("deterministic", "Neighbours agree on where they go next.", unpredicted=worst)
@@ -71,14 +73,20 @@ def repeating_period(section: Section, longest: int, tolerance: float) -> int:
     limit = max(tolerance / 3.0, 6.0 * float(np.max(section.noise)) * np.sqrt(section.dimension))
     limit = min(limit, 0.05)
     for p in range(1, min(longest, section.size // 3) + 1):
-        able = np.flatnonzero(section.run >= p)
-        if able.size < 5:
-            break
-        able = able[:: max(1, able.size // 20000)]
-        gap = np.linalg.norm(section.wrap(section.unit[able + p] - section.unit[able]), axis=1)
-        if np.mean(gap <= limit) > 0.9 and np.linalg.norm(gap) / np.sqrt(able.size) < 10 * limit:
+        # A slow drift also returns after one step; a periodic record still does so half a record later.
+        far = p * max(1, int(section.run.max()) // (2 * p))
+        if all(_share_returning(section, lag, limit) > 0.9 for lag in (p, far)):
             return p
     return 0
+
+
+def _share_returning(section: Section, lag: int, limit: float) -> float:
+    rows = np.flatnonzero(section.run >= lag)
+    if rows.size < 5:
+        return 0.0
+    rows = rows[:: max(1, rows.size // 20000)]
+    gap = np.linalg.norm(section.wrap(section.unit[rows + lag] - section.unit[rows]), axis=1)
+    return float(np.mean(gap <= limit))
 
 
 def unpredicted_share(section: Section, neighbours: int, centres: int = 400) -> tuple[float, float]:

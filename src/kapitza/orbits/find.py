@@ -78,7 +78,9 @@ def search_section(section: Section, max_period: int, settings: SectionSearch) -
         raise DataError(f"max_period = {max_period}: it counts steps of the map and must be at least 1.")
     character = describe_section(section, max_period, settings.tolerance)
     if character.kind == "periodic":
-        return OrbitSet((stable_orbit(section, character.period, settings),), section.angles, message=character.sentence)
+        return OrbitSet(
+            (stable_orbit(section, character.period, settings),), section.angles, message=character.sentence
+        )
     if character.kind != "deterministic":
         return OrbitSet((), section.angles, message=character.sentence)
     ledger = Ledger()
@@ -88,9 +90,12 @@ def search_section(section: Section, max_period: int, settings: SectionSearch) -
     symmetry = settings.symmetry if settings.symmetry is not None else (-1.0,) * section.dimension
     orbits = with_partners(orbits, section.angles, symmetry, 0.5 * settings.tolerance * section.scale)
     message = (
-        f"{len(orbits)} orbits of up to {max_period} steps in {section.size} points; {len(ledger.refused)} candidates refused."
+        f"{len(orbits)} orbits of up to {max_period} steps in {section.size} points; "
+        f"{len(ledger.refused)} candidates refused; noise "
+        + ", ".join(f"{100 * s:.2g} % of {name}" for s, name in zip(section.noise, section.states, strict=True))
+        + "."
     )
-    return OrbitSet(tuple(orbits), section.angles, tuple(ledger.refused), message, section)
+    return OrbitSet(tuple(orbits), section.angles, tuple(ledger.refused), message)
 
 
 def search_size(section: Section, settings: SectionSearch, neighbours: int) -> int:
@@ -111,27 +116,33 @@ def _search_period(section: Section, period: int, settings: SectionSearch, ledge
     # Bound the memory of one batch of fits: rows × neighbours × terms.
     batch = max(1, 4_000_000 // (period * search * term_count(section.dimension, settings.degree)))
     for first in range(0, len(rows), batch):
-        chosen = rows[first : first + batch]
-        cycles = refine_cycles(
-            section,
-            cycle_starts(section, chosen, period),
-            degree=settings.degree,
-            neighbours=neighbours,
-            search=search,
-            noise_widths=settings.noise_widths,
-            reach=3.0 * settings.tolerance,
-        )
-        for index in range(len(chosen)):
-            _judge(section, cycles, index, settings, ledger)
+        left = rows[first : first + batch]
+        # Where a cubic map wanders (thin clouds of noisy points) a stiffer one may settle.
+        for degree in range(settings.degree, 0, -1):
+            cycles = refine_cycles(
+                section,
+                cycle_starts(section, left, period),
+                degree=degree,
+                neighbours=neighbours,
+                search=search,
+                noise_widths=settings.noise_widths,
+                reach=3.0 * settings.tolerance,
+            )
+            for index in np.flatnonzero(cycles.settled):
+                _judge(section, cycles, int(index), settings, ledger)
+            left = left[~cycles.settled]
+            if not len(left):
+                break
+        for points in cycle_starts(section, left, period):
+            ledger.refuse(
+                _bare_orbit(section, points), "the Newton iteration on the fitted maps left the neighbourhood"
+            )
 
 
 def _judge(section: Section, cycles: Cycles, index: int, settings: SectionSearch, ledger: Ledger) -> None:
     """Keep a candidate or say why not; cheap tests first."""
     points = cycles.points[index]
     period = cycles.period
-    if not cycles.settled[index]:
-        ledger.refuse(_bare_orbit(section, points), "the Newton iteration on the fitted maps left the neighbourhood")
-        return
     close = 0.1 * settings.tolerance
     if any(len(other) == period and cycle_gap(section, other, points) < close for other, _ in ledger.kept):
         return
@@ -154,7 +165,8 @@ def _judge(section: Section, cycles: Cycles, index: int, settings: SectionSearch
     if not np.all(deviation < settings.tolerance):
         ledger.refuse(
             _bare_orbit(section, points),
-            f"the position is known to {100 * np.max(deviation):.2g} % only, {100 * settings.tolerance:.2g} % is needed",
+            f"the position is known to {100 * np.max(deviation):.2g} % only, "
+            f"{100 * settings.tolerance:.2g} % is needed",
         )
         return
     reach = settings.tolerance + 3.0 * float(np.linalg.norm(section.noise))
@@ -195,7 +207,7 @@ def make_orbit(
     covariance = uncertainty.points * np.outer(scale, scale)
     deviation = np.sqrt(np.diag(covariance)).reshape(period, n)
     partition = settings.partition or default_partition(section.angles)
-    code = symbolic_code(physical, partition, deviation, section.angles)
+    code = symbolic_code(physical, partition, deviation)
     winding, note = winding_numbers(section, points, row)
     gap = section.wrap(section.unit[row + period] - section.unit[row])
     return PeriodicOrbit(
@@ -246,8 +258,15 @@ def stable_orbit(section: Section, period: int, settings: SectionSearch) -> Peri
     physical = section.physical(points)
     partition = settings.partition or default_partition(section.angles)
     return PeriodicOrbit(
-        section.states, physical, period * section.step, repeats=period, winding=winding_numbers(section, points, first)[0],
-        closure=float(np.abs(path).max()), code=symbolic_code(physical, partition, None, section.angles), stability="stable",
-        covariance=None if covariance is None else covariance * np.outer(scale, scale), visits=len(rows),
+        states=section.states,
+        points=physical,
+        period=period * section.step,
+        repeats=period,
+        winding=winding_numbers(section, points, first)[0],
+        closure=float(np.abs(path).max()),
+        code=symbolic_code(physical, partition, None),
+        stability="stable",
+        covariance=None if covariance is None else covariance * np.outer(scale, scale),
+        visits=len(rows),
         method="mean of a periodic record",
-    )  # fmt: skip
+    )

@@ -52,7 +52,9 @@ def strobe_record(
             f"less than once per excitation period of {record.period:.6g} s: check the period."
         )
     angles = [bool(record.dataset[name].attrs.get("angle", False)) for name in names]
-    pieces = [_strobe_piece(record, piece, names, angles, rate, phase, delay or 1, dimension) for piece in record.segments()]
+    pieces = [
+        _strobe_piece(record, piece, names, angles, rate, phase, delay or 1, dimension) for piece in record.segments()
+    ]
     pieces = [piece for piece in pieces if len(piece[0])]
     if not pieces:
         raise DataError(f"No segment of the record is longer than one excitation period ({record.period:.6g} s).")
@@ -68,7 +70,9 @@ def strobe_record(
     return with_noise(section, record, names, dimension, noise)
 
 
-def with_noise(section: Section, record: Record, names: tuple[str, ...], dimension: int, noise: Array | None) -> Section:
+def with_noise(
+    section: Section, record: Record, names: tuple[str, ...], dimension: int, noise: Array | None
+) -> Section:
     """The section with its noise: given, else known by the record, else estimated when there are enough points."""
     known = record.noise
     if noise is not None:

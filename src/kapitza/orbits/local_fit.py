@@ -1,6 +1,6 @@
 """Local polynomial maps fitted to neighbours, with noise on both sides of the regression.
 
-Neighbours are chosen by their *measured* position z = x + e. Then E[x | z] = z + Σ ∇ log p(z), where p is the density of
+Neighbours are chosen by their measured position z = x + e. Then E[x | z] = z + Σ ∇ log p(z), where p is the density of
 the measured points and Σ the covariance of the noise (Tweedie's formula): the noise biases the slope only where the
 density is curved. Inside a Gaussian window of width h around c the windowed points have mean m and covariance S, hence
 ∇ log p(z) = -S⁻¹(z - m) + (z - c)/h² and Cov[x | z] = Σ - Σ (S⁻¹ - 1/h²) Σ. The images are regressed on the expected
@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 REACH = 3.0  # neighbours beyond this many widths carry about 1 % of the weight of the nearest and are left out
+LENGTH = 0.05
 
 
 @dataclass(frozen=True)
@@ -164,12 +165,12 @@ def fit_windows(section: Section, centres: Array, distance: Array, rows: Index, 
     corrected, blur = regression_calibration(offset, weight, width, section.noise)
     terms = expected_monomials(corrected / width[:, None, None], blur / width[:, None, None] ** 2, degree)
     normal = np.einsum("ckq,ck,ckr->cqr", terms, weight, terms, optimize=True)
-    ridge = 1e-10 * np.trace(normal, axis1=1, axis2=2) / normal.shape[1]
-    normal[:, np.arange(normal.shape[1]), np.arange(normal.shape[1])] += ridge[:, None]
+    count = 1.0 / np.sum(weight**2, axis=1)
+    diagonal = np.arange(normal.shape[1])
+    normal[:, diagonal, diagonal] += smoothness(section, width, count, degree)
     influence = np.linalg.solve(normal, np.swapaxes(terms * weight[..., None], 1, 2))
     coefficient = influence @ image
     residual = image - terms @ coefficient
-    count = 1.0 / np.sum(weight**2, axis=1)
     # Weighted residuals lose the degrees of freedom that the fit used: trace of the weighted hat matrix.
     used = np.einsum("ckq,cqk,ck->c", terms, influence, weight, optimize=True)
     spread = np.sqrt(np.einsum("ck,ckn->cn", weight, residual**2) / np.maximum(1.0 - used, 0.05)[:, None])
@@ -177,6 +178,19 @@ def fit_windows(section: Section, centres: Array, distance: Array, rows: Index, 
         np.asarray(centres, float), nearest_image, width, coefficient, rows, weight, influence, residual, blur,
         count, spread, degree,
     )  # fmt: skip
+
+
+def smoothness(section: Section, width: Array, count: Array, degree: int) -> Array:
+    """Weak prior on the coefficients (C, q): maps change by one attractor over `LENGTH` of it, not faster.
+
+    It decides only what the data leave open: directions in which the points are no wider than the noise.
+    """
+    order = np.array([len(term) for term in exponents(section.dimension, degree)])
+    expected = (width[:, None] / LENGTH) ** order
+    scatter = 5.0 * float(np.max(section.noise, initial=0.0))
+    prior = scatter**2 / (count[:, None] * expected**2)
+    prior[:, 0] = 0.0
+    return prior + 1e-10
 
 
 def regression_calibration(offset: Array, weight: Array, width: Array, noise: Array) -> tuple[Array, Array]:

@@ -112,26 +112,18 @@ def cyclic_solve(jacobian: Array, residual: Array) -> Array:
     """δx with δx_{k+1} - A_k δx_k = r_k, cyclic; zero where the matrix is singular."""
     cycles, p, n = residual.shape
     matrix = cycle_matrix(jacobian)
-    bad = ~np.isfinite(matrix).all(axis=(1, 2))
-    matrix[bad] = np.eye(p * n)
-    singular = np.abs(np.linalg.det(matrix)) < 1e-14
-    matrix[singular] += 1e-7 * np.eye(p * n)
-    right = np.where(bad[:, None, None], 0.0, residual).reshape(cycles, p * n, 1)
-    return np.linalg.solve(matrix, right).reshape(cycles, p, n)
-
-
-def cycle_product(jacobian: Array, first: int = 0) -> Array:
-    """A_{first-1} … A_{first} for one cycle (p, n, n): the Jacobian of the p-fold map at point `first`."""
-    p, n, _ = jacobian.shape
-    product = np.eye(n)
-    for k in range(p):
-        product = jacobian[(first + k) % p] @ product
-    return product
+    good = np.asarray(np.isfinite(matrix).all(axis=(1, 2))).reshape(-1, 1, 1)
+    matrix = np.where(good, matrix, np.eye(p * n))
+    singular = np.reshape(np.abs(np.linalg.det(matrix)) < 1e-14, (-1, 1, 1))
+    matrix = matrix + 1e-7 * singular * np.eye(p * n)
+    right = np.where(good, residual, 0.0).reshape(cycles, p * n, 1)
+    step: Array = np.asarray(np.linalg.solve(matrix, right), float)
+    return step.reshape(cycles, p, n)
 
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """points: (p n, p n) covariance in scaled units; multipliers (n,), largest first; deviation (n,) of their moduli."""
+    """points: (p n, p n) covariance, scaled units; multipliers (n,), largest first; deviation (n,) of their moduli."""
 
     points: Array
     multipliers: NDArray[np.complex128]
@@ -166,7 +158,7 @@ def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array)
 
 
 def excess_share(section: Section, fits: LocalFits, jacobian: Array) -> Array:
-    """Share (p, n) of the scatter about each map that the measurement noise does not explain, as a standard deviation."""
+    """Share (p, n) of the scatter about each map that the noise does not explain, as a standard deviation."""
     expected = section.noise**2 + np.einsum("kab,kbc,kac->ka", jacobian, fits.blur, jacobian)
     return np.sqrt(np.clip(1.0 - expected / np.maximum(fits.spread**2, 1e-300), 0.0, 1.0))
 
@@ -221,9 +213,7 @@ def map_curvature(section: Section, fits: LocalFits, points: Array) -> Array:
     return curvature / fits.width[:, None, None, None] ** 2
 
 
-def _to_results(
-    value_error: Array, slope_error: Array, to_points: Array, gradient: Array, second: Array
-) -> Array:
+def _to_results(value_error: Array, slope_error: Array, to_points: Array, gradient: Array, second: Array) -> Array:
     """Errors of values (p, n, S) and Jacobians (p, n, n, S) → errors of points and |multipliers| (p n + n, S)."""
     p, n, samples = value_error.shape
     moved = np.einsum("kaLb,Lbs->kas", to_points, value_error, optimize=True)

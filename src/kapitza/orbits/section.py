@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from kapitza.errors import DataError
 
@@ -51,11 +51,11 @@ class Section:
         return np.asarray(self.angles, bool)
 
     @cached_property
-    def tree(self) -> cKDTree:
+    def tree(self) -> KDTree:
         """Search tree over the points that have an image; angles close on themselves."""
         points = self.unit[self.starts]
         # Uniform cuts build faster than medians and the query speed is the same on these data.
-        return cKDTree(points, boxsize=np.where(self.circle, 1.0, 0.0), balanced_tree=False, compact_nodes=False)
+        return KDTree(points, boxsize=np.where(self.circle, 1.0, 0.0), balanced_tree=False, compact_nodes=False)
 
     @cached_property
     def starts(self) -> Index:
@@ -100,8 +100,9 @@ class Section:
     def nearest(self, centres: Array, count: int) -> tuple[Array, Index]:
         """Distances (C, K) and rows (C, K) of the nearest points that have an image."""
         count = min(count, len(self.starts))
-        distance, position = self.tree.query(self.canonical(centres), k=np.arange(1, count + 1), workers=-1)
-        return distance, self.starts[position]
+        found = self.tree.query(self.canonical(centres), k=max(count, 2), workers=-1)
+        distance = np.asarray(found[0], float)[:, :count]
+        return distance, self.starts[np.asarray(found[1], np.intp)[:, :count]]
 
 
 def make_section(
@@ -119,16 +120,14 @@ def make_section(
     """Scale physical points (N, n) into a `Section`; `noise` is a standard deviation in physical units."""
     points = np.asarray(points, float)
     circle = np.asarray(angles, bool)
-    if scale is None:
-        scale = np.ptp(points, axis=0)
-    scale = np.where(circle, 2 * np.pi, scale)
-    flat = np.flatnonzero(scale <= 0)
+    size: Array = np.where(circle, 2 * np.pi, np.ptp(points, axis=0) if scale is None else scale)
+    flat = np.flatnonzero(size <= 0)
     if flat.size:
         raise DataError(
             f'"{states[flat[0]]}" does not change over {len(points)} points: leave it out with channels=..., '
             "or check the sensor."
         )
-    unit = points / scale
+    unit = points / size
     for column in np.flatnonzero(circle):
         unit[:, column] %= 1.0
         unit[unit[:, column] >= 1.0, column] = 0.0
@@ -139,8 +138,8 @@ def make_section(
         follows=follows,
         states=tuple(states),
         angles=tuple(bool(a) for a in angles),
-        scale=scale,
-        noise=np.zeros(len(scale)) if noise is None else np.asarray(noise, float) / scale,
+        scale=size,
+        noise=np.zeros(len(size)) if noise is None else np.asarray(noise, float) / size,
         sample=np.arange(len(points)) if sample is None else sample,
         step=float(step),
         turns=turns,
