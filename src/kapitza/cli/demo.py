@@ -38,7 +38,7 @@ def demo(
     facts = demo_facts(record, seconds, orbit)
     page = write_demo_page(model, record, orbit, facts, out / "demo.html")
     picture = out / "demo.png"
-    demo_figure(record, orbit).savefig(picture)
+    demo_figure(record, orbit).savefig(picture, dpi=160)
     for text in facts:
         console.print(Text(text))
     console.print(Text(f"Picture: {picture}\nReport:  {page}", style="bold"))

@@ -11,7 +11,7 @@ from kapitza.data import Record
 from kapitza.estimate import Estimate
 from kapitza.orbit import OrbitSet
 from kapitza.report.estimate_figures import plot_estimate
-from kapitza.report.figures import plot_attractor, plot_orbits
+from kapitza.report.figures import plot_attractor, plot_orbits, plot_record
 from kapitza.report.page import Section, write_page
 
 
@@ -55,8 +55,9 @@ def parameter_notes(estimate: Estimate, level: float) -> tuple[str, ...]:
 def data_sections(data: Any) -> list[Section]:
     if isinstance(data, Record):
         text = (repr(data), f"Sampling: {data.sampling()}")
-        figure = plot_attractor(data) if len(data.channels) > 1 else None
-        return [Section("Data", text, figure=figure, caption="The record, one channel against another.")]
+        if len(data.channels) > 1:
+            return [Section("Data", text, figure=plot_attractor(data), caption="The record, channel against channel.")]
+        return [Section("Data", text, figure=plot_record(data), caption="The record against time.")]
     if isinstance(data, OrbitSet) and len(data):
         text = (f"{len(data)} periodic orbits." + (f" {data.message}" if data.message else ""),)
         return [Section("Data", text, table=orbit_table(data), figure=plot_orbits(data), caption="The orbits fitted.")]

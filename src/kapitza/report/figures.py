@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -145,7 +144,7 @@ def draw_points(
         wrap(orbit.points[:, orbit.states.index(n)]) if on_circle[n] else orbit.points[:, orbit.states.index(n)]
         for n in (first, second)
     )
-    axes.plot(x, y, "o", ms=4.5, color=colour, mec="white", mew=0.6, label=label, zorder=3)
+    axes.plot(x, y, "o", ms=5.5, color=colour, mec="white", mew=0.6, label=label, zorder=3)
 
 
 def jumps(angle: Array) -> NDArray[np.bool_]:
@@ -174,9 +173,10 @@ def format_multiplier(value: complex) -> str:
     return f"{value.real:.4g}{value.imag:+.4g}i"
 
 
-def label_axes(axes: Axes, units: Any, on_circle: dict[str, bool], first: str, second: str) -> None:
-    axes.set_xlabel(axis_label(first, units.get(first, "") or ("rad" if on_circle.get(first) else "")))
-    axes.set_ylabel(axis_label(second, units.get(second, "") or ("rad" if on_circle.get(second) else "")))
+def label_axes(axes: Axes, units: Mapping[str, str], on_circle: Mapping[str, bool], first: str, second: str) -> None:
+    """Names and units; angles are ticked in parts of π."""
+    axes.set_xlabel(axis_label(first, units.get(first, "") or angle_unit(first, on_circle)))
+    axes.set_ylabel(axis_label(second, units.get(second, "") or angle_unit(second, on_circle)))
     marks = np.arange(-2, 3) * np.pi / 2
     names = ["-π", "-π/2", "0", "π/2", "π"]
     if on_circle.get(first):
@@ -185,3 +185,10 @@ def label_axes(axes: Axes, units: Any, on_circle: dict[str, bool], first: str, s
     if on_circle.get(second):
         axes.set_ylim(-np.pi, np.pi)
         axes.set_yticks(marks, names)
+
+
+def angle_unit(name: str, on_circle: Mapping[str, bool]) -> str:
+    """rad for an angle, rad/s for its rate, nothing for other names."""
+    if on_circle.get(name):
+        return "rad"
+    return "rad/s" if name.endswith("'") and on_circle.get(name[:-1]) else ""
