@@ -96,8 +96,9 @@ class Signal:
                 f"give at least {self.degree + 1} or lower the degree."
             )
         spline = PPoly.from_spline(make_interp_spline(times, values, k=self.degree, bc_type="periodic"))
-        inside = np.diff(spline.x) > 0
-        return self._from_zero(np.append(spline.x[:-1][inside], times[-1]), spline.c[:, inside])
+        # A periodic spline carries `degree` knots beyond either end of the period.
+        inner = slice(self.degree, -self.degree)
+        return self._from_zero(spline.x[inner], spline.c[:, inner])
 
     def _broken_line(self) -> PPoly:
         times, values = self.times, self.values

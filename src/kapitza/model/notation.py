@@ -95,6 +95,8 @@ def parse_equation(text: str, names: Iterable[str]) -> Expression:
     if not signs:
         return _Reader(text, 0, text, names).read()
     cut = signs[0]
+    if sum(text[:cut].count(c) for c in "([{") > sum(text[:cut].count(c) for c in ")]}"):
+        raise _error(text, cut, "'=' inside brackets")
     names = list(names)
     left = _Reader(text, 0, text[:cut], names).read()
     return left - _Reader(text, cut + 1, text[cut + 1 :], names).read()
@@ -256,6 +258,10 @@ class _Reader:
                 operand = 1 / operand
             operands.append(operand)
             current = current.left
+        if ast.Mult in operators and isinstance(current, ast.UnaryOp) and isinstance(current.op, ast.USub):
+            # -a*b negates the product: distributing the sign over a sum in a would rewrite the expression.
+            operands.append(sp.Integer(-1))
+            current = current.operand
         operands.append(self.value(current, depth + 1))
         result = operands[::-1]
         self.check_size(node, result)

@@ -10,6 +10,7 @@ Between two crossings of s = 0 the modes are constants and the rates are smooth.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ from kapitza.model.symbols import Expression, vanishes
 
 NONSMOOTH = (sp.sign, sp.Abs, sp.Heaviside, sp.Max, sp.Min, sp.Piecewise)
 HALF = sp.Rational(1, 2)
+
+MOST_COMBINATIONS = 64
+"""Combinations of other modes for which the continuity of one switch is tested."""
 
 
 @dataclass(frozen=True)
@@ -198,20 +202,31 @@ def _clamped_powers(expression: Expression) -> Expression:
 def _is_continuous(
     rates: tuple[Expression, ...], function: Expression, mode: sp.Symbol, modes: Iterable[sp.Symbol]
 ) -> bool:
-    """Do the rates agree on both sides of s = 0? Decided on the surface, at points with 30 digits."""
+    """Do the rates agree on both sides of s = 0, whatever the other modes? Decided on the surface, with 30 digits."""
     jumps = [r.xreplace({mode: sp.Integer(1)}) - r.xreplace({mode: sp.Integer(-1)}) for r in rates if r.has(mode)]
-    variable = _linear_symbol(function, set(modes))
+    present = function.free_symbols.union(*(j.free_symbols for j in jumps))
+    others = [m for m in modes if m in present and m != mode]
+    for signs in itertools.islice(itertools.product((1, -1), repeat=len(others)), MOST_COMBINATIONS):
+        point = {m: sp.Integer(sign) for m, sign in zip(others, signs, strict=True)}
+        surface = sp.expand(function.xreplace(point))
+        if not all(_vanishes_on(surface, jump.xreplace(point)) for jump in jumps):
+            return False
+    return True
+
+
+def _vanishes_on(surface: Expression, jump: Expression) -> bool:
+    variable = _linear_symbol(surface)
     if variable is None:
-        # No symbol of s can be isolated: continuous only when s is visibly a factor of every jump.
-        return all(sp.cancel(jump / function).is_polynomial(*jump.free_symbols) for jump in jumps)
-    slope = sp.diff(function, variable)
-    root = -(function - slope * variable) / slope
-    return all(vanishes(jump.xreplace({variable: root}), set(modes)) for jump in jumps)
+        # No symbol of s can be isolated: continuous only when s is visibly a factor of the jump.
+        return not surface.free_symbols or sp.cancel(jump / surface).is_polynomial(*jump.free_symbols)
+    slope = sp.diff(surface, variable)
+    root = -(surface - slope * variable) / slope
+    return vanishes(jump.xreplace({variable: root}))
 
 
-def _linear_symbol(function: Expression, modes: set[sp.Symbol]) -> sp.Symbol | None:
-    for candidate in sorted(function.free_symbols - modes, key=lambda s: s.name):
-        slope = sp.diff(function, candidate)
+def _linear_symbol(surface: Expression) -> sp.Symbol | None:
+    for candidate in sorted(surface.free_symbols, key=lambda s: s.name):
+        slope = sp.diff(surface, candidate)
         if slope != 0 and not slope.has(candidate):
             return candidate
     return None

@@ -10,7 +10,7 @@ from sympy.printing.str import StrPrinter
 
 from kapitza.errors import ModelError, ParseError
 from kapitza.model.notation import parse_expression
-from kapitza.model.symbols import Expression
+from kapitza.model.symbols import Expression, vanishes
 
 
 class _PlainPrinter(StrPrinter):
@@ -44,7 +44,7 @@ def to_text(expression: Expression, names: Iterable[str]) -> str:
         again = parse_expression(text, names)
     except ParseError as error:
         raise ModelError(f"{expression} cannot be written in plain notation. {error}") from None
-    if again != expression and _PlainPrinter().doprint(again) != text:
+    if again != expression and not vanishes(again - expression):
         raise ModelError(
             f"{expression} changes when it is written and read again (to {again}); simplify it before writing."
         )
