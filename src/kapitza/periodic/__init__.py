@@ -1,5 +1,6 @@
 """Periodic orbits of a model, by every solver, with multipliers one can trust."""
 
+from kapitza.periodic.census import CensusReport
 from kapitza.periodic.loop import FlowLoop, FourierSeries, Loop, PiecewiseLoop, SampledLoop
 from kapitza.periodic.phase import FixedState, IntegralPhase, OrthogonalPhase
 from kapitza.periodic.sensitivity import Sensitivity
@@ -7,6 +8,7 @@ from kapitza.periodic.shooting import MultipleShooting, Shooting
 from kapitza.periodic.solve_orbit import solve_orbit
 
 __all__ = [
+    "CensusReport",
     "FixedState",
     "FlowLoop",
     "FourierSeries",

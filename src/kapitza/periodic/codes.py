@@ -14,11 +14,16 @@ def symbolic_code(model: Model, points: Array) -> str:
     """Letters of the section points (p, n), shifted to come first in the alphabet; '' without a partition."""
     if not (model.partition and model.letters) or model.period is None:
         return ""
+    return canonical(spelled(model, points))
+
+
+def spelled(model: Model, points: Array) -> str:
+    """One letter per point (N, n), in order; a point on the border of two cells, to rounding, counts as positive."""
     evaluate = compile_expressions(model.partition, model.states, model.names)
-    signs = evaluate(np.ascontiguousarray(points.T), model.vector) < 0
+    values = evaluate(np.ascontiguousarray(points.T), model.vector)
+    signs = values < -1e-9 * np.maximum(np.abs(values).max(axis=1, keepdims=True), 1e-3)
     weights = 2 ** np.arange(len(model.partition))[::-1]
-    letters = [model.letters[i] for i in weights @ signs]
-    return canonical("".join(letters))
+    return "".join(model.letters[i] for i in weights @ signs)
 
 
 def canonical(word: str) -> str:
