@@ -62,7 +62,7 @@ def model_orbits(
 
     Forced models and maps: period counts returns. A third of the starts are spread evenly over `region` (by state name;
     by default the box that a few trajectories visit, widened), the others are the closest returns of a long
-    trajectory and neighbours of orbits already found. Each start is a cycle of p nodes corrected by a batched damped Newton
+    trajectory and neighbours of orbits already found. Each start is a cycle of p nodes corrected by a batched Newton
     iteration; what converges is reduced to its primitive period, compared with what is known by `orbit.distance`,
     completed by the model's symmetries, polished, and given multipliers, certificate and code.
 
