@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import singledispatch
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.errors import DataError, Status
 
 Array = NDArray[np.float64]
+FILE_FORMAT = "kapitza orbits 1"
 
 
 @dataclass(frozen=True)
@@ -143,10 +147,128 @@ class OrbitSet(Sequence[PeriodicOrbit]):
     def __iter__(self) -> Iterator[PeriodicOrbit]:
         return iter(self.orbits)
 
+    def select(self, *, period: int | Sequence[int] | None = None, code: str | Sequence[str] | None = None) -> OrbitSet:
+        """Only the orbits with one of these periods (counted in points) and one of these codes (any rotation)."""
+        periods = None if period is None else {period} if isinstance(period, int) else set(period)
+        codes = None if code is None else {code} if isinstance(code, str) else set(code)
+        turned = None if codes is None else {c[k:] + c[:k] for c in codes for k in range(max(len(c), 1))}
+        chosen = tuple(
+            orbit
+            for orbit in self.orbits
+            if (periods is None or len(orbit.points) in periods) and (turned is None or orbit.code in turned)
+        )
+        return replace(self, orbits=chosen)
+
+    def table(self) -> pd.DataFrame:
+        """One row per orbit: period, code, winding, first point, multipliers, deviations, visits, partner."""
+        return pd.DataFrame([_table_row(orbit) for orbit in self.orbits])
+
+    def save(self, path: str | Path) -> None:
+        """Write the orbits (not the record they come from) as JSON; an interrupted write leaves the old file."""
+        path = Path(path)
+        rejected = [{"orbit": _plain(orbit), "reason": reason} for orbit, reason in self.rejected]
+        content = {
+            "format": FILE_FORMAT,
+            "angles": list(self.angles),
+            "message": self.message,
+            "orbits": [_plain(orbit) for orbit in self.orbits],
+            "rejected": rejected,
+        }
+        partial = path.with_name(path.name + ".part")
+        partial.write_text(json.dumps(content), encoding="utf-8")
+        partial.replace(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> OrbitSet:
+        """Read what `save` wrote."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as problem:
+            raise DataError(f"{path} is not a file of orbits ({problem}): pass one that OrbitSet.save wrote.") from None
+        if not isinstance(content, dict) or content.get("format") != FILE_FORMAT:
+            found = content.get("format") if isinstance(content, dict) else type(content).__name__
+            raise DataError(f'{path} says format {found!r}, expected "{FILE_FORMAT}": pass a file from OrbitSet.save.')
+        return cls(
+            orbits=tuple(_revived(entry) for entry in content["orbits"]),
+            angles=tuple(bool(a) for a in content["angles"]),
+            rejected=tuple((_revived(entry["orbit"]), str(entry["reason"])) for entry in content["rejected"]),
+            message=str(content["message"]),
+        )
+
     def plot(self, **settings: Any) -> Any:
         from kapitza.report import plot_orbits
 
         return plot_orbits(self, **settings)
+
+
+def _table_row(orbit: PeriodicOrbit) -> dict[str, Any]:
+    row: dict[str, Any] = {"period": len(orbit.points), "time [s]": orbit.period, "code": orbit.code}
+    for name, turns in zip(orbit.states, orbit.winding, strict=False):
+        if turns:
+            row[f"turns of {name}"] = turns
+    deviation = None if orbit.covariance is None else np.sqrt(np.maximum(np.diag(orbit.covariance), 0.0))
+    for i, name in enumerate(orbit.states):
+        row[name] = orbit.points[0, i]
+        if deviation is not None:
+            row[f"sd {name}"] = deviation[i]
+    if orbit.multipliers is not None:
+        for i, multiplier in enumerate(orbit.multipliers):
+            real = abs(multiplier.imag) <= 1e-12 * max(1.0, abs(multiplier))
+            row[f"multiplier {i + 1}"] = float(multiplier.real) if real else complex(multiplier)
+            if orbit.multiplier_deviation is not None:
+                row[f"sd |multiplier {i + 1}|"] = orbit.multiplier_deviation[i]
+    row |= {"stability": orbit.stability, "closure": orbit.closure, "visits": orbit.visits}
+    if "partner" in orbit.details:
+        row["partner"] = orbit.details["partner"]
+    return row
+
+
+def _plain(orbit: PeriodicOrbit) -> dict[str, Any]:
+    """An orbit in the types of JSON; what cannot be written (details of odd types) is left out."""
+    entry: dict[str, Any] = {
+        name: getattr(orbit, name)
+        for name in (
+            "states",
+            "period",
+            "repeats",
+            "winding",
+            "closure",
+            "code",
+            "stability",
+            "visits",
+            "method",
+            "notes",
+        )
+    }
+    entry |= {"status": orbit.status.name, "points": orbit.points.tolist(), "parameters": dict(orbit.parameters)}
+    for name in ("covariance", "multiplier_deviation"):
+        value = getattr(orbit, name)
+        entry[name] = None if value is None else np.asarray(value).tolist()
+    if orbit.multipliers is not None:
+        entry["multipliers"] = [[float(m.real), float(m.imag)] for m in orbit.multipliers]
+    if orbit.profile is not None:
+        entry["profile"] = {"times": orbit.profile.times.tolist(), "states": orbit.profile.states.tolist()}
+    if orbit.certificate is not None:
+        entry["certificate"] = asdict(orbit.certificate)
+    simple = (int, float, str, bool, type(None), list)
+    entry["details"] = {key: value for key, value in orbit.details.items() if isinstance(value, simple)}
+    return entry
+
+
+def _revived(entry: Mapping[str, Any]) -> PeriodicOrbit:
+    known = dict(entry)
+    for name in ("states", "winding", "notes"):
+        known[name] = tuple(known[name])
+    for name in ("points", "covariance", "multiplier_deviation"):
+        known[name] = None if known[name] is None else np.array(known[name], float)
+    if known.get("multipliers") is not None:
+        known["multipliers"] = np.array([complex(*pair) for pair in known["multipliers"]])
+    if known.get("profile") is not None:
+        known["profile"] = Profile(**{key: np.array(value, float) for key, value in known["profile"].items()})
+    if known.get("certificate") is not None:
+        known["certificate"] = Certificate(**known["certificate"])
+    known["status"] = Status[known["status"]]
+    return PeriodicOrbit(**known)
 
 
 @singledispatch
