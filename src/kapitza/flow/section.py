@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,34 +10,41 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.errors import FlowError, ModelError, nearest_name
+from kapitza.errors import EventError, FlowError, ModelError, nearest_name
 from kapitza.flow import arguments
 from kapitza.flow.core import Core
 from kapitza.flow.engine import Event
 from kapitza.model.compiled import compile_expressions
 from kapitza.model.notation import parse_expression
 from kapitza.model.symbols import symbol
-from kapitza.model.symbols import time as time_symbol
 
 Array = NDArray[np.float64]
 
-FIRST_LOOK = 64
-"""Looks ahead grow from a few natural times to this many times as long."""
+PERIODS_PER_LOOK = 3.7182
+"""Not a whole number: crossings in step with the excitation then never fall on the border of two looks."""
 
-AT_START = 1e-9
-"""A crossing this close to the start, relative to the first look, is the start itself."""
+LARGEST_LOOK = 8
+"""Looks ahead double up to this many times the first."""
+
+DEFAULT_LIMIT = 1e5
+"""Without `longest` the search ends after this many first looks."""
+
+SAME_CROSSING = 1e-9
+"""Crossings closer than this, relative to the first look, are one, and one this close to the start is the start."""
 
 
 @dataclass(frozen=True)
 class Crossings:
-    """Crossings of a surface: times (N,), states (N, n) with angles continuous, directions (N,) of the crossing."""
+    """Crossings of a surface: times (N,), states (N, n) with angles continuous, directions (N,) of the crossing.
+
+    Unpacks as `times, states = flow.section(...)`.
+    """
 
     times: Array
     states: Array
     directions: NDArray[np.int64]
 
-    def __iter__(self):
-        """Unpacks as `times, states = flow.section(...)`."""
+    def __iter__(self) -> Iterator[Array]:
         return iter((self.times, self.states))
 
 
@@ -50,31 +58,36 @@ def find_crossings(
     parameters: Any,
     longest: float | None,
 ) -> Crossings:
+    """See `Flow.section`."""
     state, vector = arguments.state_vector(core.model, x), arguments.parameter_vector(core.model, parameters)
-    wanted = arguments.whole("crossings", crossings, 1)
-    t0 = arguments.instant("t0", t0)
+    wanted, t0 = arguments.whole("crossings", crossings, 1), arguments.instant("t0", t0)
     if direction not in (-1, 0, 1):
         raise arguments.ArgumentError(f"direction = {direction}; choose +1 (rising), -1 (falling) or 0 (both).")
-    observed, slope = _on_the_circle(core, _read_surface(core, surface))
-    stretch = _first_stretch(core, state, t0, vector)
-    limit = 1e5 * stretch if longest is None else float(longest)
+    written = _read_surface(core, surface)
+    observed = _on_the_circle(core, written)
+    look = first = _first_look(core, state, t0, vector)
+    limit = DEFAULT_LIMIT * first if longest is None else float(longest)
     found: list[Event] = []
-    now, time = state, t0
+    last: Event | None = None
+    time = t0
     while len(found) < wanted:
         if time - t0 >= limit:
             raise FlowError(
-                f"Only {len(found)} of {wanted} crossings of {surface} were met between t = {t0:g} and {time:g}; "
+                f"Only {len(found)} of {wanted} crossings of {written} were met between t = {t0:g} and {time:g}; "
                 "ask for fewer, choose another surface, or raise `longest`."
             )
-        step = min(stretch, limit - (time - t0))
-        run = core.advance(now, time, time + step, vector, tangents=False, observe=(observed,))
-        met = [e for e in run.events if e.kind == "crossing" and e.time - t0 > AT_START * stretch]
-        found += _in_direction(slope, met, vector, direction)
-        now, time = run.state, time + step
+        step = min(look, limit - (time - t0))
+        run = core.advance(state, time, time + step, vector, tangents=False, observe=(observed,))
+        met = [e for e in run.events if e.kind == "crossing" and e.time - t0 > SAME_CROSSING * first]
+        met, last = _alternating(core, met, last, SAME_CROSSING * first)
+        found += _wanted_ones(core, written, observed, met, vector, direction)
+        state, time, look = run.state, time + step, min(2 * look, LARGEST_LOOK * first)
     found = found[:wanted]
-    times = np.array([e.time for e in found])
-    states = np.array([e.state for e in found])
-    return Crossings(times, states, np.array([e.direction for e in found]))
+    return Crossings(
+        np.array([e.time for e in found]),
+        np.array([e.state for e in found]),
+        np.array([e.direction for e in found], dtype=np.int64),
+    )
 
 
 def _read_surface(core: Core, surface: sp.Expr | str) -> sp.Expr:
@@ -92,42 +105,59 @@ def _read_surface(core: Core, surface: sp.Expr | str) -> sp.Expr:
     return expression
 
 
-def _on_the_circle(core: Core, surface: sp.Expr) -> tuple[sp.Expr, Any]:
-    """The surface as a function on the circle, and its rate along the motion (compiled).
-
-    phi - c means phi = c modulo 2π: its zeros are those of sin((phi - c)/2), which does not notice whole turns.
-    """
-    observed = surface
+def _on_the_circle(core: Core, surface: sp.Expr) -> sp.Expr:
+    """The surface as a function on the circle: phi - c means phi = c modulo 2π, among the zeros of sin(phi - c)."""
     for name, angle in zip(core.model.states, core.model.angles, strict=True):
         phi = symbol(name)
-        if not angle or not surface.has(phi):
+        if not angle or sp.simplify(surface.xreplace({phi: phi + 2 * sp.pi}) - surface) == 0:
             continue
-        if sp.simplify(surface.xreplace({phi: phi + 2 * sp.pi}) - surface) == 0:
-            continue
-        if sp.diff(surface, phi) not in (1, -1):
+        slope = sp.diff(surface, phi)
+        if not (isinstance(slope, sp.Integer) and slope != 0):
             raise ModelError(
                 f"The surface {surface} changes when {name} makes a full turn; write it with sin({name}) or "
                 f"cos({name}), or as {name} - c."
             )
-        observed = sp.sin(surface / 2)
-    system = core.system
-    rate = sp.diff(surface, time_symbol) + sum(
-        sp.diff(surface, s) * f for s, f in zip(system.states, core.model.structure.rates, strict=True)
-    )
-    signals = core.model.structure.signals
-    return observed, compile_expressions([rate], (*system.states, "t", *signals), core.model.names)
+        return sp.sin(surface)
+    return surface
 
 
-def _in_direction(slope: Any, events: list[Event], vector: Array, direction: int) -> list[Event]:
-    if not events or direction == 0:
-        return events
-    return [e for e in events if e.direction == direction]
+def _alternating(core: Core, events: list[Event], last: Event | None, near: float) -> tuple[list[Event], Event | None]:
+    """Drop a crossing met twice at the border of two pieces; refuse to go on when one must have been lost.
+
+    A function that is continuous along the motion rises and falls in turn.
+    """
+    kept: list[Event] = []
+    for event in events:
+        if last is not None and event.direction == last.direction:
+            if event.time - last.time <= near:
+                continue
+            if core.system.is_smooth:
+                raise EventError(
+                    f"The surface is crossed twice in the same direction, at t = {last.time:.9g} and {event.time:.9g}: "
+                    "the crossing between was lost. Shift t0 by part of a period or tighten the tolerance."
+                )
+        kept.append(event)
+        last = event
+    return kept, last
 
 
-def _first_stretch(core: Core, state: Array, t0: float, vector: Array) -> float:
-    """A time over which something happens: the excitation period, or the size of the state over its rate."""
-    clock = core.clock(vector)
-    if clock.period is not None:
-        return 4 * clock.period
+def _wanted_ones(
+    core: Core, surface: sp.Expr, observed: sp.Expr, events: list[Event], vector: Array, direction: int
+) -> list[Event]:
+    """Crossings in the right direction; of the zeros of sin(phi - c) those at c, not at c + π."""
+    chosen = [e for e in events if direction in (0, e.direction)]
+    if observed is surface or not chosen:
+        return chosen
+    function = compile_expressions([surface], (*core.model.states, "t"), core.model.names)
+    inputs = np.array([(*e.state, e.time) for e in chosen if e.state is not None])
+    values = function(np.ascontiguousarray(inputs.T), vector)[0]
+    return [e for e, value in zip(chosen, values, strict=True) if np.cos(value) > 0]
+
+
+def _first_look(core: Core, state: Array, t0: float, vector: Array) -> float:
+    """A time over which something happens: a few excitation periods, or the size of the state over its rate."""
+    period = core.period_law(vector)
+    if period is not None:
+        return PERIODS_PER_LOOK * period
     rates = core.rates(state, t0, vector)
     return 10.0 * float(np.linalg.norm(state) + 1.0) / float(np.linalg.norm(rates) + 1e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -77,15 +78,15 @@ def _system(
 
 def vanishing_candidates(system: System) -> tuple[int, ...]:
     """Indices of parameters whose zero may remove a jump: those that multiply the difference of the two sides."""
-    jumps = [
-        sp.sympify(f.xreplace({s.mode: sp.Integer(1)})) - sp.sympify(f.xreplace({s.mode: sp.Integer(-1)}))
-        for s in system.switches
-        if not s.continuous
-        for f in system.smooth_rates
-    ]
+    jumps = [_jump(f, s.mode) for s in system.switches if not s.continuous for f in system.smooth_rates]
     used = set().union(*(j.free_symbols for j in jumps)) if jumps else set()
     return tuple(
         i
         for i, p in enumerate(system.parameters)
         if p in used and all(j.xreplace({p: sp.Integer(0)}) != j for j in jumps if j.has(p))
     )
+
+
+def _jump(rate: Any, mode: sp.Symbol) -> Any:
+    """Difference of a rate between the two sides of a switch."""
+    return rate.xreplace({mode: sp.Integer(1)}) - rate.xreplace({mode: sp.Integer(-1)})
