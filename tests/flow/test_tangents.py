@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from flow.differences import column_error
 
+from flow.differences import column_error
 from kapitza import Flow, library
 from kapitza.flow.simulation import start_of
 

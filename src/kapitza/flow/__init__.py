@@ -4,8 +4,9 @@ from kapitza.flow.compiled import count_builds
 from kapitza.flow.core import Propagation
 from kapitza.flow.flow import Flow
 from kapitza.flow.maps import Map
+from kapitza.flow.projection import invariants, project
 from kapitza.flow.section import Crossings
 from kapitza.flow.simulation import simulate
 from kapitza.flow.strobe import Strobe
 
-__all__ = ["Crossings", "Flow", "Map", "Propagation", "Strobe", "count_builds", "simulate"]
+__all__ = ["Crossings", "Flow", "Map", "Propagation", "Strobe", "count_builds", "invariants", "project", "simulate"]

@@ -15,6 +15,7 @@ from kapitza.flow.batch import advance_many
 from kapitza.flow.compiled import count_builds
 from kapitza.flow.core import Core, Propagation
 from kapitza.flow.dense import Dense
+from kapitza.flow.projection import projected_samples
 from kapitza.flow.section import Crossings, find_crossings
 from kapitza.flow.smooth import STEP_LIMIT
 from kapitza.flow.strobe import Strobe, strobe
@@ -93,9 +94,14 @@ class Flow:
             raise arguments.failed_members(result.state)
         return result
 
-    def trajectory(self, x: Any, times: Any, parameters: Parameters = None) -> Array:
-        """States (N, n) at increasing times (N,), starting with x at times[0]; angles continuous."""
+    def trajectory(self, x: Any, times: Any, parameters: Parameters = None, project: bool = False) -> Array:
+        """States (N, n) at increasing times (N,), starting with x at times[0]; angles continuous.
+
+        project: bring every sample back onto the invariants of the model, with the values they have at x.
+        """
         state, vector = arguments.state_vector(self.model, x), arguments.parameter_vector(self.model, parameters)
+        if project:
+            return projected_samples(self.core, state, arguments.increasing_times(times), vector)
         return self.core.sample(state, arguments.increasing_times(times), vector, tangents=False)[0]
 
     def trajectory_tangents(self, x: Any, times: Any, parameters: Parameters = None) -> tuple[Array, Array, Array]:

@@ -27,6 +27,7 @@ def simulate(
 ) -> Record:
     """A record with one channel per state: strobed (`periods`) or at given times (`t`); angles wrapped to [-π, π).
 
+    Models with invariants are projected onto them at every sample.
     x0: start, at t[0] or at the start of the excitation; the model's own by default. For maps `periods` counts steps.
     noise: standard deviation of Gaussian noise, one number or one per channel as a mapping; `seed` makes it repeatable.
     """
@@ -40,7 +41,8 @@ def simulate(
         strobe = flow.strobe(start, whole("periods", periods, 1), samples_per_period)
         return _record(model, strobe.times, strobe.states, flow.period(), noise, seed)
     times = increasing_times(t)
-    states, _ = wrapped(flow.trajectory(start, times), np.array(model.angles, bool))
+    states = flow.trajectory(start, times, project=bool(model.invariants))
+    states, _ = wrapped(states, np.array(model.angles, bool))
     return _record(model, times, states, flow.period(), noise, seed)
 
 

@@ -1,0 +1,113 @@
+"""Projection back onto conserved quantities.
+
+A state y that has drifted from Θ(y) = c, one or several invariants, moves to the nearest point of that set by Newton
+steps along the gradients: δ = -Gᵀ (G Gᵀ)⁻¹ (Θ(y) - c) with G = ∂Θ/∂y (INVARIANT, section 2).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, ModelError
+from kapitza.flow import arguments
+from kapitza.flow.core import TURN, Core
+from kapitza.model.compiled import compile_expressions
+from kapitza.model.model import Model
+from kapitza.model.structure import Structure
+from kapitza.model.symbols import symbol
+
+Array = NDArray[np.float64]
+
+ITERATIONS = 8
+ROUNDING = 64 * np.finfo(float).eps
+SAMPLES_PER_RESTART = 32
+"""Samples after which the integration goes on from the projected state."""
+
+
+def invariants(model: Model, X: Any, parameters: Any = None) -> Array:
+    """Values (N, m) of the model's invariants at states X (N, n)."""
+    _require_invariants(model)
+    vector = arguments.parameter_vector(model, parameters)
+    rows = arguments.state_rows(model, np.atleast_2d(np.asarray(X, float)))
+    return _compiled(model.structure)[0](np.ascontiguousarray(rows.T), vector).T
+
+
+def project(model: Model, X: Any, values: Any, parameters: Any = None) -> Array:
+    """States (N, n) (or one, (n,)) moved to the nearest point where the invariants have these values (m,)."""
+    _require_invariants(model)
+    vector = arguments.parameter_vector(model, parameters)
+    given = np.asarray(X, float)
+    rows = arguments.state_rows(model, np.atleast_2d(given))
+    moved = _project(model, rows, np.atleast_1d(np.asarray(values, float)), vector)
+    return moved[0] if given.ndim == 1 else moved
+
+
+def _project(model: Model, rows: Array, values: Array, vector: Array) -> Array:
+    functions, gradients, sizes = _compiled(model.structure)
+    count, n = values.size, rows.shape[1]
+    # Whole turns would cost digits.
+    turns = TURN * np.where(np.array(model.angles, bool), np.round(rows / TURN), 0.0)
+    rows = rows - turns
+    for _ in range(ITERATIONS):
+        columns = np.ascontiguousarray(rows.T)
+        defect = functions(columns, vector).T - values
+        slopes = gradients(columns, vector).T.reshape(-1, count, n)
+        normal = slopes @ slopes.transpose(0, 2, 1)
+        if not np.isfinite(normal).all() or (np.linalg.cond(normal) > 1e14).any():
+            raise FlowError(
+                f'Projection: the gradients of the invariants of "{model.name}" vanish or are dependent at a state, '
+                "so it has no nearest point. Start away from equilibria."
+            )
+        rows = rows - (slopes.transpose(0, 2, 1) @ np.linalg.solve(normal, defect[..., None]))[..., 0]
+        # The terms of an invariant cancel; what is left cannot be smaller than the rounding of the largest term.
+        if (np.abs(defect) <= ROUNDING * np.maximum(np.abs(values), sizes(columns, vector).T)).all():
+            return rows + turns
+    raise FlowError(
+        f'Projection onto the invariants of "{model.name}" did not settle in {ITERATIONS} steps; the largest defect is '
+        f"{np.abs(defect).max():.3g}. The states are too far from the values {values}."
+    )
+
+
+def projected_samples(core: Core, state: Array, times: Array, vector: Array) -> Array:
+    """A trajectory that returns to the invariants of its start at every sample and goes on from there."""
+    model = core.model
+    _require_invariants(model)
+    values = _compiled(model.structure)[0](state[:, None], vector)[:, 0]
+    result = np.empty((times.size, core.size))
+    result[0] = state
+    now, offset = state, np.zeros(core.size)
+    for first in range(0, times.size - 1, SAMPLES_PER_RESTART):
+        last = min(first + SAMPLES_PER_RESTART, times.size - 1)
+        whole = core.whole_turns(now)
+        now, offset = now - whole, offset + whole
+        samples, _ = core.sample(now, times[first : last + 1], vector, tangents=False)
+        projected = _project(model, samples[1:], values, vector)
+        result[first + 1 : last + 1] = projected + offset
+        now = projected[-1]
+    return result
+
+
+@lru_cache(maxsize=64)
+def _compiled(structure: Structure) -> tuple[Any, Any, Any]:
+    """Invariants, their gradients (row-major), and the size of the largest term of each."""
+    expressions = list(structure.invariants.values())
+    gradients = [sp.diff(e, symbol(s)) for e in expressions for s in structure.states]
+    sizes = [sp.Max(*[sp.Abs(term) for term in sp.Add.make_args(sp.expand(e))]) for e in expressions]
+    inputs = structure.states, structure.parameters
+    return (
+        compile_expressions(expressions, *inputs),
+        compile_expressions(gradients, *inputs),
+        compile_expressions(sizes, *inputs),
+    )
+
+
+def _require_invariants(model: Model) -> None:
+    if not model.invariants:
+        raise ModelError(
+            f'Model "{model.name}" declares no invariants; give them as invariants={{"energy": ...}} to project onto.'
+        )
