@@ -18,6 +18,7 @@ from kapitza.model import (
     write_model,
 )
 from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
+from kapitza.orbits import SectionSearch
 from kapitza.periodic import MultipleShooting, Shooting, solve_orbit
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ __all__ = [
     "PeriodicOrbit",
     "Prior",
     "Record",
+    "SectionSearch",
     "Shooting",
     "Signal",
     "Status",

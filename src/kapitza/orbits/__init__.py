@@ -1,1 +1,39 @@
-"""orbits."""
+"""Periodic orbits found in data: returns, local maps, multipliers, codes, uncertainty."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kapitza.data import Record
+from kapitza.orbit import OrbitSet, find_orbits
+from kapitza.orbits.find import SectionSearch
+from kapitza.orbits.from_record import strobe_record
+from kapitza.orbits.section import Section, make_section
+
+__all__ = ["Section", "SectionSearch", "find_orbits_in_record", "make_section", "strobe_record"]
+
+
+@find_orbits.register(Record)
+def find_orbits_in_record(
+    record: Record,
+    max_period: int = 6,
+    *,
+    channels: list[str] | None = None,
+    method: SectionSearch | None = None,
+    phase: float = 0.0,
+    delay: int | None = None,
+    dimension: int = 1,
+    noise: Any = None,
+    **settings: Any,
+) -> OrbitSet:
+    """Unstable periodic orbits that a record visited, with their uncertainty.
+
+    record: strobed once per excitation period, or denser (then cut at `phase`, a share of the period).
+    channels: the state variables to use, all by default; delay, dimension: delay coordinates of each channel.
+    noise: standard deviation per channel; known noise of the record, else estimated.
+    method: a `SectionSearch`; its fields may be given directly (tolerance=0.01, ...).
+    """
+    section = strobe_record(record, channels, phase=phase, delay=delay, dimension=dimension, noise=noise)
+    orbits = (method or SectionSearch(**settings)).search(section, max_period)
+    return replace(orbits, source=record)

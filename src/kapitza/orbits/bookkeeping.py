@@ -1,0 +1,122 @@
+"""Names and order for cycles: symbolic codes, duplicates, repetitions, symmetry partners, windings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.orbit import PeriodicOrbit, circle_difference
+from kapitza.orbits.section import Section
+
+Array = NDArray[np.float64]
+Partition = Callable[[Array], Sequence[str]]
+
+
+def quadrants(points: Array) -> list[str]:
+    """Symbols of points (p, 2) = (angle, velocity) by the four quadrants of the section.
+
+    A | B above velocity zero, C | D below; A and C where the angle taken in [0, 2π) is below π (ORBITS section 3.2).
+    """
+    right = np.mod(points[:, 0], 2 * np.pi) >= np.pi
+    below = points[:, 1] < 0
+    return ["ABCD"[2 * int(b) + int(r)] for r, b in zip(right, below, strict=True)]
+
+
+def signs(points: Array) -> list[str]:
+    """A where the first coordinate is positive, B where it is negative."""
+    return ["B" if x < 0 else "A" for x in points[:, 0]]
+
+
+def default_partition(angles: Sequence[bool]) -> Partition:
+    """Quadrants on a plane of angle × velocity, else the sign of the first coordinate."""
+    return quadrants if tuple(angles) == (True, False) else signs
+
+
+def symbolic_code(points: Array, partition: Partition, deviation: Array | None) -> str:
+    """The code of a cycle, started so that it is first in the alphabet.
+
+    A point whose symbol changes within its own uncertainty gets "*": it lies on a border of the partition.
+    """
+    symbols = list(partition(points))
+    if deviation is not None:
+        reach = np.maximum(3.0 * deviation, 1e-9)
+        for column in range(points.shape[1]):
+            for sign in (-1.0, 1.0):
+                moved = points.copy()
+                moved[:, column] += sign * reach[:, column]
+                for k, other in enumerate(partition(moved)):
+                    if other != symbols[k] and symbols[k] != "*":
+                        symbols[k] = "*"
+    text = "".join(symbols) if all(len(s) == 1 for s in symbols) else "-".join(symbols)
+    return smallest_rotation(text) if "-" not in text else text
+
+
+def smallest_rotation(code: str) -> str:
+    """The cyclic rotation of a code that comes first in the alphabet; codes of one cycle then compare equal."""
+    return min((code[k:] + code[:k] for k in range(len(code))), default=code)
+
+
+def cycle_gap(section: Section, first: Array, second: Array) -> float:
+    """Largest distance between the points of two scaled cycles (p, n), minimised over cyclic shifts."""
+    return min(
+        float(np.linalg.norm(section.wrap(np.roll(second, k, axis=0) - first), axis=1).max()) for k in range(len(first))
+    )
+
+
+def repeats_shorter(section: Section, points: Array, tolerance: float) -> int:
+    """The smallest q < p after which a scaled cycle (p, n) already repeats within the tolerance, or 0."""
+    p = len(points)
+    for q in range(1, p):
+        gap = section.wrap(np.roll(points, -q, axis=0) - points)
+        if p % q == 0 and np.linalg.norm(gap, axis=1).max() <= tolerance:
+            return q
+    return 0
+
+
+def with_partners(
+    orbits: Sequence[PeriodicOrbit], angles: Sequence[bool], symmetry: Sequence[float], tolerance: Array
+) -> list[PeriodicOrbit]:
+    """Note on each orbit which orbit is its image under x → symmetry · x ("partner" in `details`, an index).
+
+    An orbit that is its own image is noted with its own index. `tolerance` (n,) is in the units of the states.
+    """
+    noted = []
+    for orbit in orbits:
+        image = orbit.points * np.asarray(symmetry, float)
+        partner = None
+        for index, other in enumerate(orbits):
+            if other.points.shape == image.shape:
+                gaps = [
+                    np.abs(circle_difference(np.roll(other.points, k, axis=0), image, angles) / tolerance).max()
+                    for k in range(len(image))
+                ]
+                if min(gaps) <= 1.0:
+                    partner = index
+                    break
+        noted.append(orbit.with_(details={**orbit.details, "partner": partner}))
+    return noted
+
+
+def winding_numbers(section: Section, points: Array, row: int) -> tuple[tuple[int, ...], str]:
+    """Turns of each angle over one period of a cycle (p, n), and a note on where they come from.
+
+    Known turns of the record are summed along the visit that starts at `row`. Strobed wrapped angles do not know their
+    turns; then the rate of the angle, averaged over the points of the cycle, decides, when the record has it.
+    """
+    p = len(points)
+    winding = [0] * section.dimension
+    note = ""
+    for column in np.flatnonzero(section.circle):
+        if section.turns is not None and row >= 0:
+            winding[column] = round(float(section.turns[row : row + p, column].sum()))
+            continue
+        rate = section.states[column] + "'"
+        if rate in section.states:
+            mean = float(np.mean(points[:, section.states.index(rate)])) * section.scale[section.states.index(rate)]
+            winding[column] = round(mean * section.step * p / (2 * np.pi))
+            note = f"winding estimated from the mean of {rate}: the record holds the angle only modulo 2π"
+        else:
+            note = "winding unknown: the record holds the angle only modulo 2π"
+    return tuple(winding), note

@@ -1,0 +1,272 @@
+"""find_orbits for records: returns, local maps, checks, bookkeeping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import DataError
+from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.orbits.bookkeeping import (
+    Partition,
+    cycle_gap,
+    default_partition,
+    repeats_shorter,
+    symbolic_code,
+    winding_numbers,
+    with_partners,
+)
+from kapitza.orbits.character import describe_section
+from kapitza.orbits.local_fit import REACH, term_count
+from kapitza.orbits.locate import Cycles, Uncertainty, propagate, refine_cycles
+from kapitza.orbits.returns import close_returns, count_visits, cycle_starts, representatives
+from kapitza.orbits.section import Section
+
+Array = NDArray[np.float64]
+KEEP_REJECTED = 200
+
+
+@dataclass(frozen=True)
+class SectionSearch:
+    """Orbits from close returns on a section and local maps around them (ORBITS section 3.2).
+
+    tolerance: a return is close when it is within this share of the attractor.
+    degree, neighbours: of the local maps; neighbours is the least number a window holds.
+    window, support: a point of a cycle counts as supported by `support` record points within `window`.
+    noise_widths: windows are at least this many noise deviations wide.
+    partition: function from points (p, n) to p symbols; symmetry: signs of the states under the model's symmetry.
+    """
+
+    tolerance: float = 0.01
+    degree: int = 3
+    neighbours: int = 64
+    window: float = 0.02
+    support: int = 32
+    noise_widths: float = 2.5
+    starts: int = 4000
+    partition: Partition | None = None
+    symmetry: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tolerance < 0.5:
+            raise DataError(f"tolerance = {self.tolerance} must lie between 0 and 0.5: it is a share of the attractor.")
+        if self.degree not in (1, 2, 3):
+            raise DataError(f"degree = {self.degree}: local maps are linear (1), quadratic (2) or cubic (3).")
+
+    def search(self, section: Section, max_period: int) -> OrbitSet:
+        return search_section(section, max_period, self)
+
+
+@dataclass
+class Ledger:
+    """Orbits kept and refused so far, in scaled units."""
+
+    kept: list[tuple[Array, PeriodicOrbit]] = field(default_factory=list)
+    refused: list[tuple[PeriodicOrbit, str]] = field(default_factory=list)
+
+    def refuse(self, orbit: PeriodicOrbit, reason: str) -> None:
+        if len(self.refused) < KEEP_REJECTED:
+            self.refused.append((orbit, reason))
+
+
+def search_section(section: Section, max_period: int, settings: SectionSearch) -> OrbitSet:
+    """All cycles of period 1 … max_period that the section visits."""
+    if max_period < 1:
+        raise DataError(f"max_period = {max_period}: it counts steps of the map and must be at least 1.")
+    character = describe_section(section, max_period, settings.tolerance)
+    if character.kind == "periodic":
+        return OrbitSet(
+            (stable_orbit(section, character.period, settings),), section.angles, message=character.sentence
+        )
+    if character.kind != "deterministic":
+        return OrbitSet((), section.angles, message=character.sentence)
+    ledger = Ledger()
+    for period in range(1, max_period + 1):
+        _search_period(section, period, settings, ledger)
+    orbits = [orbit for _, orbit in ledger.kept]
+    symmetry = settings.symmetry if settings.symmetry is not None else (-1.0,) * section.dimension
+    orbits = with_partners(orbits, section.angles, symmetry, 0.5 * settings.tolerance * section.scale)
+    message = (
+        f"{len(orbits)} orbits of up to {max_period} steps in {section.size} points; "
+        f"{len(ledger.refused)} candidates refused; noise "
+        + ", ".join(f"{100 * s:.2g} % of {name}" for s, name in zip(section.noise, section.states, strict=True))
+        + "."
+    )
+    return OrbitSet(tuple(orbits), section.angles, tuple(ledger.refused), message)
+
+
+def search_size(section: Section, settings: SectionSearch, neighbours: int) -> int:
+    """How many neighbours to look at so that windows as wide as the noise asks are full."""
+    reach = REACH * settings.noise_widths * float(np.max(section.noise))
+    rows = section.starts[np.linspace(0, len(section.starts) - 1, min(200, len(section.starts))).astype(int)]
+    inside = section.tree.query_ball_point(section.unit[rows], reach, return_length=True, workers=-1)
+    return int(min(max(neighbours, 1.5 * float(np.median(inside))), 768, len(section.starts)))
+
+
+def _search_period(section: Section, period: int, settings: SectionSearch, ledger: Ledger) -> None:
+    returns = close_returns(section, period, settings.tolerance)
+    rows = representatives(section, returns, 0.5 * settings.tolerance, settings.starts)
+    if not len(rows):
+        return
+    neighbours = max(settings.neighbours, 8 * term_count(section.dimension, settings.degree))
+    search = search_size(section, settings, neighbours)
+    # Bound the memory of one batch of fits: rows × neighbours × terms.
+    batch = max(1, 4_000_000 // (period * search * term_count(section.dimension, settings.degree)))
+    for first in range(0, len(rows), batch):
+        left = rows[first : first + batch]
+        # Where a cubic map wanders (thin clouds of noisy points) a stiffer one may settle.
+        for degree in range(settings.degree, 0, -1):
+            cycles = refine_cycles(
+                section,
+                cycle_starts(section, left, period),
+                degree=degree,
+                neighbours=neighbours,
+                search=search,
+                noise_widths=settings.noise_widths,
+                reach=3.0 * settings.tolerance,
+            )
+            for index in np.flatnonzero(cycles.settled):
+                _judge(section, cycles, int(index), settings, ledger)
+            left = left[~cycles.settled]
+            if not len(left):
+                break
+        for points in cycle_starts(section, left, period):
+            ledger.refuse(
+                _bare_orbit(section, points), "the Newton iteration on the fitted maps left the neighbourhood"
+            )
+
+
+def _judge(section: Section, cycles: Cycles, index: int, settings: SectionSearch, ledger: Ledger) -> None:
+    """Keep a candidate or say why not; cheap tests first."""
+    points = cycles.points[index]
+    period = cycles.period
+    close = 0.1 * settings.tolerance
+    if any(len(other) == period and cycle_gap(section, other, points) < close for other, _ in ledger.kept):
+        return
+    shorter = repeats_shorter(section, points, close)
+    if shorter:
+        ledger.refuse(_bare_orbit(section, points), f"repeats an orbit of period {shorter}")
+        return
+    support = section.tree.query_ball_point(section.canonical(points), settings.window, return_length=True)
+    if np.min(support) < settings.support:
+        k = int(np.argmin(support))
+        ledger.refuse(
+            _bare_orbit(section, points),
+            f"point {k} of the cycle has {support[k]} record points within {100 * settings.window:.3g} %, "
+            f"{settings.support} are needed",
+        )
+        return
+    fits = cycles.fits_of(index)
+    uncertainty = propagate(section, fits, points, cycles.jacobians[index])
+    deviation = np.sqrt(np.diag(uncertainty.points)).reshape(points.shape)
+    if not np.all(deviation < settings.tolerance):
+        ledger.refuse(
+            _bare_orbit(section, points),
+            f"the position is known to {100 * np.max(deviation):.2g} % only, "
+            f"{100 * settings.tolerance:.2g} % is needed",
+        )
+        return
+    reach = settings.tolerance + 3.0 * float(np.linalg.norm(section.noise))
+    visits, row = count_visits(section, points, reach)
+    if visits == 0:
+        ledger.refuse(_bare_orbit(section, points), "the record never follows the cycle for a whole period")
+        return
+    twin = next((k for k, (other, _) in enumerate(ledger.kept) if _same(section, other, points, deviation)), None)
+    orbit = make_orbit(section, points, uncertainty, settings, visits, row, float(np.max(fits.spread)), support)
+    if twin is None:
+        ledger.kept.append((points, orbit))
+    elif _size(orbit) < _size(ledger.kept[twin][1]):
+        ledger.kept[twin] = (points, orbit)
+
+
+def _same(section: Section, first: Array, second: Array, deviation: Array) -> bool:
+    """Two cycles that differ by less than their uncertainty are one."""
+    return len(first) == len(second) and cycle_gap(section, first, second) < 4.0 * float(np.max(deviation))
+
+
+def _size(orbit: PeriodicOrbit) -> float:
+    return float(np.trace(orbit.covariance)) if orbit.covariance is not None else np.inf
+
+
+def _bare_orbit(section: Section, points: Array) -> PeriodicOrbit:
+    period = len(points)
+    return PeriodicOrbit(section.states, section.physical(points), period * section.step, repeats=period)
+
+
+def make_orbit(
+    section: Section, points: Array, uncertainty: Uncertainty, settings: SectionSearch,
+    visits: int, row: int, spread: float, support: NDArray[np.intp],
+) -> PeriodicOrbit:  # fmt: skip
+    """The public noun from a located cycle (p, n), started at the point whose code comes first."""
+    period, n = points.shape
+    physical = section.physical(points)
+    scale = np.tile(section.scale, period)
+    covariance = uncertainty.points * np.outer(scale, scale)
+    deviation = np.sqrt(np.diag(covariance)).reshape(period, n)
+    partition = settings.partition or default_partition(section.angles)
+    code = symbolic_code(physical, partition, deviation)
+    winding, note = winding_numbers(section, points, row)
+    gap = section.wrap(section.unit[row + period] - section.unit[row])
+    return PeriodicOrbit(
+        states=section.states,
+        points=physical,
+        period=period * section.step,
+        repeats=period,
+        winding=winding,
+        multipliers=uncertainty.multipliers,
+        closure=float(np.linalg.norm(gap)),
+        code=code,
+        stability=judge_stability(uncertainty.multipliers, uncertainty.deviation),
+        covariance=covariance,
+        multiplier_deviation=uncertainty.deviation,
+        visits=visits,
+        method="local maps",
+        notes=(note,) if note else (),
+        details={
+            "sample": int(section.sample[row]),
+            "scatter": spread,
+            "neighbours": [int(s) for s in np.atleast_1d(support)],
+        },
+    )
+
+
+def judge_stability(multipliers: NDArray[np.complex128], deviation: Array) -> str:
+    """ "unstable" or "stable" when the largest multiplier is off the unit circle by two deviations, else "unknown"."""
+    largest = float(np.abs(multipliers[0]))
+    if largest - 2 * deviation[0] > 1:
+        return "unstable"
+    return "stable" if largest + 2 * deviation[0] < 1 else "unknown"
+
+
+def stable_orbit(section: Section, period: int, settings: SectionSearch) -> PeriodicOrbit:
+    """The orbit that a periodic record repeats: mean of its passes, covariance of the mean."""
+    first = int(np.argmax(section.run >= period))
+    base = section.unit[first : first + period]
+    rows = np.flatnonzero(section.run >= period - 1)
+    # The last rows of the record have settled best, and a phase is a row modulo the period within one segment.
+    segment = np.cumsum(np.concatenate([[0], ~section.follows[:-1]]))
+    rows = rows[segment[rows] == segment[first]]
+    rows = rows[(rows - first) % period == 0]
+    path = section.wrap(section.unit[rows[:, None] + np.arange(period)] - base)
+    passes = path.reshape(len(rows), -1)
+    points = section.canonical(base + np.median(path, axis=0))
+    covariance = np.atleast_2d(np.cov(passes.T)) / len(rows) if len(rows) > 1 else None
+    scale = np.tile(section.scale, period)
+    physical = section.physical(points)
+    partition = settings.partition or default_partition(section.angles)
+    return PeriodicOrbit(
+        states=section.states,
+        points=physical,
+        period=period * section.step,
+        repeats=period,
+        winding=winding_numbers(section, points, first)[0],
+        closure=float(np.abs(path).max()),
+        code=symbolic_code(physical, partition, None),
+        stability="stable",
+        covariance=None if covariance is None else covariance * np.outer(scale, scale),
+        visits=len(rows),
+        method="mean of a periodic record",
+    )

@@ -1,0 +1,128 @@
+"""From a record to points on a section: strobed records, densely sampled ones at any phase, delay coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+
+from kapitza.data import Record
+from kapitza.errors import DataError
+from kapitza.orbits.noise_on_section import section_noise
+from kapitza.orbits.section import Section, make_section
+
+Array = NDArray[np.float64]
+
+
+def samples_per_period(record: Record) -> float:
+    """Excitation period divided by the median sampling interval."""
+    if record.period is None:
+        raise DataError(
+            "The record has no excitation period: set it (period=... when reading or in Record.from_arrays), "
+            "or treat the record as autonomous."
+        )
+    steps = np.concatenate([np.diff(record.time[piece]) for piece in record.segments()])
+    if not steps.size:
+        raise DataError("Every segment of the record has a single sample: no two samples follow each other.")
+    return float(record.period / np.median(steps))
+
+
+def strobe_record(
+    record: Record,
+    channels: Sequence[str] | None = None,
+    *,
+    phase: float = 0.0,
+    delay: int | None = None,
+    dimension: int = 1,
+    noise: Array | None = None,
+) -> Section:
+    """Points of the record once per excitation period.
+
+    channels: the coordinates, all by default. phase: where in the period (0 … 1) a dense record is cut.
+    delay, dimension: each channel gives x(t), x(t + delay), … (dimension coordinates); `delay` counts samples.
+    noise: standard deviation per channel in its own unit; known noise of the record, else estimated from the section.
+    """
+    names = tuple(channels or record.channels)
+    rate = samples_per_period(record)
+    if rate < 0.999:
+        raise DataError(
+            f"The record is sampled every {record.period / rate if record.period else 0:.6g} s, "
+            f"less than once per excitation period of {record.period:.6g} s: check the period."
+        )
+    angles = [bool(record.dataset[name].attrs.get("angle", False)) for name in names]
+    pieces = [
+        _strobe_piece(record, piece, names, angles, rate, phase, delay or 1, dimension) for piece in record.segments()
+    ]
+    pieces = [piece for piece in pieces if len(piece[0])]
+    if not pieces:
+        raise DataError(f"No segment of the record is longer than one excitation period ({record.period:.6g} s).")
+    points = np.concatenate([piece[0] for piece in pieces])
+    follows = np.concatenate([np.arange(len(piece[0])) < len(piece[0]) - 1 for piece in pieces])
+    sample = np.concatenate([piece[1] for piece in pieces])
+    turns = _turns_between(points, follows, np.tile(angles, dimension))
+    suffix = [""] + [f"(t+{k * (delay or 1)})" for k in range(1, dimension)]
+    states = tuple(name + s for s in suffix for name in names)
+    section = make_section(
+        points, follows, states, tuple(angles) * dimension, float(record.period or 0.0), sample=sample, turns=turns
+    )
+    return with_noise(section, record, names, dimension, noise)
+
+
+def with_noise(
+    section: Section, record: Record, names: tuple[str, ...], dimension: int, noise: Array | None
+) -> Section:
+    """The section with its noise: given, else known by the record, else estimated when there are enough points."""
+    known = record.noise
+    if noise is not None:
+        deviation = np.tile(np.broadcast_to(np.asarray(noise, float), (len(names),)), dimension) / section.scale
+    elif all(name in known for name in names):
+        deviation = np.tile([known[name] for name in names], dimension) / section.scale
+    elif len(section.starts) >= 200:
+        deviation = section_noise(section)
+    else:
+        deviation = np.zeros(section.dimension)
+    return section.with_noise(deviation)
+
+
+def _strobe_piece(
+    record: Record, piece: slice, names: tuple[str, ...], angles: list[bool], rate: float, phase: float,
+    delay: int, dimension: int,
+) -> tuple[Array, NDArray[np.intp]]:  # fmt: skip
+    """Strobed points (M, n) of one segment and the rows of the record they came from; dense angles are continuous."""
+    values = record.dataset[list(names)].isel(time=piece)
+    columns = np.column_stack([values[name].values for name in names])
+    step = round(rate)
+    dense = step > 1
+    if dense:
+        for k in np.flatnonzero(angles):
+            columns[:, k] = np.unwrap(columns[:, k])
+    reach = (dimension - 1) * delay
+    start_phase = float(record.dataset.attrs.get("phase", 0.0)) / float(record.period or 1.0)
+    elapsed = record.time[piece] - record.time[0]
+    first = (phase - start_phase - elapsed[0] / float(record.period or 1.0)) % 1.0
+    if abs(rate - step) * len(columns) / step < 0.02 and abs(first * rate - round(first * rate)) < 0.02:
+        rows = np.arange(round(first * rate) % step, len(columns) - reach, step)
+        return np.column_stack([columns[rows + k * delay] for k in range(dimension)]), rows + piece.start
+    times = elapsed - elapsed[0]
+    period = float(record.period or 1.0)
+    spacing = period / rate
+    strobes = first * period + period * np.arange(int((times[-1] - reach * spacing - first * period) / period) + 1)
+    if not len(strobes) or len(times) < 4:
+        return np.empty((0, len(names) * dimension)), np.empty(0, np.intp)
+    spline = CubicSpline(times, columns)
+    points = np.column_stack([spline(strobes + k * delay * spacing) for k in range(dimension)])
+    return points, np.searchsorted(times, strobes).clip(0, len(times) - 1) + piece.start
+
+
+def _turns_between(points: Array, follows: NDArray[np.bool_], angles: NDArray[np.bool_]) -> Array | None:
+    """Whole turns from each point to its image (N, n), or None when every angle is known modulo 2π only."""
+    circle = np.flatnonzero(angles)
+    # Noise pushes wrapped angles a little beyond one turn; a continuous angle of a rotating body goes far beyond it.
+    if not circle.size or all(np.ptp(points[:, k]) <= 2.4 * np.pi for k in circle):
+        return None
+    turns = np.zeros_like(points)
+    lap = np.floor((points[:, circle] + np.pi) / (2 * np.pi))
+    turns[:-1, circle] = np.where(follows[:-1, None], np.diff(lap, axis=0), 0.0)
+    return turns

@@ -1,0 +1,263 @@
+"""Periodic points and multipliers from local maps: Newton on the cycle equations, covariance by propagation.
+
+A cycle x_0 … x_{p-1} solves F_k(x_k) = x_{k+1} (indices modulo p) for the local maps F_k fitted around its points. The
+equations are solved for all points together, so that long unstable cycles are no worse conditioned than short ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.orbits.local_fit import LocalFits, fit_local, fit_windows, monomial_curvatures, monomial_slopes, monomials
+from kapitza.orbits.section import Section
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """C candidates of one period p: points (C, p, n) scaled, Jacobians (C, p, n, n), the maps (row c·p + k)."""
+
+    points: Array
+    jacobians: Array
+    fits: LocalFits
+    shift: Array
+    settled: NDArray[np.bool_]
+
+    @property
+    def period(self) -> int:
+        return self.points.shape[1]
+
+    def fits_of(self, cycle: int) -> LocalFits:
+        p = self.period
+        return self.fits.take(slice(cycle * p, (cycle + 1) * p))
+
+
+def refine_cycles(
+    section: Section,
+    start: Array,
+    *,
+    degree: int,
+    neighbours: int,
+    search: int,
+    noise_widths: float,
+    iterations: int = 8,
+    reach: float = 0.03,
+) -> Cycles:
+    """Newton from `start` (C, p, n); the maps are fitted anew around the points after every step.
+
+    A candidate is `settled` when the last step was far below the width of its windows and it stayed within `reach` of
+    its start. Steps are cut at two window widths: a local map says nothing beyond its window.
+    """
+    cycles, p, n = start.shape
+
+    def fit_around(points: Array) -> LocalFits:
+        return fit_local(
+            section, points.reshape(-1, n), degree=degree, neighbours=neighbours, search=search,
+            noise_widths=noise_widths,
+        )  # fmt: skip
+
+    points = section.canonical(start)
+    step_size = np.full(cycles, np.inf)
+    fits = fit_around(points)
+    for _ in range(iterations):
+        step = section.wrap(solve_cycle(section, fits, points)[0] - points)
+        width = fits.width.reshape(cycles, p)
+        length = np.linalg.norm(step, axis=2)
+        cut = np.minimum(1.0, np.min(2.0 * width / np.maximum(length, 1e-300), axis=1))
+        points = section.canonical(points + cut[:, None, None] * step)
+        step_size = np.max(length / width, axis=1)
+        fits = fit_around(points)
+        if np.all(step_size < 1e-4):
+            break
+    points, jacobians = solve_cycle(section, fits, points)
+    shift = np.linalg.norm(section.wrap(points - start), axis=2).max(axis=1)
+    settled = (step_size < 0.05) & (shift < reach) & np.isfinite(shift)
+    return Cycles(points, jacobians, fits, shift, settled)
+
+
+def solve_cycle(section: Section, fits: LocalFits, points: Array, iterations: int = 3) -> tuple[Array, Array]:
+    """Newton on fixed maps: returns the points (C, p, n) and the Jacobians there (C, p, n, n)."""
+    cycles, p, n = points.shape
+    x = points.reshape(-1, n)
+    block = np.arange(p)
+    for _ in range(iterations):
+        value = fits.value(x, section).reshape(cycles, p, n)
+        jacobian = fits.jacobian(x, section).reshape(cycles, p, n, n)
+        here = x.reshape(cycles, p, n)
+        residual = section.wrap(value - np.roll(here, -1, axis=1))
+        step = cyclic_solve(jacobian, residual)
+        # Within the fixed maps a step beyond the windows only happens when the cycle matrix is nearly singular.
+        limit = 3.0 * fits.width.reshape(cycles, p)[:, block, None]
+        x = (here + np.clip(step, -limit, limit)).reshape(-1, n)
+    return x.reshape(cycles, p, n), fits.jacobian(x, section).reshape(cycles, p, n, n)
+
+
+def cycle_matrix(jacobian: Array) -> Array:
+    """(C, p, n, n) → (C, p n, p n) matrix of δx_{k+1} - A_k δx_k."""
+    cycles, p, n, _ = jacobian.shape
+    matrix = np.zeros((cycles, p, n, p, n))
+    eye = np.eye(n)
+    for k in range(p):
+        matrix[:, k, :, (k + 1) % p, :] += eye
+        matrix[:, k, :, k, :] -= jacobian[:, k]
+    return matrix.reshape(cycles, p * n, p * n)
+
+
+def cyclic_solve(jacobian: Array, residual: Array) -> Array:
+    """δx with δx_{k+1} - A_k δx_k = r_k, cyclic; zero where the matrix is singular."""
+    cycles, p, n = residual.shape
+    matrix = cycle_matrix(jacobian)
+    good = np.asarray(np.isfinite(matrix).all(axis=(1, 2))).reshape(-1, 1, 1)
+    matrix = np.where(good, matrix, np.eye(p * n))
+    singular = np.reshape(np.abs(np.linalg.det(matrix)) < 1e-14, (-1, 1, 1))
+    matrix = matrix + 1e-7 * singular * np.eye(p * n)
+    right = np.where(good, residual, 0.0).reshape(cycles, p * n, 1)
+    step: Array = np.asarray(np.linalg.solve(matrix, right), float)
+    return step.reshape(cycles, p, n)
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """points: (p n, p n) covariance, scaled units; multipliers (n,), largest first; deviation (n,) of their moduli."""
+
+    points: Array
+    multipliers: NDArray[np.complex128]
+    deviation: Array
+
+
+def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array) -> Uncertainty:
+    """Errors of one cycle (p, n) from the errors of its maps, to first order.
+
+    Every sample j of the record carries one noise vector e_j. It enters the map that starts from it as a regressor
+    (weight times -A e_j) and the map that ends in it as a response (weight times e_j), so that errors of successive
+    maps are correlated; both are followed. What the residuals show beyond the noise (a map that is not polynomial,
+    noise in the dynamics) is added sample by sample.
+    """
+    p, n = points.shape
+    local = section.wrap(points - fits.centre) / fits.width[:, None]
+    value_terms = monomials(local, fits.degree)
+    slope_terms = monomial_slopes(local, fits.degree) / fits.width[:, None, None]
+    value_weight = np.einsum("kq,kqi->ki", value_terms, fits.influence)
+    slope_weight = np.einsum("kqm,kqi->kmi", slope_terms, fits.influence)
+    multipliers, gradient = multiplier_gradient(jacobian)
+    second = map_curvature(section, fits, points)
+    to_points = np.linalg.inv(cycle_matrix(jacobian[None])[0]).reshape(p, n, p, n)
+    noise = _noise_part(section, fits, jacobian, value_weight, slope_weight, to_points, gradient, second)
+    excess = _excess_part(section, fits, jacobian, value_weight, slope_weight, to_points, gradient, second)
+    covariance = noise @ noise.T + excess @ excess.T
+    bend = misfit(section, fits, points, multipliers)
+    covariance += np.outer(bend, bend)
+    split = p * n
+    deviation = np.sqrt(np.diag(covariance)[split:])
+    return Uncertainty(covariance[:split, :split], multipliers, deviation)
+
+
+def excess_share(section: Section, fits: LocalFits, jacobian: Array) -> Array:
+    """Share (p, n) of the scatter about each map that the noise does not explain, as a standard deviation."""
+    expected = section.noise**2 + np.einsum("kab,kbc,kac->ka", jacobian, fits.blur, jacobian)
+    return np.sqrt(np.clip(1.0 - expected / np.maximum(fits.spread**2, 1e-300), 0.0, 1.0))
+
+
+def misfit(section: Section, fits: LocalFits, points: Array, multipliers: NDArray[np.complex128]) -> Array:
+    """Change of points and |multipliers| (p n + n) when the maps are one degree lower: a bound on what their form does.
+
+    It counts as far as the residuals exceed the noise: where noise explains them the form of the map is not at fault.
+    """
+    p, n = points.shape
+    if fits.degree < 2:
+        return np.zeros(p * n + n)
+    distance = np.linalg.norm(section.wrap(section.unit[fits.rows] - fits.centre[:, None, :]), axis=2)
+    lower = fit_windows(section, fits.centre, distance, fits.rows, fits.width, fits.degree - 1)
+    moved, jacobian = solve_cycle(section, lower, points[None])
+    values, _ = multiplier_gradient(jacobian[0])
+    share = float(np.max(excess_share(section, fits, fits.jacobian(points, section))))
+    change = np.concatenate([section.wrap(moved[0] - points).ravel(), np.abs(values) - np.abs(multipliers)])
+    return share * np.where(np.isfinite(change), change, 0.0)
+
+
+def multiplier_gradient(jacobian: Array) -> tuple[NDArray[np.complex128], Array]:
+    """Multipliers (n,) and ∂|μ_a|/∂A_k: (n, p, n, n); the gradient of |μ| is real part of conj(μ)/|μ| · ∂μ."""
+    p, n, _ = jacobian.shape
+    multipliers = np.zeros(n, complex)
+    gradient = np.zeros((n, p, n, n))
+    before = [np.eye(n)]
+    for k in range(p):
+        before.append(jacobian[k] @ before[-1])
+    after = [np.eye(n)]
+    for k in range(p - 1, -1, -1):
+        after.append(after[-1] @ jacobian[k])
+    after.reverse()
+    values, right = np.linalg.eig(before[p])
+    order = np.argsort(-np.abs(values), kind="stable")
+    multipliers[:] = values[order]
+    right = right[:, order]
+    left = np.linalg.pinv(right)
+    phase = np.conj(multipliers) / np.maximum(np.abs(multipliers), 1e-300)
+    for k in range(p):
+        for a in range(n):
+            row = left[a] @ after[k + 1]
+            column = before[k] @ right[:, a]
+            gradient[a, k] = np.real(phase[a] * np.outer(row, column))
+    return multipliers, gradient
+
+
+def map_curvature(section: Section, fits: LocalFits, points: Array) -> Array:
+    """∂²F_a/∂x_b∂x_c of each map at its point, (p, n, n, n)."""
+    local = section.wrap(points - fits.centre) / fits.width[:, None]
+    curvature = np.einsum("kqbc,kqa->kabc", monomial_curvatures(local, fits.degree), fits.coefficient)
+    return curvature / fits.width[:, None, None, None] ** 2
+
+
+def _to_results(value_error: Array, slope_error: Array, to_points: Array, gradient: Array, second: Array) -> Array:
+    """Errors of values (p, n, S) and Jacobians (p, n, n, S) → errors of points and |multipliers| (p n + n, S)."""
+    p, n, samples = value_error.shape
+    moved = np.einsum("kaLb,Lbs->kas", to_points, value_error, optimize=True)
+    # The Jacobian is read at a point that moved: ∂A/∂x · δx belongs to its error.
+    jacobian_error = slope_error + np.einsum("kabc,kcs->kabs", second, moved, optimize=True)
+    sizes = np.einsum("mkab,kabs->ms", gradient, jacobian_error, optimize=True)
+    return np.concatenate([moved.reshape(p * n, samples), sizes])
+
+
+def _noise_part(
+    section: Section, fits: LocalFits, jacobian: Array, value_weight: Array, slope_weight: Array,
+    to_points: Array, gradient: Array, second: Array,
+) -> Array:  # fmt: skip
+    """Square root (results, samples × n) of the covariance that the measurement noise causes."""
+    p, n = jacobian.shape[:2]
+    if not np.any(section.noise > 0):
+        return np.zeros((p * n + n, 1))
+    samples, position = np.unique(np.concatenate([fits.rows.ravel(), fits.rows.ravel() + 1]), return_inverse=True)
+    start, image = position.reshape(2, *fits.rows.shape)
+    value = np.zeros((p, n, len(samples), n))
+    slope = np.zeros((p, n, n, len(samples), n))
+    eye = np.eye(n)
+    for k in range(p):
+        # A neighbour occurs once in a map, so plain indexed addition is safe.
+        value[k][:, start[k], :] -= np.einsum("i,ab->aib", value_weight[k], jacobian[k])
+        value[k][:, image[k], :] += np.einsum("i,ab->aib", value_weight[k], eye)
+        slope[k][:, :, start[k], :] -= np.einsum("mi,ab->amib", slope_weight[k], jacobian[k])
+        slope[k][:, :, image[k], :] += np.einsum("mi,ab->amib", slope_weight[k], eye)
+    value *= section.noise
+    slope *= section.noise
+    return _to_results(value.reshape(p, n, -1), slope.reshape(p, n, n, -1), to_points, gradient, second)
+
+
+def _excess_part(
+    section: Section, fits: LocalFits, jacobian: Array, value_weight: Array, slope_weight: Array,
+    to_points: Array, gradient: Array, second: Array,
+) -> Array:  # fmt: skip
+    """Square root of the covariance from residuals beyond the noise, each sample of each map independent."""
+    p, n = jacobian.shape[:2]
+    residual = fits.residual * excess_share(section, fits, jacobian)[:, None, :]
+    neighbours = fits.rows.shape[1]
+    value = np.zeros((p, n, p, neighbours))
+    slope = np.zeros((p, n, n, p, neighbours))
+    for k in range(p):
+        value[k, :, k] = value_weight[k] * residual[k].T
+        slope[k, :, :, k] = residual[k].T[:, None, :] * slope_weight[k][None]
+    return _to_results(value.reshape(p, n, -1), slope.reshape(p, n, n, -1), to_points, gradient, second)

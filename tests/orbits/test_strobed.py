@@ -1,0 +1,113 @@
+"""Orbits in strobed records: a map whose cycles are known in closed form, and records without unstable orbits."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+
+
+def henon(count: int, a: float = 1.4, b: float = 0.3, start=(0.1, 0.1)) -> np.ndarray:
+    """Points of x' = 1 - a x² + y, y' = b x after a transient."""
+    x, y = start
+    out = np.empty((count + 100, 2))
+    for i in range(count + 100):
+        x, y = 1 - a * x * x + y, b * x
+        out[i] = x, y
+    return out[100:]
+
+
+def strobed(points: np.ndarray, **settings) -> kz.Record:
+    names = [f"x{i}" for i in range(points.shape[1])]
+    channels = dict(zip(names, points.T, strict=True))
+    return kz.Record.from_arrays(np.arange(len(points)) * 1.0, channels, period=1.0, **settings)
+
+
+@pytest.fixture(scope="module")
+def henon_points():
+    return henon(20000)
+
+
+def fixed_point(a: float, b: float) -> tuple[float, np.ndarray]:
+    """x* of the Hénon map on the attractor and the eigenvalues of its Jacobian."""
+    x = ((b - 1) + np.sqrt((1 - b) ** 2 + 4 * a)) / (2 * a)
+    return x, np.linalg.eigvals(np.array([[-2 * a * x, 1.0], [b, 0.0]]))
+
+
+def test_henon_fixed_point_and_multipliers(henon_points):
+    orbits = kz.find_orbits(strobed(henon_points), max_period=1)
+    x, multipliers = fixed_point(1.4, 0.3)
+    assert len(orbits) == 1
+    assert orbits[0].points[0] == pytest.approx([x, 0.3 * x], abs=1e-6)
+    # the attractor is locally a thin curve: the contracting multiplier comes from the determinant it shares
+    assert orbits[0].multipliers[0].real == pytest.approx(multipliers[np.argmax(abs(multipliers))], rel=1e-4)
+
+
+def test_henon_cycle_counts_follow_the_census_of_the_map(henon_points):
+    """Biham and Wenzel (1989): prime cycles of the Hénon map at 1.4, 0.3 on the attractor: 1, 1, 0, 1, 0, 2, 4."""
+    orbits = kz.find_orbits(strobed(henon_points), max_period=7)
+    counts = [sum(o.repeats == p for o in orbits) for p in range(1, 8)]
+    assert counts == [1, 1, 0, 1, 0, 2, 4]
+
+
+def test_points_of_a_cycle_satisfy_the_map(henon_points):
+    for orbit in kz.find_orbits(strobed(henon_points), max_period=6):
+        x, y = orbit.points.T
+        image = np.column_stack([1 - 1.4 * x * x + y, 0.3 * x])
+        assert np.abs(image - np.roll(orbit.points, -1, axis=0)).max() < 1e-5
+
+
+def test_noise_gives_intervals_that_hold_the_truth(henon_points):
+    x, multipliers = fixed_point(1.4, 0.3)
+    largest = np.max(np.abs(multipliers))
+    hits = []
+    for seed in range(30):
+        noisy = henon_points[:8000] + np.random.default_rng(seed).normal(size=(8000, 2)) * [0.005, 0.0015]
+        orbits = kz.find_orbits(strobed(noisy, noise={"x0": 0.005, "x1": 0.0015}), max_period=1)
+        assert len(orbits) == 1
+        orbit = orbits[0]
+        deviation = np.sqrt(np.diag(orbit.covariance))
+        hits.append(abs(orbit.points[0, 0] - x) < 1.645 * deviation[0])
+        hits.append(abs(abs(orbit.multipliers[0]) - largest) < 1.645 * orbit.multiplier_deviation[0])
+    assert 0.8 <= np.mean(hits) <= 0.97
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_white_noise_holds_no_orbits(seed):
+    points = np.random.default_rng(seed).normal(size=(4000, 2))
+    orbits = kz.find_orbits(strobed(points), max_period=6)
+    assert len(orbits) == 0
+    assert "noise" in orbits.message
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_walk_holds_no_orbits(seed):
+    points = np.random.default_rng(seed).normal(size=(4000, 2)).cumsum(axis=0)
+    orbits = kz.find_orbits(strobed(points), max_period=6)
+    assert len(orbits) == 0
+    assert "random walk" in orbits.message
+
+
+def test_periodic_record_gives_its_own_orbit_only():
+    cycle = np.array([[0.0, 1.0], [2.0, -1.0], [1.0, 0.5]])
+    points = np.tile(cycle, (200, 1)) + np.random.default_rng(0).normal(size=(600, 2)) * 1e-3
+    orbits = kz.find_orbits(strobed(points), max_period=6)
+    assert "periodic" in orbits.message
+    assert [o.repeats for o in orbits] == [3]
+    assert orbits[0].stability == "stable"
+    start = int(np.argmin(np.abs(orbits[0].points[:, 0])))
+    assert np.roll(orbits[0].points, -start, axis=0) == pytest.approx(cycle, abs=1e-3)
+
+
+def test_short_record_says_so():
+    orbits = kz.find_orbits(strobed(henon(8)), max_period=3)
+    assert len(orbits) == 0
+    assert "ten" in orbits.message
+
+
+def test_segments_are_not_joined(henon_points):
+    """Two pieces glued at a segment border: no map may be fitted across it."""
+    pieces = np.concatenate([henon_points[:6000], henon_points[9000:15000]])
+    label = np.repeat([0, 1], 6000)
+    orbits = kz.find_orbits(strobed(pieces, segment=label), max_period=2)
+    x, _ = fixed_point(1.4, 0.3)
+    assert orbits[0].points[0, 0] == pytest.approx(x, abs=1e-5)
