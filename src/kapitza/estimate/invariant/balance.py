@@ -23,10 +23,10 @@ from kapitza.errors import DataError, IdentifiabilityError, ModelError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.invariant.expression import Form, declared_invariant, make_form
 from kapitza.estimate.invariant.identifiability import (
-    direction_in_words,
     generic_point,
-    null_directions,
+    refuse_dependent,
     scale_direction,
+    words,
 )
 from kapitza.estimate.invariant.intervals import long_run
 from kapitza.estimate.invariant.moments import FeatureTable, Moments, triangle
@@ -115,7 +115,7 @@ def fit_balance(settings: Any, model: Model, data: Any, free: Sequence[str] | No
         problem = VarianceProblem(rows.table, setup.points, weight, given=rows.moments(weight))
         starts = [theta] if solution else [theta, *linear_starts(problem, theta, setup.bounds)]
         solution = minimise_raw(problem, starts, setup.bounds)
-        if settings.correction and setup.points.known_noise:
+        if settings.correction != 0 and setup.points.known_noise and not setup.points.reconstructed:
             solution = minimise_corrected(problem, solution.theta, setup.bounds)
         theta = solution.theta
         noise = rows.noise(theta)
@@ -227,19 +227,12 @@ def _refuse_dependent(setup: Setup, columns: Array) -> None:
     theta = generic_point(setup.start, setup.bounds.low, setup.bounds.high)
     c, slopes = setup.form.local(theta)
     direction = scale_direction(c, slopes)
-    size = np.where(theta == 0, 1.0, np.abs(theta))
     if direction is not None:
-        words = direction_in_words(setup.form.free, direction / size)
         raise IdentifiabilityError(
-            f"The balance fixes the energy only up to a factor; along it the free parameters move together ({words}). "
-            "Leave one out of free, or name it as InvariantFit(scale=...)."
+            "The balance fixes the energy only up to a factor; along it the free parameters move together "
+            f"({words(setup.form.free, direction, theta)}). Leave one out of free, or hold it by InvariantFit(scale=...)."
         )
-    lost = null_directions(columns @ slopes, theta)
-    if lost.shape[1]:
-        words = "; or ".join(direction_in_words(setup.form.free, d) for d in lost.T)
-        raise IdentifiabilityError(
-            f"The energy balance does not change on these data along: {words}. Free fewer parameters."
-        )
+    refuse_dependent(columns @ slopes, setup.form.free, theta)
 
 
 def _covariance(rows: _Rows, form: Form, theta: Array, weight: Array, tau: float) -> Array:

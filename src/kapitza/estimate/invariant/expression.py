@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import sympy as sp
@@ -67,8 +67,7 @@ class Form:
 
     @cached_property
     def _coefficient_functions(self):
-        free = [symbol(n) for n in self.free]
-        first = [sp.diff(c, s) for c in self.coefficients for s in free]
+        first = _derivatives(self.coefficients, self.free)
         return compile_expressions((*self.coefficients, *first), (), tuple(self.values))
 
     def local(self, theta: Array) -> tuple[Array, Array]:
@@ -87,10 +86,8 @@ class Form:
 
     @cached_property
     def _point_functions(self):
-        state = [symbol(n) for n in self.variables]
-        gradient = [sp.diff(self.expression, s) for s in state]
-        sensitivity = [sp.diff(self.expression, symbol(n)) for n in self.free]
-        return compile_expressions((self.expression, *gradient, *sensitivity), self.variables, tuple(self.values))
+        slopes = _derivatives((self.expression,), self.variables + self.free)
+        return compile_expressions((self.expression, *slopes), self.variables, tuple(self.values))
 
     def at(self, states: Array, theta: Array) -> tuple[Array, Array, Array]:
         """H (N,), ∂H/∂z (d, N) and ∂H/∂θ (k, N) at states (d, N)."""
@@ -99,9 +96,14 @@ class Form:
         return every[0], every[1 : 1 + d], every[1 + d :]
 
 
+@lru_cache(maxsize=128)
+def _derivatives(expressions: tuple[sp.Expr, ...], names: tuple[str, ...]) -> tuple[sp.Expr, ...]:
+    return tuple(sp.diff(e, symbol(n)) for e in expressions for n in names)
+
+
 def make_form(expression: sp.Expr, variables: Sequence[str], free: Sequence[str], values: Mapping[str, float]) -> Form:
     """Split `expression` into features and coefficients in the free parameters."""
-    free_symbols, state = {symbol(n) for n in free}, [symbol(n) for n in variables]
+    free_symbols, state = {symbol(n) for n in free}, tuple(symbol(n) for n in variables)
     unknown = expression.free_symbols - set(state) - {symbol(n) for n in values}
     if unknown:
         names = ", ".join(sorted(str(s) for s in unknown))
@@ -123,7 +125,8 @@ def make_form(expression: sp.Expr, variables: Sequence[str], free: Sequence[str]
     )
 
 
-def _split(expression: sp.Expr, state: Sequence[sp.Symbol]) -> tuple[tuple[sp.Expr, ...], tuple[sp.Expr, ...]]:
+@lru_cache(maxsize=128)
+def _split(expression: sp.Expr, state: tuple[sp.Symbol, ...]) -> tuple[tuple[sp.Expr, ...], tuple[sp.Expr, ...]]:
     """Terms of the expanded expression, merged where their coefficients differ by a number only."""
     collected: dict[sp.Expr, sp.Expr] = {}
     for term in sp.Add.make_args(sp.expand(expression)):

@@ -43,7 +43,8 @@ class InvariantFit:
     objective: "variance" (F3: variance of H over the points), "surface" (F2: least displacement onto H = E), or
         "balance" (energy balance dH/dt = power in weak form: H need not be conserved).
     invariant: name of a declared invariant, or an expression; the model's energy or only one by default.
-    correction: order (0, 1, 2) to which the bias that noise gives the variance is removed.
+    correction: order (0, 1, 2) to which the bias that noise gives the variance is removed; by default 1, and 0 where
+        states were reconstructed (their systematic errors are no noise).
     scale: the factor of H is not identifiable: name of the parameter to hold, or "norm" for coefficients of unit norm.
     noise: standard deviation, one for all or by channel; the record's own by default. Only ratios matter.
     momenta: how states that were not measured follow from positions: "second", "fourth", "sixth", "eighth" order
@@ -59,7 +60,7 @@ class InvariantFit:
 
     objective: Literal["variance", "surface", "balance"] = "variance"
     invariant: str | sp.Expr | None = None
-    correction: int = 1
+    correction: int | None = None
     scale: str | None = None
     noise: float | Mapping[str, float] | None = None
     momenta: str = "auto"
@@ -81,7 +82,7 @@ class InvariantFit:
             "loss": ("auto", "linear", "cauchy"),
             "levels": ("record", "segment"),
             "solver": ("gauss-newton", "annealing", "odrpack"),
-            "correction": (0, 1, 2),
+            "correction": (None, 0, 1, 2),
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
@@ -114,30 +115,31 @@ class InvariantFit:
         loss = self.loss if self.loss != "auto" else ("cauchy" if rebuilt else "linear")
         return weights, loss
 
+    def _order(self, points: Points) -> int:
+        if self.correction is not None:
+            return self.correction
+        return 0 if points.reconstructed and np.ptp(points.variance, axis=1).any() else 1
+
     def _variance(
         self, setup: Setup, points: Points, start: Array | None = None
     ) -> tuple[VarianceSolution, VarianceProblem]:
         """F3, reweighted until the weights and θ agree where weights depend on θ."""
         weighting, loss = self._weighting(points)
-        table = FeatureTable(setup.form, self.correction)
-        problem = VarianceProblem(table, points, np.ones(points.count), self._unit_norm)
+        table = FeatureTable(setup.form, self._order(points))
+        problem = VarianceProblem(table, points, np.ones(points.count), self.scale == "norm" and table.order == 0)
         begin = setup.start if start is None else start
         solution = self._solve(problem, begin, setup.bounds, first=start is None)
         if weighting == "equal" and loss == "linear":
             return solution, problem
-        slopes = FeatureTable(setup.form, max(1, self.correction))
+        slopes = FeatureTable(setup.form, max(1, table.order))
         for _ in range(REWEIGHTINGS):
             weights = point_weights(slopes, points, solution.theta, problem.weights, weighting, loss)
-            problem = VarianceProblem(table, points, weights, self._unit_norm)
+            problem = VarianceProblem(table, points, weights, problem.unit_norm)
             previous, solution = solution, self._solve(problem, solution.theta, setup.bounds, first=False)
             change = np.abs(solution.theta - previous.theta)
             if np.all(change <= 1e-7 * np.maximum(np.abs(solution.theta), 1e-3)):
                 break
         return solution, problem
-
-    @property
-    def _unit_norm(self) -> bool:
-        return self.scale == "norm" and self.correction == 0
 
     def _solve(self, problem: VarianceProblem, begin: Array, bounds: Bounds, first: bool) -> VarianceSolution:
         if self.solver == "annealing" and first:
@@ -146,10 +148,9 @@ class InvariantFit:
         if first:
             starts += random_starts(begin, bounds, self.starts if problem.form.separable else 0, self.seed)
         raw = minimise_raw(problem, starts, bounds)
-        if not (self.correction or self._unit_norm) or problem.noise_factor(raw.theta) < CLEAN:
+        if not (problem.table.order or problem.unit_norm) or problem.noise_factor(raw.theta) < CLEAN:
             return raw
-        corrected = minimise_corrected(problem, raw.theta, bounds)
-        return corrected
+        return minimise_corrected(problem, raw.theta, bounds)
 
     def _variance_estimate(
         self, model: Model, data: Any, setup: Setup, solution: VarianceSolution, problem: VarianceProblem

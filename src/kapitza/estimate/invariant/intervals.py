@@ -40,19 +40,24 @@ def variance_covariance(problem: VarianceProblem, solution: VarianceSolution) ->
     added = float(np.sum(weights * parts.added))
     if solution.tau > 0 and added > 0:
         rows = rows - np.outer(parts.added_slope @ weights, parts.excess / added)
-    filling = long_run(weights * rows, points.run, points.reach)
     inverse = np.linalg.pinv(bread)
-    spare = max(1, points.count - solution.theta.size - points.levels)
-    return inverse @ filling @ inverse * points.count / spare
+    leverage = weights * np.einsum("kn,kl,ln->n", parts.centred, inverse, parts.centred)
+    filling = long_run(weights * rows / _slack(leverage), points.run, points.reach)
+    return inverse @ filling @ inverse
 
 
 def surface_covariance(solution: SurfaceSolution, points: Points) -> Array:
     """Sandwich (JᵀJ)⁻¹ B (JᵀJ)⁻¹ of the distances with the levels eliminated."""
     residual, jacobian = projected_rows(solution.feet, points, solution.weights)
     bread = np.linalg.pinv(jacobian @ jacobian.T)
-    filling = long_run(residual * jacobian, points.run, points.reach)
-    spare = max(1, points.count - solution.theta.size - points.levels)
-    return bread @ filling @ bread * points.count / spare
+    leverage = np.einsum("kn,kl,ln->n", jacobian, bread, jacobian)
+    filling = long_run(residual * jacobian / _slack(leverage), points.run, points.reach)
+    return bread @ filling @ bread
+
+
+def _slack(leverage: Array) -> Array:
+    """1 - leverage: residuals are divided by it (HC3), because a point that pulls the fit hides its own error."""
+    return np.clip(1.0 - leverage - 1.0 / leverage.size, 0.1, 1.0)
 
 
 def resample(points: Points, rng: np.random.Generator) -> Points:

@@ -10,6 +10,7 @@ features it gives the moment matrix that clean data would have had:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import sympy as sp
@@ -54,8 +55,27 @@ class NoiseTerms:
     curvature: Array
 
 
-def noise_symbols(form: Form) -> list[sp.Symbol]:
-    return [symbol(f"{name}#") for name in form.variables]
+def noise_symbols(variables: tuple[str, ...]) -> list[sp.Symbol]:
+    return [symbol(f"{name}#") for name in variables]
+
+
+@lru_cache(maxsize=128)
+def _feature_rows(features: tuple[sp.Expr, ...], variables: tuple[str, ...], order: int) -> tuple[sp.Expr, ...]:
+    """Features, then for order 1 Lf and ∂f, for order 2 also L²f, ∂Lf and ∂∂f; the variances v are symbols."""
+    state, v = [symbol(n) for n in variables], noise_symbols(variables)
+
+    def laplace(f: sp.Expr) -> sp.Expr:
+        return sp.Add(*(v[j] * sp.diff(f, s, 2) for j, s in enumerate(state)))
+
+    rows: list[sp.Expr] = list(features)
+    if order >= 1:
+        first = [laplace(f) for f in features]
+        rows += [*first, *(sp.diff(f, s) for f in features for s in state)]
+        if order >= 2:
+            rows += [laplace(f) for f in first]
+            rows += [sp.diff(f, s) for f in first for s in state]
+            rows += [sp.diff(f, s, r) for f in features for s in state for r in state]
+    return tuple(rows)
 
 
 class FeatureTable:
@@ -63,21 +83,10 @@ class FeatureTable:
 
     def __init__(self, form: Form, order: int):
         self.form, self.order = form, order
-        state, v = [symbol(n) for n in form.variables], noise_symbols(form)
-        self.count, self.dimension = len(form.features), len(state)
-
-        def laplace(f: sp.Expr) -> sp.Expr:
-            return sp.Add(*(v[j] * sp.diff(f, s, 2) for j, s in enumerate(state)))
-
-        rows: list[sp.Expr] = list(form.features)
-        if order >= 1:
-            first = [laplace(f) for f in form.features]
-            rows += [*first, *(sp.diff(f, s) for f in form.features for s in state)]
-        if order >= 2:
-            rows += [laplace(f) for f in first]
-            rows += [sp.diff(f, s) for f in first for s in state]
-            rows += [sp.diff(f, s, r) for f in form.features for s in state for r in state]
-        self._compiled = compile_expressions(rows, [*form.variables, *(s.name for s in v)], tuple(form.values))
+        self.count, self.dimension = len(form.features), len(form.variables)
+        rows = _feature_rows(form.features, form.variables, order)
+        names = [*form.variables, *(s.name for s in noise_symbols(form.variables))]
+        self._compiled = compile_expressions(rows, names, tuple(form.values))
 
     def evaluate(self, values: Array, variance: Array, theta: Array) -> NoiseTerms:
         rows = self._compiled(np.vstack([values, variance]), self.form.parameters(theta))
@@ -156,7 +165,7 @@ class Scores:
 
     invariant: c·φ (N,). slope: (k, N) derivative of half the corrected square, whose weighted sum vanishes at the
     estimate. excess: (N,) corrected square. added: (N,) what unit τ takes off the square; added_slope (k, N) its half
-    derivative. gradient: (d, N) of c·φ in the state.
+    derivative. gradient: (d, N) of c·φ in the state. centred: (k, N) derivatives of c·φ about their level means.
     """
 
     invariant: Array
@@ -165,6 +174,7 @@ class Scores:
     added: Array
     added_slope: Array
     gradient: Array
+    centred: Array
 
 
 def scores(table: FeatureTable, points: Points, theta: Array, weights: Array, tau: float) -> Scores:
@@ -188,4 +198,4 @@ def scores(table: FeatureTable, points: Points, theta: Array, weights: Array, ta
     bend = (h * laplace[1:] + rest * laplace[0]) / 2 + np.einsum(
         "dn,kdn,dn->kn", gradient[0], gradient[1:], points.variance
     )
-    return Scores(h, h * rest - tau * bend, h**2 - tau * added, added, bend, gradient[0])
+    return Scores(h, h * rest - tau * bend, h**2 - tau * added, added, bend, gradient[0], rest)

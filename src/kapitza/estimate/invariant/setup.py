@@ -13,13 +13,7 @@ from numpy.typing import NDArray
 from kapitza.data import Record
 from kapitza.errors import DataError, IdentifiabilityError, ModelError
 from kapitza.estimate.invariant.expression import Form, declared_invariant, make_form
-from kapitza.estimate.invariant.identifiability import (
-    combinations,
-    direction_in_words,
-    generic_point,
-    null_directions,
-    scale_direction,
-)
+from kapitza.estimate.invariant.identifiability import generic_point, refuse_dependent, scale_direction, words
 from kapitza.estimate.invariant.moments import FeatureTable, moments
 from kapitza.estimate.invariant.points import Points, collect, reconstruction
 from kapitza.estimate.invariant.variance import Bounds
@@ -69,7 +63,8 @@ def prepare(model: Model, data: Any, free: Sequence[str] | None, settings: Any) 
     form = make_form(plan.expression, points.variables, names, model.values)
     bounds = bounds_of(model, names)
     start = bounds.clip(np.nan_to_num(np.array([model.values[n] for n in names]), nan=1.0))
-    _refuse_dependent(form, points, start, bounds)
+    theta = generic_point(start, bounds.low, bounds.high)
+    refuse_dependent(sensitivities(form, points, theta)[1], names, theta)
     return Setup(name, form, points, bounds, start, asked, held, warnings)
 
 
@@ -148,26 +143,11 @@ def _normalisation(
                 f"one of {', '.join(moving)} does."
             )
         return scale, ()
-    relative = direction / np.where(theta == 0, 1.0, np.abs(theta))
-    words = direction_in_words(asked, relative)
     if explicit:
         raise IdentifiabilityError(
-            f"The data fix the invariant only up to a factor; along it the free parameters move together ({words}). "
+            "The data fix the invariant only up to a factor; along it the free parameters move together "
+            f"({words(asked, direction, theta)}). "
             f'Leave one out of free, or pass InvariantFit(scale="{moving[0]}") to hold it, or scale="norm".'
         )
     value = model.values[moving[0]]
     return moving[0], (f"the factor of the invariant is not identifiable: {moving[0]} is held at {value:.6g}",)
-
-
-def _refuse_dependent(form: Form, points: Points, start: Array, bounds: Bounds) -> None:
-    theta = generic_point(start, bounds.low, bounds.high)
-    directions = null_directions(sensitivities(form, points, theta)[1], theta)
-    if directions.shape[1] == 0:
-        return
-    words = "; or ".join(direction_in_words(form.free, d) for d in directions.T)
-    usable = combinations(form.free, directions)
-    cure = f" Identifiable are {', '.join(usable)}." if usable else ""
-    raise IdentifiabilityError(
-        f"The invariant does not change on these data along: {words}. "
-        f"Free {directions.shape[1]} parameter(s) less.{cure}"
-    )

@@ -92,6 +92,8 @@ class VarianceProblem:
     def noise_factor(self, theta: Array) -> float:
         """Smallest τ with c·S(τ)·c = 0, or where it comes closest."""
         c, _ = self.form.local(theta)
+        if not np.isfinite(c).all():
+            return np.inf
         moment = self.moment(theta)
         a, b, e = float(np.sum((moment.root @ c) ** 2)), c @ moment.noise @ c, c @ moment.second @ c
         if not b > 0:
