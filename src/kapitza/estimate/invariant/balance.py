@@ -230,7 +230,7 @@ def _refuse_dependent(setup: Setup, columns: Array) -> None:
     if direction is not None:
         raise IdentifiabilityError(
             "The balance fixes the energy only up to a factor; along it the free parameters move together "
-            f"({words(setup.form.free, direction, theta)}). Leave one out of free, or hold it by InvariantFit(scale=...)."
+            f"({words(setup.form.free, direction, theta)}). Leave one out of free, or hold one with scale=."
         )
     refuse_dependent(columns @ slopes, setup.form.free, theta)
 
