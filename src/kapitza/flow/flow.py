@@ -15,6 +15,7 @@ from kapitza.flow.batch import advance_many
 from kapitza.flow.compiled import count_builds
 from kapitza.flow.core import Core, Propagation
 from kapitza.flow.dense import Dense
+from kapitza.flow.lanes import sample_lanes
 from kapitza.flow.projection import projected_samples
 from kapitza.flow.section import Crossings, find_crossings
 from kapitza.flow.smooth import STEP_LIMIT
@@ -93,6 +94,22 @@ class Flow:
         if throw and not np.isfinite(result.state).all():
             raise arguments.failed_members(result.state)
         return result
+
+    def trajectories(self, X: Any, times: Any, parameters: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
+        """Many short runs, each sampled at its own times: X (B, n), times (B, m) increasing, the first that of X.
+
+        States (B, m, n), jacobians (B, m, n, n) by X, sensitivities (B, m, n, k).
+        """
+        states = arguments.state_rows(self.model, X)
+        vectors = arguments.parameter_rows(self.model, parameters, len(states))
+        instants = np.asarray(times, float)
+        if instants.ndim != 2 or len(instants) != len(states) or not (np.diff(instants, axis=1) > 0).all():
+            raise arguments.ArgumentError(
+                f"times has the shape {instants.shape}; give {len(states)} rows of increasing times, one per state."
+            )
+        reached, tangents = sample_lanes(self.core, states, instants, vectors, threads)
+        n = self.core.size
+        return reached, tangents[..., :n], tangents[..., n:]
 
     def trajectory(self, x: Any, times: Any, parameters: Parameters = None, project: bool = False) -> Array:
         """States (N, n) at increasing times (N,), starting with x at times[0]; angles continuous.

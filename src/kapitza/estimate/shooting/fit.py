@@ -1,0 +1,248 @@
+"""ShootingFit: maximum likelihood from the raw series, chaotic or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import ConvergenceError, IdentifiabilityError, ModelError, Status
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.shooting.judge import Judgement, judge
+from kapitza.estimate.shooting.observation import Observation, observe
+from kapitza.estimate.shooting.pieces import Part, Samples, gather, parts_of
+from kapitza.estimate.shooting.solver import Fitter, Solution, SolverSettings
+from kapitza.estimate.shooting.start import noise_guess, sizes, states_from_data
+from kapitza.estimate.shooting.sweep import Problem
+from kapitza.flow import Flow
+from kapitza.model import Model
+
+Array = NDArray[np.float64]
+
+FLOW_TOLERANCE = 1e-13
+"""Of the integration: far below any noise, and a third cheaper than rounding."""
+
+
+@dataclass(frozen=True)
+class ShootingFit:
+    """Multiple shooting: states at the nodes and parameters together, continuity as constraint.
+
+    Minimises Σ (h(x(t_i), θ) - y_i)²/σ² (and the priors of the parameters) subject to x being a motion of the model
+    over each piece of the record (H. G. Bock 1981; E. Baake et al., Phys. Rev. A 45 (1992) 5524).
+
+    outputs: what a channel measures where its name is neither a state nor an output of the model, in plain
+    notation: {"theta2": "phi2 - phi1"}.
+    noise: standard deviation per channel when known; otherwise the record's own, otherwise estimated.
+    spacing: samples per shooting interval at the end (default: by the growth of the tangents, at most 10).
+    window: samples of the first fit of a long record, from which the whole is fitted.
+    softness: how far the links may stretch at the start, in units of each state's spread.
+    process_noise: standard deviation per state and interval of kicks that the motion really has, or True to
+    estimate one common relative size.
+    robust: Huber's loss beyond 1.345 standard deviations, against outliers.
+    initial: the state at the start of every piece, where it is known.
+    hold_back: fraction of the last samples kept out of the fit to test its prediction.
+    max_gap: gaps longer than this many median steps cut the record.
+    """
+
+    outputs: Mapping[str, str | sp.Expr] = field(default_factory=dict)
+    noise: Mapping[str, float] = field(default_factory=dict)
+    spacing: int | None = None
+    window: int = 5000
+    softness: float = 0.05
+    process_noise: bool | Mapping[str, float] = False
+    robust: bool = False
+    initial: Mapping[str, float] = field(default_factory=dict)
+    hold_back: float = 0.0
+    max_gap: float = 20.0
+    tolerance: float = 1e-9
+    max_iterations: int = 100
+    throw: bool = True
+
+    def fit(self, model: Model, data: Part | Sequence[Part], free: Sequence[str] | None) -> Estimate:
+        names = _free_names(model, free)
+        task = self.prepare(model, data, names)
+        solution, deviations = self._solve(task)
+        verdict = judge(task, solution, deviations)
+        estimate = _estimate(task, solution, deviations, verdict)
+        if self.throw and solution.status is not Status.CONVERGED:
+            raise ConvergenceError(verdict.post_mortem, estimate)
+        if self.throw and not verdict.identifiability.complete:
+            raise IdentifiabilityError(verdict.identifiability.message())
+        return estimate
+
+    def prepare(self, model: Model, data: Part | Sequence[Part], names: tuple[str, ...]) -> Task:
+        record = parts_of(data)[0][0]
+        observation = observe(model, record, self.outputs, names)
+        everything = gather(model, data, observation, self.max_gap)
+        kept = everything.size - round(self.hold_back * everything.size)
+        samples = everything.take(0, kept)
+        held = everything.take(kept, everything.size) if kept < everything.size else None
+        states, known = states_from_data(model, samples, observation)
+        given = {**record.noise, **self.noise}
+        guess = noise_guess(samples, observation)
+        deviations = np.array([given.get(c, guess[i]) for i, c in enumerate(observation.channels)])
+        measured = all(c in given for c in observation.channels)
+        priors = [model.parameter(name).prior for name in names]
+        problem = Problem(
+            flow=Flow(model, wrt=names, tolerance=FLOW_TOLERANCE),
+            samples=samples,
+            observation=observation,
+            columns=np.array([model.names.index(name) for name in names], np.intp),
+            angles=np.array(model.angles),
+            prior_mean=np.array([p.mean if p else 0.0 for p in priors]),
+            prior_weight=np.array([p.deviation**-2 if p else 0.0 for p in priors]),
+        )
+        scale = sizes(model, samples, states, known)
+        if self.initial:
+            problem = replace(problem, **_held(model, self.initial, scale))
+        return Task(model, self, names, problem, states, known, scale, deviations, measured, held, data)
+
+    def _solve(self, task: Task) -> tuple[Solution, Array]:
+        model, problem = task.model, task.problem
+        low, high = (np.array(b) for b in zip(*(model.parameter(n).bounds for n in task.names), strict=True))
+        theta = np.array([model.values[name] for name in task.names])
+        settings = SolverSettings(
+            softness=self.softness, tolerance=self.tolerance, max_iterations=self.max_iterations,
+            spacing=self.spacing, huber=1.345 if self.robust else None, process_noise=self._kicks(task),
+        )  # fmt: skip
+        softness = self.softness
+        if problem.samples.size > 2 * self.window:
+            theta, softness = self._first_window(task, settings, theta, low, high)
+        fitter = Fitter(problem, settings, task.scale, task.deviations, low, high)
+        solution = fitter.solve(theta, task.states, softness=softness)
+        deviations = task.deviations
+        for _ in range(0 if task.noise_known else 8):
+            if solution.status is not Status.CONVERGED:
+                break
+            deviations = _residual_deviations(solution, problem.samples, len(task.names))
+            ratio = np.log(deviations / fitter.deviations)
+            fitter.deviations = deviations
+            solution = fitter.resume(solution)
+            # A common factor leaves the answer alone; only the ratios between channels move it.
+            if np.ptp(ratio) < 1e-2:
+                break
+        return solution, deviations
+
+    def _kicks(self, task: Task) -> Array | None:
+        if isinstance(self.process_noise, Mapping):
+            for name in self.process_noise:
+                if name not in task.model.states:
+                    raise ModelError(f'process_noise names "{name}", not a state of {task.model.name}.')
+            return np.array([self.process_noise.get(name, 0.0) for name in task.model.states])
+        return None
+
+    def _first_window(
+        self, task: Task, settings: SolverSettings, theta: Array, low: Array, high: Array
+    ) -> tuple[Array, float]:
+        """Parameters from the stretch with the largest excursions, and a softness to go on with."""
+        problem, width = task.problem, self.window
+        activity = np.cumsum(np.abs(np.diff(problem.samples.values, axis=0)).sum(axis=1))
+        starts = np.arange(0, problem.samples.size - width, max(1, width // 2))
+        best = int(starts[np.argmax(activity[starts + width - 1] - activity[starts])])
+        piece = problem.samples.take(best, best + width)
+        inner = replace(problem, samples=piece)
+        states = task.states[best : best + width]
+        first = Fitter(inner, settings, task.scale, task.deviations, low, high).solve(theta, states)
+        if first.status is not Status.CONVERGED:
+            return theta, self.softness
+        return first.theta, min(self.softness, 0.01)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A fit made ready: what was asked, the numbers it starts from."""
+
+    model: Model
+    settings: ShootingFit
+    names: tuple[str, ...]
+    problem: Problem
+    states: Array
+    known: NDArray[np.bool_]
+    scale: Array
+    deviations: Array
+    noise_known: bool
+    held_back: Samples | None
+    data: Any
+
+    @property
+    def observation(self) -> Observation:
+        return self.problem.observation
+
+
+def _free_names(model: Model, free: Sequence[str] | None) -> tuple[str, ...]:
+    names = tuple(model.names if free is None else free)
+    for name in names:
+        model.check(name)
+    if not names:
+        raise ModelError("No free parameters: name at least one, for example free=[" + f'"{model.names[0]}"].')
+    if len(set(names)) < len(names):
+        raise ModelError(f"A free parameter is named twice: {', '.join(names)}.")
+    missing = [name for name in names if not np.isfinite(model.values[name])]
+    if missing:
+        raise ModelError(f"Give {', '.join(missing)} a starting value by model.with_values({missing[0]}=...).")
+    return names
+
+
+def _held(model: Model, initial: Mapping[str, float], scale: Array) -> dict[str, Array]:
+    for name in initial:
+        if name not in model.states:
+            raise ModelError(f'initial names "{name}", not a state of {model.name}: {", ".join(model.states)}.')
+    state = np.array([initial.get(name, 0.0) for name in model.states])
+    weight = np.array([1e16 if name in initial else 0.0 for name in model.states]) / scale**2
+    return {"held_state": state, "held_weight": weight}
+
+
+def _residual_deviations(solution: Solution, samples: Samples, free: int) -> Array:
+    """Noise per channel from the residuals, each channel charged its share of the fitted numbers."""
+    count, channels = samples.values.shape
+    n = solution.states.shape[1]
+    fitted = (n * len(samples.pieces) + free) / channels
+    spread = samples.values.std(axis=0)
+    relative = solution.weights / solution.weights.max(axis=0)
+    variance = (relative * solution.sweep.residual**2).sum(axis=0) / max(count - fitted, 1.0)
+    return np.sqrt(np.maximum(variance, (1e-13 * np.maximum(spread, 1e-300)) ** 2))
+
+
+def _estimate(task: Task, solution: Solution, deviations: Array, verdict: Judgement) -> Estimate:
+    model, names, samples = task.model, task.names, task.problem.samples
+    fitted = dict(zip(names, solution.theta.tolist(), strict=True))
+    moved = model.with_values(**fitted)
+    derived = {p.name: moved.values[p.name] for p in model.parameters if p.expression is not None}
+    count = samples.values.size
+    unknowns = len(model.states) * len(samples.pieces) + len(names)
+    weighted = solution.sweep.residual / deviations
+    return Estimate(
+        names=names,
+        values={**fitted, **derived},
+        covariance=solution.covariance,
+        method="ShootingFit",
+        status=solution.status,
+        units={p.name: p.unit for p in model.parameters},
+        fixed={name: value for name, value in model.values.items() if name not in names and name not in derived},
+        start={name: model.values[name] for name in names},
+        dof=float("inf") if task.noise_known else float(max(count - unknowns, 1)),
+        chi2=float((weighted**2).sum()),
+        noise=dict(zip(task.observation.channels, deviations.tolist(), strict=True)),
+        residuals={c: weighted[:, i] for i, c in enumerate(task.observation.channels)},
+        warnings=verdict.warnings,
+        identifiable=verdict.identifiability.determined,
+        history=solution.history,
+        model=moved,
+        data=task.data,
+        details={
+            "states": solution.states,
+            "times": samples.time[solution.nodes.index],
+            "predicted": solution.sweep.predicted,
+            "information": solution.information,
+            "prediction": verdict.prediction,
+            "whiteness": verdict.whiteness,
+            "post_mortem": verdict.post_mortem,
+            "log_likelihood": verdict.log_likelihood,
+            "samples": count,
+            "settings": task.settings,
+        },
+    )

@@ -1,0 +1,125 @@
+"""What the sensors see of the states: channels as functions of states, time and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.data import Record
+from kapitza.errors import DataError, nearest_name
+from kapitza.model import Model, compile_expressions, parse_expression
+from kapitza.model.structure import derived_in_base
+from kapitza.model.symbols import symbol, time
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """y = h(x, t, θ) for the channels of a record.
+
+    matrix: (c, n) when every channel is a constant linear combination of states, else None.
+    angles: (c,) which channels live on a circle.
+    """
+
+    channels: tuple[str, ...]
+    expressions: tuple[sp.Expr, ...]
+    angles: NDArray[np.bool_]
+    matrix: Array | None
+    states: int
+    free: int
+    evaluate: Callable[..., Array] | None
+
+    def value(self, states: Array, times: Array, parameters: Array) -> Array:
+        """h (N, c) at states (N, n), times (N,), parameters (N, npar) or (npar,)."""
+        if self.matrix is not None:
+            return states @ self.matrix.T
+        return self._all(states, times, parameters)[: len(self.channels)].T
+
+    def linearise(self, states: Array, times: Array, parameters: Array) -> tuple[Array, Array, Array]:
+        """h (N, c), ∂h/∂x (N, c, n), ∂h/∂θ (N, c, k)."""
+        count, outputs = len(states), len(self.channels)
+        if self.matrix is not None:
+            by_state = np.broadcast_to(self.matrix, (count, *self.matrix.shape))
+            return states @ self.matrix.T, by_state, np.zeros((count, outputs, self.free))
+        every = self._all(states, times, parameters)
+        split = outputs * (1 + self.states)
+        by_state = every[outputs:split].reshape(outputs, self.states, count)
+        by_parameter = every[split:].reshape(outputs, self.free, count)
+        return every[:outputs].T, np.moveaxis(by_state, 2, 0), np.moveaxis(by_parameter, 2, 0)
+
+    def _all(self, states: Array, times: Array, parameters: Array) -> Array:
+        assert self.evaluate is not None
+        return self.evaluate(np.vstack([states.T, times[None]]), np.asarray(parameters).T)
+
+    def residual(self, predicted: Array, measured: Array) -> Array:
+        """predicted - measured, on the circle for angles."""
+        gap = predicted - measured
+        gap[:, self.angles] = (gap[:, self.angles] + np.pi) % (2 * np.pi) - np.pi
+        return gap
+
+
+def observe(model: Model, record: Record, outputs: Mapping[str, str | sp.Expr], free: Sequence[str]) -> Observation:
+    """Match the channels of a record to the model: by `outputs` first, then outputs of the model, then states."""
+    names = {*model.states, *model.names, "t"}
+    expressions, channels = [], []
+    for channel in record.channels:
+        expression = outputs.get(channel, model.structure.outputs.get(channel))
+        if isinstance(expression, str):
+            expression = parse_expression(expression, names)
+        if expression is None and channel in model.states:
+            expression = symbol(channel)
+        if expression is not None:
+            channels.append(channel)
+            expressions.append(expression)
+    for channel in outputs:
+        if channel not in record.channels:
+            raise DataError(
+                f'No channel "{channel}"; the record has {", ".join(record.channels)}.'
+                + nearest_name(channel, record.channels)
+            )
+    if not channels:
+        raise DataError(
+            f"None of the channels {', '.join(record.channels)} is a state ({', '.join(model.states)}) or an output of "
+            f'{model.name}: say what they measure, e.g. outputs={{"{record.channels[0]}": "{model.states[0]}"}}.'
+        )
+    angle = dict(zip(record.channels, record.angles, strict=True))
+    angles = np.array([angle[channel] for channel in channels])
+    return _compile(model, tuple(channels), tuple(expressions), angles, tuple(free))
+
+
+def _compile(
+    model: Model,
+    channels: tuple[str, ...],
+    expressions: tuple[sp.Expr, ...],
+    angles: NDArray[np.bool_],
+    free: tuple[str, ...],
+) -> Observation:
+    derived = derived_in_base(model)
+    expressions = tuple(e.xreplace(derived) for e in expressions)
+    states = [symbol(name) for name in model.states]
+    jacobian = [[sp.diff(e, x) for x in states] for e in expressions]
+    known = {*states, time, *(symbol(name) for name in model.names)}
+    for channel, expression in zip(channels, expressions, strict=True):
+        unknown = sorted(str(s) for s in expression.free_symbols - known)
+        if unknown:
+            raise DataError(
+                f'The output "{channel}" = {expression} uses {", ".join(unknown)}, unknown to {model.name}.'
+            )
+    constant = all(entry.is_number for row in jacobian for entry in row)
+    linear = constant and all(
+        sp.simplify(e - sum(entry * x for entry, x in zip(row, states, strict=True))) == 0
+        for e, row in zip(expressions, jacobian, strict=True)
+    )
+    matrix, evaluate = None, None
+    if linear:
+        matrix = np.array(jacobian, float)
+    else:
+        by_state = [entry for row in jacobian for entry in row]
+        by_parameter = [sp.diff(e, symbol(name)) for e in expressions for name in free]
+        evaluate = compile_expressions([*expressions, *by_state, *by_parameter], [*states, time], model.names)
+    return Observation(channels, expressions, angles, matrix, len(states), len(free), evaluate)

@@ -1,0 +1,255 @@
+"""Generalised Gauss-Newton for states and parameters together, with the continuity of the motion imposed by degrees.
+
+At first every link between neighbouring nodes may stretch, as if the motion were kicked there by noise of standard
+deviation q·s. Each time the iteration settles q is divided by ten, and at the end the links hold exactly: then this is
+Bock's constrained Gauss-Newton method, whose answer is the maximum-likelihood one. Soft links follow the data wherever
+the parameters are still wrong, so the iteration converges from far away and finds states that no sensor saw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, Status
+from kapitza.estimate.shooting.pieces import Nodes, place_nodes
+from kapitza.estimate.shooting.sweep import Problem, Sweep, sweep
+from kapitza.solve import ChainProgram, ChainStep
+
+Array = NDArray[np.float64]
+
+THIN_BELOW = 1e-3
+"""Nodes are thinned once the links are stiffer than this: before, a node at every sample makes the way robust."""
+
+RIGID_BELOW = 1e-3
+"""Softness from which the links may be made rigid in one go."""
+
+
+@dataclass(frozen=True)
+class SolverSettings:
+    """Settings of the iteration.
+
+    softness: standard deviation of the first link noise, in units of each state's size; shrink: factor per level;
+    last_softness: below it the links become rigid. advance: a full step that moves no parameter by more than this
+    fraction ends a level. tolerance: on the last step, relative to parameters and states. step_limit: largest relative
+    change of a parameter in one step. spacing: samples per interval at the end (None: by the growth of the tangents).
+    process_noise: (n,) deviations of kicks that stay; huber: threshold of the robust loss.
+    """
+
+    softness: float = 0.05
+    shrink: float = 0.1
+    last_softness: float = 1e-8
+    advance: float = 0.3
+    tolerance: float = 1e-9
+    max_iterations: int = 100
+    step_limit: float = 0.5
+    spacing: int | None = None
+    process_noise: Array | None = None
+    huber: float | None = None
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """Parameters (k,), states (J, n) at the nodes, and the sweep there with its weights (N, c)."""
+
+    theta: Array
+    states: Array
+    nodes: Nodes
+    sweep: Sweep
+    weights: Array
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where the iteration ended; information (k, k) is the Fisher matrix of the parameters, states eliminated."""
+
+    theta: Array
+    states: Array
+    nodes: Nodes
+    sweep: Sweep
+    weights: Array
+    information: Array
+    covariance: Array
+    status: Status
+    history: pd.DataFrame
+    at_bound: NDArray[np.bool_]
+    softness: float
+
+
+class Fitter:
+    """Carries the iterate through the levels of softness."""
+
+    def __init__(
+        self, problem: Problem, settings: SolverSettings, scale: Array, deviations: Array, low: Array, high: Array
+    ):
+        self.problem, self.settings = problem, settings
+        self.scale, self.low, self.high = scale, low, high
+        self.deviations = deviations
+        self.rows: list[tuple[float, ...]] = []
+
+    def solve(self, theta: Array, states: Array, softness: float | None = None) -> Solution:
+        """Iterate from parameters theta (k,) and states (N, n) at all samples."""
+        nodes = place_nodes(self.problem.samples, 1)
+        theta = np.clip(theta, self.low, self.high)
+        weights = self._weights(None)
+        start = states[nodes.index].copy()
+        now = Iterate(theta, start, nodes, sweep(self.problem, nodes, start, theta, weights), weights)
+        return self._iterate(now, self.settings.softness if softness is None else softness, thin=True)
+
+    def resume(self, solution: Solution) -> Solution:
+        """Go on from a solution with rigid links, after the weights have changed."""
+        weights = self._weights(solution.sweep.residual)
+        again = sweep(self.problem, solution.nodes, solution.states, solution.theta, weights)
+        return self._iterate(Iterate(solution.theta, solution.states, solution.nodes, again, weights), 0.0, thin=False)
+
+    def _iterate(self, now: Iterate, level: float, thin: bool) -> Solution:
+        typical = np.where(now.theta != 0, np.abs(now.theta), 1.0)
+        status, trouble = Status.ITERATION_LIMIT, 0
+        information = covariance = np.zeros((now.theta.size, now.theta.size))
+        smallest = np.inf
+        for _ in range(self.settings.max_iterations):
+            slack = self._slack(level)
+            try:
+                program = self._program(now, slack, typical)
+            except np.linalg.LinAlgError:
+                status = Status.SINGULAR
+                break
+            step = program.solve_within(self.low - now.theta, self.high - now.theta)
+            information, covariance = program.information - self._anchor(typical), step.covariance
+            fraction, reached = self._advance(now, step, slack)
+            if reached is None:
+                status = Status.STALLED
+                break
+            moved = float((np.abs(fraction * step.parameters) / typical).max(initial=0.0))
+            shifted = float((np.abs(fraction * step.nodes) / self.scale).max())
+            now = self._reweigh(reached, level)
+            typical = np.maximum(typical, np.abs(now.theta))
+            cost = self._cost(now.sweep, slack)
+            self.rows.append((level, cost, fraction, moved, shifted, self.closure(now.sweep), *now.theta))
+            size = max(moved, shifted)
+            if level == 0.0 and fraction == 1 and self._settled(size, step, now.sweep):
+                status = Status.CONVERGED
+                break
+            if level == 0.0:
+                # Rigid links have no cost to descend: contraction of the steps is the test.
+                trouble = trouble + 1 if size > 0.7 * smallest else 0
+                smallest = min(smallest, size)
+                if trouble >= 6:
+                    status = Status.CONVERGED if smallest <= 1e3 * self.settings.tolerance else Status.STALLED
+                    break
+            if fraction == 1 and moved <= self.settings.advance:
+                level = self._next(level, moved)
+                if thin and level < THIN_BELOW and self._spacing(now) > 1:
+                    now, thin = self._thinned(now), False
+        at_bound = ((now.theta <= self.low) | (now.theta >= self.high)) & (self.low < self.high)
+        names = [f"theta_{i}" for i in range(self.low.size)]
+        columns = ["softness", "cost", "fraction", "step", "state_step", "defect", *names]
+        history = pd.DataFrame(self.rows, columns=columns)
+        return Solution(
+            now.theta, now.states, now.nodes, now.sweep, now.weights, information, covariance, status, history,
+            at_bound, level,
+        )  # fmt: skip
+
+    def information(self, now: Iterate) -> Array:
+        """Fisher information (k, k) of the parameters at an iterate, links rigid, states eliminated."""
+        typical = np.where(now.theta != 0, np.abs(now.theta), 1.0)
+        return self._program(now, self._slack(0.0), typical).information - self._anchor(typical)
+
+    def closure(self, now: Sweep) -> float:
+        """Root mean square defect of the links, in units of each state's size."""
+        return float(np.sqrt(((now.defect / self.scale) ** 2).mean()))
+
+    def _next(self, level: float, moved: float) -> float:
+        """A softer link by one factor, or rigid at once when stiff links hardly moved the parameters any more."""
+        lower = level * self.settings.shrink
+        if lower < self.settings.last_softness or (level <= RIGID_BELOW and moved <= 1e-2):
+            return 0.0
+        return lower
+
+    def _settled(self, size: float, step: ChainStep, part: Sweep) -> bool:
+        """True when the step is at the tolerance, or no longer matters beside the standard errors."""
+        deviation = np.sqrt(np.clip(np.diag(step.covariance), 0.0, None))
+        small = (np.abs(step.parameters) <= 1e-3 * deviation).all() and self.closure(part) <= 1e-9
+        return size <= self.settings.tolerance or bool(small and size <= 1e-5)
+
+    def _slack(self, level: float) -> Array | None:
+        own = self.settings.process_noise
+        if own is None:
+            return (level * self.scale) ** 2 if level > 0 else None
+        return (level * self.scale) ** 2 + own**2
+
+    def _weights(self, residual: Array | None) -> Array:
+        plain = np.broadcast_to(self.deviations**-2.0, self.problem.samples.values.shape)
+        if self.settings.huber is None or residual is None:
+            return plain
+        size = np.abs(residual / self.deviations)
+        return plain * np.minimum(1.0, self.settings.huber / np.maximum(size, 1e-300))
+
+    def _reweigh(self, now: Iterate, level: float) -> Iterate:
+        """Huber weights from the residuals, once the states no longer follow every outlier."""
+        if self.settings.huber is None or level > 0.1 * self.settings.softness:
+            return now
+        weights = self._weights(now.sweep.residual)
+        again = sweep(self.problem, now.nodes, now.states, now.theta, weights)
+        return Iterate(now.theta, now.states, now.nodes, again, weights)
+
+    def _anchor(self, typical: Array) -> Array:
+        return np.diag((1e-4 / typical) ** 2)
+
+    def _program(self, now: Iterate, slack: Array | None, typical: Array) -> ChainProgram:
+        # A feeble pull towards the present iterate keeps directions that nothing determines yet from running away; it
+        # has no gradient, so it does not move the answer.
+        part = now.sweep
+        return ChainProgram(
+            part.hessian + np.diag(1e-8 / self.scale**2),
+            part.gradient,
+            part.propagators,
+            -part.defect,
+            mixed=part.mixed,
+            influence=part.influence,
+            parameter_hessian=part.parameter_hessian + self._anchor(typical),
+            parameter_gradient=part.parameter_gradient,
+            linked=now.nodes.linked,
+            slack=slack,
+        )
+
+    def _cost(self, part: Sweep, slack: Array | None) -> float:
+        return part.cost + (0.0 if slack is None else 0.5 * float((part.defect**2 / slack).sum()))
+
+    def _advance(self, now: Iterate, step: ChainStep, slack: Array | None) -> tuple[float, Iterate | None]:
+        """The largest tried fraction of the step that lowers the cost; rigid links take the whole step."""
+        limit = self.settings.step_limit * np.abs(now.theta)
+        ratio = np.where(limit > 0, np.abs(step.parameters) / np.where(limit > 0, limit, 1.0), 0.0)
+        fraction = 1.0 / max(float(ratio.max(initial=0.0)), 1.0)
+        before = self._cost(now.sweep, slack)
+        for _ in range(12):
+            theta, states = now.theta + fraction * step.parameters, now.states + fraction * step.nodes
+            try:
+                part = sweep(self.problem, now.nodes, states, theta, now.weights)
+            except FlowError:
+                fraction /= 2
+                continue
+            after = self._cost(part, slack)
+            if slack is None or after <= before * (1 + 1e-9) + 1e-9 or not np.isfinite(before):
+                return fraction, Iterate(theta, states, now.nodes, part, now.weights)
+            fraction /= 2
+        return fraction, None
+
+    def _spacing(self, now: Iterate) -> int:
+        if self.settings.spacing is not None:
+            return self.settings.spacing
+        if self.settings.process_noise is not None or now.nodes.size < 50:
+            return 1
+        growth = np.linalg.norm(now.sweep.propagators[now.nodes.linked], ord=2, axis=(1, 2))
+        rate = max(float(np.log(np.median(growth))), 1e-3)
+        return int(np.clip(np.log(5.0) / rate, 1, 10))
+
+    def _thinned(self, now: Iterate) -> Iterate:
+        nodes = place_nodes(self.problem.samples, self._spacing(now))
+        states = now.states[nodes.index]
+        return Iterate(
+            now.theta, states, nodes, sweep(self.problem, nodes, states, now.theta, now.weights), now.weights
+        )

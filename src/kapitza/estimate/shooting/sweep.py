@@ -1,0 +1,147 @@
+"""One sweep over all shooting intervals: residuals, defects, and the pieces of the normal equations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.estimate.shooting.observation import Observation
+from kapitza.estimate.shooting.pieces import Nodes, Samples
+from kapitza.flow import Flow
+
+Array = NDArray[np.float64]
+
+LARGEST_CHUNK = 100_000
+"""Samples whose tangents are held at once."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a fit works on: a compiled flow with sensitivities, samples, the observation, prior knowledge.
+
+    columns: (k,) positions of the free parameters in the run-time vector; angles: (n,) states on a circle.
+    prior_mean, prior_weight: (k,), weight 1/deviation² (0 without a prior).
+    held: (n,) weights that tie the first state of every piece to `held_state`, or None.
+    """
+
+    flow: Flow
+    samples: Samples
+    observation: Observation
+    columns: NDArray[np.intp]
+    angles: NDArray[np.bool_]
+    prior_mean: Array
+    prior_weight: Array
+    held_state: Array | None = None
+    held_weight: Array | None = None
+
+    def parameters(self, theta: Array, index: NDArray[np.intp]) -> Array:
+        """Run-time vectors (len(index), npar) with the free columns set."""
+        rows = self.samples.parameters[index].copy()
+        rows[:, self.columns] = theta
+        return rows
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Everything at one iterate.
+
+    residual: (N, c) predicted minus measured; predicted: (N, c); defect: (J, n) of each link (0 where there is none);
+    hessian (J, n, n), gradient (J, n), mixed (J, n, k), parameter_hessian (k, k), parameter_gradient (k,) of ½ Σ w r²;
+    propagators (J, n, n), influence (J, n, k) of the links. cost: ½ Σ w r² with the prior.
+    """
+
+    residual: Array
+    predicted: Array
+    defect: Array
+    cost: float
+    hessian: Array
+    gradient: Array
+    mixed: Array
+    parameter_hessian: Array
+    parameter_gradient: Array
+    propagators: Array
+    influence: Array
+
+
+def sweep(problem: Problem, nodes: Nodes, states: Array, theta: Array, weights: Array) -> Sweep:
+    """Propagate every interval from its node and linearise; weights: (N, c) inverse variances."""
+    count, n, k = nodes.size, states.shape[1], theta.size
+    result = Sweep(
+        residual=np.empty_like(problem.samples.values),
+        predicted=np.empty_like(problem.samples.values),
+        defect=np.zeros((count, n)),
+        cost=0.0,
+        hessian=np.zeros((count, n, n)),
+        gradient=np.zeros((count, n)),
+        mixed=np.zeros((count, n, k)),
+        parameter_hessian=np.diag(problem.prior_weight),
+        parameter_gradient=problem.prior_weight * (theta - problem.prior_mean),
+        propagators=np.zeros((count, n, n)),
+        influence=np.zeros((count, n, k)),
+    )
+    for length in np.unique(nodes.length):
+        group = np.flatnonzero(nodes.length == length)
+        size = max(1, LARGEST_CHUNK // max(int(length), 1))
+        for first in range(0, group.size, size):
+            _add(problem, nodes, states, theta, weights, result, group[first : first + size], int(length))
+    cost = 0.5 * float((weights * result.residual**2).sum())
+    cost += 0.5 * float((problem.prior_weight * (theta - problem.prior_mean) ** 2).sum())
+    if problem.held_weight is not None and problem.held_state is not None:
+        first_nodes = np.flatnonzero(np.concatenate([[True], ~nodes.linked[:-1]]))
+        gap = wrap(states[first_nodes] - problem.held_state, problem.angles)
+        result.hessian[first_nodes] += np.diag(problem.held_weight)
+        result.gradient[first_nodes] += problem.held_weight * gap
+        cost += 0.5 * float((problem.held_weight * gap**2).sum())
+    return replace(result, cost=cost)
+
+
+def _add(
+    problem: Problem,
+    nodes: Nodes,
+    states: Array,
+    theta: Array,
+    weights: Array,
+    result: Sweep,
+    group: NDArray[np.intp],
+    length: int,
+) -> None:
+    """The intervals of one length that start at the nodes in `group`, written into `result`."""
+    samples, n, k = problem.samples, states.shape[1], theta.size
+    start = states[group]
+    rows = problem.parameters(theta, nodes.index[group])
+    if length:
+        at = nodes.index[group][:, None] + np.arange(length + 1)
+        reached, by_state, by_theta = problem.flow.trajectories(start, samples.time[at], rows, threads=2)
+        arrived = group + 1
+        result.defect[group] = wrap(reached[:, -1] - states[arrived], problem.angles)
+        result.propagators[group], result.influence[group] = by_state[:, -1], by_theta[:, -1]
+        at, reached, by_state, by_theta = at[:, :-1], reached[:, :-1], by_state[:, :-1], by_theta[:, :-1]
+    else:
+        at, reached = nodes.index[group][:, None], start[:, None]
+        by_state = np.broadcast_to(np.eye(n), (group.size, 1, n, n))
+        by_theta = np.zeros((group.size, 1, n, k))
+    flat = at.ravel()
+    vectors = np.repeat(rows, at.shape[1], axis=0)
+    value, to_state, to_theta = problem.observation.linearise(reached.reshape(-1, n), samples.time[flat], vectors)
+    gap = problem.observation.residual(value.copy(), samples.values[flat])
+    result.residual[flat], result.predicted[flat] = gap, value
+    root = np.sqrt(weights[flat])
+    per_node = (group.size, -1)
+    in_state = (root[:, :, None] * (to_state @ by_state.reshape(-1, n, n))).reshape(*per_node, n)
+    in_theta = (root[:, :, None] * (to_state @ by_theta.reshape(-1, n, k) + to_theta)).reshape(*per_node, k)
+    scaled = (root * gap).reshape(group.size, -1)
+    transposed = np.swapaxes(in_state, 1, 2)
+    result.hessian[group] = transposed @ in_state
+    result.mixed[group] = transposed @ in_theta
+    result.gradient[group] = (transposed @ scaled[:, :, None])[:, :, 0]
+    every = in_theta.reshape(-1, k)
+    result.parameter_hessian[...] += every.T @ every
+    result.parameter_gradient[...] += every.T @ scaled.ravel()
+
+
+def wrap(difference: Array, angles: NDArray[np.bool_]) -> Array:
+    """Bring the columns of angles into [-π, π)."""
+    difference[:, angles] = (difference[:, angles] + np.pi) % (2 * np.pi) - np.pi
+    return difference

@@ -1,0 +1,146 @@
+"""Many short trajectories, each sampled at its own times: the inner loop of fits along a record."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import heyoka as hy
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError
+from kapitza.flow.batch import advance_many
+from kapitza.flow.compiled import compile_integrator, equations, is_unrolled, kept, with_tangents
+from kapitza.flow.core import Core
+from kapitza.flow.smooth import SmoothEngine
+
+Array = NDArray[np.float64]
+
+LANES = 8
+"""Members of a SIMD batch: fewer cost more calls, with more the coefficients leave the fastest cache."""
+
+WORTH_A_THREAD = 20_000
+"""Members from which a second thread pays: the integrator runs without the interpreter's lock, its set-up does not."""
+
+
+def sample_lanes(core: Core, states: Array, times: Array, vectors: Array, threads: int = 1) -> tuple[Array, Array]:
+    """States (B, m + 1, n) and tangents (B, m + 1, n, n + k) at times (B, m + 1), the first being those of the start.
+
+    states: (B, n); vectors: (B, npar). Systems without switches, walls and measured polynomials run in wide batches;
+    others go from sample to sample with `advance_many`.
+    """
+    engine = core.engine(vectors[0])
+    plain = isinstance(engine, SmoothEngine) and not engine.system.switches and not core.has_knots
+    if not plain or not all(core.engine(v) is engine for v in distinct_rows(vectors)[0]):
+        return _step_by_step(core, states, times, vectors)
+    whole = core.whole_turns(states)
+    periods, slopes, inverse = _periods(core, vectors)
+    turns = np.zeros(len(states)) if periods is None else np.floor(times[:, 0] / periods[inverse])
+    local = times - (0.0 if periods is None else (turns * periods[inverse])[:, None])
+    if core.model.structure.is_autonomous:
+        local = times - times[:, :1]
+    count = len(states)
+    parts = np.array_split(np.arange(count), threads if count >= WORTH_A_THREAD else 1)
+    if len(parts) == 1:
+        found = [_run(engine, states - whole, local, vectors)]
+    else:
+        with ThreadPoolExecutor(len(parts)) as pool:
+            jobs = [pool.submit(_run, engine, (states - whole)[p], local[p], vectors[p]) for p in parts]
+            found = [job.result() for job in jobs]
+    reached = np.concatenate([f[0] for f in found])
+    tangents = np.concatenate([f[1] for f in found])
+    if slopes is not None and turns.any():
+        _shift_origins(core, reached, tangents, local, vectors, turns, slopes[inverse])
+    return reached + whole[:, None, :], tangents
+
+
+def _periods(core: Core, vectors: Array) -> tuple[Array | None, Array | None, NDArray[np.intp]]:
+    """Excitation period and its slopes by `wrt` for each distinct set of parameters, and which set each row has."""
+    distinct, inverse = distinct_rows(vectors)
+    if core.period_law(distinct[0]) is None:
+        return None, None, inverse
+    periods = np.array([core.period_law(v) for v in distinct], float)
+    slopes = [core.period_law.slopes(v) for v in distinct]
+    return periods, None if slopes[0] is None else np.array(slopes), inverse
+
+
+def distinct_rows(vectors: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Distinct rows and which of them each row is; quick where all are equal, as in most fits."""
+    if (vectors == vectors[0]).all():
+        return vectors[:1], np.zeros(len(vectors), np.intp)
+    distinct, inverse = np.unique(vectors, axis=0, return_inverse=True)
+    return distinct, inverse.ravel()
+
+
+def _shift_origins(
+    core: Core, states: Array, tangents: Array, local: Array, vectors: Array, turns: Array, slopes: Array
+) -> None:
+    """As `Core.shift_origin`, for all members and samples at once: wrapped time starts at turns · T(θ)."""
+    count, samples, n = states.shape
+    flat = np.repeat(vectors, samples, axis=0)
+    rates = core.rates(states.reshape(-1, n), local.ravel(), flat.T).reshape(count, samples, n)
+    shift = rates - (tangents[..., :n] @ rates[:, :1, :, None])[..., 0]
+    tangents[..., n:] -= turns[:, None, None, None] * shift[..., None] * slopes[:, None, None, :]
+
+
+def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array) -> tuple[Array, Array]:
+    count, n = states.shape
+    samples, columns = times.shape[1], engine.columns
+    integrator = _integrator(engine)
+    unit = np.eye(n, columns).ravel()[:, None]
+    result = np.empty((count, samples, n * (1 + columns)))
+    used = integrator.pars.shape[0]
+    for first in range(0, count, LANES):
+        # The last batch is filled up with copies of its last member.
+        members = np.minimum(np.arange(first, first + LANES), count - 1)
+        stop = min(first + LANES, count)
+        integrator.state[:n] = states[members].T
+        integrator.state[n:] = unit
+        integrator.pars[:] = vectors[members, :used].T
+        grid = np.ascontiguousarray(times[members].T)
+        integrator.set_time(grid[0])
+        if samples == 2:
+            # Without samples on the way the dense output, three times the work of the step, is not needed.
+            result[first:stop, 0] = integrator.state.T[: stop - first]
+            integrator.propagate_until(grid[1], max_steps=engine.max_steps)
+            result[first:stop, 1] = integrator.state.T[: stop - first]
+        else:
+            done = integrator.propagate_grid(grid, max_steps=engine.max_steps)[1]
+            result[first:stop] = done.transpose(2, 0, 1)[: stop - first]
+    if not np.isfinite(result[:, -1]).all():
+        bad = int(np.flatnonzero(~np.isfinite(result[:, -1]).all(axis=1))[0])
+        raise FlowError(
+            f"Trajectory {bad} of {count}, from {np.array2string(states[bad], precision=4)}, left the finite numbers; "
+            "check the parameters and the starts."
+        )
+    return result[..., :n].copy(), result[..., n:].reshape(count, samples, n, columns)
+
+
+def _integrator(engine: SmoothEngine) -> Any:
+    def build() -> Any:
+        return hy.taylor_adaptive_batch(
+            with_tangents(engine.system, engine.wrt) if engine.columns else equations(engine.system),
+            np.zeros((engine.size, LANES)),
+            tol=engine.tolerance,
+            compact_mode=not is_unrolled(engine.system, True, engine.wrt),
+        )
+
+    return kept(("lanes", engine.system, engine.wrt, engine.tolerance), lambda: compile_integrator(build))
+
+
+def _step_by_step(core: Core, states: Array, times: Array, vectors: Array) -> tuple[Array, Array]:
+    count, samples = times.shape
+    n = core.size
+    reached = np.empty((count, samples, n))
+    tangents = np.empty((count, samples, n, core.columns))
+    reached[:, 0], tangents[:, 0] = states, core.unit
+    for i in range(1, samples):
+        run = advance_many(core, reached[:, i - 1], times[:, i - 1], times[:, i], vectors, True)
+        if not np.isfinite(run.state).all():
+            raise FlowError("A trajectory left the finite numbers between two samples; check parameters and starts.")
+        assert run.jacobian is not None
+        assert run.sensitivity is not None
+        change = np.concatenate([run.jacobian, run.sensitivity], axis=2)
+        reached[:, i], tangents[:, i] = run.state, core.chain(change, tangents[:, i - 1])
+    return reached, tangents
