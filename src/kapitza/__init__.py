@@ -3,7 +3,7 @@
 from kapitza import library
 from kapitza.data import Record, measure, read, write
 from kapitza.errors import KapitzaError, Status
-from kapitza.estimate import Estimate, HarmonicFit, InvariantFit, identify
+from kapitza.estimate import Estimate, HarmonicFit, InvariantFit, ShootingFit, cramer_rao, identify, profile_interval
 from kapitza.flow import Flow, Map, simulate
 from kapitza.model import (
     Coordinate,
@@ -42,13 +42,16 @@ __all__ = [
     "Record",
     "SectionSearch",
     "Shooting",
+    "ShootingFit",
     "Signal",
     "Status",
     "Symmetry",
+    "cramer_rao",
     "find_orbits",
     "identify",
     "library",
     "measure",
+    "profile_interval",
     "read",
     "read_model",
     "simulate",

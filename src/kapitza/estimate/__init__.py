@@ -4,5 +4,15 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic import HarmonicFit
 from kapitza.estimate.identify import Estimator, identify
 from kapitza.estimate.invariant import InvariantFit
+from kapitza.estimate.shooting import ShootingFit, cramer_rao, profile_interval
 
-__all__ = ["Estimate", "Estimator", "HarmonicFit", "InvariantFit", "identify"]
+__all__ = [
+    "Estimate",
+    "Estimator",
+    "HarmonicFit",
+    "InvariantFit",
+    "ShootingFit",
+    "cramer_rao",
+    "identify",
+    "profile_interval",
+]

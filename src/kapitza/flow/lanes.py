@@ -31,8 +31,8 @@ def sample_lanes(core: Core, states: Array, times: Array, vectors: Array, thread
     others go from sample to sample with `advance_many`.
     """
     engine = core.engine(vectors[0])
-    plain = isinstance(engine, SmoothEngine) and not engine.system.switches and not core.has_knots
-    if not plain or not all(core.engine(v) is engine for v in distinct_rows(vectors)[0]):
+    one_engine = all(core.engine(v) is engine for v in distinct_rows(vectors)[0])
+    if not isinstance(engine, SmoothEngine) or engine.system.switches or core.has_knots or not one_engine:
         return _step_by_step(core, states, times, vectors)
     whole = core.whole_turns(states)
     periods, slopes, inverse = _periods(core, vectors)

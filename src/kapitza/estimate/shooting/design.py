@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
+from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.shooting.fit import ShootingFit
@@ -39,8 +40,13 @@ def cramer_rao(
     missing = [name for name in model.states if name not in record.channels]
     if missing:
         raise DataError(f"The bound needs every state; the record lacks {', '.join(missing)}: simulate it.")
+    # The information does not depend on the readings, so sensors that the record lacks may read zero.
+    readings = {name: record[name] if name in record.channels else np.zeros(record.size) for name in noise}
+    segment = record.dataset["segment"].values
+    phase = record.dataset.attrs.get("phase")
+    seen = Record.from_arrays(record.time, readings, segment=segment, period=record.period, phase=phase)
     full = replace(method, noise=dict(noise), hold_back=0.0)
-    task = full.prepare(model, states, tuple(free))
+    task = full.prepare(model, (seen, states[1]) if isinstance(states, tuple) else seen, tuple(free))
     nodes = place_nodes(task.problem.samples, 1)
     true = record.values(model.states)[_kept(task.problem.samples.size, record.size)]
     theta = np.array([model.values[name] for name in task.names])

@@ -26,6 +26,12 @@ Array = NDArray[np.float64]
 FLOW_TOLERANCE = 1e-13
 """Of the integration: far below any noise, and a third cheaper than rounding."""
 
+RESTARTS = (4.0, 0.2, 20.0)
+"""Factors on the softness of the links when the first run does not reach the data."""
+
+LARGEST_MISFIT = 0.5
+"""Residuals beyond this fraction of the data's spread are a false minimum, not a fit."""
+
 
 @dataclass(frozen=True)
 class ShootingFit:
@@ -65,7 +71,7 @@ class ShootingFit:
     def fit(self, model: Model, data: Part | Sequence[Part], free: Sequence[str] | None) -> Estimate:
         names = _free_names(model, free)
         task = self.prepare(model, data, names)
-        solution, deviations = self._solve(task)
+        solution, deviations = self._solve_with_restarts(task)
         verdict = judge(task, solution, deviations)
         estimate = _estimate(task, solution, deviations, verdict)
         if self.throw and solution.status is not Status.CONVERGED:
@@ -101,15 +107,27 @@ class ShootingFit:
             problem = replace(problem, **_held(model, self.initial, scale))
         return Task(model, self, names, problem, states, known, scale, deviations, measured, held, data)
 
-    def _solve(self, task: Task) -> tuple[Solution, Array]:
+    def _solve_with_restarts(self, task: Task) -> tuple[Solution, Array]:
+        """From softer and stiffer links in turn, until the motion follows the data; the best is kept."""
+        best, deviations = self._solve(task, self.softness)
+        for factor in RESTARTS:
+            if _follows(task, best):
+                break
+            again, spread = self._solve(task, factor * self.softness)
+            if _follows(task, again) or _misfit(task, again) < _misfit(task, best):
+                best, deviations = again, spread
+        if best.status is Status.CONVERGED and not _follows(task, best):
+            best = replace(best, status=Status.DIVERGED)
+        return best, deviations
+
+    def _solve(self, task: Task, softness: float) -> tuple[Solution, Array]:
         model, problem = task.model, task.problem
         low, high = (np.array(b) for b in zip(*(model.parameter(n).bounds for n in task.names), strict=True))
         theta = np.array([model.values[name] for name in task.names])
         settings = SolverSettings(
-            softness=self.softness, tolerance=self.tolerance, max_iterations=self.max_iterations,
+            softness=softness, tolerance=self.tolerance, max_iterations=self.max_iterations,
             spacing=self.spacing, huber=1.345 if self.robust else None, process_noise=self._kicks(task),
         )  # fmt: skip
-        softness = self.softness
         if problem.samples.size > 2 * self.window:
             theta, softness = self._first_window(task, settings, theta, low, high)
         fitter = Fitter(problem, settings, task.scale, task.deviations, low, high)
@@ -148,8 +166,8 @@ class ShootingFit:
         states = task.states[best : best + width]
         first = Fitter(inner, settings, task.scale, task.deviations, low, high).solve(theta, states)
         if first.status is not Status.CONVERGED:
-            return theta, self.softness
-        return first.theta, min(self.softness, 0.01)
+            return theta, settings.softness
+        return first.theta, min(settings.softness, 0.01)
 
 
 @dataclass(frozen=True)
@@ -171,6 +189,17 @@ class Task:
     @property
     def observation(self) -> Observation:
         return self.problem.observation
+
+
+def _misfit(task: Task, solution: Solution) -> float:
+    """Root mean square residual in units of the spread of the data."""
+    spread = np.maximum(task.problem.samples.values.std(axis=0), 1e-300)
+    return float(np.sqrt(((solution.sweep.residual / spread) ** 2).mean()))
+
+
+def _follows(task: Task, solution: Solution) -> bool:
+    """Converged, and on the data rather than on a false minimum far from them."""
+    return solution.status is Status.CONVERGED and _misfit(task, solution) < LARGEST_MISFIT
 
 
 def _free_names(model: Model, free: Sequence[str] | None) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ def _compile(
     free: tuple[str, ...],
 ) -> Observation:
     derived = derived_in_base(model)
-    expressions = tuple(e.xreplace(derived) for e in expressions)
+    expressions = tuple(sp.Expr.xreplace(e, derived) for e in expressions)
     states = [symbol(name) for name in model.states]
     jacobian = [[sp.diff(e, x) for x in states] for e in expressions]
     known = {*states, time, *(symbol(name) for name in model.names)}

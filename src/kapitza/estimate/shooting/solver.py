@@ -119,7 +119,7 @@ class Fitter:
                 break
             step = program.solve_within(self.low - now.theta, self.high - now.theta)
             information, covariance = program.information - self._anchor(typical), step.covariance
-            fraction, reached = self._advance(now, step, slack)
+            fraction, reached = self._advance(now, step, slack, self.settings.step_limit * typical)
             if reached is None:
                 status = Status.STALLED
                 break
@@ -219,11 +219,12 @@ class Fitter:
     def _cost(self, part: Sweep, slack: Array | None) -> float:
         return part.cost + (0.0 if slack is None else 0.5 * float((part.defect**2 / slack).sum()))
 
-    def _advance(self, now: Iterate, step: ChainStep, slack: Array | None) -> tuple[float, Iterate | None]:
+    def _advance(
+        self, now: Iterate, step: ChainStep, slack: Array | None, limit: Array
+    ) -> tuple[float, Iterate | None]:
         """The largest tried fraction of the step that lowers the cost; rigid links take the whole step."""
-        limit = self.settings.step_limit * np.abs(now.theta)
-        ratio = np.where(limit > 0, np.abs(step.parameters) / np.where(limit > 0, limit, 1.0), 0.0)
-        fraction = 1.0 / max(float(ratio.max(initial=0.0)), 1.0)
+        known = now.theta != 0
+        fraction = 1.0 / max(float((np.abs(step.parameters) / limit)[known].max(initial=0.0)), 1.0)
         before = self._cost(now.sweep, slack)
         for _ in range(12):
             theta, states = now.theta + fraction * step.parameters, now.states + fraction * step.nodes
