@@ -124,3 +124,10 @@ def test_profile_likelihood_agrees_with_the_standard_error(clean):
     interval = fit.interval(0.95).loc["rho"]
     assert low == pytest.approx(interval["low"], abs=0.1 * fit.deviations["rho"])
     assert high == pytest.approx(interval["high"], abs=0.1 * fit.deviations["rho"])
+
+
+def test_profile_of_the_only_parameter(clean):
+    record = noisy(clean, 0.01, 9)
+    fit = kz.identify(kz.library.lorenz().with_values(rho=20.0), record, ["rho"], kz.ShootingFit())
+    low, high = kz.profile_interval(fit, "rho", 0.68)
+    assert high - low == pytest.approx(2 * 0.9945 * fit.deviations["rho"], rel=0.05)

@@ -81,7 +81,7 @@ def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tupl
 
     def excess(value: float) -> float:
         moved = model.with_values(**{name: value})
-        again = known.fit(moved, estimate.data, others) if others else known.evaluate(moved, estimate.data)
+        again = known.fit_named(moved, estimate.data, others)
         if again.status is not Status.CONVERGED:
             raise KapitzaError(f"The profile of {name} could not be followed to {value:.6g}: {again.status.value}.")
         return again.chi2 - estimate.chi2 - threshold
@@ -93,5 +93,6 @@ def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tupl
         factor = 1.0
         while excess(centre + factor * reach) < 0 and factor < 16:
             factor *= 1.5
-        ends.append(float(optimize.brentq(excess, centre + 0.2 * reach, centre + factor * reach, rtol=1e-6)))
+        found = optimize.root_scalar(excess, bracket=(centre + 0.2 * reach, centre + factor * reach), rtol=1e-6)
+        ends.append(float(found.root))
     return ends[0], ends[1]

@@ -69,7 +69,10 @@ class ShootingFit:
     throw: bool = True
 
     def fit(self, model: Model, data: Part | Sequence[Part], free: Sequence[str] | None) -> Estimate:
-        names = _free_names(model, free)
+        return self.fit_named(model, data, _free_names(model, free))
+
+    def fit_named(self, model: Model, data: Part | Sequence[Part], names: tuple[str, ...]) -> Estimate:
+        """The fit with these free parameters, none of them (states alone) included."""
         task = self.prepare(model, data, names)
         solution, deviations = self._solve_with_restarts(task)
         verdict = judge(task, solution, deviations)
@@ -99,8 +102,8 @@ class ShootingFit:
             observation=observation,
             columns=np.array([model.names.index(name) for name in names], np.intp),
             angles=np.array(model.angles),
-            prior_mean=np.array([p.mean if p else 0.0 for p in priors]),
-            prior_weight=np.array([p.deviation**-2 if p else 0.0 for p in priors]),
+            prior_mean=np.array([p.mean if p else 0.0 for p in priors], float),
+            prior_weight=np.array([p.deviation**-2 if p else 0.0 for p in priors], float),
         )
         scale = sizes(model, samples, states, known)
         if self.initial:
@@ -122,7 +125,8 @@ class ShootingFit:
 
     def _solve(self, task: Task, softness: float) -> tuple[Solution, Array]:
         model, problem = task.model, task.problem
-        low, high = (np.array(b) for b in zip(*(model.parameter(n).bounds for n in task.names), strict=True))
+        bounds = np.array([model.parameter(name).bounds for name in task.names]).reshape(-1, 2)
+        low, high = bounds[:, 0], bounds[:, 1]
         theta = np.array([model.values[name] for name in task.names])
         settings = SolverSettings(
             softness=softness, tolerance=self.tolerance, max_iterations=self.max_iterations,

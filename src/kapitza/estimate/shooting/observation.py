@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import sympy as sp
@@ -100,7 +101,7 @@ def _compile(
     free: tuple[str, ...],
 ) -> Observation:
     derived = derived_in_base(model)
-    expressions = tuple(sp.Expr.xreplace(e, derived) for e in expressions)
+    expressions = tuple(cast(sp.Expr, e.xreplace(derived)) for e in expressions)
     states = [symbol(name) for name in model.states]
     jacobian = [[sp.diff(e, x) for x in states] for e in expressions]
     known = {*states, time, *(symbol(name) for name in model.names)}

@@ -128,15 +128,16 @@ def _add(
     gap = problem.observation.residual(value.copy(), samples.values[flat])
     result.residual[flat], result.predicted[flat] = gap, value
     root = np.sqrt(weights[flat])
-    per_node = (group.size, -1)
-    in_state = (root[:, :, None] * (to_state @ by_state.reshape(-1, n, n))).reshape(*per_node, n)
-    in_theta = (root[:, :, None] * (to_state @ by_theta.reshape(-1, n, k) + to_theta)).reshape(*per_node, k)
+    readings = at.shape[1] * value.shape[1]
+    in_state = (root[:, :, None] * (to_state @ by_state.reshape(flat.size, n, n))).reshape(group.size, readings, n)
+    in_theta = root[:, :, None] * (to_state @ by_theta.reshape(flat.size, n, k) + to_theta)
+    in_theta = in_theta.reshape(group.size, readings, k)
     scaled = (root * gap).reshape(group.size, -1)
     transposed = np.swapaxes(in_state, 1, 2)
     result.hessian[group] = transposed @ in_state
     result.mixed[group] = transposed @ in_theta
     result.gradient[group] = (transposed @ scaled[:, :, None])[:, :, 0]
-    every = in_theta.reshape(-1, k)
+    every = in_theta.reshape(group.size * readings, k)
     result.parameter_hessian[...] += every.T @ every
     result.parameter_gradient[...] += every.T @ scaled.ravel()
 
