@@ -93,6 +93,8 @@ def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tupl
         factor = 1.0
         while excess(centre + factor * reach) < 0 and factor < 16:
             factor *= 1.5
-        found = optimize.root_scalar(excess, bracket=(centre + 0.2 * reach, centre + factor * reach), rtol=1e-6)
+        found = optimize.root_scalar(
+            excess, bracket=(centre + 0.2 * reach, centre + factor * reach), xtol=1e-3 * deviation
+        )
         ends.append(float(found.root))
     return ends[0], ends[1]
