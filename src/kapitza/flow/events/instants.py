@@ -102,7 +102,7 @@ def decide(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple]
             journey.note("cross", i, rate, before)
             if abs(rate) <= journey.settings.contact_speed:
                 journey.note("graze", i, rate, before)
-    if trigger is not None and not journey.changed:
+    if trigger is not None and not journey.changed and not journey.follows_event():
         journey.note("graze", trigger, 0, before)
     note_changes(journey, old, before)
 
@@ -209,8 +209,9 @@ def strike(journey: Journey) -> None:
 
 
 def _bounce(journey: Journey, wall: int) -> None:
-    geometry, old, before = journey.geometry, journey.regime, journey.state.copy()
-    point = journey.point()
+    geometry, old = journey.geometry, journey.regime
+    _put_on_wall(journey, wall)
+    before, point = journey.state.copy(), journey.point()
     surfaces, reset = geometry.of_walls(point), geometry.of_reset(wall, point)
     field = motion(geometry, journey.place, journey.modes, old).field
     speed = float(surfaces.rates(field)[wall])
@@ -232,6 +233,13 @@ def _bounce(journey: Journey, wall: int) -> None:
         journey.note("graze", wall, -1, before)
     hold(journey, old)
     note_changes(journey, old, before)
+
+
+def _put_on_wall(journey: Journey, wall: int) -> None:
+    """Undo the rounding of the located instant: an impact happens exactly at g = 0."""
+    surfaces = journey.geometry.of_walls(journey.point())
+    normal = surfaces.by_state[wall]
+    journey.state = journey.state - normal * (surfaces.value[wall] / (normal @ normal))
 
 
 def _require_any_order(journey: Journey, walls: list[int]) -> None:

@@ -21,6 +21,9 @@ Array = NDArray[Any]
 WRONG_SIDE = 1e-9
 """A surface this far on the wrong side, relative to the state, means that an event was lost."""
 
+ROUNDING = 1e-15
+"""A few units in the last place."""
+
 SAME_INSTANT = 1e-9
 """Events closer in time than this, relative to the time, count as one instant."""
 
@@ -56,7 +59,7 @@ class Journey:
         self.events: list[Event] = []
         self.changed = True
         self._count = self._at_once = 0
-        self._last = -np.inf
+        self._last, self._stretch = -np.inf, 0.0
 
     @property
     def place(self) -> Place:
@@ -76,6 +79,10 @@ class Journey:
             self.modes = modes
             values = self.geometry.values(self.point())
         return values
+
+    def follows_event(self) -> bool:
+        """True when the last event was at this very instant."""
+        return bool(self.events) and self.t - self.events[-1].time <= SAME_INSTANT * (1.0 + abs(self.t))
 
     def note(self, kind: str, index: int, direction: float, before: Array) -> None:
         self.events.append(Event(self.t, kind, index, int(np.sign(direction)), before, self.state.copy()))
@@ -107,14 +114,25 @@ class Journey:
             integrator.state[n : n * (1 + self.columns)] = self.tangents.ravel()
             integrator.state[n * (1 + self.columns) :] = 0.0
         integrator.time = self.t
-        runtime = np.concatenate((self.parameters, self.modes))
+        runtime = np.concatenate((self.parameters, self.modes, self._offsets()))
         integrator.pars[:] = runtime[: integrator.pars.size]
         if self.changed:
             integrator.reset_cooldowns()
 
+    def _offsets(self) -> Array:
+        """For every surface a few roundings of what its function can reach in the time of the last stretch."""
+        geometry = self.geometry
+        sides = (geometry.point(self.state, self.t, self.parameters, m) for m in (self.modes, -self.modes))
+        reach = np.abs(self.state) + self._stretch * np.max([np.abs(geometry.rates(p)) for p in sides], axis=0)
+        tables = (geometry.of_switches(self.point()), geometry.of_walls(self.point()))
+        return np.concatenate(
+            [ROUNDING * (np.abs(g.by_state) @ reach + np.abs(g.by_time) * self._stretch) + 1e-100 for g in tables]
+        )
+
     def _unload(self, integrator: Any) -> None:
         n = self.geometry.size
         values = integrator.state.copy()
+        self._stretch = integrator.time - self.t
         self.state, self.t = values[:n], integrator.time
         if self.tangents is not None:
             self.tangents = values[n : n * (1 + self.columns)].reshape(n, self.columns)

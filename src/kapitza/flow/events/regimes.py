@@ -28,6 +28,16 @@ from kapitza.model.compiled import to_heyoka
 
 Array = NDArray[Any]
 
+COOLDOWN = 1e-10
+"""Time in which an event that changed nothing is not met again. heyoka's own estimate grows without bound where the
+surface is left at zero speed, as after a release, and loses the next crossing."""
+
+ABOVE_ZERO = sp.Float("1e-100")
+"""heyoka loses the next root of an event function that is exactly zero at the start of a step: keep off zero."""
+
+NEARLY_ZERO_SPEED = 1e-9
+"""Nearest approaches are noted this much before the turning point: after a detachment the speed itself starts at zero."""
+
 CROSS, RELEASE, IMPACT, DETACH = "cross", "release", "impact", "detach"
 
 
@@ -38,6 +48,14 @@ class Ending:
     kind: str
     index: int
     expression: sp.Expr
+
+
+def offset(number: int) -> sp.Symbol:
+    """A run-time number of the size of rounding that keeps the function of a surface just left above zero.
+
+    Surfaces are counted switches first, then walls; the run-time parameters are θ, the modes, then these.
+    """
+    return sp.Symbol(f"offset:{number}", real=True)
 
 
 class NoteCrossing:
@@ -79,14 +97,20 @@ def regime_flow(geometry: Geometry, regime: Regime) -> tuple[System, tuple[Endin
     """The system with the rates of the regime, and what ends it."""
     system = geometry.system
     endings = [
-        Ending(CROSS, i, s.mode * s.function) for i, s in enumerate(system.switches) if i not in regime.stuck
-    ] + [Ending(IMPACT, j, w.surface) for j, w in enumerate(system.walls) if j not in regime.contact]
+        Ending(CROSS, i, s.mode * s.function + offset(i))
+        for i, s in enumerate(system.switches)
+        if i not in regime.stuck
+    ] + [
+        Ending(IMPACT, j, w.surface + offset(geometry.switches + j))
+        for j, w in enumerate(system.walls)
+        if j not in regime.contact
+    ]
     if not regime.collapses:
         return system, tuple(endings)
     rates, balance = _held_rates(geometry, regime)
     split = len(regime.stuck)
-    endings += [Ending(RELEASE, i, 1 - z**2) for i, z in zip(regime.stuck, balance[:split], strict=True)]
-    endings += [Ending(DETACH, j, z) for j, z in zip(regime.contact, balance[split:], strict=True)]
+    endings += [Ending(RELEASE, i, 1 - z**2 + ABOVE_ZERO) for i, z in zip(regime.stuck, balance[:split], strict=True)]
+    endings += [Ending(DETACH, j, z + ABOVE_ZERO) for j, z in zip(regime.contact, balance[split:], strict=True)]
     return replace(system, smooth_rates=rates), tuple(endings)
 
 
@@ -150,13 +174,19 @@ def _build(
 ) -> CompiledRegime:
     system, endings = regime_flow(geometry, regime)
     table = symbol_table(system)
+    first = len(system.parameters) + geometry.switches
+    table.update({offset(k): hy.par[first + k] for k in range(geometry.switches + geometry.walls)})
     falling, rising = hy.event_direction.negative, hy.event_direction.positive
-    terminal = [hy.t_event(to_heyoka(e.expression, table), direction=falling) for e in endings]
+    terminal = [hy.t_event(to_heyoka(e.expression, table), direction=falling, cooldown=COOLDOWN) for e in endings]
     notes: list[Any] = [NoteCrossing(i, geometry.size) for i in range(len(observe))]
     watched = [hy.nt_event(to_heyoka(h, table), note) for h, note in zip(observe, notes, strict=True)]
     for j in (j for j in range(geometry.walls) if j not in regime.contact):
         watched.append(
-            hy.nt_event(to_heyoka(geometry.speeds[j], table), NoteApproach(j, geometry.size), direction=rising)
+            hy.nt_event(
+                to_heyoka(geometry.speeds[j], table) + NEARLY_ZERO_SPEED,
+                NoteApproach(j, geometry.size),
+                direction=rising,
+            )
         )
     integrator = hy.taylor_adaptive(
         integrated_equations(system, regime, wrt),

@@ -162,7 +162,9 @@ def _holds(
 ) -> bool:
     """Do all surfaces in question behave as this answer claims, now or, where that is a tie, a moment later?"""
     margins, sizes = _margins(geometry, place, modes, regime, question, answer, now)
-    if not np.isfinite(margins).all() or (margins < -TIE * sizes).any():
+    # A located release or detachment leaves no choice, and its rate is zero to rounding: nothing to confirm.
+    margins[[len(options) == 1 for _, options in (*question.switches, *question.walls)]] = np.inf
+    if np.isnan(margins).any() or np.isnan(now.field).any() or (margins < -TIE * sizes).any():
         return False
     tied = np.abs(margins) <= TIE * sizes
     if not tied.any():
@@ -190,7 +192,9 @@ def _margins(
     if question.switches:
         switches = geometry.of_switches(point)
         rates = switches.rates(now.field)
-        terms = np.abs(switches.by_state) @ field + np.abs(switches.by_time)
+        # Where friction balances the other forces the rate vanishes, not its terms: the other side shows their size.
+        other = np.abs(geometry.rates(geometry.point(place.state, place.t, place.parameters, -modes)))
+        terms = np.abs(switches.by_state) @ np.maximum(field, other) + np.abs(switches.by_time)
     for (i, _), choice in zip(question.switches, answer, strict=False):
         if choice == STICK:
             margins.append(1.0 - abs(now.controls[regime.stuck.index(i)]))
