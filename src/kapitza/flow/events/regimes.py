@@ -119,12 +119,9 @@ def _held_rates(geometry: Geometry, regime: Regime) -> tuple[tuple[sp.Expr, ...]
     system = geometry.system
     plus = {geometry.modes[i]: sp.Integer(1) for i in regime.stuck}
     smooth: tuple[Any, ...] = system.smooth_rates
-    base = [f.xreplace(plus) for f in smooth]
-    directions: list[list[Any]] = []
-    for i in regime.stuck:
-        minus = {**plus, geometry.modes[i]: sp.Integer(-1)}
-        directions.append([(f.xreplace(minus) - b) / 2 for f, b in zip(smooth, base, strict=True)])
-    base = [sp.Add(b, *(column[k] for column in directions)) for k, b in enumerate(base)]
+    stuck = [geometry.modes[i] for i in regime.stuck]
+    base, halves = zip(*(_split_modes(f, stuck) for f in smooth), strict=True)
+    directions: list[list[Any]] = [[-half[k] for half in halves] for k in range(len(stuck))]
     directions += [_impulse(geometry, j) for j in regime.contact]
     surfaces = [system.switches[i].function.xreplace(plus) for i in regime.stuck]
     surfaces += [geometry.speeds[j] for j in regime.contact]
@@ -140,6 +137,19 @@ def _held_rates(geometry: Geometry, regime: Regime) -> tuple[tuple[sp.Expr, ...]
         if len(present) == 1 and row[present[0]].is_number and d == 0:
             rates[present[0]] = sp.Integer(0)
     return tuple(rates), balance
+
+
+def _split_modes(rate: Any, modes: list[sp.Symbol]) -> tuple[Any, list[Any]]:
+    """The mean f0 of a rate over both values of the modes, and half of its jump by each mode."""
+    slopes = [sp.diff(rate, m) for m in modes]
+    tested = any(p.has(m) for p in rate.atoms(sp.Piecewise) for m in modes)
+    if not tested and all(slope.free_symbols.isdisjoint(modes) for slope in slopes):
+        # Affine in the modes: short expressions, whose common factors cancel in the balance.
+        return rate.xreplace(dict.fromkeys(modes, sp.Integer(0))), slopes
+    plus = dict.fromkeys(modes, sp.Integer(1))
+    above = rate.xreplace(plus)
+    halves = [(above - rate.xreplace({**plus, m: sp.Integer(-1)})) / 2 for m in modes]
+    return above - sp.Add(*halves), halves
 
 
 def _impulse(geometry: Geometry, wall: int) -> list[sp.Expr]:
