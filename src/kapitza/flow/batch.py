@@ -129,7 +129,7 @@ def _take(core: Core, engine: Any, part: _Round, progress: _Progress, vectors: A
         progress.events[i] += tuple(located(e, origin, progress.offset[i]) for e in run.events[row])
     if progress.total is not None:
         change = run.tangents
-        core.shift_origin(change, before, run.state, part.start, part.end, part.turns, runtime)
+        core.shift_origin(change, before, run.state, part.start, part.end, part.turns, runtime, run.rates)
         progress.total[members] = core.chain(change, progress.total[members])
         progress.determinant[members] += run.log_determinant
 

@@ -181,7 +181,7 @@ class Core:
                 change = run.tangents
                 assert change is not None
                 assert total is not None
-                self.shift_origin(change, state, run.state, piece.start, piece.end, piece.turns, runtime)
+                self.shift_origin(change, state, run.state, piece.start, piece.end, piece.turns, runtime, run.rates)
                 total = self.chain(change, total)
                 determinant += run.log_determinant
             events += [located(e, piece.origin, offset) for e in run.events]
@@ -201,19 +201,28 @@ class Core:
         return result
 
     def shift_origin(
-        self, change: Array, before: Array, after: Array, start: Any, ends: Any, turns: Any, runtime: Array
+        self,
+        change: Array,
+        before: Array,
+        after: Array,
+        start: Any,
+        ends: Any,
+        turns: Any,
+        runtime: Array,
+        last: Array | None = None,
     ) -> None:
         """Add what a period that depends on parameters does to the origin of wrapped time, in place.
 
         The origin is turns · T(θ); shifting it by δ changes the end of the piece by -(f1 - J f0) δ.
         change: (..., n, n + k) from the states `before` at local time `start` to `after` (..., n) at `ends`.
-        runtime: one set of values, or one row per member.
+        runtime: one set of values, or one row per member. last: x' at the ends, where the engine knows better than
+        the right-hand side (on a surface on which the motion sticks).
         """
         if not self.period_law.varies or not np.any(turns):
             return
         n, names = self.size, len(self.model.names)
         carried = np.einsum("...ij,...j->...i", change[..., :n], self.rates(before, start, runtime))
-        shift = self.rates(after, ends, runtime) - carried
+        shift = (self.rates(after, ends, runtime) if last is None else last) - carried
         slopes = self.period_law.slopes(runtime[..., :names])
         change[..., n:] -= (np.asarray(turns)[..., None] * shift)[..., None] * slopes[..., None, :]
 
@@ -242,9 +251,11 @@ class Core:
             if tensors is not None:
                 assert run.tangents is not None
                 if run.grid_tangents is not None:
-                    self.shift_origin(run.grid_tangents, state, visited, piece.start, grid, piece.turns, runtime)
+                    sampled = run.grid_tangents, state, visited, piece.start, grid, piece.turns, runtime, run.grid_rates
+                    self.shift_origin(*sampled)
                     tensors[done:stop] = self.chain(run.grid_tangents, total)
-                self.shift_origin(run.tangents, state, run.state, piece.start, piece.end, piece.turns, runtime)
+                ended = run.tangents, state, run.state, piece.start, piece.end, piece.turns, runtime, run.rates
+                self.shift_origin(*ended)
                 total = self.chain(run.tangents, total)
             state, memory, done = run.state, run.memory, stop
         return states, tensors

@@ -79,6 +79,8 @@ class Run:
     events: in the order of time (for run_many: a tuple per member). log_determinant: log|det| of the change of the
     first n tangent columns over the run (NaN without tangents, -inf after sticking). memory: whatever the engine
     wants back to continue from `state` (modes, contacts); callers hand it on and never look inside.
+    rates: (n,) and grid_rates: (N, n) x' at the end and on the grid where the right-hand side does not say it, as while
+    sticking; None otherwise.
     """
 
     state: Array
@@ -88,6 +90,8 @@ class Run:
     events: tuple[Any, ...] = ()
     log_determinant: Any = float("nan")
     memory: Any = field(default=None, repr=False)
+    rates: Array | None = None
+    grid_rates: Array | None = None
 
 
 class Engine(Protocol):

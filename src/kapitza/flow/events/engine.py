@@ -63,7 +63,7 @@ class EventEngine:
             )
         settings = self.settings if tangents is None else replace(self.settings, wrt=self.wrt)
         journey = Journey(self.geometry, settings, state, t0, parameters)
-        states, changes = travel(journey, t1, np.zeros(0) if grid is None else np.asarray(grid, float))
+        states, changes, rates = travel(journey, t1, np.zeros(0) if grid is None else np.asarray(grid, float))
         events = tuple(sorted(journey.events, key=lambda event: event.time))
         grid_states = None if grid is None else states
         if tangents is None:
@@ -76,6 +76,8 @@ class EventEngine:
             None if grid is None else chain(changes, tangents),
             events,
             journey.log_determinant,
+            rates=journey.rates_at(journey.state[None], np.array([t1]))[0],
+            grid_rates=None if grid is None else rates,
         )
 
     def run_many(self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array) -> Run:
@@ -100,11 +102,15 @@ def chain(change: Array, tangents: Array) -> Array:
     return result
 
 
-def travel(journey: Journey, t1: float, grid: Array) -> tuple[Array, Array]:
-    """Run to t1; states (N, n) and tangents (N, n, n + k) at the grid times (the latter empty without tangents)."""
+def travel(journey: Journey, t1: float, grid: Array) -> tuple[Array, Array, Array]:
+    """Run to t1; states (N, n), tangents (N, n, n + k) and rates (N, n) at the grid times.
+
+    Without tangents the last two are empty.
+    """
     n, columns = journey.geometry.size, journey.columns
     states = np.empty((grid.size, n))
     tangents = np.empty((0 if journey.tangents is None else grid.size, n, columns))
+    rates = np.empty((len(tangents), n))
     begin(journey)
     done = 0
     while True:
@@ -113,15 +119,17 @@ def travel(journey: Journey, t1: float, grid: Array) -> tuple[Array, Array]:
             states[done:here] = journey.state
             if journey.tangents is not None:
                 tangents[done:here] = journey.tangents
+                rates[done:here] = journey.rates_at(states[done:here], grid[done:here])
             done = here
         if journey.t >= t1 and done == grid.size:
-            return states, tangents
+            return states, tangents, rates
         ending, samples = journey.advance(t1, grid[done:])
         if samples is not None:
             stop = done + len(samples)
             states[done:stop] = samples[:, :n]
             if journey.tangents is not None:
                 tangents[done:stop] = samples[:, n : n * (1 + columns)].reshape(-1, n, columns)
+                rates[done:stop] = journey.rates_at(states[done:stop], grid[done:stop])
             done = stop
         if ending is not None:
             meet(journey, ending)

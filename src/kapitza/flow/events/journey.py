@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from kapitza.errors import EventError, FlowError
 from kapitza.flow.engine import Event
 from kapitza.flow.events.geometry import Geometry
-from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime
+from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime, regime_flow
 from kapitza.flow.events.settle import Place, Regime
+from kapitza.model.compiled import compile_expressions
 
 Array = NDArray[Any]
 
@@ -79,6 +80,13 @@ class Journey:
             self.modes = modes
             values = self.geometry.values(self.point())
         return values
+
+    def rates_at(self, states: Array, times: Array) -> Array:
+        """x' (N, n) at states (N, n) of the present stretch."""
+        flow, _ = regime_flow(self.geometry, self.regime)
+        function = compile_expressions(flow.smooth_rates, (*flow.states, "t", *self.geometry.modes), flow.parameters)
+        modes = np.broadcast_to(self.modes[:, None], (self.modes.size, len(states)))
+        return function(np.concatenate((states.T, times[None], modes)), self.parameters).T
 
     def follows_event(self) -> bool:
         """True when the last event was at this very instant."""

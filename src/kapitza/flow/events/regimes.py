@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import heyoka as hy
@@ -20,7 +21,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.flow.compiled import compile_integrator, equations, is_unrolled, kept, symbol_table, with_tangents
+from kapitza.flow.compiled import compile_integrator, equations, kept, symbol_table, with_tangents
 from kapitza.flow.engine import Event, System
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.settle import Regime
@@ -36,7 +37,10 @@ ABOVE_ZERO = sp.Float("1e-100")
 """heyoka loses the next root of an event function that is exactly zero at the start of a step: keep off zero."""
 
 NEARLY_ZERO_SPEED = 1e-9
-"""Nearest approaches are noted this much before the turning point: after a detachment the speed itself starts at zero."""
+"""Nearest approaches are noted this much before the turning point: after a detachment the speed starts at zero."""
+
+LARGEST_UNROLLED = 3000
+"""Terms of all equations up to which code without loops, twice as fast to run, compiles in about a second."""
 
 CROSS, RELEASE, IMPACT, DETACH = "cross", "release", "impact", "detach"
 
@@ -93,6 +97,7 @@ class CompiledRegime:
     approaches: tuple[NoteApproach, ...]
 
 
+@lru_cache(maxsize=256)
 def regime_flow(geometry: Geometry, regime: Regime) -> tuple[System, tuple[Ending, ...]]:
     """The system with the rates of the regime, and what ends it."""
     system = geometry.system
@@ -198,11 +203,12 @@ def _build(
                 direction=rising,
             )
         )
+    rates = integrated_equations(system, regime, wrt)
     integrator = hy.taylor_adaptive(
-        integrated_equations(system, regime, wrt),
+        rates,
         np.zeros(integrated_size(geometry.size, regime, wrt)),
         tol=tolerance,
-        compact_mode=not is_unrolled(system, wrt is not None, wrt or ()),
+        compact_mode=regime.collapses or sum(len(rate) for _, rate in rates) > LARGEST_UNROLLED,
         t_events=terminal,
         nt_events=watched,
     )
