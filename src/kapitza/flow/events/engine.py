@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import EventError
 from kapitza.flow.engine import Run, System
+from kapitza.flow.events.batch import Convoy
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
@@ -56,11 +57,7 @@ class EventEngine:
         """From state (n,) at t0 to t1 > t0; the tangents returned are those of the run times the ones given."""
         if self.geometry.is_smooth_at(parameters):
             return self.smooth.run(state, tangents, t0, t1, parameters, grid, memory)
-        if t1 < t0:
-            raise EventError(
-                f"A motion with switches or impacts cannot run backwards from t = {t0:g} to {t1:g}: states that "
-                "stick or come to rest have many pasts. Run it forwards."
-            )
+        refuse_backwards(t0, t1)
         settings = self.settings if tangents is None else replace(self.settings, wrt=self.wrt)
         journey = Journey(self.geometry, settings, state, t0, parameters)
         states, changes, rates = travel(journey, t1, np.zeros(0) if grid is None else np.asarray(grid, float))
@@ -81,16 +78,38 @@ class EventEngine:
         )
 
     def run_many(self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array) -> Run:
-        """B runs at once: states (B, n), tangents (B, n, n + k), t0 and t1 (B,), parameters (B, npar)."""
-        runs = [
-            self.run(states[b], None if tangents is None else tangents[b], float(t0[b]), float(t1[b]), parameters[b])
-            for b in range(len(states))
+        """B runs at once: states (B, n), tangents (B, n, n + k), t0 and t1 (B,), parameters (B, npar).
+
+        Members that fail come back as NaN.
+        """
+        if all(self.geometry.is_smooth_at(row) for row in parameters):
+            return self.smooth.run_many(states, tangents, t0, t1, parameters)
+        for start, end in zip(t0, t1, strict=True):
+            refuse_backwards(start, end)
+        settings = self.settings if tangents is None else replace(self.settings, wrt=self.wrt)
+        journeys = [
+            Journey(self.geometry, settings, x, t, row) for x, t, row in zip(states, t0, parameters, strict=True)
         ]
-        return Run(
-            np.array([r.state for r in runs]),
-            None if tangents is None else np.array([r.tangents for r in runs]),
-            events=tuple(r.events for r in runs),
-            log_determinant=np.array([r.log_determinant for r in runs]),
+        convoy = Convoy(self.geometry, settings, journeys, t1)
+        convoy.run()
+        lost = list(convoy.failed)
+        ends = np.array([j.state for j in journeys])
+        ends[lost] = np.nan
+        events = tuple(tuple(j.events) for j in journeys)
+        determinants = np.array([j.log_determinant for j in journeys])
+        if tangents is None:
+            return Run(ends, events=events, log_determinant=determinants)
+        changes = np.array([j.tangents for j in journeys])
+        changes[lost] = np.nan
+        rates = np.array([j.rates_at(j.state[None], np.array([j.t]))[0] for j in journeys])
+        return Run(ends, chain(changes, tangents), events=events, log_determinant=determinants, rates=rates)
+
+
+def refuse_backwards(t0: float, t1: float) -> None:
+    if t1 < t0:
+        raise EventError(
+            f"A motion with switches or impacts cannot run backwards from t = {t0:g} to {t1:g}: states that stick or "
+            "come to rest have many pasts. Run it forwards."
         )
 
 

@@ -100,32 +100,39 @@ class Journey:
         settings = self.settings
         compiled = compiled_regime(self.geometry, self.regime, settings.wrt, settings.tolerance, settings.observe)
         integrator = compiled.integrator
-        self._load(integrator)
-        began, samples = self.t, None
+        integrator.state[:], runtime = self.packed()
+        integrator.pars[:] = runtime[: integrator.pars.size]
+        integrator.time = self.t
+        if self.changed:
+            integrator.reset_cooldowns()
+        samples = None
         if grid.size:
             result = integrator.propagate_grid(np.concatenate(((self.t,), grid)), max_steps=settings.max_steps)
             samples = result[5][1:]
         else:
             result = integrator.propagate_until(t1, max_steps=settings.max_steps)
-        self._unload(integrator)
-        ending = self._ending(compiled, result[0])
-        self._read_notes(compiled, began)
+        self.unpack(integrator.state.copy(), integrator.time)
+        ending = self.ending_of(compiled.endings, result[0])
+        self._read_notes(compiled)
         self.guard()
         if ending is not None:
-            self._limit_events()
+            self.limit_events()
         return ending, samples
 
-    def _load(self, integrator: Any) -> None:
-        n = self.geometry.size
-        integrator.state[:n] = self.state
+    def packed(self) -> tuple[Array, Array]:
+        """What an integrator of this regime starts from: (x, V, log|det V|) and (θ, m, offsets)."""
+        parts = [self.state]
         if self.tangents is not None:
-            integrator.state[n : n * (1 + self.columns)] = self.tangents.ravel()
-            integrator.state[n * (1 + self.columns) :] = 0.0
-        integrator.time = self.t
-        runtime = np.concatenate((self.parameters, self.modes, self._offsets()))
-        integrator.pars[:] = runtime[: integrator.pars.size]
-        if self.changed:
-            integrator.reset_cooldowns()
+            parts += [self.tangents.ravel(), np.zeros(0 if self.regime.collapses else 1)]
+        return np.concatenate(parts), np.concatenate((self.parameters, self.modes, self._offsets()))
+
+    def unpack(self, values: Array, t: float) -> None:
+        """Take over what an integrator has reached."""
+        n = self.geometry.size
+        self.state, self.t, self._stretch = values[:n], t, t - self.t
+        if self.tangents is not None:
+            self.tangents = values[n : n * (1 + self.columns)].reshape(n, self.columns)
+            self.log_determinant += values[n * (1 + self.columns) :].sum()
 
     def _offsets(self) -> Array:
         """For every surface a few roundings of what its function can reach in the time of the last stretch."""
@@ -137,21 +144,13 @@ class Journey:
             [ROUNDING * (np.abs(g.by_state) @ reach + np.abs(g.by_time) * self._stretch) + 1e-100 for g in tables]
         )
 
-    def _unload(self, integrator: Any) -> None:
-        n = self.geometry.size
-        values = integrator.state.copy()
-        self._stretch = integrator.time - self.t
-        self.state, self.t = values[:n], integrator.time
-        if self.tangents is not None:
-            self.tangents = values[n : n * (1 + self.columns)].reshape(n, self.columns)
-            self.log_determinant += values[n * (1 + self.columns) :].sum()
-
-    def _ending(self, compiled: CompiledRegime, outcome: Any) -> Ending | None:
+    def ending_of(self, endings: tuple[Ending, ...], outcome: Any) -> Ending | None:
+        """Which ending an integrator stopped at, None at the end of the time; anything else is a failure."""
         if outcome == hy.taylor_outcome.time_limit:
             return None
         number = -int(outcome.value) - 1
-        if 0 <= number < len(compiled.endings):
-            return compiled.endings[number]
+        if 0 <= number < len(endings):
+            return endings[number]
         if outcome == hy.taylor_outcome.step_limit:
             raise FlowError(
                 f"The trajectory needs more than {self.settings.max_steps} steps in one stretch; it stands at "
@@ -162,18 +161,20 @@ class Journey:
             "It diverges, or the equations are singular there; check the parameters and the start."
         )
 
-    def _read_notes(self, compiled: CompiledRegime, began: float) -> None:
+    def _read_notes(self, compiled: CompiledRegime) -> None:
         """Crossings of observed surfaces; nearest approaches to walls: grazes, and penetrations that no event saw."""
         for note in compiled.crossings:
             self.events.extend(note.found)
             note.found.clear()
         for note in compiled.approaches:
             for t, state in note.found:
-                if t - began > SAME_INSTANT * (1.0 + abs(t)):
-                    self._judge_approach(note.index, t, state)
+                self.judge_approach(note.index, t, state)
             note.found.clear()
 
-    def _judge_approach(self, wall: int, t: float, state: Array) -> None:
+    def judge_approach(self, wall: int, t: float, state: Array) -> None:
+        """A nearest approach to a wall: farther than rounding, a graze, or a penetration that no event saw."""
+        if self.events and t - self.events[-1].time <= SAME_INSTANT * (1.0 + abs(t)):
+            return
         point = self.geometry.point(state, t, self.parameters, self.modes)
         distance = float(self.geometry.values(point)[self.geometry.switches + wall])
         allowed = WRONG_SIDE * (1.0 + float(np.abs(state).max()))
@@ -207,7 +208,7 @@ class Journey:
             f"(now {self.settings.contact_speed:g})."
         )
 
-    def _limit_events(self) -> None:
+    def limit_events(self) -> None:
         """Stop motions whose events never end."""
         self._count += 1
         same = self.t - self._last <= 1e-13 * (1.0 + abs(self.t))

@@ -62,6 +62,12 @@ def offset(number: int) -> sp.Symbol:
     return sp.Symbol(f"offset:{number}", real=True)
 
 
+def offset_table(geometry: Geometry) -> dict[sp.Symbol, hy.expression]:
+    """Where the offsets live in compiled code."""
+    first = len(geometry.system.parameters) + geometry.switches
+    return {offset(k): hy.par[first + k] for k in range(geometry.switches + geometry.walls)}
+
+
 class NoteCrossing:
     """Keeps the crossings of an observed surface; the motion is not touched."""
 
@@ -188,9 +194,7 @@ def _build(
     observe: tuple[sp.Expr, ...],
 ) -> CompiledRegime:
     system, endings = regime_flow(geometry, regime)
-    table = symbol_table(system)
-    first = len(system.parameters) + geometry.switches
-    table.update({offset(k): hy.par[first + k] for k in range(geometry.switches + geometry.walls)})
+    table = {**symbol_table(system), **offset_table(geometry)}
     falling, rising = hy.event_direction.negative, hy.event_direction.positive
     terminal = [hy.t_event(to_heyoka(e.expression, table), direction=falling, cooldown=COOLDOWN) for e in endings]
     notes: list[Any] = [NoteCrossing(i, geometry.size) for i in range(len(observe))]
@@ -208,7 +212,7 @@ def _build(
         rates,
         np.zeros(integrated_size(geometry.size, regime, wrt)),
         tol=tolerance,
-        compact_mode=regime.collapses or sum(len(rate) for _, rate in rates) > LARGEST_UNROLLED,
+        compact_mode=regime.collapses or not is_short(rates),
         t_events=terminal,
         nt_events=watched,
     )
@@ -226,6 +230,11 @@ def integrated_equations(system: System, regime: Regime, wrt: tuple[int, ...] | 
         divergence = hy.sum([hy.diff(rate, variable) for variable, rate in equations(system)])
         system_equations.append((hy.expression("log determinant"), divergence))
     return system_equations
+
+
+def is_short(system_equations: list[Any]) -> bool:
+    """True when code without loops is worth its compilation."""
+    return sum(len(rate) for _, rate in system_equations) <= LARGEST_UNROLLED
 
 
 def integrated_size(size: int, regime: Regime, wrt: tuple[int, ...] | None) -> int:

@@ -121,6 +121,9 @@ def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -
         return modes, Regime()
     if len(question.switches) + len(question.walls) > MOST_AT_ONCE:
         _refuse(geometry, place, question, "too many surfaces are reached at once")
+    passed = _simply_passed(geometry, place, modes, question)
+    if passed is not None:
+        return passed, Regime()
     confirmed: list[tuple[Array, Regime, Array]] = []
     choices = [options for _, options in (*question.switches, *question.walls)]
     for answer in product(*choices):
@@ -136,6 +139,23 @@ def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -
     if any(np.abs(field - confirmed[0][2]).max() > scale for _, _, field in confirmed[1:]):
         _refuse(geometry, place, question, f"{len(confirmed)} different motions leave this state")
     return confirmed[0][0], confirmed[0][1]
+
+
+def _simply_passed(geometry: Geometry, place: Place, modes: Array, question: Question) -> Array | None:
+    """The usual case, one switch that both sides leave in the same direction: its modes without further trials."""
+    if question.walls or len(question.switches) != 1 or len(question.switches[0][1]) == 1:
+        return None
+    i, _ = question.switches[0]
+    above, below = modes.copy(), modes.copy()
+    above[i], below[i] = 1.0, -1.0
+    points = [geometry.point(place.state, place.t, place.parameters, m) for m in (above, below)]
+    fields = [geometry.rates(p) for p in points]
+    tables = [geometry.of_switches(p) for p in points]
+    rates = [float(table.by_state[i] @ f + table.by_time[i]) for table, f in zip(tables, fields, strict=True)]
+    size = float(np.abs(tables[0].by_state[i]) @ np.maximum(*np.abs(fields)) + abs(tables[0].by_time[i]))
+    if rates[0] * rates[1] <= 0 or min(abs(rates[0]), abs(rates[1])) <= TIE * size:
+        return None
+    return above if rates[0] > 0 else below
 
 
 def _apply(modes: Array, question: Question, answer: tuple[object, ...]) -> tuple[Array, Regime]:
