@@ -132,7 +132,7 @@ class Bouncers:
 
 
 def march(system, x, v, end: float, step: float):
-    """March all runs to `end`: states (N, 2), events of each run [(time, kind, speed before)], largest |x| seen (N,)."""
+    """March all runs to `end`: states (N, 2), events of each run [(time, kind, speed before)], largest |x| seen."""
     x, v, t = x.copy(), v.copy(), np.zeros(x.size)
     side = system.start(x, v)
     waiting = np.zeros(x.size, bool)
