@@ -1,6 +1,7 @@
 """Periodic orbits of a model, by every solver, with multipliers one can trust."""
 
 from kapitza.periodic.census import CensusReport
+from kapitza.periodic.collocation import Collocation
 from kapitza.periodic.loop import FlowLoop, FourierSeries, Loop, PiecewiseLoop, SampledLoop
 from kapitza.periodic.phase import FixedState, IntegralPhase, OrthogonalPhase
 from kapitza.periodic.sensitivity import Sensitivity
@@ -9,6 +10,7 @@ from kapitza.periodic.solve_orbit import solve_orbit
 
 __all__ = [
     "CensusReport",
+    "Collocation",
     "FixedState",
     "FlowLoop",
     "FourierSeries",

@@ -306,20 +306,20 @@ class LinearisedElements:
         change = np.einsum("jpc,jc->jp", self._slopes_by, np.concatenate(given, axis=1))
         return change.reshape(self.unknowns.slopes.shape)
 
-    def sensitivity(self, end_by_parameter: Array) -> tuple[Array, Array]:
+    def sensitivity(self, given: Array) -> tuple[Array, Array]:
         """Derivatives of nodes (J, n, k) and boundaries (E + 1, k) by the parameters.
 
-        end_by_parameter: (k,) dT/dθ of a given period (zeros for a free one).
+        given: (E + 1, k) derivatives of the boundaries that are not unknown, such as those of an excitation period.
         """
         eq = self.equations
         system = self._factorised()
-        chain = self._by_parameter + self._columns[:, :, -1:] * end_by_parameter
-        tail = self._corner_parameter + np.outer(self._corner[:, -1], end_by_parameter)
+        boundaries = given.copy()
+        boundaries[eq.layout.unknown] = 0.0
+        chain = self._by_parameter + self._columns @ boundaries
+        tail = self._corner_parameter + self._corner @ boundaries
         if eq.phase is not None:
-            tail = np.concatenate([tail, np.zeros((1, end_by_parameter.size))])
+            tail = np.concatenate([tail, np.zeros((1, given.shape[1]))])
         nodes, free = system.solve(-chain, -tail)
-        boundaries = np.zeros((eq.layout.boundaries.size, end_by_parameter.size))
-        boundaries[-1] = end_by_parameter
         boundaries[eq.layout.unknown] = free
         return nodes, boundaries
 

@@ -49,6 +49,7 @@ def monodromy(segments: Array) -> Monodromy:
         n = segments.shape[1]
         nan = np.full((n, n), np.nan, complex)
         return Monodromy(np.full(n, np.nan, complex), nan, nan)
+    segments = _merged(segments)
     spread = np.linalg.svd(segments, compute_uv=False)
     with np.errstate(divide="ignore"):
         low = np.log10(np.maximum(spread[:, -1], 1e-300)).clip(-30).sum()
@@ -59,6 +60,18 @@ def monodromy(segments: Array) -> Monodromy:
         return _sorted(values.astype(complex), right.astype(complex))
     values, right = _precise_eigen(segments, int(high - low) + 40)
     return _sorted(values, right)
+
+
+def _merged(segments: Array) -> Array:
+    """Neighbouring factors multiplied in pairs while the products stay well conditioned."""
+    while len(segments) > 1:
+        pairs = len(segments) // 2
+        product = segments[1 : 2 * pairs : 2] @ segments[0 : 2 * pairs : 2]
+        spread = np.linalg.svd(product, compute_uv=False)
+        if (spread[:, 0] > 30 * spread[:, -1]).any():
+            break
+        segments = np.concatenate([product, segments[2 * pairs :]])
+    return segments
 
 
 def _precise_eigen(segments: Array, digits: int) -> tuple[Complex, Complex]:

@@ -59,7 +59,7 @@ def volume_change(problem: Problem, loop: Loop, events: Sequence[Any] = ()) -> f
         return float("nan")
     field, parameters = problem.field, problem.parameters
     met = crossings(problem, loop)
-    edges = np.unique(np.concatenate([np.linspace(0, 1, 24 * (problem.repeats or 1) + 1), _knots(problem, loop)]))
+    edges = np.unique(np.concatenate([np.linspace(0, 1, 24 * (problem.repeats or 1) + 1), signal_knots(problem, loop)]))
     edges = np.unique(np.concatenate([edges, [c.fraction for c in met]]))
     rule = gauss_rule(7)
     fractions = (edges[:-1, None] + np.diff(edges)[:, None] * rule.points).ravel()
@@ -69,7 +69,7 @@ def volume_change(problem: Problem, loop: Loop, events: Sequence[Any] = ()) -> f
     return total + sum(_log_jump(problem, loop, c) for c in jumping)
 
 
-def _knots(problem: Problem, loop: Loop) -> Array:
+def signal_knots(problem: Problem, loop: Loop) -> Array:
     """Breakpoints of measured signals as fractions of the loop."""
     pieces = [s for s in problem.field.signals if s.kind == "polynomial"]
     if not pieces:
