@@ -37,5 +37,6 @@ def cases(problems: Iterable[OrbitProblem | FitProblem], methods: Iterable[Metho
 ORBIT_METHODS: list[Method] = [
     Method("Shooting", kz.Shooting),
     Method("MultipleShooting", kz.MultipleShooting),
+    Method("Collocation", kz.Collocation),
 ]
 FIT_METHODS: list[Method] = []

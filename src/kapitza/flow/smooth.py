@@ -165,6 +165,9 @@ class SmoothEngine:
         if now.size > n:
             now[n:] = self._unit
         integrator.time = t0
+        # Events of an earlier run must not be taken for ones just handled.
+        if integrator.with_events:
+            integrator.reset_cooldowns()
         # Parameters that occur in no equation may be missing at the end.
         used = min(runtime.size, self.parameters)
         runtime[:used] = parameters[:used]
@@ -188,6 +191,8 @@ class SmoothEngine:
         if now.shape[0] > n:
             now[n:] = self._unit[:, None]
         integrator.set_time(t0)
+        if integrator.with_events:
+            integrator.reset_cooldowns()
         used = min(runtime.shape[0], self.parameters)
         runtime[:used] = parameters[:, :used].T
         if self._sides is not None:
