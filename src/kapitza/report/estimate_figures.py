@@ -19,7 +19,7 @@ def plot_estimate(estimate: Estimate, level: float = 0.95) -> Figure:
     panels += ["residuals"] if any(np.size(r) > 3 for r in estimate.residuals.values()) else []
     with styled():
         figure = plt.figure(
-            figsize=(4.0 * len(panels) + 0.5, max(2.6, 1.4 + 0.35 * len(estimate.names))), layout="constrained"
+            figsize=(3.3 * len(panels) + 0.5, max(3.2, 1.4 + 0.35 * len(estimate.names))), layout="constrained"
         )
         for axes, panel in zip(np.ravel(figure.subplots(1, len(panels))), panels, strict=True):
             {"intervals": draw_intervals, "correlation": draw_correlation, "residuals": draw_residuals}[panel](

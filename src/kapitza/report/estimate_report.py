@@ -22,7 +22,10 @@ def write_report(estimate: Estimate, path: str | Path, level: float = 0.95) -> P
     """
     sections = [
         Section(
-            "Parameters", parameter_notes(estimate, level), table=estimate.table(level), warnings=estimate.warnings
+            "Parameters",
+            parameter_notes(estimate, level),
+            table=parameter_table(estimate, level),
+            warnings=estimate.warnings,
         ),
         Section(
             "How sure they are",
@@ -35,8 +38,17 @@ def write_report(estimate: Estimate, path: str | Path, level: float = 0.95) -> P
     if estimate.history is not None and len(estimate.history):
         sections.append(Section("Iterations", table=estimate.history.tail(50)))
     name = getattr(estimate.model, "name", "")
-    title = f"Parameters of {name}" if name else "Estimated parameters"
+    title = "Estimated parameters" if name in ("", "model") else f"Parameters of {name}"
     return write_page(title, f"{estimate.method}: {estimate.status.value}", sections, path)
+
+
+def parameter_table(estimate: Estimate, level: float) -> pd.DataFrame:
+    """The estimate's table without columns that are empty, errors rounded to two digits."""
+    table = estimate.table(level)
+    for column in ("error", "error_%"):
+        table[column] = [float(f"{value:.2g}") for value in table[column]]
+    empty = [name for name in table.columns if table[name].isna().all() or (table[name].astype(str) == "").all()]
+    return table.drop(columns=empty)
 
 
 def parameter_notes(estimate: Estimate, level: float) -> tuple[str, ...]:

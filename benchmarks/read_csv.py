@@ -1,0 +1,38 @@
+"""Reading a large text file: Kapitza beside NumPy and pandas on the same file."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from harness import Contender, peak_memory_mb, ratio_table, time_best
+
+import kapitza as kz
+
+ROWS = 1_000_000
+
+
+def main() -> str:
+    random = np.random.default_rng(1)
+    table = np.column_stack([np.arange(ROWS) * 1e-3, random.standard_normal((ROWS, 2))])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.csv"
+        pd.DataFrame(table, columns=["t", "phi", "omega"]).to_csv(path, index=False, float_format="%.9g")
+        size = path.stat().st_size / 1e6
+        seconds, record = time_best(lambda: kz.read(path))
+        memory = peak_memory_mb()
+        error = float(np.abs(record.values() - table[:, 1:]).max())
+        pandas_seconds, _ = time_best(lambda: pd.read_csv(path))
+        numpy_seconds, _ = time_best(lambda: np.loadtxt(path, delimiter=",", skiprows=1), repeats=1)
+    peers = [
+        Contender("numpy.loadtxt", numpy_seconds, target_ratio=1.0),
+        Contender("pandas.read_csv", pandas_seconds, note="the limit: the same parser without checks"),
+    ]
+    ours = Contender("kapitza.read", seconds, error, note=f"checked record; peak memory {memory:.0f} MB")
+    return (
+        "# Reading a large csv file\n\n"
+        f"{ROWS} rows, 3 columns, {size:.0f} MB; best of three. Ours includes the layout, the checks and the record.\n\n"
+        + ratio_table(ours, peers)
+    )
