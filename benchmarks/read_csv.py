@@ -33,6 +33,6 @@ def main() -> str:
     ours = Contender("kapitza.read", seconds, error, note=f"checked record; peak memory {memory:.0f} MB")
     return (
         "# Reading a large csv file\n\n"
-        f"{ROWS} rows, 3 columns, {size:.0f} MB; best of three. Ours includes the layout, the checks and the record.\n\n"
+        f"{ROWS} rows, 3 columns, {size:.0f} MB; best of three. Ours includes layout, checks and the record.\n\n"
         + ratio_table(ours, peers)
     )
