@@ -13,6 +13,9 @@ from kapitza.flow.engine import System
 from kapitza.model.compiled import to_heyoka
 from kapitza.model.symbols import time as time_symbol
 
+# Its warnings about event cooldowns at equilibria are no news to users; what matters is raised as an error.
+hy.set_logger_level_error()
+
 T = TypeVar("T")
 
 LARGEST_UNROLLED = 130

@@ -64,6 +64,25 @@ class Sides:
             modes = np.where(on_surface, np.where(leaving >= 0, 1.0, -1.0), modes)
         return modes
 
+    def resting(self, states: Array, times: Array, runtime: Array) -> NDArray[np.bool_]:
+        """(N,) which columns stand on a switching surface that they do not leave at first order.
+
+        There the event would fire at once and for ever.
+        """
+        values = self.functions(states, times, runtime)
+        size = np.maximum(1.0, np.abs(states).max(axis=0))
+        on_surface = np.abs(values) <= ON_SURFACE * size
+        if not on_surface.any():
+            return np.zeros(states.shape[1], bool)
+        rates = self._evaluate(self._rates, states, times, runtime)
+        return (on_surface & (np.abs(rates) <= ON_SURFACE * size)).any(axis=0)
+
+    def stays(self, states: Array, times: Array, runtime: Array) -> bool:
+        """Do all columns stand on every surface on which the first one stands?"""
+        values = np.abs(self.functions(states, times, np.broadcast_to(runtime, (runtime.shape[0], times.size))))
+        allowed = ON_SURFACE * np.maximum(1.0, np.abs(states).max(axis=0))
+        return bool((values <= allowed)[values[:, 0] <= allowed[0]].all())
+
     def settle_others(self, state: Array, time: float, runtime: Array, crossed: int, forward: float) -> None:
         """Set, in place, the modes of switches that are on their surface at the instant another one crosses.
 

@@ -27,6 +27,9 @@ STEP_LIMIT = 100_000
 LANES = 8
 """Members of a SIMD batch; twice the register width still gains."""
 
+RESTING_CHECKS = 17
+"""Instants at which a motion that starts at rest on a surface is looked at, to see whether it stays there."""
+
 _finished = hy.taylor_outcome.time_limit
 _crossings = threading.local()
 
@@ -93,7 +96,7 @@ class SmoothEngine:
         self.parameters = len(system.parameters)
         self._unit = np.eye(self.size, self.columns).ravel()
         self._sides = kept(("sides", system), lambda: Sides(system)) if system.switches else None
-        self._scalar: dict[bool, Any] = {}
+        self._scalar: dict[tuple[bool, bool], Any] = {}
         self._lanes: dict[bool, Any] = {}
 
     def run(
@@ -107,13 +110,16 @@ class SmoothEngine:
         memory: Any = None,
     ) -> Run:
         n = self.size
-        integrator = self._integrator(tangents is not None)
-        self._start(integrator, state, t0, t1, parameters)
         if self.observe:
             _crossings.events = []
+        integrator = self._integrator(tangents is not None)
+        resting = self._start(integrator, state, t0, t1, parameters)
+        if resting and t1 != t0:
+            ahead = t1 if grid is None else next((t for t in grid if t != t0), t1)
+            integrator = self._along_the_surface(tangents is not None, state, t0, float(ahead), t1, parameters)
         samples = None
         if grid is not None and len(grid):
-            samples = self._sample(integrator, t0, grid)
+            samples = self._sample(integrator, t0, state, grid)
         if integrator.time != t1:
             self._require_finish(integrator, integrator.propagate_until(t1, max_steps=self.max_steps)[0])
         end = integrator.state.copy()
@@ -158,7 +164,8 @@ class SmoothEngine:
         result[..., n:] += change[..., n:]
         return result
 
-    def _start(self, integrator: Any, state: Array, t0: float, t1: float, parameters: Array) -> None:
+    def _start(self, integrator: Any, state: Array, t0: float, t1: float, parameters: Array) -> bool:
+        """Load a start; True when it rests on a switching surface."""
         n = self.size
         now, runtime = integrator.state, integrator.pars
         now[:n] = state
@@ -175,13 +182,51 @@ class SmoothEngine:
             forward = 1.0 if t1 >= t0 else -1.0
             modes = self._sides.modes(state[:, None], np.array([t0]), runtime[:, None], forward)
             runtime[self.parameters :] = modes[:, 0]
+            return bool(self._sides.resting(state[:, None], np.array([t0]), runtime[:, None])[0])
+        return False
 
-    def _sample(self, integrator: Any, t0: float, grid: Array) -> Array:
-        starts_here = grid[0] == t0
-        times = grid if starts_here else np.concatenate(([t0], grid))
+    def _along_the_surface(
+        self, tangents: bool, state: Array, t0: float, ahead: float, t1: float, parameters: Array
+    ) -> Any:
+        """An integrator loaded with a start that rests on a switching surface; ahead: the first time of interest.
+
+        Where the surface holds the motion (an equilibrium, a symmetric motion) no event is looked for. Otherwise the
+        surface is left at higher order: the first step is taken without events, in the mode that it ends in.
+        """
+        assert self._sides is not None
+        quiet = self._integrator(tangents, quiet=True)
+        self._start(quiet, state, t0, t1, parameters)
+        times = np.linspace(t0, t1, RESTING_CHECKS)
+        path = np.ascontiguousarray(self._sample(quiet, t0, state, times)[:, : self.size].T)
+        held = self._sides.stays(path, times, quiet.pars[:, None])
+        self._start(quiet, state, t0, t1, parameters)
+        if held:
+            return quiet
+        first_step = (ahead - t0) / 8
+        quiet.step(first_step)
+        after, time = quiet.state[: self.size].copy(), quiet.time
+        self._start(quiet, state, t0, t1, parameters)
+        forward = 1.0 if t1 >= t0 else -1.0
+        modes = self._sides.modes(after[:, None], np.array([time]), quiet.pars[:, None], forward)[:, 0]
+        quiet.pars[self.parameters :] = modes
+        quiet.step(first_step)
+        integrator = self._integrator(tangents)
+        integrator.time, integrator.state[:] = quiet.time, quiet.state
+        integrator.pars[:] = quiet.pars
+        return integrator
+
+    def _sample(self, integrator: Any, t0: float, state: Array, grid: Array) -> Array:
+        """States (with tangents) at the times of the grid; those at t0 are the start itself."""
+        given = int(grid[0] == t0)
+        times = np.concatenate(([integrator.time], grid[given:]))
         result = integrator.propagate_grid(times, max_steps=self.max_steps)
         self._require_finish(integrator, result[0])
-        return result[5] if starts_here else result[5][1:]
+        samples = result[5]
+        if not given:
+            return samples[1:]
+        samples[0, : self.size] = state
+        samples[0, self.size :] = self._unit[: samples.shape[1] - self.size]
+        return samples
 
     def _run_lanes(self, integrator: Any, states: Array, t0: Array, t1: Array, parameters: Array) -> Array | None:
         """One batch; None when a member stopped early, which stops the others as well."""
@@ -198,6 +243,8 @@ class SmoothEngine:
         if self._sides is not None:
             forward = np.where(t1 >= t0, 1.0, -1.0)
             runtime[self.parameters :] = self._sides.modes(states.T, t0, runtime, forward)
+            if self._sides.resting(states.T, t0, runtime).any():
+                return None
         integrator.propagate_until(t1, max_steps=self.max_steps)
         if any(result[0] != _finished for result in integrator.propagate_res):
             return None
@@ -238,11 +285,14 @@ class SmoothEngine:
             "It diverges, or the equations are singular there; check the parameters and the start."
         )
 
-    def _integrator(self, tangents: bool) -> Any:
-        if tangents not in self._scalar:
-            key = ("smooth", self.system, self.wrt if tangents else None, self.tolerance, self.observe)
-            self._scalar[tangents] = kept(key, lambda: compile_integrator(lambda: self._build(tangents)))
-        return self._scalar[tangents]
+    def _integrator(self, tangents: bool, quiet: bool = False) -> Any:
+        """The scalar integrator; a quiet one looks for no switches."""
+        found = self._scalar.get((tangents, quiet))
+        if found is None:
+            key = ("smooth", quiet, self.system, self.wrt if tangents else None, self.tolerance, self.observe)
+            found = kept(key, lambda: compile_integrator(lambda: self._build(tangents, quiet)))
+            self._scalar[tangents, quiet] = found
+        return found
 
     def _batch(self, tangents: bool) -> Any:
         if tangents not in self._lanes:
@@ -253,12 +303,12 @@ class SmoothEngine:
     def _equations(self, tangents: bool) -> Any:
         return with_tangents(self.system, self.wrt) if tangents else equations(self.system)
 
-    def _build(self, tangents: bool) -> Any:
+    def _build(self, tangents: bool, quiet: bool) -> Any:
         table = symbol_table(self.system)
         switches = [
             hy.t_event(to_heyoka(s.function, table), callback=_SetMode(i, self.parameters, self._sides))
             for i, s in enumerate(self.system.switches)
-            if self._sides is not None
+            if self._sides is not None and not quiet
         ]
         surfaces = [hy.nt_event(to_heyoka(s, table), _NoteCrossing(i, self.size)) for i, s in enumerate(self.observe)]
         return hy.taylor_adaptive(
