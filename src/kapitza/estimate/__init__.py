@@ -1,8 +1,8 @@
 """Parameters from data, with intervals."""
 
-from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.harmonic import HarmonicFit
-from kapitza.estimate.identify import Estimator, identify
+from kapitza.estimate.identify import identify
 from kapitza.estimate.invariant import InvariantFit
 from kapitza.estimate.shooting import ShootingFit, cramer_rao, profile_interval
 

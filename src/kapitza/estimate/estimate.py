@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -115,3 +115,10 @@ class Estimate:
         from kapitza.report import plot_estimate
 
         return plot_estimate(self, **settings)
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """A method of identification: settings in a frozen dataclass, one verb."""
+
+    def fit(self, model: Any, data: Any, free: Sequence[str] | None) -> Estimate: ...

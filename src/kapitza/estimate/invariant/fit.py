@@ -11,8 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import ConvergenceError, KapitzaError, Status
-from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.identify import Estimator
+from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.invariant.annealing import anneal
 from kapitza.estimate.invariant.intervals import bootstrap, surface_covariance, variance_covariance
 from kapitza.estimate.invariant.moments import FeatureTable, scores
