@@ -6,6 +6,7 @@ import copy
 
 import numpy as np
 import pytest
+import sympy as sp
 
 from kapitza import library
 from kapitza.errors import KapitzaError, ModelError
@@ -112,3 +113,9 @@ def test_models_copy_compare_and_hash():
         assert twin.structure.key == model.structure.key
     assert model.with_values(theta1=26.0) != model
     assert model.values["theta1"] == 25.0
+
+
+def test_foreign_symbols_are_told_apart_from_unknown_ones():
+    plain = sp.Symbol("x")
+    with pytest.raises(ModelError, match=r"other assumptions.*kapitza\.model\.symbol"):
+        Model("m", (Coordinate("x"),), (symbol("x''") + plain,))

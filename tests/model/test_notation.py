@@ -70,15 +70,20 @@ atoms = symbols | st.integers(-5, 5).map(sp.Integer) | st.floats(-1e3, 1e3).map(
 atoms = atoms | st.fractions(-3, 3, max_denominator=7).map(lambda f: sp.Rational(f.numerator, f.denominator))
 
 
+def bounded_exp(argument):
+    """Constants stay doubles: exp of a large one has no text."""
+    return sp.exp(sp.atan(argument))
+
+
 def _grow(children):
     pairs = st.tuples(children, children)
     return (
         pairs.map(lambda p: p[0] + p[1])
         | pairs.map(lambda p: p[0] * p[1])
         | st.tuples(children, st.sampled_from([2, 3, -1, sp.Rational(3, 2), sp.Rational(-1, 2)])).map(_power)
-        | st.tuples(st.sampled_from([sp.sin, sp.exp, sp.sign, sp.Abs, sp.atan, sp.Heaviside, sp.tanh]), children).map(
-            lambda p: p[0](p[1])
-        )
+        | st.tuples(
+            st.sampled_from([sp.sin, bounded_exp, sp.sign, sp.Abs, sp.atan, sp.Heaviside, sp.tanh]), children
+        ).map(lambda p: p[0](p[1]))
         | pairs.map(lambda p: sp.Max(*p))
         | pairs.map(lambda p: sp.Piecewise((p[0], symbol("x") > 1), (p[1], True)))
     )
@@ -145,6 +150,10 @@ REFUSED = {
     "x/0": "division by zero",
     "log(0)": "finite real",
     "sqrt(-1)": "finite real",
+    "(-8)**(1/3)": "root of a negative number",
+    "max(sin(exp(exp(40))), 0)": "too large for exp",
+    "sin(10**60)": "too large for sin",
+    "max(" + "x," * 40 + "m)": "at most 16",
     "x = m = 2": "second '='",
     "= x": "empty",
     "": "empty",
@@ -166,10 +175,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda t: t[:20])
 def test_refused_quickly_with_a_reason(text):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ParseError) as error:
         parse_equation(text, NAMES)
-    assert time.perf_counter() - start < 0.1
+    assert time.process_time() - start < 0.1
     assert REFUSED[text] in str(error.value)
     assert len(str(error.value)) < 500
 

@@ -42,7 +42,7 @@ def pin_joint() -> Model:
         "x'' = gamma*sin(t)",
         parameters=[
             Parameter("gamma", 1.0, description="forcing amplitude"),
-            Parameter("r", 0.8, "", (0.0, 1.0 + 1e-12), description="coefficient of restitution"),
+            Parameter("r", 0.8, "", (0.0, 1.0), description="coefficient of restitution"),
         ],
         period="2*pi",
         impacts=[

@@ -70,6 +70,11 @@ def _check_symbols(model: Model) -> None:
             unknown = sorted(s.name for s in expression.free_symbols - allowed) if expression is not None else []
             if unknown:
                 known = [s.name for s in allowed]
+                if unknown[0] in known:
+                    raise ModelError(
+                        f'{what} has a symbol "{unknown[0]}" with other assumptions than those of the model; make it '
+                        "by kapitza.model.symbol, or use Model.from_equations, which converts them."
+                    )
                 raise ModelError(
                     f'{what} uses "{unknown[0]}", which is not declared here.{nearest_name(unknown[0], known)} '
                     "Add it to the parameters (or coordinates, or signals) of the model; "

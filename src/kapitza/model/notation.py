@@ -21,6 +21,10 @@ DEEPEST_NESTING = 60
 LARGEST_EXPONENT = 64
 LARGEST_NUMBER_BITS = 1024
 
+MOST_ARGUMENTS = 16
+LARGEST_ARGUMENT = {"exp": 700.0, "sinh": 700.0, "cosh": 700.0, "sin": 1e15, "cos": 1e15, "tan": 1e15}
+"""Beyond these, constants have no double; SymPy would work on their digits without end."""
+
 PRIME = "\u02b9"
 """Stands for the prime of a derivative while Python parses the text: one letter for one, so columns stay."""
 
@@ -158,7 +162,16 @@ class _Reader:
             raise self.syntax_error(error) from None
         except (ValueError, RecursionError, MemoryError):
             raise _error(self.whole, self.offset, "too long or nested too deeply; split it") from None
-        return self.value(tree.body, 0)
+        try:
+            result = self.value(tree.body, 0)
+        except ParseError:
+            raise
+        except (ArithmeticError, TypeError, ValueError, RecursionError):
+            # SymPy compares constants while it builds an expression; some cannot be compared.
+            raise _error(self.whole, self.offset, "a constant in it has no finite real value") from None
+        if result.has(sp.zoo, sp.nan, sp.oo, sp.I):
+            raise _error(self.whole, self.offset, "a constant in it has no finite real value")
+        return result
 
     def refuse_characters(self) -> None:
         hints = {"^": "write ** for powers", "\\": "not part of the notation", ";": "one expression at a time"}
@@ -278,6 +291,8 @@ class _Reader:
         base = self.value(node.left, depth + 1)
         if base.is_zero and exponent.is_negative:
             raise self.fail(node, "division by zero")
+        if base.is_negative and base.is_number and exponent.is_number and not exponent.is_integer:
+            raise self.fail(node, "a root of a negative number")
         if exponent.is_number and _bits(base) * (abs(float(exponent)) + 1) > LARGEST_NUMBER_BITS:
             raise self.fail(node, "the power is too large a number")
         return base**exponent
@@ -298,7 +313,13 @@ class _Reader:
             raise self.fail(node, f"{name} takes {count or 'one or more'} arguments, not {len(node.args)}")
         if name == "Piecewise":
             return self.cases(node, depth)
+        if len(node.args) > MOST_ARGUMENTS:
+            raise self.fail(node, f"{name} takes at most {MOST_ARGUMENTS} arguments, not {len(node.args)}")
         arguments = [self.value(a, depth + 1) for a in node.args]
+        largest = LARGEST_ARGUMENT.get(name, 1e300)
+        for argument, place in zip(arguments, node.args, strict=True):
+            if argument.is_number and not abs(complex(argument.evalf(15, maxn=60))) <= largest:
+                raise self.fail(place, f"the constant is too large for {name} (more than {largest:g})")
         result = function(*arguments)
         if result.has(sp.zoo, sp.nan, sp.oo, sp.I):
             raise self.fail(node, f"{name} of this constant is not a finite real number")
