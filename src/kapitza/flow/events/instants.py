@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kapitza.errors import EventError
 from kapitza.flow.events.journey import WRONG_SIDE, Journey
 from kapitza.flow.events.regimes import CROSS, DETACH, IMPACT, RELEASE, Ending
-from kapitza.flow.events.saltation import cross_switch, pass_impact, project
+from kapitza.flow.events.saltation import cross_switch, pass_impact, per_unit, project
 from kapitza.flow.events.settle import FREE, HOLD, STICK, Question, Regime, motion, settle
 
 Array = NDArray[Any]
@@ -157,13 +157,13 @@ def hold(journey: Journey, old: Regime) -> None:
     point = journey.point()
     stuck, contact = list(regime.stuck), list(regime.contact)
     off = np.concatenate((geometry.of_switches(point).value[stuck], geometry.of_speeds(point).value[contact]))
-    journey.state = journey.state - held.directions @ np.linalg.solve(held.gain, off)
+    journey.state = journey.state - per_unit(held.directions, held.gain) @ off
     if contact:
         point = journey.point()
         surfaces = geometry.of_walls(point)
         displacements = geometry.jacobian(point) @ held.directions[:, len(stuck) :]
         rows = surfaces.by_state[contact]
-        journey.state = journey.state - displacements @ np.linalg.solve(rows @ displacements, surfaces.value[contact])
+        journey.state = journey.state - per_unit(displacements, rows @ displacements) @ surfaces.value[contact]
         for j in contact:
             _require_rest(journey, j)
     if journey.tangents is not None:

@@ -122,7 +122,10 @@ def regime_flow(geometry: Geometry, regime: Regime) -> tuple[System, tuple[Endin
     split = len(regime.stuck)
     endings += [Ending(RELEASE, i, 1 - z**2 + ABOVE_ZERO) for i, z in zip(regime.stuck, balance[:split], strict=True)]
     endings += [Ending(DETACH, j, z + ABOVE_ZERO) for j, z in zip(regime.contact, balance[split:], strict=True)]
-    return replace(system, smooth_rates=rates), tuple(endings)
+    moving = {*system.states, geometry.differentiate[geometry.size]}
+    # A control or force that never changes ends nothing.
+    changing = tuple(e for e in endings if not moving.isdisjoint(e.expression.free_symbols))
+    return replace(system, smooth_rates=rates), changing
 
 
 def _held_rates(geometry: Geometry, regime: Regime) -> tuple[tuple[sp.Expr, ...], list[sp.Expr]]:

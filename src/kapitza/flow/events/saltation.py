@@ -64,7 +64,12 @@ def project(tangents: Array, geometry: Geometry, place: Place, modes: Array, reg
         rows = walls.by_state[contact]
         off = rows @ tangents
         off[:, size:] += walls.by_parameter[contact]
-        tangents = tangents - displacements @ np.linalg.solve(rows @ displacements, off)
+        tangents = tangents - per_unit(displacements, rows @ displacements) @ off
     off = held.rows @ tangents
     off[:, size:] += np.vstack((switches.by_parameter[stuck], speeds.by_parameter[contact]))
-    return tangents - held.directions @ np.linalg.solve(held.gain, off)
+    return tangents - per_unit(held.directions, held.gain) @ off
+
+
+def per_unit(directions: Array, gain: Array) -> Array:
+    """Directions scaled to take back a unit of each surface; one that is a bare state is then met exactly."""
+    return np.linalg.solve(gain.T, directions.T).T
