@@ -71,13 +71,13 @@ class Oscillators:
         later, speed = self.move(x, v, side, t, tau)
         return np.where(side == 0, 1 - np.abs(self.demand(later, t + tau)), side * (speed - self.u))
 
-    def change(self, x, v, side, t):
+    def change(self, x, v, side, t, end):
         """New side at an event, its kind, and the state, a moment later where a released mass has no side yet."""
         demand = self.demand(x, t)
         sticks, releases = (side != 0) & (np.abs(demand) <= 1), side == 0
         new = np.where(releases, np.sign(demand), np.where(sticks, 0.0, -side))
         kinds = np.where(releases, "release", np.where(sticks, "stick", "cross"))
-        moment = np.where(releases, 1e-9, 0.0)
+        moment = np.where(releases, np.minimum(1e-9, end - t), 0.0)
         return (*self.move(x, self.u, new, t, moment), new, t + moment, kinds)
 
     def start(self, x, v):
@@ -115,11 +115,14 @@ class Bouncers:
         pressing = wall * self.force(t + tau)
         return np.where(wall == 0, 1 - np.abs(self.move(x, v, wall, t, tau)[0]), pressing)
 
-    def change(self, x, v, wall, t):
+    def change(self, x, v, wall, t, end):
+        """New wall at an event and the state, a moment later where a mass leaves its wall slower than rounding shows."""
         hit = np.sign(x)
         rests = (wall == 0) & (self.r * np.abs(v) < self.REST) & (hit * self.force(t) > 0)
         kinds = np.where(wall != 0, "detach", np.where(rests, "contact", "impact"))
-        return np.where(wall == 0, hit, x), np.where(rests, 0.0, -self.r * v), np.where(rests, hit, 0.0), t, kinds
+        moment = np.where(wall != 0, np.minimum(1e-4, end - t), 0.0)
+        new = np.where(rests, hit, 0.0)
+        return (*self.move(hit, np.where(rests, 0.0, -self.r * v), new, t, moment), new, t + moment, kinds)
 
     def start(self, x, v):
         return np.zeros(x.shape)
@@ -157,7 +160,7 @@ def march(system, x, v, end: float, step: float):
             wait = bisect(lambda s, part=part, now=now: part.margin(*now, s), tau[waiting])
             at_x, at_v = part.move(*now, wait)
             times = now[3] + wait
-            x[waiting], v[waiting], side[waiting], t[waiting], kinds = part.change(at_x, at_v, now[2], times)
+            x[waiting], v[waiting], side[waiting], t[waiting], kinds = part.change(at_x, at_v, now[2], times, end)
             for i, time, kind, speed in zip(np.flatnonzero(waiting), times, kinds, at_v, strict=True):
                 events[i].append((float(time), str(kind), float(speed)))
             waiting[:] = False

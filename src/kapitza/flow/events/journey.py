@@ -103,7 +103,7 @@ class Journey:
         integrator.state[:], runtime = self.packed()
         integrator.pars[:] = runtime[: integrator.pars.size]
         integrator.time = self.t
-        if self.changed:
+        if self.changed and compiled.endings:
             integrator.reset_cooldowns()
         samples = None
         if grid.size:

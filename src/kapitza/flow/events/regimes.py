@@ -220,7 +220,7 @@ def _build(
         nt_events=watched,
     )
     # heyoka keeps its own copies of the callbacks: the notes are read from those.
-    kept_notes = [event.callback for event in integrator.nt_events]
+    kept_notes = [event.callback for event in integrator.nt_events] if watched else []
     return CompiledRegime(integrator, endings, tuple(kept_notes[: len(observe)]), tuple(kept_notes[len(observe) :]))
 
 
