@@ -116,7 +116,7 @@ class Bouncers:
         return np.where(wall == 0, 1 - np.abs(self.move(x, v, wall, t, tau)[0]), pressing)
 
     def change(self, x, v, wall, t, end):
-        """New wall at an event and the state, a moment later where a mass leaves its wall slower than rounding shows."""
+        """New wall and state, a moment later where a mass leaves its wall slower than rounding shows."""
         hit = np.sign(x)
         rests = (wall == 0) & (self.r * np.abs(v) < self.REST) & (hit * self.force(t) > 0)
         kinds = np.where(wall != 0, "detach", np.where(rests, "contact", "impact"))

@@ -70,9 +70,7 @@ def worst_column(flow: Flow, x, t0: float, t1: float) -> float:
         errors.append(compare(run.jacobian[:, i], lambda s, unit=unit: end(x + s * unit), max(abs(x[i]), 0.01)))
     for i, name in enumerate(flow.wrt):
         value = model.values[name]
-        errors.append(
-            compare(run.sensitivity[:, i], lambda s, n=name, v=value: end(x, {n: v + s}), abs(value) or 0.01)
-        )
+        errors.append(compare(run.sensitivity[:, i], lambda s, n=name, v=value: end(x, {n: v + s}), abs(value) or 0.01))
     return max(errors)
 
 
@@ -89,9 +87,9 @@ def test_tangents_equal_differences(case):
 def test_tangents_of_a_double_pendulum_through_friction():
     model = library.base_excited_double_pendulum().with_values(C11=1e-2)
     flow = Flow(model, wrt=("B11", "B12", "C11", "C12", "C2"))
-    kinds = [e.kind for e in flow.propagate([0.5, 1.0, 0.3, 0.2], 0.0, 12.0, tangents=False).events]
+    kinds = [e.kind for e in flow.propagate([0.5, 1.0, 0.3, 0.2], 0.0, 25.0, tangents=False).events]
     assert kinds.count("cross") >= 2
-    assert worst_column(flow, [0.5, 1.0, 0.3, 0.2], 0.0, 12.0) < 1e-6
+    assert worst_column(flow, [0.5, 1.0, 0.3, 0.2], 0.0, 25.0) < 1e-6
 
 
 def test_tangents_of_a_double_pendulum_that_sticks():

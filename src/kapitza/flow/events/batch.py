@@ -129,17 +129,20 @@ class Convoy:
                 self.failed[member] = failure
                 continue
             if journey.t < self.ends[member]:
-                self._members[lane], self._targets[lane] = member, self.ends[member]
-                self._load(lane, journey)
+                self._members[lane] = member
+                self._load(lane, member)
                 return
         # An empty lane stands still.
         self._targets[lane] = self._times[lane]
 
-    def _load(self, lane: int, journey: Journey) -> None:
+    def _load(self, lane: int, member: int) -> None:
+        journey = self.journeys[member]
         vector, runtime = journey.packed()
         self.integrator.state[:, lane] = vector
         self.integrator.pars[:, lane] = runtime[: self.integrator.pars.shape[0]]
         self._times[lane] = journey.t
+        self._targets[lane] = min(self.ends[member], journey.t + journey.longest)
+        journey.longest = np.inf
         if journey.changed:
             self.integrator.reset_cooldowns(lane)
 
@@ -161,7 +164,7 @@ class Convoy:
             self.integrator.state[:, lane] = 0.0
             self._admit(lane)
         else:
-            self._load(lane, journey)
+            self._load(lane, member)
 
     def _pass_held(self, journey: Journey, end: float) -> None:
         """Stick and contact are left to the journey itself."""

@@ -36,7 +36,7 @@ class EventEngine:
         tolerance: float = 1e-15,
         observe: tuple[sp.Expr, ...] = (),
         max_steps: int = 100_000,
-        contact_speed: float = 1e-5,
+        contact_speed: float = 1e-6,
     ):
         self.system, self.wrt, self.tolerance, self.observe = system, tuple(wrt), tolerance, tuple(observe)
         self.geometry = Geometry(system, self.wrt)

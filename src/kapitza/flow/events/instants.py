@@ -18,6 +18,9 @@ from kapitza.flow.events.settle import FREE, HOLD, STICK, Question, Regime, moti
 
 Array = NDArray[Any]
 
+FLIGHTS_AHEAD = 4
+"""How many of the expected flights after an impact are integrated at once."""
+
 CLEAR = 1e-6
 """Surfaces farther away than this at a start need no second look."""
 
@@ -233,6 +236,16 @@ def _bounce(journey: Journey, wall: int) -> None:
         journey.note("graze", wall, -1, before)
     hold(journey, old)
     note_changes(journey, old, before)
+    _expect_return(journey, wall)
+
+
+def _expect_return(journey: Journey, wall: int) -> None:
+    """After a rebound that the force turns back, look for the next impact in stretches of the size of the flight."""
+    speeds = journey.geometry.of_speeds(journey.point())
+    field = motion(journey.geometry, journey.place, journey.modes, journey.regime).field
+    speed, acceleration = speeds.value[wall], speeds.rates(field)[wall]
+    if speed > 0 > acceleration:
+        journey.longest = FLIGHTS_AHEAD * 2 * speed / -acceleration
 
 
 def _put_on_wall(journey: Journey, wall: int) -> None:

@@ -41,7 +41,7 @@ class Settings:
     wrt: tuple[int, ...] | None
     tolerance: float
     observe: tuple[sp.Expr, ...] = ()
-    contact_speed: float = 1e-5
+    contact_speed: float = 1e-6
     max_steps: int = 100_000
     max_events: int = 100_000
     max_events_at_once: int = 64
@@ -59,6 +59,8 @@ class Journey:
         self.log_determinant = np.nan if self.tangents is None else 0.0
         self.events: list[Event] = []
         self.changed = True
+        # The next stretch is not longer than this: a return to a wall within a tiny part of a long step gets lost.
+        self.longest = np.inf
         self._count = self._at_once = 0
         self._last, self._stretch = -np.inf, 0.0
 
@@ -98,6 +100,8 @@ class Journey:
     def advance(self, t1: float, grid: Array) -> tuple[Ending | None, Array | None]:
         """Integrate to the next ending of the regime, the end of the grid, or t1; check what was passed."""
         settings = self.settings
+        t1, self.longest = min(t1, self.t + self.longest), np.inf
+        grid = grid[grid <= t1]
         compiled = compiled_regime(self.geometry, self.regime, settings.wrt, settings.tolerance, settings.observe)
         integrator = compiled.integrator
         integrator.state[:], runtime = self.packed()
