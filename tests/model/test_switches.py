@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy as sp
 
 from kapitza import library
 from kapitza.errors import ModelError
-from kapitza.model import Model, compile_expressions
+from kapitza.model import Model, compile_expressions, rate, symbol
 
 # Right-hand side of x'', number of switches, which are continuous (in the order of the switches).
 CASES = {
@@ -77,10 +78,6 @@ def test_inactive_branches_without_a_value_stay_out_of_the_rates():
 
 
 def test_piecewise_must_say_what_holds_elsewhere():
-    import sympy as sp
-
-    from kapitza.model import rate, symbol
-
     x = symbol("x")
     model = Model.from_equations(rate("x", 2) - sp.Piecewise((x, x > 1)), coordinates=["x"])
     with pytest.raises(ModelError, match="elsewhere"):

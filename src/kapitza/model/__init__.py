@@ -9,11 +9,12 @@ from kapitza.model.notation import parse_equation, parse_expression
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
 from kapitza.model.structure import Structure
 from kapitza.model.switches import Switch
-from kapitza.model.symbols import rate, symbol, time
+from kapitza.model.symbols import Expression, rate, symbol, time
 
 __all__ = [
     "Coordinate",
     "Excitation",
+    "Expression",
     "Impact",
     "Linearisation",
     "Model",

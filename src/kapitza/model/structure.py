@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 
 from kapitza.errors import ModelError
 from kapitza.model.compiled import compile_expressions
@@ -205,9 +207,6 @@ def _highest_derivatives(
 
 def _blocks(mass: sp.ImmutableMatrix, tops: list[sp.Symbol]) -> list[tuple[list[int], list[int]]]:
     """Rows and columns of the diagonal blocks after sorting M to block-triangular form."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
-
     pattern = np.array([[entry != 0 for entry in mass.row(i)] for i in range(mass.rows)])
     row_of = maximum_bipartite_matching(csr_matrix(pattern), perm_type="row")
     unmatched = [top.name for top, row in zip(tops, row_of, strict=True) if row < 0]
