@@ -60,7 +60,7 @@ def five_point() -> Kernels:
     return Kernels(np.stack([value, first, second]), "five-point")
 
 
-def local_polynomial(half_width: int, degree: int = 7, offsets: NDArray[np.integer] | None = None) -> Kernels:
+def local_polynomial(half_width: int, degree: int = 9, offsets: NDArray[np.integer] | None = None) -> Kernels:
     """Least-squares polynomial through 2 m + 1 samples (Savitzky and Golay), in an orthogonal basis.
 
     offsets: use these samples only (weights elsewhere are zero), for two estimates with independent noise.
@@ -82,7 +82,7 @@ def local_polynomial(half_width: int, degree: int = 7, offsets: NDArray[np.integ
     return Kernels(weights, f"local polynomial of degree {degree} over {used.size} points")
 
 
-def cutoff_half_width(cutoff: float, degree: int = 7) -> int:
+def cutoff_half_width(cutoff: float, degree: int = 9) -> int:
     """Half width of a local polynomial that passes frequencies up to `cutoff` [cycles per sample].
 
     The -3 dB point lies near (n + 1) / (3.2 m - 4.6) of the Nyquist frequency (Schafer 2011); half of it is kept

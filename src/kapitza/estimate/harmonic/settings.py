@@ -10,7 +10,7 @@ from kapitza.errors import KapitzaError, nearest_name
 from kapitza.estimate.estimate import Estimate
 
 CHOICES = {
-    "test": ("windows",),
+    "test": ("windows", "harmonics"),
     "solver": ("weighted", "least squares", "robust", "total", "instruments", "exclusion"),
     "derivatives": ("local polynomial", "five-point", "spline", "series"),
     "nonlinear": ("refuse", "separate"),
@@ -50,7 +50,7 @@ class HarmonicFit:
     modulation: int = 1
     derivatives: str = "local polynomial"
     half_width: int | None = None
-    degree: int = 7
+    degree: int = 9
     solver: str = "weighted"
     harmonics: str | float = "below drive"
     low_pass: float | None = 0.2
@@ -85,6 +85,10 @@ class HarmonicFit:
             model.check(name)
         if not names:
             raise KapitzaError("No free parameters: name at least one, such as free=[...].")
-        from kapitza.estimate.harmonic.weak_fit import fit_weak
+        if self.test == "windows":
+            from kapitza.estimate.harmonic.weak_fit import fit_weak
 
-        return fit_weak(self, model, data, names)
+            return fit_weak(self, model, data, names)
+        from kapitza.estimate.harmonic.balance import fit_balance
+
+        return fit_balance(self, model, data, names)

@@ -79,7 +79,7 @@ def _time_derivative(series: Array, step: float) -> Array:
     return result
 
 
-def _adjoint(regressors: Regressors, measured: Measured, gradients: Array) -> Array:
+def adjoint_series(regressors: Regressors, measured: Measured, gradients: Array) -> Array:
     """(3, equations, channels, n): what multiplies φ, φ', φ'' in the response of a row to channel noise."""
     size = len(measured.channels)
     result = np.zeros((3, regressors.equations, size, gradients.shape[-1]))
@@ -119,7 +119,7 @@ def row_covariance(
     """
     gradients = regressors.gradients(state, values, noise)
     smooth, jumps = gradients[:, : len(regressors.noisy)], gradients[:, len(regressors.noisy) :]
-    series = _adjoint(regressors, measured, smooth)
+    series = adjoint_series(regressors, measured, smooth)
     if jumps.size and noise is not None and np.any(noise):
         modes = regressors.columns(state, values, noise)[-len(regressors.switches) :]
         doubt = jumps * np.sqrt(np.clip(1.0 - modes**2, 0.0, None) * memory)

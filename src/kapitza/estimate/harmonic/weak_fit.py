@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 REWEIGHTINGS = 3
+GROUPS_WANTED = 10
+LONGEST_GROUP = int(__import__("os").environ.get("LG", "8"))
 SIMULATED = 4
 """Copies with fresh noise from which the errors-in-variables solver learns how noise spreads over the columns."""
 
@@ -205,12 +207,15 @@ def weigh(problem: Problem, values: Array) -> list[Whitener]:
 
 
 def stack(rows: list[Rows], parts: int) -> System:
-    """All rows under each other; a group is as many windows as overlap, within one piece."""
-    matrix = np.concatenate([r.matrix.reshape(-1, r.matrix.shape[2]) for r in rows])
+    """All rows under each other; a group is a run of neighbouring windows, much longer than one, within one piece."""
+    size = rows[0].matrix.shape[2]
+    matrix = np.concatenate([r.matrix.reshape(-1, size) for r in rows])
     rest = np.concatenate([r.rest.ravel() for r in rows])
+    total = sum(len(r.rest) for r in rows)
+    run = int(np.clip(total // (GROUPS_WANTED * max(size, 1)), parts, LONGEST_GROUP * parts))
     labels, base = [], 0
     for r in rows:
-        own = base + np.arange(len(r.rest)) // parts
+        own = base + np.arange(len(r.rest)) // run
         labels.append(np.repeat(own, r.rest.shape[1]))
         base = int(own[-1]) + 1
     return System(matrix, rest, np.concatenate(labels))

@@ -1,0 +1,138 @@
+"""Stretches of a record that nearly close after whole excitation periods (HARMONIC 24)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.data import Record
+from kapitza.errors import DataError
+from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile
+
+Array = NDArray[Any]
+
+CANDIDATES = 400
+"""Returns looked at per period, closest first."""
+
+
+def close_stretches(
+    record: Record,
+    tolerance: float = 0.05,
+    max_period: int = 15,
+    delay: int | None = None,
+    channels: Sequence[str] | None = None,
+    most: int = 200,
+) -> OrbitSet:
+    """Orbits as the raw stretches that return within `tolerance` after k periods, one per distinct orbit.
+
+    Every channel s(t) and its delayed copy s(t + delay) must satisfy |s(t) - s(t + kT)| < tolerance x size, the size
+    being 2π for angles and the range for others. delay: in samples, a quarter of the period when left out.
+    The profile of an orbit is the stretch itself, unchanged; `details` hold its first sample ("index") and the model
+    time there ("start_time"), and the set keeps the record as its source.
+    """
+    names = tuple(channels or record.channels)
+    if record.period is None:
+        raise DataError(
+            "The record has no excitation period: set it, so that returns after whole periods can be found."
+        )
+    step = float(np.median(np.diff(record.time)))
+    per_period = round(record.period / step)
+    if abs(per_period * step - record.period) > 1e-3 * step * per_period:
+        raise DataError(
+            f"The period {record.period:.6g} is not a whole number of sampling intervals ({record.period / step:.4f}): "
+            "resample the record first."
+        )
+    shift = per_period // 4 if delay is None else delay
+    values, angle = record.values(names), np.array([record.angles[record.channels.index(n)] for n in names])
+    size = np.where(angle, 2 * np.pi, np.ptp(values, axis=0))
+    search = _Search(values, angle, size, record.segments(), per_period, shift)
+    found: list[PeriodicOrbit] = []
+    codes: dict[int, list[Array]] = {}
+    phase = float(record.dataset.attrs.get("phase", 0.0))
+    for period in range(1, max_period + 1):
+        for start, closure in search.candidates(period, tolerance):
+            strobe = search.strobe(start, period)
+            if any(search.same(strobe, np.array(known), tolerance) for p, known in codes.items() if period % p == 0):
+                continue
+            codes.setdefault(period, []).append(strobe)
+            stretch = search.stretch(start, period)
+            found.append(
+                PeriodicOrbit(
+                    states=names,
+                    points=strobe[:, : len(names)],
+                    period=period * record.period,
+                    repeats=period,
+                    winding=search.winding(start, period),
+                    closure=closure,
+                    profile=Profile(np.arange(len(stretch)) * step, stretch),
+                    visits=1,
+                    method="close return",
+                    details={"index": start, "start_time": float(record.time[start] - record.time[0]) + phase},
+                )
+            )
+            if len(found) >= most:
+                return OrbitSet(tuple(found), tuple(angle.tolist()), source=record)
+    return OrbitSet(tuple(found), tuple(angle.tolist()), source=record)
+
+
+class _Search:
+    """Distances between a record and itself k periods later."""
+
+    def __init__(self, values, angle, size, segments, per_period: int, shift: int):
+        self.angle, self.size, self.per_period, self.shift = angle, size, per_period, shift
+        self.values = values
+        self.label = np.concatenate([np.full(s.stop - s.start, i) for i, s in enumerate(segments)])
+
+    def gap(self, difference: Array) -> Array:
+        wrapped = np.where(self.angle, (difference + np.pi) % (2 * np.pi) - np.pi, difference)
+        return np.abs(wrapped / self.size).max(axis=-1)
+
+    def candidates(self, period: int, tolerance: float) -> list[tuple[int, float]]:
+        """Starts whose return is the closest within its own period of the record, best first."""
+        lag = period * self.per_period
+        usable = len(self.values) - lag - self.shift
+        if usable <= 0:
+            return []
+        now = self.gap(self.values[:usable] - self.values[lag : lag + usable])
+        later = self.gap(
+            self.values[self.shift : self.shift + usable] - self.values[lag + self.shift : lag + self.shift + usable]
+        )
+        distance = np.maximum(now, later)
+        distance[self.label[:usable] != self.label[lag + self.shift : lag + self.shift + usable]] = np.inf
+        blocks = distance[: usable // self.per_period * self.per_period].reshape(-1, self.per_period)
+        best = blocks.argmin(axis=1)
+        starts = best + self.per_period * np.arange(len(blocks))
+        good = starts[distance[starts] < tolerance]
+        return [(int(i), float(distance[i])) for i in good[np.argsort(distance[good])][:CANDIDATES]]
+
+    def strobe(self, start: int, period: int) -> Array:
+        """(k, 2 c) the stretch once per period at the phase of the record's first sample, with its delayed copy."""
+        first = -(-start // self.per_period) * self.per_period
+        index = (first + np.arange(period) * self.per_period) % len(self.values)
+        delayed = np.minimum(index + self.shift, len(self.values) - 1)
+        return np.hstack([self.values[index], self.values[delayed]])
+
+    def stretch(self, start: int, period: int) -> Array:
+        piece = self.values[start : start + period * self.per_period].copy()
+        piece[:, self.angle] = np.unwrap(piece[:, self.angle], axis=0)
+        return piece
+
+    def winding(self, start: int, period: int) -> tuple[int, ...]:
+        piece = self.values[start : start + period * self.per_period + 1].copy()
+        piece[:, self.angle] = np.unwrap(piece[:, self.angle], axis=0)
+        turns = np.rint((piece[-1] - piece[0]) / (2 * np.pi))
+        return tuple(int(t) if a else 0 for t, a in zip(turns, self.angle, strict=True))
+
+    def same(self, strobe: Array, known: Array, tolerance: float) -> bool:
+        """Whether a stretch visits the points of one of the known orbits (o, q, 2 c), q dividing its own period.
+
+        All starting points are tried at once; three times the tolerance of a return counts as the same.
+        """
+        repeated = np.tile(known, (1, len(strobe) // known.shape[1], 1))
+        turned = np.stack([np.roll(repeated, turn, axis=1) for turn in range(known.shape[1])])
+        count = len(self.size)
+        difference = (turned - strobe).reshape(*turned.shape[:-1], 2, count)
+        return bool((self.gap(difference).max(axis=(-1, -2)) < 3.0 * tolerance).any())
