@@ -1,5 +1,6 @@
 """What a model does in time: trajectories, sections, tangents, many at once."""
 
+from kapitza.flow.chaos import chaotic_record
 from kapitza.flow.compiled import count_builds
 from kapitza.flow.core import Propagation
 from kapitza.flow.flow import Flow
@@ -9,4 +10,15 @@ from kapitza.flow.section import Crossings
 from kapitza.flow.simulation import simulate
 from kapitza.flow.strobe import Strobe
 
-__all__ = ["Crossings", "Flow", "Map", "Propagation", "Strobe", "count_builds", "invariants", "project", "simulate"]
+__all__ = [
+    "Crossings",
+    "Flow",
+    "Map",
+    "Propagation",
+    "Strobe",
+    "chaotic_record",
+    "count_builds",
+    "invariants",
+    "project",
+    "simulate",
+]

@@ -217,8 +217,8 @@ def solve_balance(
         kind = "robust" if settings.solver == "robust" else "least squares"
         if settings.solver in ("total", "instruments"):
             raise KapitzaError(
-                f'solver="{settings.solver}" works on records (test="windows"): the rows of orbits carry closure errors, '
-                "not sensor noise alone."
+                f'solver="{settings.solver}" works with test="windows": the rows of orbits carry closure errors, not '
+                "sensor noise alone."
             )
         return solve(System(matrix, rest, groups), names, kind), kept, notes
     matrix = np.concatenate([r.matrix.reshape(-1, len(names)) for r in rows])
@@ -306,8 +306,8 @@ def _estimate(
         for name, error, resampled in zip(names, errors, spread, strict=True):
             if resampled > 2.0 * error:
                 warnings.append(
-                    f"{name}: resampling the orbits gives an error of {resampled:.2g}, the rows {error:.2g}: the orbits "
-                    "disagree (imperfect closure); trust the larger."
+                    f"{name}: resampling the orbits gives an error of {resampled:.2g}, the rows {error:.2g}: the "
+                    "orbits disagree (imperfect closure); trust the larger."
                 )
     for key, value in identification.items():
         if value > settings.error_limit and settings.solver != "exclusion":

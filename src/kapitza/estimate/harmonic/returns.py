@@ -25,13 +25,15 @@ def close_stretches(
     delay: int | None = None,
     channels: Sequence[str] | None = None,
     most: int = 200,
+    closest_first: bool = True,
 ) -> OrbitSet:
     """Orbits as the raw stretches that return within `tolerance` after k periods, one per distinct orbit.
 
     Every channel s(t) and its delayed copy s(t + delay) must satisfy |s(t) - s(t + kT)| < tolerance x size, the size
     being 2π for angles and the range for others. delay: in samples, a quarter of the period when left out.
     The profile of an orbit is the stretch itself, unchanged; `details` hold its first sample ("index") and the model
-    time there ("start_time"), and the set keeps the record as its source.
+    time there ("start_time"), and the set keeps the record as its source. most: so many orbits at most, per period the
+    closest returns first, or (closest_first=False) in the order of the record.
     """
     names = tuple(channels or record.channels)
     if record.period is None:
@@ -53,7 +55,7 @@ def close_stretches(
     codes: dict[int, list[Array]] = {}
     phase = float(record.dataset.attrs.get("phase", 0.0))
     for period in range(1, max_period + 1):
-        for start, closure in search.candidates(period, tolerance):
+        for start, closure in search.candidates(period, tolerance, closest_first):
             strobe = search.strobe(start, period)
             if any(search.same(strobe, np.array(known), tolerance) for p, known in codes.items() if period % p == 0):
                 continue
@@ -67,7 +69,7 @@ def close_stretches(
                     repeats=period,
                     winding=search.winding(start, period),
                     closure=closure,
-                    profile=Profile(np.arange(len(stretch)) * step, stretch),
+                    profile=Profile(np.asarray(np.arange(len(stretch)) * step, np.float64), stretch),
                     visits=1,
                     method="close return",
                     details={"index": start, "start_time": float(record.time[start] - record.time[0]) + phase},
@@ -90,8 +92,8 @@ class _Search:
         wrapped = np.where(self.angle, (difference + np.pi) % (2 * np.pi) - np.pi, difference)
         return np.abs(wrapped / self.size).max(axis=-1)
 
-    def candidates(self, period: int, tolerance: float) -> list[tuple[int, float]]:
-        """Starts whose return is the closest within its own period of the record, best first."""
+    def candidates(self, period: int, tolerance: float, closest_first: bool) -> list[tuple[int, float]]:
+        """Starts whose return is the closest within its own period of the record."""
         lag = period * self.per_period
         usable = len(self.values) - lag - self.shift
         if usable <= 0:
@@ -106,7 +108,9 @@ class _Search:
         best = blocks.argmin(axis=1)
         starts = best + self.per_period * np.arange(len(blocks))
         good = starts[distance[starts] < tolerance]
-        return [(int(i), float(distance[i])) for i in good[np.argsort(distance[good])][:CANDIDATES]]
+        if closest_first:
+            good = good[np.argsort(distance[good])]
+        return [(int(i), float(distance[i])) for i in good[:CANDIDATES]]
 
     def strobe(self, start: int, period: int) -> Array:
         """(k, 2 c) the stretch once per period at the phase of the record's first sample, with its delayed copy."""

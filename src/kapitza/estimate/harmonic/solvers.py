@@ -68,8 +68,8 @@ def check_columns(system: System, names: tuple[str, ...]) -> float:
         )
     scaled = system.matrix / length
     condition = float(np.linalg.cond(scaled))
-    if condition > 1e10:
-        found = analyse(scaled.T @ scaled, names, np.ones(len(names)), tolerance=1e-9)
+    if condition > 1e7:
+        found = analyse(scaled.T @ scaled, names, np.ones(len(names)), tolerance=1e-7)
         raise IdentifiabilityError(found.message())
     return condition
 

@@ -27,7 +27,9 @@ Array = NDArray[Any]
 
 REWEIGHTINGS = 3
 GROUPS_WANTED = 10
-LONGEST_GROUP = int(__import__("os").environ.get("LG", "8"))
+LONGEST_GROUP = 8
+"""Groups over which the covariance is taken: at least so many per parameter, of at most so many window lengths."""
+
 SIMULATED = 4
 """Copies with fresh noise from which the errors-in-variables solver learns how noise spreads over the columns."""
 
