@@ -31,16 +31,15 @@ def sample_lanes(core: Core, states: Array, times: Array, vectors: Array, thread
     others go from sample to sample with `advance_many`.
     """
     engine = core.engine(vectors[0])
-    one_engine = all(core.engine(v) is engine for v in distinct_rows(vectors)[0])
+    one_engine = not core.engine_kinds(vectors).any()
     if not isinstance(engine, SmoothEngine) or engine.system.switches or core.has_knots or not one_engine:
         return _step_by_step(core, states, times, vectors)
+    count, samples = times.shape
     whole = core.whole_turns(states)
-    periods, slopes, inverse = _periods(core, vectors)
-    turns = np.zeros(len(states)) if periods is None else np.floor(times[:, 0] / periods[inverse])
-    local = times - (0.0 if periods is None else (turns * periods[inverse])[:, None])
-    if core.model.structure.is_autonomous:
-        local = times - times[:, :1]
-    count = len(states)
+    periods = core.periods(vectors)
+    turns = np.zeros(count) if periods is None else np.floor(times[:, 0] / periods)
+    origin = times[:, 0] if core.model.structure.is_autonomous else turns * (0.0 if periods is None else periods)
+    local = times - origin[:, None]
     parts = np.array_split(np.arange(count), threads if count >= WORTH_A_THREAD else 1)
     if len(parts) == 1:
         found = [_run(engine, states - whole, local, vectors)]
@@ -50,38 +49,11 @@ def sample_lanes(core: Core, states: Array, times: Array, vectors: Array, thread
             found = [job.result() for job in jobs]
     reached = np.concatenate([f[0] for f in found])
     tangents = np.concatenate([f[1] for f in found])
-    if slopes is not None and turns.any():
-        _shift_origins(core, reached, tangents, local, vectors, turns, slopes[inverse])
+    for i in range(samples):
+        core.shift_origin(
+            tangents[:, i], reached[:, 0], reached[:, i], local[:, 0], local[:, i], turns, vectors
+        )  # fmt: skip
     return reached + whole[:, None, :], tangents
-
-
-def _periods(core: Core, vectors: Array) -> tuple[Array | None, Array | None, NDArray[np.intp]]:
-    """Excitation period and its slopes by `wrt` for each distinct set of parameters, and which set each row has."""
-    distinct, inverse = distinct_rows(vectors)
-    if core.period_law(distinct[0]) is None:
-        return None, None, inverse
-    periods = np.array([core.period_law(v) for v in distinct], float)
-    slopes = [core.period_law.slopes(v) for v in distinct]
-    return periods, None if slopes[0] is None else np.array(slopes), inverse
-
-
-def distinct_rows(vectors: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Distinct rows and which of them each row is; quick where all are equal, as in most fits."""
-    if (vectors == vectors[0]).all():
-        return vectors[:1], np.zeros(len(vectors), np.intp)
-    distinct, inverse = np.unique(vectors, axis=0, return_inverse=True)
-    return distinct, inverse.ravel()
-
-
-def _shift_origins(
-    core: Core, states: Array, tangents: Array, local: Array, vectors: Array, turns: Array, slopes: Array
-) -> None:
-    """As `Core.shift_origin`, for all members and samples at once: wrapped time starts at turns · T(θ)."""
-    count, samples, n = states.shape
-    flat = np.repeat(vectors, samples, axis=0)
-    rates = core.rates(states.reshape(-1, n), local.ravel(), flat.T).reshape(count, samples, n)
-    shift = rates - (tangents[..., :n] @ rates[:, :1, :, None])[..., 0]
-    tangents[..., n:] -= turns[:, None, None, None] * shift[..., None] * slopes[:, None, None, :]
 
 
 def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array) -> tuple[Array, Array]:

@@ -12,6 +12,9 @@ from kapitza.solve.structured import BorderedBand, fold, scatter_blocks
 
 Array = NDArray[np.float64]
 
+UNDETERMINED = 1e-14
+"""Parameter directions whose relative curvature is below this are not moved: the data say nothing about them."""
+
 
 @dataclass(frozen=True)
 class ChainStep:
@@ -88,15 +91,13 @@ class ChainProgram:
         self._right[self._links] = np.where(linked[:, None], gaps, 0.0)
         corner = np.zeros((border, border)) if parameter_hessian is None else parameter_hessian
         self._pull = np.zeros(border) if parameter_gradient is None else -parameter_gradient
-        self.system = BorderedBand(band, width, width, columns, columns.T, corner)
+        self.system = BorderedBand(band, width, width, columns, columns.T, corner, truncate=UNDETERMINED)
         self.information = self.system.schur
 
     def solve(self) -> ChainStep:
         """The minimiser."""
         x, p = self.system.solve(self._right, self._pull)
-        border = self.information.shape[0]
-        covariance = np.asarray(np.linalg.inv(self.information), np.float64) if border else np.zeros((0, 0))
-        return ChainStep(x[self._states], p, x[self._links], covariance)
+        return ChainStep(x[self._states], p, x[self._links], self.system.schur_inverse)
 
     def solve_within(self, low: Array, high: Array) -> ChainStep:
         """The minimiser with low ≤ p ≤ high; parameters that end at a limit have no variance."""

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs, lu_factor, lu_solve
+from scipy.linalg import get_lapack_funcs, lu_solve
 
 Array = NDArray[np.float64]
 
@@ -171,6 +171,7 @@ class BorderedBand:
         columns: Array | None = None,
         rows: Array | None = None,
         corner: Array | None = None,
+        truncate: float = 0.0,
     ):
         self.lower, self.upper, self.count = lower, upper, band.shape[1]
         self.band = band
@@ -185,7 +186,7 @@ class BorderedBand:
         self.corner = np.zeros((self.border, self.border)) if corner is None else corner
         self._reached = self._band_solve(self.columns) if self.border else self.columns
         self.schur = self.corner - self.rows @ self._reached
-        self._schur_lu = lu_factor(self.schur, check_finite=False) if self.border else None
+        self.schur_inverse = _scaled_inverse(self.schur, truncate)
 
     def _band_solve(self, right: Array) -> Array:
         solution, info = _gbtrs(self._lu, self.lower, self.upper, right, self._pivots)
@@ -204,9 +205,9 @@ class BorderedBand:
 
     def _once(self, right: Array, border: Array) -> tuple[Array, Array]:
         x = self._band_solve(right)
-        if self._schur_lu is None:
+        if not self.border:
             return x, border
-        p = lu_solve(self._schur_lu, border - self.rows @ x, check_finite=False)
+        p = self.schur_inverse @ (border - self.rows @ x)
         return x - self._reached @ p, p
 
     def solve(self, right: Array, border: Array | None = None, refine: bool = True) -> tuple[Array, Array]:
@@ -224,6 +225,22 @@ class BorderedBand:
     def solve_given(self, right: Array, p: Array) -> tuple[Array, Array]:
         """x (N,) of A x = r - C p for a border p (k,) that is known."""
         return self._band_solve((right - self.columns @ p)[:, None])[:, 0], p
+
+
+def _scaled_inverse(matrix: Array, truncate: float) -> Array:
+    """Inverse of a small matrix with unit-free rows and columns; with `truncate` without its weak directions."""
+    if not matrix.size:
+        return matrix
+    size = np.sqrt(np.abs(np.diag(matrix)))
+    size = np.where(size > 0, size, 1.0) if truncate else np.abs(matrix).max(axis=1)
+    if not np.isfinite(matrix).all() or (size == 0).any():
+        raise np.linalg.LinAlgError("the border has an empty or infinite row")
+    if not truncate:
+        return np.asarray(np.linalg.inv(matrix / size[:, None]) / size, float)
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / (2 * np.outer(size, size)))
+    kept = np.abs(values) > truncate * np.abs(values).max()
+    inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+    return np.asarray(inverse / np.outer(size, size), float)
 
 
 def fold(count: int) -> NDArray[np.intp]:

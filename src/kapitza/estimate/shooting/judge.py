@@ -48,10 +48,7 @@ class Judgement:
 
 def judge(task: Task, solution: Solution, deviations: Array) -> Judgement:
     names = task.names
-    value = np.abs(solution.theta)
-    scale = np.where(value > 0, value, np.sqrt(np.clip(np.diag(solution.covariance), 1e-300, None)))
-    fisher = solution.information
-    identifiability = analyse(fisher, names, scale)
+    identifiability = analyse(solution.information, names, _sizes(solution))
     whiteness = whiteness_of(task, solution)
     weighted = solution.sweep.residual / deviations
     likelihood = -0.5 * float((weighted**2).sum()) - float(
@@ -66,6 +63,14 @@ def judge(task: Task, solution: Solution, deviations: Array) -> Judgement:
         post_mortem,
         likelihood,
     )
+
+
+def _sizes(solution: Solution) -> Array:
+    """Size of each parameter: its value, or what the data could resolve were the others known, if that is larger."""
+    power = np.diag(solution.information)
+    resolved = np.where(power > 0, 1 / np.sqrt(np.where(power > 0, power, 1.0)), 0.0)
+    size = np.maximum(np.abs(solution.theta), resolved)
+    return np.where(size > 0, size, 1.0)
 
 
 def _warnings(
@@ -167,7 +172,7 @@ def explain(task: Task, solution: Solution, deviations: Array) -> str:
         lines.append(
             f"No sensor sees {', '.join(unseen)}: a prior, a known initial state or one more channel would help."
         )
-    found = analyse(solution.information, task.names, np.maximum(np.abs(solution.theta), 1e-300))
+    found = analyse(solution.information, task.names, _sizes(solution))
     if not found.complete or found.condition > 1e6:
         lines.append(f"Parameters are nearly exchangeable (condition {found.condition:.1e}). " + found.message())
     if solution.at_bound.any():

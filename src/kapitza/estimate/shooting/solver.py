@@ -8,7 +8,7 @@ the parameters are still wrong, so the iteration converges from far away and fin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -79,6 +79,35 @@ class Solution:
     softness: float
 
 
+class Mixer:
+    """Anderson mixing of the last steps: where the misfit is curved, Gauss-Newton alone creeps along one direction."""
+
+    def __init__(self, typical: Array, scale: Array, depth: int = 3):
+        self.typical, self.scale, self.depth = typical, scale, depth
+        self.points: list[Array] = []
+        self.steps: list[Array] = []
+
+    def improve(self, now: Iterate, step: ChainStep) -> ChainStep:
+        """The step from here, corrected by how the last steps changed from point to point."""
+        here = np.concatenate([now.theta / self.typical, (now.states / self.scale).ravel()])
+        plain = np.concatenate([step.parameters / self.typical, (step.nodes / self.scale).ravel()])
+        self.points.append(here)
+        self.steps.append(plain)
+        del self.points[: -self.depth - 1], self.steps[: -self.depth - 1]
+        if len(self.steps) < 3:
+            return step
+        changes = np.diff(np.array(self.steps), axis=0)
+        moves = np.diff(np.array(self.points), axis=0)
+        mix = np.linalg.lstsq(changes.T, plain, rcond=1e-10)[0]
+        better = plain - mix @ (moves + changes)
+        if not np.isfinite(better).all() or np.linalg.norm(better) > 50 * np.linalg.norm(plain):
+            return step
+        k = now.theta.size
+        return replace(
+            step, parameters=better[:k] * self.typical, nodes=better[k:].reshape(now.states.shape) * self.scale
+        )
+
+
 class Fitter:
     """Carries the iterate through the levels of softness."""
 
@@ -110,6 +139,7 @@ class Fitter:
         status, trouble = Status.ITERATION_LIMIT, 0
         information = covariance = np.zeros((now.theta.size, now.theta.size))
         smallest = np.inf
+        mixer = Mixer(typical, self.scale)
         for _ in range(self.settings.max_iterations):
             slack = self._slack(level)
             try:
@@ -119,6 +149,8 @@ class Fitter:
                 break
             step = program.solve_within(self.low - now.theta, self.high - now.theta)
             information, covariance = program.information - self._anchor(typical), step.covariance
+            if level == 0.0:
+                step = mixer.improve(now, step)
             fraction, reached = self._advance(now, step, slack, self.settings.step_limit * typical)
             if reached is None:
                 status = Status.STALLED
@@ -138,7 +170,7 @@ class Fitter:
                 trouble = trouble + 1 if size > 0.7 * smallest else 0
                 smallest = min(smallest, size)
                 if trouble >= 6:
-                    status = Status.CONVERGED if smallest <= 1e3 * self.settings.tolerance else Status.STALLED
+                    status = Status.CONVERGED if self._immaterial(step, now.sweep, 0.02, 1e-6) else Status.STALLED
                     break
             if fraction == 1 and moved <= self.settings.advance:
                 level = self._next(level, moved)
@@ -171,9 +203,12 @@ class Fitter:
 
     def _settled(self, size: float, step: ChainStep, part: Sweep) -> bool:
         """True when the step is at the tolerance, or no longer matters beside the standard errors."""
+        return size <= self.settings.tolerance or (size <= 1e-5 and self._immaterial(step, part, 1e-3, 1e-9))
+
+    def _immaterial(self, step: ChainStep, part: Sweep, errors: float, closure: float) -> bool:
+        """Whether the step is below this many standard errors in every parameter, and the links close."""
         deviation = np.sqrt(np.clip(np.diag(step.covariance), 0.0, None))
-        small = (np.abs(step.parameters) <= 1e-3 * deviation).all() and self.closure(part) <= 1e-9
-        return size <= self.settings.tolerance or bool(small and size <= 1e-5)
+        return bool((np.abs(step.parameters) <= errors * deviation).all()) and self.closure(part) <= closure
 
     def _slack(self, level: float) -> Array | None:
         own = self.settings.process_noise

@@ -62,7 +62,7 @@ def sizes(model: Model, samples: Samples, states: Array, known: NDArray[np.bool_
 
 
 def noise_guess(samples: Samples, observation: Observation) -> Array:
-    """Standard deviation (c,) of each channel's noise from third differences, kept between 1e-6 and 0.1 of its spread.
+    """Standard deviation (c,) of each channel's noise from third differences, at least 1e-6 of its spread.
 
     Third differences of a smooth, densely sampled motion are small, those of white noise have 20 times its variance.
     Only the ratios between channels matter before the fit; the residuals give the final values.
@@ -76,5 +76,7 @@ def noise_guess(samples: Samples, observation: Observation) -> Array:
             steps = (steps + np.pi) % (2 * np.pi) - np.pi
         spread = float(np.std(channel)) or 1.0
         third = np.diff(steps, 2)[whole] if whole.any() else np.array([spread])
-        guess[c] = np.clip(np.sqrt(np.mean(third**2) / 20.0), 1e-6 * spread, 0.1 * spread)
+        size = np.sqrt(np.mean(third**2) / 20.0)
+        # A record too coarse to be smooth, such as a strobed one, says nothing: an ordinary sensor is assumed.
+        guess[c] = max(size, 1e-6 * spread) if size < 0.2 * spread else 0.01 * spread
     return guess
