@@ -38,5 +38,7 @@ ORBIT_METHODS: list[Method] = [
     Method("Shooting", kz.Shooting),
     Method("MultipleShooting", kz.MultipleShooting),
     Method("Collocation", kz.Collocation),
+    Method("Differences", kz.Differences, frozenset({"smooth"}), frozenset({"kinked"})),
+    Method("HarmonicBalance", kz.HarmonicBalance, frozenset({"smooth"}), frozenset({"kinked"})),
 ]
 FIT_METHODS: list[Method] = []

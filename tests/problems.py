@@ -5,7 +5,8 @@ Answers come from closed forms, independent codes or cited tables, never from Ka
 
 Words in `offers` say what a problem is, so that a method can ask for them or refuse them:
 "forced", "autonomous", "smooth", "map", "switches", "impacts", "stiff", "measured excitation", "hamiltonian",
-"rotating" (an angle that winds), "linear in parameters", "orbits" (the data are an OrbitSet), "series" (a Record).
+"kinked" (passes v = 0 where |v|v has a kink), "rotating" (an angle that winds), "linear in parameters",
+"orbits" (the data are an OrbitSet), "series" (a Record).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _pendulum_orbit(name: str, point: tuple[float, float], period: int, multipli
         {"phi": point[0] + 0.01, "phi'": point[1] - 0.01},
         period,
         _SCIENCE,
-        frozenset({"forced", "smooth"} | ({"rotating"} if turns else set())),
+        frozenset({"forced", "smooth", *(["rotating"] if turns else []), *(["kinked"] if name.endswith("4") else [])}),
         state,
         multipliers=multipliers,
         multiplier_tolerance=5e-4 * max(abs(m) for m in multipliers) if period > 1 else 6e-3,

@@ -19,16 +19,18 @@ from kapitza.model import (
 )
 from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
 from kapitza.orbits import SectionSearch
-from kapitza.periodic import Collocation, MultipleShooting, Shooting, solve_orbit
+from kapitza.periodic import Collocation, Differences, HarmonicBalance, MultipleShooting, Shooting, solve_orbit
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Collocation",
     "Coordinate",
+    "Differences",
     "Estimate",
     "Excitation",
     "Flow",
+    "HarmonicBalance",
     "HarmonicFit",
     "Impact",
     "InvariantFit",

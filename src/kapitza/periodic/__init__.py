@@ -2,6 +2,8 @@
 
 from kapitza.periodic.census import CensusReport
 from kapitza.periodic.collocation import Collocation
+from kapitza.periodic.differences import Differences
+from kapitza.periodic.harmonic import HarmonicBalance
 from kapitza.periodic.loop import FlowLoop, FourierSeries, Loop, PiecewiseLoop, SampledLoop
 from kapitza.periodic.phase import FixedState, IntegralPhase, OrthogonalPhase
 from kapitza.periodic.sensitivity import Sensitivity
@@ -11,9 +13,11 @@ from kapitza.periodic.solve_orbit import solve_orbit
 __all__ = [
     "CensusReport",
     "Collocation",
+    "Differences",
     "FixedState",
     "FlowLoop",
     "FourierSeries",
+    "HarmonicBalance",
     "IntegralPhase",
     "Loop",
     "MultipleShooting",
