@@ -10,8 +10,9 @@ from kapitza.orbit import OrbitSet, find_orbits
 from kapitza.orbits.find import SectionSearch
 from kapitza.orbits.from_record import strobe_record
 from kapitza.orbits.section import Section, make_section
+from kapitza.orbits.turning_points import turning_section
 
-__all__ = ["Section", "SectionSearch", "find_orbits_in_record", "make_section", "strobe_record"]
+__all__ = ["Section", "SectionSearch", "find_orbits_in_record", "make_section", "strobe_record", "turning_section"]
 
 
 @find_orbits.register(Record)
@@ -23,7 +24,8 @@ def find_orbits_in_record(
     method: SectionSearch | None = None,
     phase: float = 0.0,
     delay: int | None = None,
-    dimension: int = 1,
+    dimension: int | None = None,
+    kind: str | None = None,
     noise: Any = None,
     **settings: Any,
 ) -> OrbitSet:
@@ -34,6 +36,9 @@ def find_orbits_in_record(
     noise: standard deviation per channel; known noise of the record, else estimated.
     method: a `SectionSearch`; its fields may be given directly (tolerance=0.01, ...).
     """
-    section = strobe_record(record, channels, phase=phase, delay=delay, dimension=dimension, noise=noise)
+    if record.period is None:
+        section = turning_section(record, channels, delay=delay, dimension=dimension or 3, kind=kind, noise=noise)
+    else:
+        section = strobe_record(record, channels, phase=phase, delay=delay, dimension=dimension or 1, noise=noise)
     orbits = (method or SectionSearch(**settings)).search(section, max_period)
     return replace(orbits, source=record)

@@ -20,8 +20,8 @@ from kapitza.orbits.bookkeeping import (
     with_partners,
 )
 from kapitza.orbits.character import describe_section
-from kapitza.orbits.local_fit import REACH, term_count
-from kapitza.orbits.locate import Cycles, Uncertainty, propagate, refine_cycles
+from kapitza.orbits.local_fit import REACH, LocalFits, term_count
+from kapitza.orbits.locate import Cycles, Uncertainty, cycle_time, propagate, refine_cycles
 from kapitza.orbits.returns import close_returns, count_visits, cycle_starts, representatives
 from kapitza.orbits.section import Section
 
@@ -175,7 +175,7 @@ def _judge(section: Section, cycles: Cycles, index: int, settings: SectionSearch
         ledger.refuse(_bare_orbit(section, points), "the record never follows the cycle for a whole period")
         return
     twin = next((k for k, (other, _) in enumerate(ledger.kept) if _same(section, other, points, deviation)), None)
-    orbit = make_orbit(section, points, uncertainty, settings, visits, row, float(np.max(fits.spread)), support)
+    orbit = make_orbit(section, points, fits, uncertainty, settings, visits, row, support)
     if twin is None:
         ledger.kept.append((points, orbit))
     elif _size(orbit) < _size(ledger.kept[twin][1]):
@@ -197,8 +197,8 @@ def _bare_orbit(section: Section, points: Array) -> PeriodicOrbit:
 
 
 def make_orbit(
-    section: Section, points: Array, uncertainty: Uncertainty, settings: SectionSearch,
-    visits: int, row: int, spread: float, support: NDArray[np.intp],
+    section: Section, points: Array, fits: LocalFits, uncertainty: Uncertainty, settings: SectionSearch,
+    visits: int, row: int, support: NDArray[np.intp],
 ) -> PeriodicOrbit:  # fmt: skip
     """The public noun from a located cycle (p, n), started at the point whose code comes first."""
     period, n = points.shape
@@ -210,10 +210,11 @@ def make_orbit(
     code = symbolic_code(physical, partition, deviation)
     winding, note = winding_numbers(section, points, row)
     gap = section.wrap(section.unit[row + period] - section.unit[row])
+    time, time_deviation = cycle_time(section, fits, points)
     return PeriodicOrbit(
         states=section.states,
         points=physical,
-        period=period * section.step,
+        period=time,
         repeats=period,
         winding=winding,
         multipliers=uncertainty.multipliers,
@@ -227,7 +228,9 @@ def make_orbit(
         notes=(note,) if note else (),
         details={
             "sample": int(section.sample[row]),
-            "scatter": spread,
+            "last_sample": int(section.sample[row + period]),
+            "scatter": float(np.max(fits.spread)),
+            "period_deviation": time_deviation,
             "neighbours": [int(s) for s in np.atleast_1d(support)],
         },
     )

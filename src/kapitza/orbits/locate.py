@@ -121,6 +121,23 @@ def cyclic_solve(jacobian: Array, residual: Array) -> Array:
     return step.reshape(cycles, p, n)
 
 
+def cycle_time(section: Section, fits: LocalFits, points: Array) -> tuple[float, float]:
+    """Period of one cycle (p, n) in seconds and its standard deviation, from the times to the images of neighbours.
+
+    The same smoother that gives the image gives the time: τ(x_k) = Σ_i w_i τ_i over the neighbours of x_k.
+    """
+    if section.duration is None:
+        return len(points) * section.step, 0.0
+    local = section.wrap(points - fits.centre) / fits.width[:, None]
+    weight = np.einsum("kq,kqi->ki", monomials(local, fits.degree), fits.influence)
+    times = section.duration[fits.rows]
+    period = float(np.sum(weight * times))
+    offset = section.wrap(section.unit[fits.rows] - fits.centre[:, None]) / fits.width[:, None, None]
+    terms = monomials(offset, fits.degree)
+    fitted = np.einsum("kiq,kqj,kj->ki", terms, fits.influence, times, optimize=True)
+    return period, float(np.sqrt(np.sum((weight * (times - fitted)) ** 2)))
+
+
 @dataclass(frozen=True)
 class Uncertainty:
     """points: (p n, p n) covariance, scaled units; multipliers (n,), largest first; deviation (n,) of their moduli."""

@@ -25,7 +25,8 @@ class Section:
     noise: (n,) standard deviation of the measurement noise, in units of `scale`.
     sample: (N,) row of the record where each point came from.
     step: time between a point and its image, in seconds.
-    turns: (N,) or None: whole turns of each angle from a point to its image, when the record knows them.
+    turns: (N, n) or None: whole turns of each angle from a point to its image, when the record knows them.
+    duration: (N,) or None: time from a point to its image in seconds, where it varies (autonomous records).
     """
 
     unit: Array
@@ -37,6 +38,7 @@ class Section:
     sample: Index
     step: float
     turns: Array | None = None
+    duration: Array | None = None
 
     @property
     def size(self) -> int:
@@ -115,6 +117,7 @@ def make_section(
     noise: Array | None = None,
     sample: Index | None = None,
     turns: Array | None = None,
+    duration: Array | None = None,
     scale: Array | None = None,
 ) -> Section:
     """Scale physical points (N, n) into a `Section`; `noise` is a standard deviation in physical units."""
@@ -143,4 +146,5 @@ def make_section(
         sample=np.arange(len(points)) if sample is None else sample,
         step=float(step),
         turns=turns,
+        duration=duration,
     )

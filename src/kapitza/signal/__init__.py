@@ -1,15 +1,29 @@
 """Filters, derivatives and noise of sampled signals."""
 
 from kapitza.signal.derivatives import Kernels, cutoff_half_width, five_point, local_polynomial, smoothing_spline
+from kapitza.signal.embedding import (
+    DelayCurve,
+    DimensionCurve,
+    embed,
+    embedding_dimension,
+    mutual_information,
+    smoothing_coordinates,
+)
 from kapitza.signal.filters import low_pass_periodic, noise_level, signal_band
 
 __all__ = [
+    "DelayCurve",
+    "DimensionCurve",
     "Kernels",
     "cutoff_half_width",
+    "embed",
+    "embedding_dimension",
     "five_point",
     "local_polynomial",
     "low_pass_periodic",
+    "mutual_information",
     "noise_level",
     "signal_band",
+    "smoothing_coordinates",
     "smoothing_spline",
 ]

@@ -1,0 +1,201 @@
+"""State from a few channels: delay by mutual information, dimension by false neighbours and by Cao's method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import fftconvolve
+from scipy.spatial import KDTree
+
+from kapitza.errors import DataError
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+Segments = Sequence[slice]
+
+LARGEST_SAMPLE = 200_000
+CENTRES = 4000
+
+
+@dataclass(frozen=True)
+class DelayCurve:
+    """Mutual information I(lag) in bits between x(t) and x(t + lag); `delay`: its first minimum, in samples."""
+
+    lags: NDArray[np.intp]
+    information: Array
+    delay: int
+
+
+@dataclass(frozen=True)
+class DimensionCurve:
+    """Tests of embedding dimensions 1, 2, …
+
+    false_share: share of nearest neighbours that part when a coordinate is added (Kennel, Brown, Abarbanel 1992).
+    saturation: Cao's E1 (levels at 1 once the dimension suffices); randomness: Cao's E2 (1 everywhere for noise).
+    """
+
+    dimensions: NDArray[np.intp]
+    false_share: Array
+    saturation: Array
+    randomness: Array
+    by_false_neighbours: int
+    by_cao: int
+
+
+def whole_record(values: Array) -> list[slice]:
+    return [slice(0, len(values))]
+
+
+def lagged_rows(segments: Segments, reach: int) -> NDArray[np.intp]:
+    """Rows i for which i + reach lies in the same segment."""
+    parts = [np.arange(piece.start, piece.stop - reach) for piece in segments if piece.stop - piece.start > reach]
+    return np.concatenate(parts) if parts else np.empty(0, np.intp)
+
+
+def mutual_information(
+    values: Array, longest: int, *, segments: Segments | None = None, bins: int | None = None, angle: bool = False
+) -> DelayCurve:
+    """I(lag) = Σ p_ab log2(p_ab / (p_a p_b)) for lags 0 … `longest`, in equally filled bins (Fraser, Swinney 1986).
+
+    The finite-sample excess (bins - 1)²/(2 N ln 2) is subtracted. Angles are binned on the circle. The delay is the
+    first minimum that later lags do not undercut by rounding; where the curve only falls, the lag at 1/e of its start.
+    """
+    values = np.asarray(values, float)
+    segments = segments or whole_record(values)
+    count = len(lagged_rows(segments, longest))
+    if count < 50:
+        raise DataError(
+            f"Mutual information up to lag {longest} needs 50 samples beyond it, there are {count}: shorten the lags."
+        )
+    bins = bins or int(np.clip(round(count ** (1 / 3)), 8, 64))
+    labels = _bin_labels(np.mod(values, 2 * np.pi) if angle else values, bins)
+    lags = np.arange(longest + 1)
+    information = np.array([_information(labels, lagged_rows(segments, int(lag)), int(lag), bins) for lag in lags])
+    return DelayCurve(lags, information, first_minimum(information))
+
+
+def _bin_labels(values: Array, bins: int) -> NDArray[np.intp]:
+    edges = np.quantile(values, np.linspace(0, 1, bins + 1)[1:-1])
+    return np.searchsorted(np.unique(edges), values, side="right")
+
+
+def _information(labels: NDArray[np.intp], rows: NDArray[np.intp], lag: int, bins: int) -> float:
+    rows = rows[:: max(1, len(rows) // LARGEST_SAMPLE)]
+    joint = np.bincount(labels[rows] * bins + labels[rows + lag], minlength=bins * bins).reshape(bins, bins) / len(rows)
+    independent = joint.sum(axis=1)[:, None] * joint.sum(axis=0)[None, :]
+    filled = joint > 0
+    raw = float(np.sum(joint[filled] * np.log2(joint[filled] / independent[filled])))
+    return raw - (bins - 1) ** 2 / (2 * len(rows) * np.log(2))
+
+
+def first_minimum(information: Array) -> int:
+    """First lag whose information is below both neighbours after smoothing over three lags, else the 1/e lag."""
+    smooth = np.convolve(information, np.ones(3) / 3, mode="same")
+    smooth[0], smooth[-1] = information[0], information[-1]
+    # A dip must be deeper than the scatter of the curve to count.
+    scatter = 1e-3 * max(float(information[0] - information.min()), 1e-12)
+    for lag in range(1, len(smooth) - 1):
+        ahead = smooth[lag + 1 : lag + 4]
+        if smooth[lag] <= smooth[lag - 1] and np.all(ahead >= smooth[lag]) and ahead.max() > smooth[lag] + scatter:
+            return lag
+    below = np.flatnonzero(information <= information[0] / np.e)
+    return int(below[0]) if below.size else int(np.argmin(information))
+
+
+def embed(
+    values: Array, delay: int, dimension: int, segments: Segments | None = None
+) -> tuple[Array, NDArray[np.intp]]:
+    """Delay vectors (M, dimension · channels) = x(t), x(t + delay), … and the rows of `values` (N, c) they start at."""
+    values = np.asarray(values, float)
+    values = values[:, None] if values.ndim == 1 else values
+    rows = lagged_rows(segments or whole_record(values), delay * (dimension - 1))
+    return np.concatenate([values[rows + k * delay] for k in range(dimension)], axis=1), rows
+
+
+def embedding_dimension(
+    values: Array, delay: int, *, largest: int = 6, theiler: int | None = None, segments: Segments | None = None,
+    angle: bool = False,
+) -> DimensionCurve:  # fmt: skip
+    """Smallest dimension in which neighbours are neighbours, by two tests on the same nearest neighbours.
+
+    False neighbours: the new coordinate parts them by more than 15 distances, or by more than two attractor sizes.
+    Cao (1997): E(d) = mean of |distance in d+1| / |distance in d| (largest coordinate), E1 = E(d+1)/E(d);
+    E*(d) = mean |new coordinate difference|, E2 = E*(d+1)/E*(d). Angles enter as points on a circle.
+    theiler: samples around a point that may not be its neighbours, by default the delay.
+    """
+    values = np.asarray(values, float)
+    signal = np.column_stack([np.cos(values), np.sin(values)]) if angle else values[:, None]
+    segments = segments or whole_record(values)
+    theiler = delay if theiler is None else theiler
+    usable = lagged_rows(segments, delay * (largest + 1))
+    if len(usable) < 100:
+        raise DataError(
+            f"Testing {largest} dimensions at delay {delay} needs 100 delay vectors, there are {len(usable)}: "
+            "shorten the delay or test fewer dimensions."
+        )
+    usable = usable[:: max(1, len(usable) // LARGEST_SAMPLE)]
+    size = float(np.sqrt(np.sum(signal.var(axis=0))))
+    floor = 1e-9 * size
+    dimensions = np.arange(1, largest + 2)
+    false, ratio, new = [], [], []
+    for dimension in dimensions:
+        vectors = np.concatenate([signal[usable + k * delay] for k in range(dimension)], axis=1)
+        centre, near, distance = nearest_apart(vectors, usable, theiler)
+        step = np.abs(signal[usable[centre] + dimension * delay] - signal[usable[near] + dimension * delay]).max(axis=1)
+        apart = np.maximum(distance, floor)
+        false.append(np.mean((step / apart > 15.0) | (step > 2.0 * size)))
+        ratio.append(np.mean(np.maximum(step, apart) / apart))
+        new.append(np.mean(step))
+    saturation, randomness = np.array(ratio[1:]) / ratio[:-1], np.array(new[1:]) / np.maximum(new[:-1], floor)
+    return DimensionCurve(
+        dimensions[:-1], np.array(false[:-1]), saturation, randomness,
+        first_below(np.array(false[:-1]), 0.01), first_level(saturation),
+    )  # fmt: skip
+
+
+def nearest_apart(vectors: Array, rows: NDArray[np.intp], theiler: int) -> tuple[Index, Index, Array]:
+    """Nearest neighbours at least `theiler` samples apart in time: positions of centres and neighbours, distances.
+
+    Distances are the largest coordinate difference. Centres without a neighbour among their nearest 2 theiler/step + 8
+    points are left out.
+    """
+    centre = np.linspace(0, len(vectors) - 1, min(CENTRES, len(vectors))).astype(np.intp)
+    spacing = max(1, int(np.median(np.diff(rows)))) if len(rows) > 1 else 1
+    count = min(len(vectors), 2 * (theiler // spacing) + 8)
+    distance, position = KDTree(vectors).query(vectors[centre], k=max(count, 2), p=np.inf, workers=-1)
+    position, distance = np.asarray(position, np.intp), np.asarray(distance, float)
+    apart = np.abs(rows[position] - rows[centre][:, None]) > theiler
+    found = apart.any(axis=1)
+    first = np.argmax(apart, axis=1)[found]
+    which = np.flatnonzero(found)
+    return centre[found], position[which, first], distance[which, first]
+
+
+def first_below(share: Array, limit: float) -> int:
+    """First dimension with a share below the limit, else the one with the smallest."""
+    below = np.flatnonzero(share < limit)
+    return int(below[0]) + 1 if below.size else int(np.argmin(share)) + 1
+
+
+def first_level(saturation: Array, within: float = 0.08) -> int:
+    """First dimension from which E1 stays within `within` of one."""
+    level = np.abs(saturation - 1.0) < within
+    for start in range(len(level)):
+        if level[start:].all():
+            return start + 1
+    return len(level)
+
+
+def smoothing_coordinates(values: Array, half_width: int, dimension: int) -> Array:
+    """Projections of a sliding window on orthonormal polynomials: value, slope, curvature, … (N - 2 h, dimension).
+
+    Delay coordinates of a densely sampled channel, with the noise averaged over the window (Gibson et al. 1992). The
+    rows belong to samples h … N - h - 1; noise of deviation s per sample becomes s in each coordinate, uncorrelated.
+    """
+    grid = np.linspace(-1.0, 1.0, 2 * half_width + 1)
+    basis, _ = np.linalg.qr(np.vander(grid, dimension, increasing=True))
+    basis *= np.sign(basis[-1])
+    return np.column_stack([fftconvolve(values, column[::-1], mode="valid") for column in basis.T])
