@@ -18,7 +18,7 @@ from kapitza.model import (
     write_model,
 )
 from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
-from kapitza.orbits import SectionSearch
+from kapitza.orbits import ReturnSearch, SectionSearch
 from kapitza.periodic import Collocation, Differences, HarmonicBalance, MultipleShooting, Shooting, solve_orbit
 
 __version__ = "0.1.0"
@@ -43,6 +43,7 @@ __all__ = [
     "PeriodicOrbit",
     "Prior",
     "Record",
+    "ReturnSearch",
     "SectionSearch",
     "Shooting",
     "ShootingFit",

@@ -7,12 +7,22 @@ from typing import Any
 
 from kapitza.data import Record
 from kapitza.orbit import OrbitSet, find_orbits
+from kapitza.orbits.dense_returns import ReturnSearch
 from kapitza.orbits.find import SectionSearch
 from kapitza.orbits.from_record import strobe_record
+from kapitza.orbits.profiles import with_profiles
 from kapitza.orbits.section import Section, make_section
 from kapitza.orbits.turning_points import turning_section
 
-__all__ = ["Section", "SectionSearch", "find_orbits_in_record", "make_section", "strobe_record", "turning_section"]
+__all__ = [
+    "ReturnSearch",
+    "Section",
+    "SectionSearch",
+    "find_orbits_in_record",
+    "make_section",
+    "strobe_record",
+    "turning_section",
+]
 
 
 @find_orbits.register(Record)
@@ -21,7 +31,7 @@ def find_orbits_in_record(
     max_period: int = 6,
     *,
     channels: list[str] | None = None,
-    method: SectionSearch | None = None,
+    method: SectionSearch | ReturnSearch | None = None,
     phase: float = 0.0,
     delay: int | None = None,
     dimension: int | None = None,
@@ -31,14 +41,20 @@ def find_orbits_in_record(
 ) -> OrbitSet:
     """Unstable periodic orbits that a record visited, with their uncertainty.
 
-    record: strobed once per excitation period, or denser (then cut at `phase`, a share of the period).
+    record: forced (it has a period), strobed once per excitation period or denser (then cut at `phase`, a share of the
+    period); or autonomous (no period): the section is then where the first channel turns, see `turning_section`.
     channels: the state variables to use, all by default; delay, dimension: delay coordinates of each channel.
     noise: standard deviation per channel; known noise of the record, else estimated.
-    method: a `SectionSearch`; its fields may be given directly (tolerance=0.01, ...).
+    method: `SectionSearch` (its fields may be given directly: tolerance=0.01, ...), or `ReturnSearch` for dense forced
+    records whose state is too large for local maps.
     """
+    if isinstance(method, ReturnSearch):
+        return method.search(record, max_period, channels)
     if record.period is None:
         section = turning_section(record, channels, delay=delay, dimension=dimension or 3, kind=kind, noise=noise)
+        # Turning points carry the noise of a whole window, and a smoothed section is never as sharp as a strobed one.
+        settings = {"tolerance": 0.02, **settings}
     else:
         section = strobe_record(record, channels, phase=phase, delay=delay, dimension=dimension or 1, noise=noise)
     orbits = (method or SectionSearch(**settings)).search(section, max_period)
-    return replace(orbits, source=record)
+    return with_profiles(replace(orbits, source=record), record, channels)

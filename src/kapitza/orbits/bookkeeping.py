@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +30,42 @@ def signs(points: Array) -> list[str]:
     return ["B" if x < 0 else "A" for x in points[:, 0]]
 
 
-def default_partition(angles: Sequence[bool]) -> Partition:
-    """Quadrants on a plane of angle × velocity, else the sign of the first coordinate."""
-    return quadrants if tuple(angles) == (True, False) else signs
+@dataclass(frozen=True)
+class Threshold:
+    """Symbols A below and B from `value` on, in the first coordinate."""
+
+    value: float
+
+    def __call__(self, points: Array) -> list[str]:
+        return ["A" if x < self.value else "B" for x in points[:, 0]]
+
+
+def turning_value(section: Section, bins: int = 40) -> float:
+    """Where the image of the first coordinate turns from rising to falling: the border of a one-humped map.
+
+    From medians of the images in equally filled bins of the first coordinate; NaN when they have no inner extreme.
+    """
+    first = section.unit[section.starts, 0]
+    image = section.unit[section.starts + 1, 0]
+    order = np.argsort(first)
+    parts = np.array_split(order, min(bins, max(len(order) // 8, 1)))
+    middle = np.array([np.median(first[part]) for part in parts])
+    level = np.array([np.median(image[part]) for part in parts])
+    for extreme in (int(np.argmax(level)), int(np.argmin(level))):
+        if 2 <= extreme < len(level) - 2:
+            return float(middle[extreme] * section.scale[0])
+    return float("nan")
+
+
+def default_partition(section: Section) -> Partition:
+    """Quadrants on a plane of angle × velocity; signs where the first coordinate has both; else the hump of its map."""
+    if section.angles == (True, False):
+        return quadrants
+    first = section.unit[:, 0]
+    if np.mean(first < 0) > 0.05 and np.mean(first > 0) > 0.05:
+        return signs
+    border = turning_value(section)
+    return Threshold(border) if np.isfinite(border) else signs
 
 
 def symbolic_code(points: Array, partition: Partition, deviation: Array | None) -> str:

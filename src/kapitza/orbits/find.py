@@ -35,7 +35,8 @@ class SectionSearch:
 
     tolerance: a return is close when it is within this share of the attractor.
     degree, neighbours: of the local maps; neighbours is the least number a window holds.
-    window, support: a point of a cycle counts as supported by `support` record points within `window`.
+    window, support: a point of a cycle counts as supported by `support` record points within `window` (fewer in records
+    of less than 250 times as many points).
     noise_widths: windows are at least this many noise deviations wide.
     partition: function from points (p, n) to p symbols; symmetry: signs of the states under the model's symmetry.
     """
@@ -111,7 +112,9 @@ def _search_period(section: Section, period: int, settings: SectionSearch, ledge
     rows = representatives(section, returns, 0.5 * settings.tolerance, settings.starts)
     if not len(rows):
         return
-    neighbours = max(settings.neighbours, 8 * term_count(section.dimension, settings.degree))
+    terms = term_count(section.dimension, settings.degree)
+    # In short records windows of the usual count would span too much of the attractor for a polynomial.
+    neighbours = min(max(settings.neighbours, 6 * terms), max(3 * terms, section.size // 30))
     search = search_size(section, settings, neighbours)
     # Bound the memory of one batch of fits: rows × neighbours × terms.
     batch = max(1, 4_000_000 // (period * search * term_count(section.dimension, settings.degree)))
@@ -151,12 +154,14 @@ def _judge(section: Section, cycles: Cycles, index: int, settings: SectionSearch
         ledger.refuse(_bare_orbit(section, points), f"repeats an orbit of period {shorter}")
         return
     support = section.tree.query_ball_point(section.canonical(points), settings.window, return_length=True)
-    if np.min(support) < settings.support:
+    # The full number is asked of long records; short ones cannot have it even where they visit a cycle often.
+    needed = min(settings.support, max(6, section.size // 250))
+    if np.min(support) < needed:
         k = int(np.argmin(support))
         ledger.refuse(
             _bare_orbit(section, points),
             f"point {k} of the cycle has {support[k]} record points within {100 * settings.window:.3g} %, "
-            f"{settings.support} are needed",
+            f"{needed} are needed",
         )
         return
     fits = cycles.fits_of(index)
@@ -206,7 +211,7 @@ def make_orbit(
     scale = np.tile(section.scale, period)
     covariance = uncertainty.points * np.outer(scale, scale)
     deviation = np.sqrt(np.diag(covariance)).reshape(period, n)
-    partition = settings.partition or default_partition(section.angles)
+    partition = settings.partition or default_partition(section)
     code = symbolic_code(physical, partition, deviation)
     winding, note = winding_numbers(section, points, row)
     gap = section.wrap(section.unit[row + period] - section.unit[row])
@@ -259,7 +264,7 @@ def stable_orbit(section: Section, period: int, settings: SectionSearch) -> Peri
     covariance = np.atleast_2d(np.cov(passes.T)) / len(rows) if len(rows) > 1 else None
     scale = np.tile(section.scale, period)
     physical = section.physical(points)
-    partition = settings.partition or default_partition(section.angles)
+    partition = settings.partition or default_partition(section)
     return PeriodicOrbit(
         states=section.states,
         points=physical,

@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 REACH = 3.0  # neighbours beyond this many widths carry about 1 % of the weight of the nearest and are left out
+STEEP = 5.0
 LENGTH = 0.05
 
 
@@ -181,12 +182,12 @@ def fit_windows(section: Section, centres: Array, distance: Array, rows: Index, 
 
 
 def smoothness(section: Section, width: Array, count: Array, degree: int) -> Array:
-    """Weak prior on the coefficients (C, q): maps change by one attractor over `LENGTH` of it, not faster.
+    """Weak prior on the coefficients (C, q): slopes near `STEEP`, bends by one attractor over `LENGTH` of it.
 
     It decides only what the data leave open: directions in which the points are no wider than the noise.
     """
     order = np.array([len(term) for term in exponents(section.dimension, degree)])
-    expected = (width[:, None] / LENGTH) ** order
+    expected = np.where(order == 1, STEEP * width[:, None], (width[:, None] / LENGTH) ** order)
     scatter = 5.0 * float(np.max(section.noise, initial=0.0))
     prior = scatter**2 / (count[:, None] * expected**2)
     prior[:, 0] = 0.0

@@ -45,7 +45,7 @@ def refine_cycles(
     neighbours: int,
     search: int,
     noise_widths: float,
-    iterations: int = 8,
+    iterations: int = 12,
     reach: float = 0.03,
 ) -> Cycles:
     """Newton from `start` (C, p, n); the maps are fitted anew around the points after every step.
@@ -64,19 +64,23 @@ def refine_cycles(
     points = section.canonical(start)
     step_size = np.full(cycles, np.inf)
     fits = fit_around(points)
-    for _ in range(iterations):
+    for iteration in range(iterations):
         step = section.wrap(solve_cycle(section, fits, points)[0] - points)
         width = fits.width.reshape(cycles, p)
         length = np.linalg.norm(step, axis=2)
         cut = np.minimum(1.0, np.min(2.0 * width / np.maximum(length, 1e-300), axis=1))
-        points = section.canonical(points + cut[:, None, None] * step)
+        # Noisy windows gain and lose neighbours as they move; half steps end the wandering between two such sets.
+        damping = 1.0 if iteration < 4 else 0.5
+        points = section.canonical(points + damping * cut[:, None, None] * step)
         step_size = np.max(length / width, axis=1)
         fits = fit_around(points)
         if np.all(step_size < 1e-4):
             break
     points, jacobians = solve_cycle(section, fits, points)
     shift = np.linalg.norm(section.wrap(points - start), axis=2).max(axis=1)
-    settled = (step_size < 0.05) & (shift < reach) & np.isfinite(shift)
+    # Where noise fills the window its centre cannot settle better than within it; the solution of the last maps can.
+    noisy = fits.width.reshape(cycles, p).max(axis=1) < 6.0 * float(np.max(section.noise))
+    settled = (step_size < np.where(noisy, 1.0, 0.1)) & (shift < reach) & np.isfinite(shift)
     return Cycles(points, jacobians, fits, shift, settled)
 
 

@@ -6,6 +6,7 @@ from kapitza.signal.embedding import (
     DimensionCurve,
     embed,
     embedding_dimension,
+    forced_delay,
     mutual_information,
     smoothing_coordinates,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "embed",
     "embedding_dimension",
     "five_point",
+    "forced_delay",
     "local_polynomial",
     "low_pass_periodic",
     "mutual_information",

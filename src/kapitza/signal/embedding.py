@@ -22,11 +22,15 @@ CENTRES = 4000
 
 @dataclass(frozen=True)
 class DelayCurve:
-    """Mutual information I(lag) in bits between x(t) and x(t + lag); `delay`: its first minimum, in samples."""
+    """Mutual information I(lag) in bits between x(t) and x(t + lag).
+
+    delay: its first minimum in samples; where it only falls (`has_minimum` False), the lag at 1/e of its start.
+    """
 
     lags: NDArray[np.intp]
     information: Array
     delay: int
+    has_minimum: bool
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,7 @@ def mutual_information(
 ) -> DelayCurve:
     """I(lag) = Σ p_ab log2(p_ab / (p_a p_b)) for lags 0 … `longest`, in equally filled bins (Fraser, Swinney 1986).
 
-    The finite-sample excess (bins - 1)²/(2 N ln 2) is subtracted. Angles are binned on the circle. The delay is the
-    first minimum that later lags do not undercut by rounding; where the curve only falls, the lag at 1/e of its start.
+    The finite-sample excess (bins - 1)²/(2 N ln 2) is subtracted. Angles are binned on the circle.
     """
     values = np.asarray(values, float)
     segments = segments or whole_record(values)
@@ -74,7 +77,11 @@ def mutual_information(
     labels = _bin_labels(np.mod(values, 2 * np.pi) if angle else values, bins)
     lags = np.arange(longest + 1)
     information = np.array([_information(labels, lagged_rows(segments, int(lag)), int(lag), bins) for lag in lags])
-    return DelayCurve(lags, information, first_minimum(information))
+    minimum = first_minimum(information)
+    if minimum:
+        return DelayCurve(lags, information, minimum, True)
+    below = np.flatnonzero(information <= information[0] / np.e)
+    return DelayCurve(lags, information, int(below[0]) if below.size else longest, False)
 
 
 def _bin_labels(values: Array, bins: int) -> NDArray[np.intp]:
@@ -92,17 +99,26 @@ def _information(labels: NDArray[np.intp], rows: NDArray[np.intp], lag: int, bin
 
 
 def first_minimum(information: Array) -> int:
-    """First lag whose information is below both neighbours after smoothing over three lags, else the 1/e lag."""
+    """First lag whose information is below its neighbours after smoothing over three lags; 0 when it only falls."""
     smooth = np.convolve(information, np.ones(3) / 3, mode="same")
     smooth[0], smooth[-1] = information[0], information[-1]
     # A dip must be deeper than the scatter of the curve to count.
     scatter = 1e-3 * max(float(information[0] - information.min()), 1e-12)
-    for lag in range(1, len(smooth) - 1):
-        ahead = smooth[lag + 1 : lag + 4]
-        if smooth[lag] <= smooth[lag - 1] and np.all(ahead >= smooth[lag]) and ahead.max() > smooth[lag] + scatter:
+    window = max(3, len(smooth) // 10)
+    for lag in range(1, len(smooth) - window):
+        around = smooth[max(lag - window, 0) : lag + window + 1]
+        if smooth[lag] <= around.min() and around[-1] > smooth[lag] + scatter:
             return lag
-    below = np.flatnonzero(information <= information[0] / np.e)
-    return int(below[0]) if below.size else int(np.argmin(information))
+    return 0
+
+
+def forced_delay(curves: Sequence[DelayCurve], samples_per_period: float) -> int:
+    """Delay of a forced record in samples: the first minimum of the channels' summed information, where it comes within
+    a third of the excitation period; else a quarter of the period, the delay of a sine."""
+    total = np.sum([curve.information for curve in curves], axis=0)
+    minimum = first_minimum(total)
+    quarter = max(1, round(samples_per_period / 4))
+    return minimum if 0 < minimum <= samples_per_period / 3 else quarter
 
 
 def embed(
