@@ -41,4 +41,7 @@ ORBIT_METHODS: list[Method] = [
     Method("Differences", kz.Differences, frozenset({"smooth"}), frozenset({"kinked"})),
     Method("HarmonicBalance", kz.HarmonicBalance, frozenset({"smooth"}), frozenset({"kinked"})),
 ]
-FIT_METHODS: list[Method] = []
+FIT_METHODS: list[Method] = [
+    Method("HarmonicFit", lambda: kz.HarmonicFit(), frozenset({"series", "forced", "linear in parameters"})),
+    Method("InvariantFit", lambda: kz.InvariantFit(), frozenset({"series", "hamiltonian"})),
+]

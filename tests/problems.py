@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kapitza import library
+import numpy as np
+
+from kapitza import Model, Record, library, measure, simulate
 
 
 @dataclass(frozen=True)
@@ -97,4 +99,44 @@ ORBIT_PROBLEMS: list[OrbitProblem] = [
         frozenset({"forced", "smooth"}),
     ),
 ]
-FIT_PROBLEMS: list[FitProblem] = []
+
+
+def _chaotic_duffing() -> Model:
+    """Two-well oscillator x'' + c x' + k1 x + k3 x³ = F cos ωt, chaotic at these values."""
+    return Model.from_equations(
+        "x'' + c*x' + k1*x + k3*x**3 = F*cos(omega*t)",
+        parameters={"c": 0.25, "k1": -1.0, "k3": 1.0, "F": 0.3, "omega": 1.0},
+        period="2*pi/omega",
+        start={"x": 1.0, "x'": 0.0},
+    )
+
+
+def _duffing_displacement() -> Record:
+    clean = simulate(_chaotic_duffing(), periods=100, samples_per_period=100)
+    return measure(clean.select(["x"]), noise=1e-3, seed=1)
+
+
+def _henon_heiles_points() -> Record:
+    return simulate(library.henon_heiles(), t=np.arange(0.0, 100.0, 1.0))
+
+
+FIT_PROBLEMS: list[FitProblem] = [
+    FitProblem(
+        "duffing displacement",
+        lambda: _chaotic_duffing().with_values(c=1.0, k1=1.0, k3=0.1),
+        _duffing_displacement,
+        {"c": 0.25, "k1": -1.0, "k3": 1.0},
+        "simulated with these values; noise 0.1 % of the amplitude",
+        tolerance=0.005,
+        offers=frozenset({"series", "forced", "linear in parameters"}),
+    ),
+    FitProblem(
+        "henon-heiles points",
+        lambda: library.henon_heiles().with_values(m2=1.5, omega1=0.7, b=0.5, d=-0.5),
+        _henon_heiles_points,
+        {"m2": 1.0, "omega1": 1.0, "b": 1.0, "d": -1 / 3},
+        "INVARIANT: six digits from ideal data",
+        tolerance=1e-6,
+        offers=frozenset({"series", "autonomous", "hamiltonian", "linear in parameters"}),
+    ),
+]
