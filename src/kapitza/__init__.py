@@ -3,7 +3,16 @@
 from kapitza import library
 from kapitza.data import Record, measure, read, write
 from kapitza.errors import KapitzaError, Status
-from kapitza.estimate import Estimate, HarmonicFit, InvariantFit, ShootingFit, cramer_rao, identify, profile_interval
+from kapitza.estimate import (
+    Estimate,
+    HarmonicFit,
+    InvariantFit,
+    ShootingFit,
+    cramer_rao,
+    find_invariant,
+    identify,
+    profile_interval,
+)
 from kapitza.flow import Flow, Map, simulate
 from kapitza.model import (
     Coordinate,
@@ -51,6 +60,7 @@ __all__ = [
     "Status",
     "Symmetry",
     "cramer_rao",
+    "find_invariant",
     "find_orbits",
     "identify",
     "library",

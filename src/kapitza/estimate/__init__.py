@@ -3,16 +3,19 @@
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.harmonic import HarmonicFit
 from kapitza.estimate.identify import identify
-from kapitza.estimate.invariant import InvariantFit
+from kapitza.estimate.invariant import FoundInvariant, InvariantFit, InvariantSearch, find_invariant
 from kapitza.estimate.shooting import ShootingFit, cramer_rao, profile_interval
 
 __all__ = [
     "Estimate",
     "Estimator",
+    "FoundInvariant",
     "HarmonicFit",
     "InvariantFit",
+    "InvariantSearch",
     "ShootingFit",
     "cramer_rao",
+    "find_invariant",
     "identify",
     "profile_interval",
 ]

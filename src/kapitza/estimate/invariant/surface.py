@@ -26,6 +26,8 @@ FEET_STEPS = 40
 FEET_TOLERANCE = 1e-9
 """Change of a foot point, in standard deviations of the noise, at which it counts as found."""
 STEPS = 60
+ROUNDING = 1e-11
+"""Relative decrease of the cost that is lost in rounding and in the tolerance of the feet."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ def fit_surface(
         trial = nearest(form, points, theta + move, trial_levels, feet.feet)
         fresh = float(np.sum(w * trial.distance**2))
         small = np.all(np.abs(move) <= 1e-9 * np.maximum(np.abs(theta), 1e-3))
+        small |= -float(gradient @ move) <= ROUNDING * cost
         if fresh <= cost * (1 + 1e-12):
             theta, levels, feet = theta + move, trial_levels, trial
             damping = damping / 10 if damping > 1e-6 else 0.0

@@ -1,0 +1,167 @@
+"""What a search for invariants found, in numbers and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.model import compile_expressions
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FoundInvariant:
+    """I = Σ_k c_k φ_k, conserved along every orbit of the data.
+
+    terms: φ_k; coefficients: c_k, one of them 1; errors: standard errors (0 for that one).
+    variation: rms of I about its level, relative to its spread over unrelated combinations of the same states;
+    held_back: the same on data not used. noise_ratio: variation over what the noise (known, estimated or assumed)
+    explains. levels: value on each orbit. shares: spread of each term alone, in the units of `variation`.
+    """
+
+    terms: tuple[sp.Expr, ...]
+    coefficients: Array
+    errors: Array
+    variation: float
+    held_back: float
+    noise_ratio: float
+    levels: Array
+    shares: Array
+
+    @property
+    def expression(self) -> sp.Expr:
+        """With coefficients rounded to what their errors justify, and to simple fractions where they agree."""
+        scaled, errors = _readable(self.coefficients, self.errors)
+        numbers = [_rounded(c, e) for c, e in zip(scaled, errors, strict=True)]
+        return sp.Add(*(n * t for n, t in zip(numbers, self.terms, strict=True)))
+
+    def table(self) -> pd.DataFrame:
+        """One row per term: coefficient, standard error, share of the variation over unrelated states."""
+        rows = {
+            str(t): (c, e, s)
+            for t, c, e, s in zip(self.terms, self.coefficients, self.errors, self.shares, strict=True)
+        }
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["coefficient", "error", "share"])
+
+    def evaluate(self, record: Any) -> Array:
+        """Values of I (N,) along a record."""
+        names = sorted({str(s) for t in self.terms for s in t.free_symbols})
+        values = compile_expressions(self.terms, names)(record.values(names).T)
+        return self.coefficients @ values
+
+    def __str__(self) -> str:
+        kept = f"{100 * self.variation:.2g} % (held-back data {100 * self.held_back:.2g} %)"
+        return f"{self.expression}: conserved to {kept}"
+
+
+@dataclass(frozen=True)
+class InvariantSearch:
+    """Result of `find_invariant`: the invariants found, simplest first, and the verdict in words.
+
+    closest: noise ratio of the most nearly conserved combination. dropped: terms that are constant, or combinations of
+    others, on any data. noise: how the noise was known.
+    """
+
+    found: tuple[FoundInvariant, ...]
+    verdict: str
+    closest: float
+    dropped: tuple[sp.Expr, ...] = ()
+    noise: str = ""
+    count: int = 0
+    levels: int = 1
+    names: tuple[str, ...] = field(default=())
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __getitem__(self, index: int) -> FoundInvariant:
+        return self.found[index]
+
+    def table(self) -> pd.DataFrame:
+        """One row per invariant: expression, variation [%], held-back variation [%], noise ratio."""
+        rows = [(str(f.expression), 100 * f.variation, 100 * f.held_back, f.noise_ratio) for f in self.found]
+        return pd.DataFrame(rows, columns=["invariant", "variation_%", "held_back_%", "noise_ratio"])
+
+    def __str__(self) -> str:
+        return self.verdict
+
+
+def describe(found: tuple[FoundInvariant, ...], search: Any, closest: float) -> InvariantSearch:
+    """The verdict of a search."""
+    source = {
+        "known": "the stated noise",
+        "estimated": "the noise estimated from dense sampling",
+        "tolerance": "the tolerance given",
+        "rounding": "1 % noise",
+    }[search.kind]
+    count, levels = len(search.library), search.train.levels
+    ratio = float(np.sqrt(closest))
+    if not found:
+        verdict = (
+            f"No invariant among combinations of {count} terms: the most nearly conserved one varies {ratio:.3g} times "
+            f"as much as {source} explains."
+        )
+    else:
+        lines = [_reason(f, source, levels) for f in found]
+        verdict = f"{len(found)} invariant(s) among combinations of {count} terms:\n" + "\n".join(lines)
+    if search.dropped:
+        verdict += f"\nLeft out as constant or dependent on any data: {', '.join(map(str, search.dropped))}."
+    return InvariantSearch(
+        found, verdict, ratio, tuple(search.dropped), search.kind, count, levels, search.train.variables
+    )
+
+
+def _reason(found: FoundInvariant, source: str, levels: int) -> str:
+    names = sorted({str(s) for t in found.terms for s in t.free_symbols})
+    text = (
+        f"  {found}\n    {found.noise_ratio:.2g} times what {source} explains; not trivial because over unrelated "
+        f"combinations of the same {', '.join(names)} it varies {1 / max(found.variation, 1e-16):.3g} times as much, "
+        f"and its terms alone vary by {100 * found.shares.min():.2g} to {100 * found.shares.max():.2g} %"
+    )
+    if levels == 1:
+        text += "\n    seen on one orbit only: a relation special to this orbit looks the same; add a record of another"
+    else:
+        spread = np.ptp(found.levels)
+        text += f"\n    {levels} orbits share it, with values spread by {spread:.3g}"
+    return text
+
+
+def _readable(coefficients: Array, errors: Array) -> tuple[Array, Array]:
+    """The scale at which most coefficients are simple fractions; the smallest of them 1 or 1/2 where that ties."""
+    best, score = (coefficients, errors), -1
+    for k, value in enumerate(coefficients):
+        for target in (1.0, 0.5):
+            factor = target / value
+            scaled, widths = coefficients * factor, errors * abs(factor)
+            simple = sum(_fraction(c, e) is not None for c, e in zip(scaled, widths, strict=True))
+            if simple > score and k < coefficients.size:
+                best, score = (scaled, widths), simple
+    return best
+
+
+def _fraction(value: float, error: float) -> Fraction | None:
+    """A fraction with denominator up to 4 that agrees within the error, when the error is small enough to tell."""
+    if error > 0.02 * abs(value):
+        return None
+    near = Fraction(value).limit_denominator(4)
+    return near if near and abs(float(near) - value) <= max(3 * error, 1e-9 * abs(value)) else None
+
+
+def _rounded(value: float, error: float) -> sp.Expr:
+    near = _fraction(value, error)
+    if near is not None:
+        return sp.Rational(near.numerator, near.denominator)
+    digits = (
+        6 if error <= 0 else int(np.clip(1 + np.floor(np.log10(abs(value))) - np.floor(np.log10(error)) + 1, 1, 12))
+    )
+    return sp.Float(value, digits)

@@ -1,0 +1,373 @@
+"""Search for conserved quantities inside a class of functions.
+
+For I = Σ_k c_k φ_k the mean square about its level, c·S0·c, is compared with what noise of variance v on the channels
+would give it, c·N·c with N = mean of ∇φ V ∇φᵀ: the generalised singular values λ of the two say how many times the
+noise each combination varies. Functions without gradient (constants, identities such as sin² + cos², squares of what
+vanishes on the data) are taken out first; multiples of a found invariant have parallel gradients and are no new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import comb
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.data import Record
+from kapitza.errors import DataError, KapitzaError
+from kapitza.estimate.invariant.expression import Form
+from kapitza.estimate.invariant.found import FoundInvariant, InvariantSearch, describe
+from kapitza.estimate.invariant.intervals import variance_covariance
+from kapitza.estimate.invariant.moments import FeatureTable, level_sums, triangle
+from kapitza.estimate.invariant.points import ASSUMED_NOISE, Points, noise_of
+from kapitza.estimate.invariant.setup import records_of, scrambled
+from kapitza.estimate.invariant.terms import candidate_terms, complexity
+from kapitza.estimate.invariant.variance import Bounds, VarianceProblem, minimise_corrected, minimise_raw
+from kapitza.model import symbol
+
+Array = NDArray[np.float64]
+
+KNOWN_LIMIT, ESTIMATED_LIMIT = 1.5, 4.0
+"""λ (squared ratio to the noise) up to which noise explains a variation: noise known, and estimated from the data."""
+ROUNDING = 1e-6
+"""Without any knowledge of noise only what is constant to this fraction counts as conserved."""
+INDEPENDENT = 20.0
+"""Share of the squared gradient outside those already found that makes a function new, in squared relative noise."""
+MOST_POINTS = 20000
+"""Points used by a search; longer records are thinned evenly."""
+SIGNIFICANT = 3.0
+"""Standard errors that a coefficient needs to stay."""
+
+
+def find_invariant(
+    data: Record | Sequence[Record],
+    terms: Sequence[str | sp.Expr] | None = None,
+    degree: int = 2,
+    noise: float | Mapping[str, float] | None = None,
+    tolerance: float | None = None,
+    held_back: float = 0.3,
+) -> InvariantSearch:
+    """Conserved combinations of candidate functions of the channels; every record is an orbit with its own value.
+
+    terms: expressions or texts in the channels; by default polynomials up to `degree`, times cos and sin for angles.
+    noise: standard deviation, one for all or by channel; by default the record's, or an estimate from dense sampling.
+    tolerance: noise level, as a fraction of each channel's mean modulus, that may be held responsible for a variation;
+        by default the known or estimated noise decides. held_back: last part of every record kept for the test.
+    """
+    if not 0 < held_back < 1:
+        raise KapitzaError(f"held_back is a fraction between 0 and 1, not {held_back}: 0.3 is usual.")
+    records = records_of(data)
+    points, kind = _points(records, noise, tolerance)
+    angles = records[0].angles
+    library = sorted(candidate_terms(records[0].channels, angles, terms, degree), key=complexity)
+    _check_terms(library, points, records[0].channels)
+    train, test = _split(points, held_back)
+    train = train.take(np.arange(0, train.count, -(-train.count // MOST_POINTS)))
+    search = _Search(tuple(library), train, test, kind)
+    return search.run()
+
+
+def estimated_noise(values: Array) -> float:
+    """Noise of a densely sampled series from the median modulus of its p-th differences, the least over p = 3 … 10."""
+    best = np.inf
+    for p in range(3, min(11, values.size // 4)):
+        difference = np.diff(values, p)
+        best = min(best, 1.4826 * float(np.median(np.abs(difference))) / np.sqrt(comb(2 * p, p)))
+    return best
+
+
+def _points(
+    records: Sequence[Record], noise: float | Mapping[str, float] | None, tolerance: float | None
+) -> tuple[Points, str]:
+    """All samples, and what the noise scale is: "known", "estimated", "tolerance" or "rounding"."""
+    channels = records[0].channels
+    if any(r.channels != channels for r in records):
+        raise DataError("The records have different channels: give the same ones, in the same order.")
+    values = np.hstack([r.values().T for r in records])
+    sizes = [r.size for r in records]
+    wrapped = np.where(np.array(records[0].angles)[:, None], np.mod(values + np.pi, 2 * np.pi) - np.pi, values)
+    modulus = np.mean(np.abs(wrapped), axis=1)
+    if np.any(modulus == 0):
+        raise DataError(f'Channel "{channels[int(np.argmin(modulus))]}" is zero throughout: leave it out.')
+    tables = [noise_of(r, noise) for r in records]
+    kind, deviation = "rounding", np.tile((ASSUMED_NOISE * modulus)[:, None], values.shape[1])
+    if tolerance is not None:
+        kind, deviation = "tolerance", np.tile((tolerance * modulus)[:, None], values.shape[1])
+    elif all(sure for _, sure in tables):
+        known = np.array([[table[c] for c in channels] for table, _ in tables]).T
+        if np.all(known > 0):
+            kind, deviation = "known", np.repeat(known, sizes, axis=1)
+    else:
+        guess = _dense_noise(records)
+        if guess is not None:
+            kind, deviation = "estimated", np.tile(guess[:, None], values.shape[1])
+    level = np.repeat(np.arange(len(records)), sizes)
+    times = np.concatenate([r.time for r in records])
+    return Points(channels, values, deviation**2, level, level, times), kind
+
+
+def _dense_noise(records: Sequence[Record]) -> Array | None:
+    """Noise by channel from high differences, or None where the sampling is too coarse to tell noise from motion."""
+    result = []
+    for j, channel in enumerate(records[0].channels):
+        guesses, spread = [], 0.0
+        for record in records:
+            series = record[channel]
+            spread = max(spread, float(np.std(series)))
+            pieces = [np.unwrap(series[p]) if record.angles[j] else series[p] for p in record.segments()]
+            guesses += [estimated_noise(p) for p in pieces if p.size >= 40]
+        if not guesses or not 1e-9 * spread < np.median(guesses) < 0.03 * spread:
+            return None
+        result.append(float(np.median(guesses)))
+    return np.array(result)
+
+
+def _check_terms(library: Sequence[sp.Expr], points: Points, channels: Sequence[str]) -> None:
+    known = {symbol(c) for c in channels}
+    for term in library:
+        unknown = term.free_symbols - known
+        if unknown:
+            names = ", ".join(sorted(str(s) for s in unknown))
+            raise KapitzaError(f"The term {term} contains {names}; the channels are {', '.join(channels)}.")
+    if not library:
+        raise KapitzaError("There are no candidate terms: give some, or a degree of 1 or more.")
+    if points.count <= 2 * len(library):
+        raise DataError(
+            f"{points.count} samples cannot judge {len(library)} candidate terms: "
+            f"more than {2 * len(library)} are needed."
+        )
+
+
+def _split(points: Points, held_back: float) -> tuple[Points, Points]:
+    last = np.zeros(points.count, bool)
+    for level in range(points.levels):
+        members = np.flatnonzero(points.level == level)
+        last[members[int(np.ceil(members.size * (1 - held_back))) :]] = True
+    return points.take(np.flatnonzero(~last)), points.take(np.flatnonzero(last))
+
+
+def library_form(terms: Sequence[sp.Expr], variables: tuple[str, ...], lead: int) -> Form:
+    """I = φ_lead + Σ c_k φ_k as a form whose parameters are the other coefficients."""
+    names = [f"#c{k}" for k in range(len(terms)) if k != lead]
+    coefficients = [sp.Integer(1) if k == lead else symbol(f"#c{k}") for k in range(len(terms))]
+    expression = sp.Add(*(c * t for c, t in zip(coefficients, terms, strict=True)))
+    values = dict.fromkeys(names, 1.0)
+    return Form(expression, variables, tuple(names), values, tuple(terms), tuple(coefficients), True)
+
+
+class _Search:
+    """One search: moments of the whole library once, then ever larger parts of it, simplest terms first."""
+
+    def __init__(self, library: tuple[sp.Expr, ...], train: Points, test: Points, kind: str):
+        self.train, self.test, self.kind = train, test, kind
+        self.scrambled = scrambled(train)
+        square = np.mean((train.values - np.mean(train.values, axis=1)[:, None]) ** 2, axis=1)
+        self.relative_noise = float(np.sqrt(np.mean(np.mean(train.variance, axis=1) / square)))
+        self.dropped: list[sp.Expr] = []
+        self._measure(library)
+        keep = self._independent()
+        self.dropped += [t for t, k in zip(self.library, keep, strict=True) if not k]
+        if not keep.all():
+            self._measure(tuple(t for t, k in zip(self.library, keep, strict=True) if k))
+
+    def _measure(self, library: tuple[sp.Expr, ...]) -> None:
+        form = library_form(library, self.train.variables, 0)
+        table = FeatureTable(form, 1)
+        terms = table.evaluate(self.train.values, self.train.variance, np.ones(len(form.free)))
+        if not np.isfinite(terms.value).all():
+            bad = library[int(np.flatnonzero(~np.isfinite(terms.value).all(axis=1))[0])]
+            raise DataError(f"The term {bad} is not finite on these data: leave it out, or the samples where it fails.")
+        spread = np.std(terms.value, axis=1)
+        alive = spread > 1e-12 * np.max(np.abs(terms.value), axis=1)
+        if not alive.all():
+            self.dropped += [t for t, a in zip(library, alive, strict=True) if not a]
+            self._measure(tuple(t for t, a in zip(library, alive, strict=True) if a))
+            return
+        self.library, self.spread = library, spread
+        self.gradient = terms.gradient * np.sqrt(self.train.variance) / spread[:, None, None]
+        ones = np.ones(self.train.count)
+        means = level_sums(terms.value, ones, self.train.level, self.train.levels) / np.bincount(self.train.level)
+        self.centred = (terms.value - means[:, self.train.level]) / spread[:, None]
+        self.root = triangle(self.centred.T / np.sqrt(self.train.count))
+        flat = self.gradient.reshape(len(library), -1).T / np.sqrt(self.train.count)
+        self.noise_root = triangle(flat)
+
+    def _independent(self) -> NDArray[np.bool_]:
+        """Terms that are not, up to a constant, combinations of simpler ones: their gradients add something."""
+        columns = self.noise_root / np.linalg.norm(self.noise_root, axis=0)
+        keep = np.zeros(columns.shape[1], bool)
+        basis = np.zeros((columns.shape[0], 0))
+        for k, column in enumerate(columns.T):
+            rest = column - basis @ (basis.T @ column)
+            rest -= basis @ (basis.T @ rest)
+            if np.linalg.norm(rest) > 1e-8:
+                basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
+                keep[k] = True
+        return keep
+
+    @property
+    def limit(self) -> float:
+        """Largest λ that counts as conserved."""
+        return {
+            "known": KNOWN_LIMIT,
+            "estimated": ESTIMATED_LIMIT,
+            "tolerance": 1.0,
+            "rounding": (ROUNDING / ASSUMED_NOISE) ** 2,
+        }[self.kind]
+
+    def spectrum(self, chosen: NDArray[np.intp]) -> tuple[Array, Array]:
+        """λ ascending and coefficient vectors (in units of the terms' spread) of the chosen terms."""
+        noise = triangle(self.noise_root[:, chosen])
+        whitened = np.linalg.solve(noise.T, self.root[:, chosen].T).T
+        _, values, right = np.linalg.svd(whitened, full_matrices=True)
+        values = np.concatenate([values, np.zeros(right.shape[0] - values.size)])
+        vectors = np.linalg.solve(noise, right.T)
+        order = np.argsort(values)
+        return values[order] ** 2, np.asarray(vectors[:, order], float)
+
+    def run(self) -> InvariantSearch:
+        weight = np.array([complexity(t)[0] for t in self.library])
+        found: list[FoundInvariant] = []
+        gradients: list[Array] = []
+        closest = np.inf
+        for size in np.unique(weight):
+            chosen = np.flatnonzero(weight <= size)
+            if chosen.size < 2:
+                continue
+            values, vectors = self.spectrum(chosen)
+            closest = min(closest, float(values[0]))
+            count = int(np.sum(values <= self.limit))
+            for vector in _echelon(vectors[:, :count]).T:
+                # one null vector is exact; among several, rounding and noise leave small foreign entries
+                small = 1e-7 if count == 1 or self.kind == "rounding" else max(1e-7, 3 * self.relative_noise)
+                result = self._candidate(chosen, vector, gradients, small)
+                if result is not None:
+                    found.append(result[0])
+                    gradients.append(result[1])
+        return describe(tuple(found), self, closest)
+
+    def _candidate(
+        self, chosen: NDArray[np.intp], vector: Array, gradients: list[Array], small: float
+    ) -> tuple[FoundInvariant, Array] | None:
+        """The sparse form of one null vector, unless its gradient lies in the span of those found before."""
+        if not self._is_new(np.einsum("k,kdn->dn", vector, self.gradient[chosen]), gradients):
+            return None
+        support = chosen[np.abs(vector) > small * np.abs(vector).max()]
+        support, coefficients = self._sparse(support)
+        gradient = np.einsum("k,kdn->dn", coefficients * self.spread[support], self.gradient[support])
+        if not self._is_new(gradient, gradients):
+            return None
+        return self._judge(support, *self._polish(support, coefficients)), gradient
+
+    def _is_new(self, gradient: Array, found: list[Array]) -> bool:
+        rest = gradient.copy()
+        basis: list[Array] = []
+        for other in found:
+            for unit in basis:
+                other = other - unit * np.sum(unit * other, axis=0)
+            basis.append(other / np.maximum(np.linalg.norm(other, axis=0), 1e-300))
+        for unit in basis:
+            rest -= unit * np.sum(unit * rest, axis=0)
+        return float(np.sum(rest**2)) > max(1e-6, INDEPENDENT * self.relative_noise**2) * float(np.sum(gradient**2))
+
+    def _sparse(self, support: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
+        """Refit on the support, then drop the least significant term while the rest is still conserved."""
+        coefficients, errors = self._refit(support)
+        while support.size > 2:
+            share = np.abs(coefficients) * self.spread[support]
+            doubt = np.abs(coefficients) / np.maximum(errors, 1e-300)
+            doubt[share < 1e-7 * share.max()] = 0.0
+            doubt[errors == 0] = np.inf
+            weakest = int(np.argmin(doubt))
+            if doubt[weakest] > SIGNIFICANT:
+                break
+            rest = np.delete(support, weakest)
+            if self.spectrum(rest)[0][0] > self.limit:
+                break
+            support = rest
+            coefficients, errors = self._refit(support)
+        return support, coefficients
+
+    def _refit(self, support: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Coefficients with the most weighty term at 1, and their standard errors (0 for that one).
+
+        Sandwich of the estimating equations h f_k - λ ∇h·V·∇f_k of the smallest λ, as in `variance_covariance`.
+        """
+        values, vectors = self.spectrum(support)
+        tau, vector = values[0], vectors[:, 0]
+        lead = int(np.argmax(np.abs(vector)))
+        vector = vector / vector[lead]
+        rest = np.delete(np.arange(support.size), lead)
+        features, slopes = self.centred[support], self.gradient[support]
+        h, slope = vector @ features, np.einsum("k,kdn->dn", vector, slopes)
+        noise = np.einsum("dn,kdn->kn", slope, slopes)
+        added = np.sum(slope**2, axis=0)
+        rows = h * features - tau * noise
+        rows -= np.outer(np.mean(noise, axis=1), (h**2 - tau * added) / np.mean(added))
+        root, shed = self.root[:, support[rest]], self.noise_root[:, support[rest]]
+        bread = np.linalg.pinv(root.T @ root - tau * shed.T @ shed, hermitian=True)
+        leverage = np.einsum("kn,kl,ln->n", features[rest], bread, features[rest]) / h.size
+        filling = rows[rest] / np.clip(1 - leverage, 0.1, 1.0)
+        covariance = bread @ (filling @ filling.T) @ bread / h.size**2
+        scale = self.spread[support[lead]] / self.spread[support]
+        errors = np.insert(np.sqrt(np.clip(np.diag(covariance), 0, None)), lead, 0.0)
+        return vector * scale, errors * scale
+
+    def _polish(self, support: NDArray[np.intp], coefficients: Array) -> tuple[Array, Array]:
+        """The same with the bias of the noise removed to first order in full, where the noise is known."""
+        lead = int(np.flatnonzero(coefficients == 1.0)[0])
+        start = np.delete(coefficients, lead)
+        form = library_form([self.library[k] for k in support], self.train.variables, lead)
+        problem = VarianceProblem(FeatureTable(form, 1), self.train, np.ones(self.train.count))
+        free = Bounds(np.full(start.size, -np.inf), np.full(start.size, np.inf))
+        solution = minimise_raw(problem, [start], free)
+        if self.kind in ("known", "estimated") and solution.value > 0:
+            corrected = minimise_corrected(problem, start, free)
+            solution = corrected if corrected.converged else solution
+        covariance = variance_covariance(problem, solution)
+        errors = np.insert(np.sqrt(np.clip(np.diag(covariance), 0, None)), lead, 0.0)
+        return np.insert(solution.theta, lead, 1.0), errors
+
+    def _judge(self, support: NDArray[np.intp], coefficients: Array, errors: Array) -> FoundInvariant:
+        terms = tuple(self.library[k] for k in support)
+        form = library_form(terms, self.train.variables, 0)
+        table = FeatureTable(form, 0)
+
+        def evaluate(points: Points) -> Array:
+            return coefficients @ table.evaluate(points.values, points.variance, np.ones(len(terms) - 1)).value
+
+        here, apart, mixed = evaluate(self.train), evaluate(self.test), evaluate(self.scrambled)
+        levels = np.bincount(self.train.level, here) / np.bincount(self.train.level)
+        span = float(np.std(mixed))
+        gradient = np.einsum("k,kdn->dn", coefficients * self.spread[support], self.gradient[support])
+        misfit = here - levels[self.train.level]
+        return FoundInvariant(
+            terms=terms,
+            coefficients=coefficients,
+            errors=errors,
+            variation=float(np.std(misfit)) / span,
+            held_back=float(np.sqrt(np.mean((apart - levels[self.test.level]) ** 2))) / span,
+            noise_ratio=float(np.sqrt(np.mean(misfit**2) / np.mean(np.sum(gradient**2, axis=0)))),
+            levels=levels,
+            shares=np.abs(coefficients) * self.spread[support] / span,
+        )
+
+
+def _echelon(vectors: Array) -> Array:
+    """The same span with each vector ending at a different most complex term, simplest vector first."""
+    rows = vectors.T.copy()
+    done: list[Array] = []
+    for column in range(rows.shape[1] - 1, -1, -1):
+        if not len(rows):
+            break
+        pivot = int(np.argmax(np.abs(rows[:, column])))
+        if np.abs(rows[pivot, column]) < 1e-3 * np.max(np.abs(rows)):
+            continue
+        lead = rows[pivot] / rows[pivot, column]
+        rows = np.delete(rows, pivot, axis=0)
+        rows -= np.outer(rows[:, column], lead)
+        done = [d - d[column] * lead for d in done]
+        done.append(lead)
+    return np.array(done[::-1]).T if done else np.zeros((vectors.shape[0], 0))
