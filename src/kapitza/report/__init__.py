@@ -3,6 +3,7 @@
 from kapitza.report.estimate_figures import plot_estimate
 from kapitza.report.estimate_report import write_report
 from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot_record
+from kapitza.report.harmonic_figures import plot_residues
 from kapitza.report.page import Section, write_page
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "plot_orbit",
     "plot_orbits",
     "plot_record",
+    "plot_residues",
     "write_page",
     "write_report",
 ]

@@ -2,5 +2,6 @@
 
 from kapitza.estimate.harmonic.returns import close_stretches
 from kapitza.estimate.harmonic.settings import HarmonicFit
+from kapitza.estimate.harmonic.validate import compare_portraits, natural_frequencies, ratios, spectral_peaks
 
-__all__ = ["HarmonicFit", "close_stretches"]
+__all__ = ["HarmonicFit", "close_stretches", "compare_portraits", "natural_frequencies", "ratios", "spectral_peaks"]

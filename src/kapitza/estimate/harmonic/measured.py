@@ -36,6 +36,7 @@ class Measured:
     """Pieces with one sampling step, and how coordinates follow from channels: u = mixing @ channels + offset.
 
     noise: (m,) standard deviation of each channel; noise_known: whether it was given or read off the spectrum.
+    input_noise: (s,) of each measured excitation, zero where the model itself states the signal.
     """
 
     pieces: tuple[Piece, ...]
@@ -45,6 +46,7 @@ class Measured:
     offset: Array
     noise: Array
     noise_known: bool
+    input_noise: Array
 
     @property
     def size(self) -> int:
@@ -82,7 +84,21 @@ def measured_from(model: Model, data: Any, noise: float | Mapping[str, float] | 
         pieces += _pieces(record, channels, input_signals(model))
     step = _common_step(pieces)
     attributes = records[0].noise if noise is None else noise
-    return _with_noise(tuple(pieces), step, channels, mixing, offset, attributes)
+    measured = _with_noise(tuple(pieces), step, channels, mixing, offset, attributes)
+    return replace(measured, input_noise=_input_noise(model, records[0], measured.pieces, attributes))
+
+
+def _input_noise(model: Model, record: Record, pieces: tuple[Piece, ...], given: Any) -> Array:
+    """Noise of excitations that were recorded: as given, else read off the spectrum."""
+    signals = input_signals(model)
+    result = np.zeros(len(signals))
+    longest = max(pieces, key=lambda p: len(p.times))
+    for column, signal in enumerate(signals):
+        if signal.name in record.channels:
+            stated = given.get(signal.name) if isinstance(given, Mapping) else None
+            own = noise_level(longest.inputs[:, column : column + 1])[0] if stated is None else stated
+            result[column] = float(own)
+    return result
 
 
 def _coordinate_map(model: Model, available: tuple[str, ...]) -> tuple[tuple[str, ...], Array, Array]:
@@ -168,7 +184,8 @@ def _with_noise(pieces, step, channels, mixing, offset, given) -> Measured:
     else:
         longest = max(pieces, key=lambda p: len(p.times))
         noise = noise_level(longest.channels)
-    return Measured(pieces, step, tuple(channels), mixing, offset, noise, known)
+    inputs = pieces[0].inputs.shape[1]
+    return Measured(pieces, step, tuple(channels), mixing, offset, noise, known, np.zeros(inputs))
 
 
 def _from_orbits(model: Model, orbits: OrbitSet, noise: Any) -> Measured:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ class Smoothed:
     step: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Regressors:
     """Compiled regressors of one model.
 
@@ -59,6 +59,29 @@ class Regressors:
     def equations(self) -> int:
         return len(self.rest)
 
+    @cached_property
+    def straight(self) -> Array:
+        """(equations, 1 + parameters, z): constant factors of u, u', u'' in g0 and in every regressor.
+
+        These terms need no derivative of the data: it goes onto the test function as a whole.
+        """
+        return np.array([[_constant_factors(e, self._noisy) for e in row] for row in self._rows], float)
+
+    @property
+    def _noisy(self) -> tuple[sp.Symbol, ...]:
+        return self.variables[: len(self.noisy)]
+
+    @cached_property
+    def _rows(self) -> list[tuple[sp.Expr, ...]]:
+        return [(r, *c) for r, c in zip(self.rest, self.coefficients, strict=True)]
+
+    def bent(self, state: Smoothed, values: Array, noise: Array | None = None) -> tuple[Array, Array]:
+        """As `terms`, less the straight terms."""
+        coefficients, rest = self.terms(state, values, noise)
+        known = np.array([state.derivatives[order, :, i] for i, order in self.noisy])
+        lines = np.tensordot(self.straight, known, axes=1)
+        return coefficients - lines[:, 1:], rest - lines[:, 0]
+
     def terms(self, state: Smoothed, values: Array, noise: Array | None = None) -> tuple[Array, Array]:
         """Regressors c (equations, parameters, n) and rest g0 (equations, n) at the smoothed states.
 
@@ -74,9 +97,9 @@ class Regressors:
         return shaped[:, 1:], shaped[:, 0]
 
     def gradients(self, state: Smoothed, values: Array, noise: Array | None = None) -> Array:
-        """∂g/∂z of every equation by every noisy variable, then by every mode: (equations, z + modes, n)."""
+        """∂g/∂z of every equation by noisy variables, then inputs, then modes: (equations, z + inputs + modes, n)."""
         flat = _compiled(self, "gradients")(self.columns(state, values, noise), values)
-        return flat.reshape(self.equations, len(self.noisy) + len(self.switches), -1)
+        return flat.reshape(self.equations, len(self.noisy) + len(self.inputs) + len(self.switches), -1)
 
     def columns(self, state: Smoothed, values: Array, noise: Array | None) -> Array:
         """Variables as rows (nvars, n): coordinates, rates, accelerations, t, inputs, modes."""
@@ -215,6 +238,17 @@ def _nonlinear_message(model: Model, equations: Sequence[sp.Expr], name: str) ->
     )
 
 
+def _constant_factors(expression: sp.Expr, variables: tuple[sp.Symbol, ...]) -> list[float]:
+    """Numbers a_p with expression = Σ a_p z_p + a rest whose own dependence on each such z_p is not a constant."""
+    factors = []
+    for variable in variables:
+        constant = sp.Integer(0)
+        for term in sp.Add.make_args(sp.expand(sp.diff(expression, variable))):
+            constant += term if term.is_number else 0
+        factors.append(float(constant))
+    return factors
+
+
 def _bends(term: sp.Expr, name: str) -> bool:
     first = sp.diff(term, symbol(name))
     return bool(first.free_symbols)
@@ -222,8 +256,7 @@ def _bends(term: sp.Expr, name: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _compiled(regressors: Regressors, kind: str):
-    noisy = regressors.variables[: len(regressors.noisy)]
-    rows = [(r, *c) for r, c in zip(regressors.rest, regressors.coefficients, strict=True)]
+    noisy, rows = regressors._noisy, regressors._rows
     parameters: list[str | sp.Symbol] = list(regressors.parameters)
     if kind == "terms":
         expressions = [e for row in rows for e in row]
@@ -231,7 +264,7 @@ def _compiled(regressors: Regressors, kind: str):
         names = [symbol(n) for n in regressors.linear]
         full = [row[0] + sum(p * c for p, c in zip(names, row[1:], strict=True)) for row in rows]
         modes = [s.mode for s in regressors.switches]
-        expressions = [sp.diff(e, v) for e in full for v in (*noisy, *modes)]
+        expressions = [sp.diff(e, v) for e in full for v in (*noisy, *map(symbol, regressors.inputs), *modes)]
     else:
         places = list(zip(*np.triu_indices(len(noisy)), strict=True))
         spread = [sp.Symbol(f"cov:{i}:{j}", real=True) for i, j in places]

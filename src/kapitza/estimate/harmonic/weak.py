@@ -53,9 +53,15 @@ def assemble(
     for state in states:
         if windows.count(len(state.times)) == 0:
             continue
-        coefficients, rest = regressors.terms(state, values, noise)
+        coefficients, rest = regressors.bent(state, values, noise)
         matrix = windows.integrate(coefficients)  # (equations, parameters, windows, functions)
         vector = windows.integrate(rest)
+        for place, (coordinate, order) in enumerate(regressors.noisy):
+            factors = regressors.straight[:, :, place]
+            if factors.any():
+                moved = windows.integrate(state.derivatives[0, :, coordinate], order)
+                matrix += factors[:, 1:, None, None] * moved
+                vector += factors[:, 0, None, None] * moved
         count = vector.shape[1]
         rows.append(
             Rows(
@@ -118,8 +124,12 @@ def row_covariance(
     variance (∂g/∂m)² (1 - m²) over that length.
     """
     gradients = regressors.gradients(state, values, noise)
-    smooth, jumps = gradients[:, : len(regressors.noisy)], gradients[:, len(regressors.noisy) :]
-    series = adjoint_series(regressors, measured, smooth)
+    states, inputs = len(regressors.noisy), len(regressors.inputs)
+    jumps = gradients[:, states + inputs :]
+    series = adjoint_series(regressors, measured, gradients[:, :states])
+    if measured.input_noise.any():
+        shaken = gradients[:, states : states + inputs] * measured.input_noise[:, None]
+        series = np.concatenate([series, np.concatenate([shaken[None], np.zeros((2, *shaken.shape))])], axis=2)
     if jumps.size and noise is not None and np.any(noise):
         modes = regressors.columns(state, values, noise)[-len(regressors.switches) :]
         doubt = jumps * np.sqrt(np.clip(1.0 - modes**2, 0.0, None) * memory)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 REWEIGHTINGS = 3
+SHORTEST_WINDOW = 32
+"""Samples that a test function needs so that sums over them are integrals."""
+
 GROUPS_WANTED = 10
 LONGEST_GROUP = 8
 """Groups over which the covariance is taken: at least so many per parameter, of at most so many window lengths."""
@@ -95,7 +98,7 @@ def pose(settings: HarmonicFit, model: Model, data: Any, free: tuple[str, ...]) 
             f"No value for {', '.join(needed)}: give it by model.with_values({needed[0]}=...), or make it free."
         )
     values = np.where(np.isfinite(values), values, 0.0)
-    kernels = choose_kernels(settings, measured)
+    kernels = with_raw_values(choose_kernels(settings, measured))
     states = smooth(measured, kernels)
     windows = choose_windows(settings, model, measured, states)
     noise = noise_covariance(regressors, measured, kernels) if settings.correct_bias else None
@@ -120,6 +123,14 @@ def choose_kernels(settings: HarmonicFit, measured: Measured, offsets: Any = Non
         return smoothing_spline(band)
     half_width = cutoff_half_width(band, settings.degree)
     return local_polynomial(min(half_width, (len(longest.times) - 1) // 8), settings.degree)
+
+
+def with_raw_values(kernels: Kernels) -> Kernels:
+    """Smooth the rates only: the test functions average functions of the coordinates themselves well enough."""
+    weights = kernels.weights.copy()
+    weights[0] = 0.0
+    weights[0, kernels.half_width] = 1.0
+    return replace(kernels, weights=weights)
 
 
 def smooth(measured: Measured, kernels: Kernels) -> list[Smoothed]:
@@ -160,10 +171,13 @@ def choose_windows(settings: HarmonicFit, model: Model, measured: Measured, stat
     longest = max(len(s.times) for s in states)
     width = settings.width
     if width is None:
-        width = 2.0 * (model.period or typical_period(states))
+        typical = typical_period(states)
+        # A measured excitation repeats only after the whole record: then the motion itself sets the scale.
+        forced = model.period is not None and model.period < 4.0 * typical
+        width = 2.0 * (model.period if forced and model.period else typical)
     stride = max(2, round(width / measured.step / settings.overlap))
     if settings.width is None:
-        stride = max(2, min(stride, longest // (settings.overlap + 1)))
+        stride = max(2, min(max(stride, -(-SHORTEST_WINDOW // settings.overlap)), longest // (settings.overlap + 1)))
     return Windows(stride, settings.overlap, settings.modulation, measured.step)
 
 
@@ -260,7 +274,9 @@ def split_halves(problem: Problem, factors: list[Whitener]) -> System:
     m = problem.kernels.half_width
     wide = max(m, problem.settings.degree + 2)
     offsets = np.arange(-wide, wide + 1)
-    same, other = (local_polynomial(wide, problem.settings.degree, offsets[offsets % 2 == k]) for k in (0, 1))
+    same, other = (
+        with_raw_values(local_polynomial(wide, problem.settings.degree, offsets[offsets % 2 == k])) for k in (0, 1)
+    )
     halves = []
     for parity in (0, 1):
         states = []

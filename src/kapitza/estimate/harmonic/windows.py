@@ -67,21 +67,22 @@ class Windows:
                     )
                 )
         half_length = self.width * self.step / 2.0
-        return np.stack(rows, axis=1) / half_length ** np.arange(3.0)[:, None, None]
+        return _consistent(np.stack(rows, axis=1), x) / half_length ** np.arange(3.0)[:, None, None]
 
     def count(self, samples: int) -> int:
         """Number of windows in a stretch of so many samples."""
         return max(0, samples // self.stride - self.parts + 1)
 
-    def integrate(self, series: Array) -> Array:
-        """∫ φ f dt in every window: (..., n) -> (..., windows, functions).
+    def integrate(self, series: Array, order: int = 0) -> Array:
+        """∫ φ f dt in every window: (..., n) -> (..., windows, functions); with `order`, (-1)^order ∫ φ^(order) f dt.
 
+        The latter is ∫ φ f^(order) dt without any derivative of f having been taken.
         Sums over blocks of one stride are formed once and shared by the windows that overlap there.
         """
         count = self.count(series.shape[-1])
         blocks = series[..., : (count + self.parts - 1) * self.stride]
         blocks = blocks.reshape(*series.shape[:-1], -1, self.stride)
-        weights = self.values[0].reshape(self.functions, self.parts, self.stride)
+        weights = (-1.0) ** order * self.values[order].reshape(self.functions, self.parts, self.stride)
         total = np.zeros((*series.shape[:-1], count, self.functions))
         for part in range(self.parts):
             total += blocks[..., part : part + count, :] @ weights[:, part].T
@@ -91,3 +92,19 @@ class Windows:
         """(..., n) -> (..., count, width): the samples under `count` windows from window `first` on."""
         view = np.lib.stride_tricks.sliding_window_view(series, self.width, axis=-1)
         return view[..., first * self.stride : (first + count - 1) * self.stride + 1 : self.stride, :]
+
+
+def _consistent(values: Array, x: Array) -> Array:
+    """Mend φ' and φ'' by small multiples of φ so that their sums treat straight lines exactly.
+
+    Σ φ' = 0, Σ φ' x = -Σ φ, Σ φ'' = 0, Σ φ'' x = 0: an angle that has wound up to thousands of radians then adds
+    nothing to a row, however few samples the window has.
+    """
+    phi, bump = values[0], values[0, 0]
+    shapes = np.stack([bump, bump * x])
+    moments = shapes @ np.stack([np.ones_like(x), x]).T
+    wanted = {1: np.stack([np.zeros(len(phi)), -phi.sum(axis=1)]), 2: np.zeros((2, len(phi)))}
+    for order, target in wanted.items():
+        have = np.stack([values[order].sum(axis=1), values[order] @ x])
+        values[order] += np.linalg.solve(moments.T, target - have).T @ shapes
+    return values
