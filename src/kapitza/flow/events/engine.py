@@ -10,7 +10,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import EventError
-from kapitza.flow.engine import Run, System
+from kapitza.flow.engine import Event, Run, System
 from kapitza.flow.events.batch import Convoy
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
@@ -61,7 +61,7 @@ class EventEngine:
         settings = self.settings if tangents is None else replace(self.settings, wrt=self.wrt)
         journey = Journey(self.geometry, settings, state, t0, parameters)
         states, changes, rates = travel(journey, t1, np.zeros(0) if grid is None else np.asarray(grid, float))
-        events = tuple(sorted(journey.events, key=lambda event: event.time))
+        events = in_order(journey)
         grid_states = None if grid is None else states
         if tangents is None:
             return Run(journey.state, None, grid_states, None, events)
@@ -73,7 +73,7 @@ class EventEngine:
             None if grid is None else chain(changes, tangents),
             events,
             journey.log_determinant,
-            rates=journey.rates_at(journey.state[None], np.array([t1]))[0],
+            rates=journey.end_rates(),
             grid_rates=None if grid is None else rates,
         )
 
@@ -95,14 +95,20 @@ class EventEngine:
         lost = list(convoy.failed)
         ends = np.array([j.state for j in journeys])
         ends[lost] = np.nan
-        events = tuple(tuple(j.events) for j in journeys)
+        events = tuple(in_order(j) for j in journeys)
         determinants = np.array([j.log_determinant for j in journeys])
         if tangents is None:
             return Run(ends, events=events, log_determinant=determinants)
         changes = np.array([j.tangents for j in journeys])
         changes[lost] = np.nan
-        rates = np.array([j.rates_at(j.state[None], np.array([j.t]))[0] for j in journeys])
+        held = any(j.regime.collapses for j in journeys)
+        rates = np.array([j.rates_at(j.state[None], np.array([j.t]))[0] for j in journeys]) if held else None
         return Run(ends, chain(changes, tangents), events=events, log_determinant=determinants, rates=rates)
+
+
+def in_order(journey: Journey) -> tuple[Event, ...]:
+    """Events by time: observed crossings and grazes are read after the stretch in which they lie."""
+    return tuple(sorted(journey.events, key=lambda event: event.time))
 
 
 def refuse_backwards(t0: float, t1: float) -> None:

@@ -70,6 +70,7 @@ class Geometry:
         self.differentiate = (*system.states, time, *(system.parameters[i] for i in wrt))
         self.modes = tuple(s.mode for s in system.switches)
         self.inputs = (*system.states, time, *system.parameters, *self.modes)
+        self.compiled: dict[Any, Any] = {}
         self._smooth_when_zero: dict[bytes, bool] = {}
         for number, (wall, speed) in enumerate(zip(system.walls, self.speeds, strict=True), start=1):
             if not speed.free_symbols.isdisjoint(self.modes):

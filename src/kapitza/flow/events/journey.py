@@ -90,6 +90,10 @@ class Journey:
         modes = np.broadcast_to(self.modes[:, None], (self.modes.size, len(states)))
         return function(np.concatenate((states.T, times[None], modes)), self.parameters).T
 
+    def end_rates(self) -> Array | None:
+        """x' (n,) here, where the right-hand side does not say it."""
+        return self.rates_at(self.state[None], np.array([self.t]))[0] if self.regime.collapses else None
+
     def follows_event(self) -> bool:
         """True when the last event was at this very instant."""
         return bool(self.events) and self.t - self.events[-1].time <= SAME_INSTANT * (1.0 + abs(self.t))
@@ -140,10 +144,12 @@ class Journey:
 
     def _offsets(self) -> Array:
         """For every surface a few roundings of what its function can reach in the time of the last stretch."""
-        geometry = self.geometry
-        sides = (geometry.point(self.state, self.t, self.parameters, m) for m in (self.modes, -self.modes))
-        reach = np.abs(self.state) + self._stretch * np.max([np.abs(geometry.rates(p)) for p in sides], axis=0)
-        tables = (geometry.of_switches(self.point()), geometry.of_walls(self.point()))
+        geometry, reach = self.geometry, np.abs(self.state)
+        if self._stretch:
+            sides = (geometry.point(self.state, self.t, self.parameters, m) for m in (self.modes, -self.modes))
+            reach = reach + self._stretch * np.maximum(*(np.abs(geometry.rates(p)) for p in sides))
+        point = self.point()
+        tables = (geometry.of_switches(point), *((geometry.of_walls(point),) if geometry.walls else ()))
         return np.concatenate(
             [ROUNDING * (np.abs(g.by_state) @ reach + np.abs(g.by_time) * self._stretch) + 1e-100 for g in tables]
         )

@@ -11,6 +11,7 @@ falling through zero.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -185,8 +186,14 @@ def compiled_regime(
     observe: tuple[sp.Expr, ...],
 ) -> CompiledRegime:
     """The integrator of a regime, with tangents unless wrt is None; compiled once per thread."""
-    key = ("events", geometry.system, regime, wrt, tolerance, observe)
-    return kept(key, lambda: compile_integrator(lambda: _build(geometry, regime, wrt, tolerance, observe)))
+    # The system itself is a dear key: it is asked for once per geometry.
+    near = (threading.get_ident(), regime, wrt, tolerance, observe)
+    if near not in geometry.compiled:
+        key = ("events", geometry.system, regime, wrt, tolerance, observe)
+        geometry.compiled[near] = kept(
+            key, lambda: compile_integrator(lambda: _build(geometry, regime, wrt, tolerance, observe))
+        )
+    return geometry.compiled[near]
 
 
 def _build(
