@@ -197,8 +197,9 @@ class SmoothEngine:
         quiet = self._integrator(tangents, quiet=True)
         self._start(quiet, state, t0, t1, parameters)
         times = np.linspace(t0, t1, RESTING_CHECKS)
-        path = np.ascontiguousarray(self._sample(quiet, t0, state, times)[:, : self.size].T)
-        held = self._sides.stays(path, times, quiet.pars[:, None])
+        result = quiet.propagate_grid(times, max_steps=self.max_steps)
+        path = np.ascontiguousarray(result[5][:, : self.size].T)
+        held = result[0] == _finished and self._sides.stays(path, times, quiet.pars[:, None])
         self._start(quiet, state, t0, t1, parameters)
         if held:
             return quiet

@@ -1,0 +1,68 @@
+"""Batches and worker processes give what single runs give."""
+
+import numpy as np
+import pytest
+
+from kapitza import Flow, library
+from kapitza.errors import FlowError
+from kapitza.flow.simulation import start_of
+
+
+@pytest.mark.parametrize(
+    "system",
+    [library.parametric_pendulum, library.lorenz, library.planar_double_pendulum, library.oleo_simple],
+    ids=lambda system: system.__name__,
+)
+def test_batch_equals_single_runs(system):
+    model = system()
+    name = model.names[0]
+    flow = Flow(model, wrt=(name,))
+    random = np.random.default_rng(3)
+    count, scale = 11, model.period or 1.0
+    starts = start_of(model) + random.uniform(-0.05, 0.05, (count, len(model.states)))
+    vectors = np.tile(model.vector, (count, 1))
+    vectors[:, 0] *= random.uniform(0.95, 1.05, count)
+    begin = random.uniform(0.0, 3.0, count) * scale
+    end = begin + random.uniform(0.1, 1.5, count) * scale
+    many = flow.propagate_many(starts, begin, end, vectors, tangents=True)
+    for i in range(count):
+        one = flow.propagate(starts[i], begin[i], end[i], vectors[i])
+        for field in ("state", "jacobian", "sensitivity", "log_determinant"):
+            alone, together = np.asarray(getattr(one, field)), np.asarray(getattr(many, field)[i])
+            assert np.abs(together - alone).max() <= 1e-10 * (1 + np.abs(alone).max()), field
+        assert (many.turns[i] == one.turns).all()
+
+
+def test_rows_with_and_without_friction_share_a_call():
+    """k1 = 0 takes the smooth engine, k1 > 0 the one with events."""
+    model = library.parametric_pendulum()
+    flow, period = Flow(model), model.period
+    vectors = np.tile(model.vector, (4, 1))
+    vectors[1::2, model.names.index("k1")] = 6.88e-4
+    starts = np.array([[0.5, 1.0], [0.5, 1.0], [0.0, 0.0], [-1.0, 2.0]])
+    many = flow.propagate_many(starts, 0.0, period, vectors)
+    for i in range(4):
+        assert many.state[i] == pytest.approx(flow.propagate(starts[i], 0.0, period, vectors[i]).state, abs=1e-12)
+
+
+def test_worker_processes_give_the_same():
+    flow = Flow(library.duffing(), wrt=("k",))
+    starts = np.random.default_rng(5).uniform(-1.0, 1.0, (6, 2))
+    here = flow.propagate_many(starts, 0.0, 3.0, tangents=True)
+    there = flow.propagate_many(starts, 0.0, 3.0, tangents=True, processes=2)
+    assert there.state == pytest.approx(here.state, abs=1e-14)
+    assert there.sensitivity == pytest.approx(here.sensitivity, abs=1e-13)
+    assert there.events == here.events
+
+
+def test_a_diverging_member_is_named_and_does_not_spoil_the_others():
+    """x' = x² from x0 > 0 reaches infinity at t = 1/x0."""
+    from kapitza import Model
+
+    flow = Flow(Model.from_equations("x' = x**2", coordinates=["x"], name="blow-up"))
+    starts = np.array([[-1.0], [0.1], [2.0], [0.5]])
+    with pytest.raises(FlowError, match=r"1 of 4 trajectories .*members 2"):
+        flow.propagate_many(starts, 0.0, 1.0)
+    states = flow.propagate_many(starts, 0.0, 1.0, throw=False).state[:, 0]
+    assert np.isnan(states[2])
+    assert states[[0, 1, 3]] == pytest.approx([-0.5, 0.1 / 0.9, 1.0], rel=1e-13)
