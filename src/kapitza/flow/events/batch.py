@@ -101,11 +101,14 @@ class Convoy:
         self._members: list[int | None] = [None] * LANES
         self._targets = np.zeros(LANES)
         self._times = np.zeros(LANES)
+        self._parked: tuple[Array, Array] = (np.zeros(0), np.zeros(0))
 
     def run(self) -> None:
         """Bring every journey to its end; those that cannot go on are in `failed`."""
         for lane in range(LANES):
             self._admit(lane)
+        if self._parked[0].size:
+            self._park([lane for lane, member in enumerate(self._members) if member is None])
         while any(member is not None for member in self._members):
             self.integrator.set_time(self._times)
             self.integrator.propagate_until(self._targets, max_steps=self.settings.max_steps)
@@ -135,11 +138,19 @@ class Convoy:
         # An empty lane stands still.
         self._targets[lane] = self._times[lane]
 
+    def _park(self, lanes: list[int]) -> None:
+        """Fill lanes that stand still with a state and parameters at which the rates are finite: those of a start."""
+        state, runtime = self._parked
+        self.integrator.state[:, lanes] = state[:, None]
+        self.integrator.pars[:, lanes] = runtime[:, None]
+
     def _load(self, lane: int, member: int) -> None:
         journey = self.journeys[member]
         vector, runtime = journey.packed()
         self.integrator.state[:, lane] = vector
         self.integrator.pars[:, lane] = runtime[: self.integrator.pars.shape[0]]
+        if self._parked[0].size == 0:
+            self._parked = self.integrator.state[:, lane].copy(), self.integrator.pars[:, lane].copy()
         self._times[lane] = journey.t
         self._targets[lane] = min(self.ends[member], journey.t + journey.longest)
         journey.longest = np.inf
@@ -161,7 +172,7 @@ class Convoy:
             self.failed[member] = failure
         if member in self.failed or journey.t >= self.ends[member]:
             # What failed must not stop the others again.
-            self.integrator.state[:, lane] = 0.0
+            self._park([lane])
             self._admit(lane)
         else:
             self._load(lane, member)
