@@ -27,7 +27,7 @@ from kapitza.model import (
     write_model,
 )
 from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
-from kapitza.orbits import ReturnSearch, SectionSearch
+from kapitza.orbits import Inspection, ReturnSearch, SectionSearch, inspect
 from kapitza.periodic import Collocation, Differences, HarmonicBalance, MultipleShooting, Shooting, solve_orbit
 
 __version__ = "0.1.0"
@@ -42,6 +42,7 @@ __all__ = [
     "HarmonicBalance",
     "HarmonicFit",
     "Impact",
+    "Inspection",
     "InvariantFit",
     "KapitzaError",
     "Map",
@@ -63,6 +64,7 @@ __all__ = [
     "find_invariant",
     "find_orbits",
     "identify",
+    "inspect",
     "library",
     "measure",
     "profile_interval",

@@ -11,12 +11,14 @@ from rich.text import Text
 
 from kapitza.cli.console import answers, examples, table
 from kapitza.data import read
+from kapitza.orbits import inspect
 from kapitza.report import plot_record
 
 EXAMPLES = examples(
     "kapitza inspect run.csv",
     "kapitza inspect run7.txt --time 1 --plot run7.png",
     "kapitza inspect SNLS80mV.csv --interval 0.0016384",
+    "kapitza inspect pendulum.csv --period 0.69122 --angle phi --findings pendulum.png",
 )
 
 
@@ -25,11 +27,23 @@ def inspect_file(
     time: Annotated[str | None, typer.Option(help="Name or position (from 0) of the time column.")] = None,
     interval: Annotated[float | None, typer.Option(help="Sampling interval [s] of a file without times.")] = None,
     channel: Annotated[list[str] | None, typer.Option(help="Only these channels; repeatable.")] = None,
+    period: Annotated[float | None, typer.Option(help="Period of the excitation [s], when it is forced.")] = None,
+    angle: Annotated[list[str] | None, typer.Option(help="Channels that are angles in rad; repeatable.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the channels into this .png or .svg file.")] = None,
+    findings: Annotated[
+        Path | None, typer.Option(help="Draw spectra, delay, dimension, returns and divergence into this file.")
+    ] = None,
 ) -> None:
-    """Show what a recording holds: channels, range, sampling interval, gaps, segments."""
+    """Show what a recording holds: channels, range, sampling, gaps, noise, delay, dimension, returns, chaos or not."""
     keys = [int(name) if name.isdigit() else name for name in channel or ()]
-    record = read(path, time=int(time) if time and time.isdigit() else time, channels=keys or None, interval=interval)
+    record = read(
+        path,
+        time=int(time) if time and time.isdigit() else time,
+        channels=keys or None,
+        interval=interval,
+        period=period,
+        angles=angle,
+    )
     console = answers()
     console.print(Text(repr(record)))
     console.print(Text(f"Sampling: {record.sampling()}"))
@@ -41,6 +55,12 @@ def inspect_file(
     console.print(listing)
     if record.sampling().gaps:
         console.print(Text("Cut it at the gaps before fitting: kz.read(...).split_at_gaps()", style="dim"))
+    inspection = inspect(record)
+    for line in str(inspection).splitlines()[2:]:
+        console.print(Text(line))
+    if findings is not None:
+        inspection.plot(findings)
+        console.print(Text(f"Drawn into {findings}"))
     if plot is not None:
         plot_record(record).savefig(plot)
         console.print(Text(f"Drawn into {plot}"))

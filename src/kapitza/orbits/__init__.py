@@ -10,15 +10,18 @@ from kapitza.orbit import OrbitSet, find_orbits
 from kapitza.orbits.dense_returns import ReturnSearch
 from kapitza.orbits.find import SectionSearch
 from kapitza.orbits.from_record import strobe_record
+from kapitza.orbits.inspection import Inspection, inspect
 from kapitza.orbits.profiles import with_profiles
 from kapitza.orbits.section import Section, make_section
 from kapitza.orbits.turning_points import turning_section
 
 __all__ = [
+    "Inspection",
     "ReturnSearch",
     "Section",
     "SectionSearch",
     "find_orbits_in_record",
+    "inspect",
     "make_section",
     "strobe_record",
     "turning_section",

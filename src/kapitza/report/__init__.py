@@ -5,11 +5,13 @@ from kapitza.report.estimate_report import write_report
 from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot_record
 from kapitza.report.harmonic_figures import plot_residues
 from kapitza.report.page import Section, write_page
+from kapitza.report.skeleton_figures import plot_inspection
 
 __all__ = [
     "Section",
     "plot_attractor",
     "plot_estimate",
+    "plot_inspection",
     "plot_orbit",
     "plot_orbits",
     "plot_record",

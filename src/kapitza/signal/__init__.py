@@ -11,20 +11,27 @@ from kapitza.signal.embedding import (
     smoothing_coordinates,
 )
 from kapitza.signal.filters import low_pass_periodic, noise_level, signal_band
+from kapitza.signal.lyapunov import Lyapunov, largest_lyapunov, on_circles
+from kapitza.signal.spectra import Spectrum, power_spectrum
 
 __all__ = [
     "DelayCurve",
     "DimensionCurve",
     "Kernels",
+    "Lyapunov",
+    "Spectrum",
     "cutoff_half_width",
     "embed",
     "embedding_dimension",
     "five_point",
     "forced_delay",
+    "largest_lyapunov",
     "local_polynomial",
     "low_pass_periodic",
     "mutual_information",
     "noise_level",
+    "on_circles",
+    "power_spectrum",
     "signal_band",
     "smoothing_coordinates",
     "smoothing_spline",

@@ -104,8 +104,8 @@ def first_minimum(information: Array) -> int:
     smooth[0], smooth[-1] = information[0], information[-1]
     # A dip must be deeper than the scatter of the curve to count.
     scatter = 1e-3 * max(float(information[0] - information.min()), 1e-12)
-    window = max(3, len(smooth) // 10)
-    for lag in range(1, len(smooth) - window):
+    for lag in range(1, len(smooth) - 3):
+        window = max(3, lag // 4)
         around = smooth[max(lag - window, 0) : lag + window + 1]
         if smooth[lag] <= around.min() and around[-1] > smooth[lag] + scatter:
             return lag

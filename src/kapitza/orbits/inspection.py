@@ -1,0 +1,211 @@
+"""inspect: what a record looks like before anything is fitted to it, and what to do next."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.data import Record
+from kapitza.errors import DataError
+from kapitza.orbits.character import Character, describe_section
+from kapitza.orbits.from_record import samples_per_period, strobe_record
+from kapitza.orbits.returns import return_histogram
+from kapitza.orbits.section import Section
+from kapitza.orbits.turning_points import turning_section
+from kapitza.signal import (
+    DelayCurve,
+    DimensionCurve,
+    Lyapunov,
+    Spectrum,
+    embed,
+    embedding_dimension,
+    forced_delay,
+    largest_lyapunov,
+    mutual_information,
+    noise_level,
+    on_circles,
+    power_spectrum,
+)
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Findings about a record; parts that the record is too short for are None, with the reason in `notes`.
+
+    noise: standard deviation per channel; spectra, delays: per channel; delay [samples], dimension: of an embedding;
+    returns: (steps, counts) of close returns on the section; lyapunov: largest exponent [1/s].
+    """
+
+    record: Record
+    sampling: str
+    strobed: bool
+    noise: dict[str, float]
+    spectra: dict[str, Spectrum]
+    delays: dict[str, DelayCurve]
+    delay: int | None
+    dimension: DimensionCurve | None
+    returns: tuple[NDArray[np.intp], NDArray[np.intp]] | None
+    lyapunov: Lyapunov | None
+    character: Character | None
+    suggestion: str
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [repr(self.record), f"Sampling: {self.sampling}"]
+        for name, level in self.noise.items():
+            spread = float(np.ptp(self.record[name])) or 1.0
+            lines.append(
+                f"Noise of {name}: {level:.3g} {self.record.units[name]} ({100 * level / spread:.2g} % of its range)"
+            )
+        for name, spectrum in self.spectra.items():
+            if spectrum.peaks.size:
+                lines.append(f"Peaks of {name}: " + ", ".join(f"{f:.4g} Hz" for f in spectrum.peaks))
+        if self.delay is not None:
+            lines.append(f"Delay: {self.delay} samples")
+        if self.dimension is not None:
+            lines.append(
+                f"Dimension: {self.dimension.by_false_neighbours} by false neighbours, {self.dimension.by_cao} by Cao"
+            )
+        if self.lyapunov is not None:
+            lines.append(f"Largest Lyapunov exponent: {self.lyapunov}")
+        if self.returns is not None:
+            shown = ", ".join(f"{p}: {c}" for p, c in zip(*self.returns, strict=True))
+            lines.append(f"Close returns after steps: {shown}")
+        if self.character is not None:
+            lines.append(self.character.sentence)
+        lines += list(self.notes)
+        return "\n".join([*lines, f"Next: {self.suggestion}"])
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Figures of the findings; saved when a path is given."""
+        from kapitza.report import plot_inspection
+
+        figure = plot_inspection(self)
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+
+def inspect(record: Record, channels: Sequence[str] | None = None, max_period: int = 8) -> Inspection:
+    """Sampling, noise, spectra, delay, dimension, returns, largest Lyapunov exponent, and what to do next."""
+    names = tuple(channels or record.channels)
+    chosen = record.select(names)
+    notes: list[str] = []
+    sampling = record.sampling()
+    strobed = record.period is not None and samples_per_period(record) < 1.5
+    section = _attempt(notes, "Section", lambda: _section(record, names))
+    noise = _noise(chosen, section, strobed, notes)
+    interval = float(sampling.interval)
+    segments = record.segments()
+    continuous = chosen.unwrapped()
+    spectra = {}
+    if not strobed and np.isfinite(interval):
+        spectra = {name: power_spectrum(continuous[name], interval, segments) for name in names}
+    delays, delay, dimension = {}, None, None
+    if not strobed:
+        delays = _delays(chosen, names, segments, notes)
+        if delays:
+            rate = samples_per_period(record) if record.period else None
+            delay = forced_delay(list(delays.values()), rate) if rate else delays[names[0]].delay
+            dimension = _attempt(
+                notes, "Dimension",
+                lambda: embedding_dimension(
+                    chosen[names[0]], max(delay or 1, 1), segments=segments, angle=chosen.angles[0]
+                ),
+            )  # fmt: skip
+    returns = character = None
+    if section is not None:
+        returns = return_histogram(section, max_period, 0.01)
+        character = describe_section(section, max_period, 0.01)
+    lyapunov = _attempt(notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, strobed, delay, dimension))
+    return Inspection(
+        record, str(sampling), strobed, noise, spectra, delays, delay, dimension, returns, lyapunov, character,
+        suggest(record, strobed, character, lyapunov), tuple(notes),
+    )  # fmt: skip
+
+
+def _attempt(notes: list[str], what: str, work: Any) -> Any:
+    """The result, or None with the reason noted: an inspection reports what the record allows."""
+    try:
+        return work()
+    except DataError as problem:
+        notes.append(f"{what}: {problem}")
+        return None
+
+
+def _section(record: Record, names: tuple[str, ...]) -> Section:
+    if record.period is None:
+        return turning_section(record, names)
+    return strobe_record(record, names)
+
+
+def _noise(record: Record, section: Section | None, strobed: bool, notes: list[str]) -> dict[str, float]:
+    """Dense channels by their differences; strobed ones by the disagreement of neighbours."""
+    if not strobed:
+        piece = max(record.segments(), key=lambda p: p.stop - p.start)
+        values = record.unwrapped().values()[piece]
+        levels = _attempt(notes, "Noise", lambda: noise_level(values))
+        return {} if levels is None else dict(zip(record.channels, map(float, levels), strict=True))
+    if section is None:
+        return {}
+    return dict(zip(section.states, (section.noise * section.scale).tolist(), strict=True))
+
+
+def _delays(record: Record, names: tuple[str, ...], segments: list[slice], notes: list[str]) -> dict[str, DelayCurve]:
+    longest = max(piece.stop - piece.start for piece in segments)
+    reach = int(np.clip(longest // 20, 5, 300))
+    if record.period:
+        reach = int(np.clip(round(samples_per_period(record)), 5, max(longest // 4, 5)))
+    curves = {}
+    for name, angle in zip(names, record.angles, strict=True):
+        curve = _attempt(
+            notes, f"Delay of {name}",
+            lambda name=name, angle=angle: mutual_information(record[name], reach, segments=segments, angle=angle),
+        )  # fmt: skip
+        if curve is not None:
+            curves[name] = curve
+    return curves
+
+
+def _lyapunov(
+    record: Record, section: Section | None, strobed: bool, delay: int | None, dimension: DimensionCurve | None
+) -> Lyapunov:
+    """From the section when forced, else from the delay vectors of the first channel."""
+    if record.period is not None and section is not None:
+        states = on_circles(np.where(section.circle, 2 * np.pi * section.unit, section.unit), section.angles)
+        ends = np.flatnonzero(~section.follows) + 1
+        edges = [0, *ends.tolist()]
+        pieces = [slice(a, b) for a, b in itertools.pairwise(edges)]
+        return largest_lyapunov(states, section.step, segments=pieces, horizon=20)
+    interval = float(record.sampling().interval)
+    count = 3 if dimension is None else max(dimension.by_cao, 2)
+    first = on_circles(record.values()[:, :1], record.angles[:1])
+    vectors, rows = embed(first, delay or 1, count, record.segments())
+    cuts = np.flatnonzero(np.diff(rows) > 1) + 1
+    edges = [0, *cuts.tolist(), len(rows)]
+    pieces = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    return largest_lyapunov(vectors, interval, segments=pieces, theiler=5 * (delay or 1), horizon=20 * (delay or 1))
+
+
+def suggest(record: Record, strobed: bool, character: Character | None, lyapunov: Lyapunov | None) -> str:
+    """One sentence on what to try."""
+    kind = "" if character is None else character.kind
+    if kind == "periodic":
+        return "fit the periodic orbit: kz.identify(model, record, free=[...])."
+    if kind == "noise":
+        return "check the channels and the excitation period; nothing deterministic shows in these coordinates."
+    if kind == "walk":
+        return "remove the drift (high-pass, or differentiate) and inspect again."
+    if kind == "short" or character is None:
+        return "record longer: orbits need at least some thousand oscillations."
+    if lyapunov is not None and lyapunov.low > 0:
+        return "the record is chaotic: kz.find_orbits(record), then kz.identify(model, orbits, free=[...])."
+    return "try kz.find_orbits(record); if it finds nothing, fit the series itself with method=kz.ShootingFit()."
