@@ -194,6 +194,11 @@ class BorderedBand:
             raise np.linalg.LinAlgError(f"gbtrs refused argument {-info}")
         return solution
 
+    @property
+    def log_determinant(self) -> float:
+        """log|det A| of the band alone."""
+        return float(np.log(np.abs(self._lu[self.lower + self.upper])).sum())
+
     def multiply(self, x: Array) -> Array:
         """A x for x (N, q)."""
         total = np.zeros_like(x)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
+from scipy import optimize
 
 from kapitza.errors import ConvergenceError, IdentifiabilityError, ModelError, Status
 from kapitza.estimate.estimate import Estimate
@@ -136,6 +137,8 @@ class ShootingFit:
             theta, softness = self._first_window(task, settings, theta, low, high)
         fitter = Fitter(problem, settings, task.scale, task.deviations, low, high)
         solution = fitter.solve(theta, task.states, softness=softness)
+        if self.process_noise is True:
+            return self._with_estimated_kicks(fitter, solution, task), task.deviations
         deviations = task.deviations
         for _ in range(0 if task.noise_known else 8):
             if solution.status is not Status.CONVERGED:
@@ -149,13 +152,38 @@ class ShootingFit:
                 break
         return solution, deviations
 
+    def _with_estimated_kicks(self, fitter: Fitter, first: Solution, task: Task) -> Solution:
+        """The common relative size of kicks that makes the data most likely, the noise of the sensors taken as known.
+
+        Links soften from sample to sample, so the nodes stay at the samples.
+        """
+        found: dict[float, tuple[float, Solution]] = {}
+        current = first
+
+        def unlikely(log_size: float) -> float:
+            nonlocal current
+            fitter.settings = replace(fitter.settings, process_noise=np.exp(log_size) * task.scale)
+            current = fitter.resume(current)
+            found[log_size] = fitter.evidence(current), current
+            return found[log_size][0]
+
+        coarse = np.log(np.geomspace(3e-2, 1e-5, 8))
+        values = [unlikely(x) for x in coarse]
+        best = int(np.argmin(values))
+        ends = sorted((coarse[max(best - 1, 0)], coarse[min(best + 1, coarse.size - 1)]))
+        current = found[coarse[best]][1]
+        optimize.minimize_scalar(unlikely, bounds=ends, method="bounded", options={"xatol": 0.05})
+        size = min(found, key=lambda x: found[x][0])
+        return replace(found[size][1], kicks=np.exp(size) * task.scale)
+
     def _kicks(self, task: Task) -> Array | None:
         if isinstance(self.process_noise, Mapping):
             for name in self.process_noise:
                 if name not in task.model.states:
                     raise ModelError(f'process_noise names "{name}", not a state of {task.model.name}.')
             return np.array([self.process_noise.get(name, 0.0) for name in task.model.states])
-        return None
+        # Soft from the start: with kicks in the data rigid links would not close.
+        return 0.01 * task.scale if self.process_noise else None
 
     def _first_window(
         self, task: Task, settings: SolverSettings, theta: Array, low: Array, high: Array
@@ -276,6 +304,9 @@ def _estimate(task: Task, solution: Solution, deviations: Array, verdict: Judgem
             "post_mortem": verdict.post_mortem,
             "log_likelihood": verdict.log_likelihood,
             "samples": count,
+            "process_noise": None
+            if solution.kicks is None
+            else dict(zip(model.states, solution.kicks.tolist(), strict=True)),
             "settings": task.settings,
         },
     )

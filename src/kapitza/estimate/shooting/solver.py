@@ -77,6 +77,7 @@ class Solution:
     history: pd.DataFrame
     at_bound: NDArray[np.bool_]
     softness: float
+    kicks: Array | None = None
 
 
 class Mixer:
@@ -182,13 +183,26 @@ class Fitter:
         history = pd.DataFrame(self.rows, columns=columns)
         return Solution(
             now.theta, now.states, now.nodes, now.sweep, now.weights, information, covariance, status, history,
-            at_bound, level,
+            at_bound, level, self.settings.process_noise,
         )  # fmt: skip
 
     def information(self, now: Iterate) -> Array:
         """Fisher information (k, k) of the parameters at an iterate, links rigid, states eliminated."""
         typical = np.where(now.theta != 0, np.abs(now.theta), 1.0)
         return self._program(now, self._slack(0.0), typical).information - self._anchor(typical)
+
+    def evidence(self, solution: Solution) -> float:
+        """-2 log marginal likelihood of the present process noise, up to a constant, by Laplace's method.
+
+        With Hessian K of states and soft links interleaved, the deviations of the links cancel and
+        2 cost + log|det K| remains.
+        """
+        typical = np.where(solution.theta != 0, np.abs(solution.theta), 1.0)
+        now = Iterate(solution.theta, solution.states, solution.nodes, solution.sweep, solution.weights)
+        slack = self._slack(0.0)
+        program = self._program(now, slack, typical)
+        border = float(np.linalg.slogdet(program.information)[1]) if self.low.size else 0.0
+        return 2 * self._cost(solution.sweep, slack) + program.system.log_determinant + border
 
     def closure(self, now: Sweep) -> float:
         """Root mean square defect of the links, in units of each state's size."""
