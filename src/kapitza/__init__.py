@@ -28,7 +28,15 @@ from kapitza.model import (
 )
 from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
 from kapitza.orbits import Inspection, ReturnSearch, SectionSearch, inspect
-from kapitza.periodic import Collocation, Differences, HarmonicBalance, MultipleShooting, Shooting, solve_orbit
+from kapitza.periodic import (
+    Collocation,
+    Differences,
+    HarmonicBalance,
+    Homotopy,
+    MultipleShooting,
+    Shooting,
+    solve_orbit,
+)
 
 __version__ = "0.1.0"
 
@@ -41,6 +49,7 @@ __all__ = [
     "Flow",
     "HarmonicBalance",
     "HarmonicFit",
+    "Homotopy",
     "Impact",
     "Inspection",
     "InvariantFit",

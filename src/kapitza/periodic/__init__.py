@@ -4,6 +4,7 @@ from kapitza.periodic.census import CensusReport
 from kapitza.periodic.collocation import Collocation
 from kapitza.periodic.differences import Differences
 from kapitza.periodic.harmonic import HarmonicBalance
+from kapitza.periodic.homotopy import Homotopy
 from kapitza.periodic.loop import FlowLoop, FourierSeries, Loop, PiecewiseLoop, SampledLoop
 from kapitza.periodic.phase import FixedState, IntegralPhase, OrthogonalPhase
 from kapitza.periodic.sensitivity import Sensitivity
@@ -18,6 +19,7 @@ __all__ = [
     "FlowLoop",
     "FourierSeries",
     "HarmonicBalance",
+    "Homotopy",
     "IntegralPhase",
     "Loop",
     "MultipleShooting",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,8 @@ from kapitza.periodic.field import period_gradient
 from kapitza.periodic.gauss import gauss_rule, integrated_basis
 from kapitza.periodic.loop import Loop, PiecewiseLoop
 from kapitza.periodic.problem import Problem, Solution
-from kapitza.periodic.sequence import Arcs, distribute, find_arcs, lay_out
-from kapitza.solve import NewtonResult, NewtonSettings, newton
+from kapitza.periodic.sequence import Arcs, distribute, even_mesh, find_arcs, lay_out
+from kapitza.solve import NewtonSettings, newton
 
 Array = NDArray[np.float64]
 
@@ -46,18 +47,16 @@ class Collocation:
     def solve(self, problem: Problem, guess: Loop) -> Solution:
         wanted = self.elements * (problem.repeats or 1)
         if not self.adapt:
-            arcs = find_arcs(problem, guess)
-            even = distribute(problem, arcs, np.ones((arcs.boundaries.size - 1, 1)), wanted)
+            even = even_mesh(problem, find_arcs(problem, guess), wanted)
             return self._finish(self._on_mesh(problem, guess, even), None)
-        state = self._on_mesh(problem, guess, lay_out(problem, find_arcs(problem, guess), guess, wanted))
-        change = np.inf
+        state = self._first(problem, guess, wanted)
+        change = float("inf")
         while state.result.status.ok:
             wanted = int(1.6 * state.layout.arc.size)
             if wanted > self.max_elements:
                 break
             arcs = Arcs(state.unknowns.boundaries, state.layout.crossings, state.layout.modes)
-            finer = distribute(problem, arcs, state.density(), wanted)
-            refined = self._on_mesh(problem, state.loop, finer)
+            refined = self._on_mesh(problem, state.loop, distribute(problem, arcs, state.density(), wanted))
             if not refined.result.status.ok:
                 break
             points = problem.section_fractions
@@ -65,33 +64,39 @@ class Collocation:
             change = max(change, abs(refined.loop.period / state.loop.period - 1))
             state = refined
             if change <= self.tolerance:
-                return self._finish(state, change)
-        if not state.result.status.ok:
-            return self._finish(state, None)
-        return self._finish(state, change, resolved=change <= 1e3 * self.tolerance)
+                break
+        resolved = not state.result.status.ok or change <= 1e3 * self.tolerance
+        return self._finish(state, change, resolved)
 
-    def _on_mesh(self, problem: Problem, guess: Loop, layout: Layout) -> _State:
+    def _first(self, problem: Problem, guess: Loop, wanted: int) -> _State:
+        """A solution on a first mesh, without kinks as nodes where there are any, then with them."""
+        arcs = find_arcs(problem, guess, kinks=False)
+        state = self._on_mesh(problem, guess, lay_out(problem, arcs, guess, wanted, self.degree), kinks=False)
+        if not state.result.status.ok or not any(s.continuous for s in problem.field.switches):
+            return state
+        arcs = find_arcs(problem, state.loop)
+        return self._on_mesh(problem, state.loop, lay_out(problem, arcs, state.loop, wanted, self.degree))
+
+    def _on_mesh(self, problem: Problem, guess: Loop, layout: Layout, kinks: bool = True) -> _State:
         """Solve on one mesh, changing the event sequence until it agrees with the solution."""
-        rule = gauss_rule(self.degree)
         settings = NewtonSettings(1e-11, self.max_iterations)
-        state = _State(problem, rule.degree, layout, guess)
+        state = _State(problem, self.degree, layout, guess)
         for _ in range(12):
             state.run(settings)
-            if not (problem.field.switches or problem.model.impacts):
+            if not (problem.field.switches or problem.model.impacts) or not state.contradiction():
                 return state
-            reason = state.contradiction()
-            if not reason:
+            touch = state.touching()
+            if touch and not state.result.status.ok:
+                state.result = replace(state.result, status=Status.GRAZING, message=touch)
                 return state
-            arcs = find_arcs(problem, state.loop)
-            same = arcs.crossings == state.layout.crossings and (arcs.modes == state.layout.modes).all()
+            arcs = find_arcs(problem, state.loop, kinks)
+            same = arcs.crossings == state.layout.crossings and np.array_equal(arcs.modes, state.layout.modes, True)
             if same and not state.result.status.ok:
                 return state
-            layout = lay_out(problem, arcs, state.loop, state.layout.arc.size)
-            state = _State(problem, rule.degree, layout, state.loop)
-        state.result = NewtonResult(
-            state.result.x, Status.GRAZING, state.result.history, state.result.linearised,
-            "The sequence of events does not settle: the orbit grazes a surface.",
-        )  # fmt: skip
+            layout = lay_out(problem, arcs, state.loop, state.layout.arc.size, self.degree)
+            state = _State(problem, self.degree, layout, state.loop)
+        message = "The sequence of events does not settle: the orbit grazes a surface."
+        state.result = replace(state.result, status=Status.GRAZING, message=message)
         return state
 
     def _finish(self, state: _State, change: float | None, resolved: bool = True) -> Solution:
@@ -113,6 +118,7 @@ class Collocation:
             "switching_times": state.unknowns.boundaries[[i for i, _ in state.layout.events]],
             "change": change,
             "iterations": result.iterations,
+            "stiff": state.contraction_per_element() > 3.0,
         }
         return Solution(
             state.loop, at.segments(), status, result, message, sensitivity, period_sensitivity, (), details
@@ -161,8 +167,8 @@ class _State:
         values = u.nodes[:, None, :] + length[:, None, None] * np.einsum("kl,jln->jkn", basis, u.slopes)
         return PiecewiseLoop(np.append(start, period) / period, knots, values, period, self.equations.winding)
 
-    def density(self) -> Array:
-        """Where elements are needed: (defect at the element's end)^(1/(m+1)) per length, on 64 cells of each arc."""
+    def density(self) -> list[tuple[Array, Array]]:
+        """Where elements are needed, per arc: (defect at the element's end)^(1/(m+1)) per length of each element."""
         u, rule = self.unknowns, self.equations.rule
         start, length = self.layout.times(u.boundaries)
         ends = self.equations.ends(u)
@@ -173,15 +179,13 @@ class _State:
         size = self.problem.scale(self.loop)
         defect = np.abs((drawn - exact) / size).max(axis=1) * length
         need = (defect + 1e-16) ** (1 / (rule.degree + 1)) / length
-        period = u.boundaries[-1]
-        need = np.maximum(need, 0.05 * (need * length).sum() / period)
-        cells = (np.arange(64) + 0.5) / 64
-        density = np.empty((self.layout.boundaries.size - 1, 64))
-        for i in range(density.shape[0]):
+        need = np.maximum(need, 0.05 * (need * length).sum() / u.boundaries[-1])
+        result = []
+        for i in range(self.layout.boundaries.size - 1):
             members = np.flatnonzero(self.layout.arc == i)
-            inside = np.searchsorted(self.layout.high[members], cells)
-            density[i] = need[members[np.minimum(inside, members.size - 1)]]
-        return density
+            edges = np.append(self.layout.low[members], 1.0)
+            result.append((edges, need[members]))
+        return result
 
     def contradiction(self) -> str:
         """Why the sequence of events cannot be right, or ''."""
@@ -199,6 +203,24 @@ class _State:
             value = field.surface(len(field.switches) + i, states, times, parameters).value
             if (value < -1e-9 * (np.abs(value).max() + 1e-3)).any():
                 return f"{wall.name or wall.surface} is penetrated"
+        return ""
+
+    def contraction_per_element(self) -> float:
+        """Largest |trace|·h: far above 1 the fastest decay is not resolved, only passed over."""
+        states, times, length = self.equations.stages(self.unknowns)
+        degree = self.equations.rule.degree
+        modes = np.repeat(self.layout.modes[self.layout.arc], degree, axis=0) if self.problem.field.switches else None
+        trace = self.problem.field.trace(states, times, self.problem.parameters, modes)
+        return float((np.abs(trace).reshape(-1, degree).max(axis=1) * length).max())
+
+    def touching(self) -> str:
+        """A sentence when two crossings of one surface have all but met: the orbit only touches it."""
+        events, boundaries = self.layout.events, self.unknowns.boundaries
+        for (first, one), (second, other) in itertools.pairwise(events):
+            apart = boundaries[second] - boundaries[first]
+            if one.surface == other.surface and apart < 1e-3 * boundaries[-1]:
+                when = f"t = {boundaries[first]:.6g} s"
+                return f"The orbit grazes surface {one.surface} at {when}: it touches without crossing."
         return ""
 
     def sensitivity(self, at: LinearisedElements) -> tuple[Array, Array]:

@@ -41,7 +41,8 @@ class VectorField:
     """x' = f(x, t, θ) and its first derivatives at many points at once, from the structure of a model.
 
     Jumps (sign, Abs, …) are mode signs m_i = sign s_i(x, t): they are taken from the points, or given per point when
-    a method knows on which side an arc runs. wrt: names of the parameters by which to differentiate.
+    a method knows on which side an arc runs (NaN: taken from the point).
+    wrt: names of the parameters by which to differentiate.
     """
 
     def __init__(self, model: Model, wrt: Sequence[str] = ()):
@@ -84,6 +85,8 @@ class VectorField:
     def _with_modes(self, states: Array, times: Array, parameters: Array | None, modes: Array | None) -> Array:
         if self.switches and modes is None:
             modes = self.modes(states, times, parameters)
+        elif modes is not None and np.isnan(modes).any():
+            modes = np.where(np.isnan(modes), self.modes(states, times, parameters), modes)
         inputs = self._inputs(states, times)
         if modes is None or not self.switches:
             return inputs

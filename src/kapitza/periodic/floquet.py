@@ -63,14 +63,18 @@ def monodromy(segments: Array) -> Monodromy:
 
 
 def _merged(segments: Array) -> Array:
-    """Neighbouring factors multiplied in pairs while the products stay well conditioned."""
+    """Neighbouring factors multiplied in pairs wherever the product stays well conditioned."""
     while len(segments) > 1:
         pairs = len(segments) // 2
         product = segments[1 : 2 * pairs : 2] @ segments[0 : 2 * pairs : 2]
         spread = np.linalg.svd(product, compute_uv=False)
-        if (spread[:, 0] > 30 * spread[:, -1]).any():
+        fine = spread[:, 0] <= 100 * spread[:, -1]
+        if fine.sum() < max(1, pairs // 8):
             break
-        segments = np.concatenate([product, segments[2 * pairs :]])
+        both = np.stack([segments[0 : 2 * pairs : 2], segments[1 : 2 * pairs : 2]], axis=1)
+        both[fine, 0] = product[fine]
+        kept = np.stack([np.ones(pairs, bool), ~fine], axis=1).ravel()
+        segments = np.concatenate([both.reshape(-1, *segments.shape[1:])[kept], segments[2 * pairs :]])
     return segments
 
 
@@ -99,8 +103,11 @@ def _sorted(values: Complex, right: Complex) -> Monodromy:
 
 def log_determinant(segments: Array) -> float:
     """Σ log|det G_j|: the determinant of the product would lose digits."""
-    with np.errstate(divide="ignore"):
-        return float(np.linalg.slogdet(segments)[1].sum())
+    spread = np.linalg.svd(segments, compute_uv=False)
+    if (spread[:, -1] <= 1e-14 * spread[:, 0]).any():
+        # Contracted below rounding: the determinant holds no digit to compare.
+        return float("nan")
+    return float(np.linalg.slogdet(segments)[1].sum())
 
 
 def certificate(
@@ -108,7 +115,8 @@ def certificate(
 ) -> Certificate:
     """Defects of the multipliers: the distance of the trivial one from 1, and Σ log|det| against ∫ trace f_x dt."""
     from_one = float(np.abs(multipliers - 1).min()) if trivial and np.isfinite(multipliers).all() else float("nan")
-    determinant = abs(log_det - trace_integral) if np.isfinite(log_det) else float("nan")
+    gap = abs(log_det - trace_integral) / max(1.0, abs(trace_integral))
+    determinant = gap if np.isfinite(gap) else float("nan")
     return Certificate(from_one, determinant, agreement)
 
 

@@ -83,7 +83,7 @@ def _from_orbit(problem: Problem, orbit: PeriodicOrbit) -> Loop:
     loop = orbit.details.get("loop")
     same = orbit.repeats == problem.repeats
     if loop is not None and same:
-        return _with_period(loop, problem, orbit.period)
+        return with_period(loop, problem, orbit.period)
     if same and orbit.points.shape[0] == (problem.repeats or 1):
         return _from_points(_at_period(problem, orbit.period), np.asarray(orbit.points, float))
     if orbit.profile is not None and same:
@@ -103,7 +103,7 @@ def _at_period(problem: Problem, period: float) -> Problem:
     return Problem(problem.model, None, period, problem.phase, problem.wrt)
 
 
-def _with_period(loop: Loop, problem: Problem, period: float) -> Loop:
+def with_period(loop: Loop, problem: Problem, period: float) -> Loop:
     """The same curve run through in the problem's period, with its flow where it has one."""
     wanted = period if problem.autonomous else problem.period
     if isinstance(loop, FlowLoop):

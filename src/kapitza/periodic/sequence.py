@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
 from kapitza.periodic.elements import Crossing, Layout
-from kapitza.periodic.loop import FlowLoop, Loop
+from kapitza.periodic.gauss import gauss_rule
+from kapitza.periodic.loop import FlowLoop, Loop, lagrange_weights
 from kapitza.periodic.problem import Problem
 from kapitza.periodic.surfaces import crossings, signal_knots
 
@@ -28,11 +29,14 @@ class Arcs:
     modes: Array
 
 
-def find_arcs(problem: Problem, loop: Loop) -> Arcs:
-    """Cut a loop at its switches and impacts, at the knots of measured signals and at the section points."""
-    switches = [
-        (c.fraction, Crossing(c.index)) for c in crossings(problem, loop) if not _silent(problem, loop, c.index)
-    ]
+def find_arcs(problem: Problem, loop: Loop, kinks: bool = True) -> Arcs:
+    """Cut a loop at its switches and impacts, at the knots of measured signals and at the section points.
+
+    kinks=False leaves out the switches across which the rates are continuous: first iterates cross them at random.
+    """
+    followed = [kinks or not switch.continuous for switch in problem.field.switches]
+    met = [c for c in crossings(problem, loop) if followed[c.index] and not _silent(problem, loop, c.index)]
+    switches = [(c.fraction, Crossing(c.index)) for c in met]
     hits = _impacts(problem, loop)
     fixed = np.concatenate([problem.section_fractions, signal_knots(problem, loop)])
     marks = [(float(s), None) for s in np.unique(fixed) if 0 < s < 1]
@@ -50,6 +54,7 @@ def find_arcs(problem: Problem, loop: Loop) -> Arcs:
     events = (None, *(e for _, e in kept), None)
     middle = 0.5 * (edges[1:] + edges[:-1])
     modes = problem.field.modes(loop(middle), middle * loop.period, problem.parameters)
+    modes[:, ~np.array(followed, bool)] = np.nan
     return Arcs(edges * loop.period, events, modes)
 
 
@@ -76,36 +81,65 @@ def _impacts(problem: Problem, loop: Loop) -> list[tuple[float, Crossing]]:
     return [(e.time / loop.period, Crossing(first_wall + e.index, e.index)) for e in found]
 
 
-def lay_out(problem: Problem, arcs: Arcs, loop: Loop, elements: int) -> Layout:
-    """A mesh of about `elements` elements, dense where the loop bends, at least two to an arc that ends in an event."""
-    edges = arcs.boundaries / arcs.boundaries[-1]
-    lengths = np.diff(edges)
-    fine = 32
-    inside = (edges[:-1, None] + lengths[:, None] * (np.arange(fine + 1) / fine)).ravel()
-    # Sampling strictly inside the arc keeps jumps at its ends out of the density.
-    inside = np.clip(inside, np.repeat(edges[:-1], fine + 1) + 1e-12, np.repeat(edges[1:], fine + 1) - 1e-12)
+def lay_out(problem: Problem, arcs: Arcs, loop: Loop, elements: int, degree: int) -> Layout:
+    """A mesh of at least `elements` elements on which the loop's slope is a polynomial to about 1e-3.
+
+    Elements that are too coarse are halved until they are not (or are 2⁻²⁴ of their arc): layers a million times
+    thinner than the period are found in a few passes when the guess has them.
+    """
+    layout = even_mesh(problem, arcs, elements)
+    rule = gauss_rule(degree)
     size = problem.scale(loop)
-    path = (loop(inside) / size).reshape(lengths.size, fine + 1, -1)
-    step = lengths[:, None, None] / fine
-    slope = np.diff(path, axis=1) / step
-    bend = np.abs(np.gradient(slope, axis=1) / step).max(axis=2)
-    density = 1.0 + np.abs(slope).max(axis=2) / 4 + np.sqrt(bend)
-    return distribute(problem, arcs, density, elements)
+    settled = np.zeros(layout.arc.size, bool)
+    for _ in range(24):
+        start, length = layout.times(layout.boundaries)
+        rough = np.flatnonzero(~settled)
+        if rough.size == 0 or layout.arc.size > 3000:
+            break
+        points = np.append(rule.points, [1e-6, 0.5, 1 - 1e-6])
+        times = start[rough, None] + length[rough, None] * points
+        modes = np.repeat(layout.modes[layout.arc[rough]], points.size, axis=0) if problem.field.switches else None
+        order = np.argsort(times.ravel(), kind="stable")
+        states = np.empty((times.size, size.size))
+        states[order] = loop(times.ravel()[order] / loop.period)
+        rates = problem.field.rates(states, times.ravel(), problem.parameters, modes).reshape(*times.shape, -1)
+        drawn = lagrange_weights(rule.points, points[rule.degree :]) @ rates[:, : rule.degree]
+        error = np.abs((drawn - rates[:, rule.degree :]) / size).max(axis=(1, 2)) * length[rough]
+        coarse = np.zeros(layout.arc.size, bool)
+        coarse[rough] = error > 1e-3
+        settled = ~coarse
+        layout, settled = _halved(layout, coarse, settled)
+    return layout
 
 
-def distribute(problem: Problem, arcs: Arcs, density: Array, elements: int) -> Layout:
-    """Elements in proportion to the integral of a density given on equal cells of each arc, (E, cells)."""
+def _halved(layout: Layout, coarse: NDArray[np.bool_], settled: NDArray[np.bool_]) -> tuple[Layout, NDArray[np.bool_]]:
+    middle = 0.5 * (layout.low + layout.high)
+    arc = np.concatenate([layout.arc, layout.arc[coarse]])
+    low = np.concatenate([layout.low, middle[coarse]])
+    high = np.concatenate([np.where(coarse, middle, layout.high), layout.high[coarse]])
+    done = np.concatenate([settled, np.zeros(int(coarse.sum()), bool)])
+    order = np.lexsort((low, arc))
+    return replace(layout, arc=arc[order], low=low[order], high=high[order]), done[order]
+
+
+def even_mesh(problem: Problem, arcs: Arcs, elements: int) -> Layout:
+    """Elements of nearly equal length, at least two to an arc that ends in an event."""
+    unit = np.array([0.0, 1.0])
+    return distribute(problem, arcs, [(unit, np.ones(1))] * (arcs.boundaries.size - 1), elements)
+
+
+def distribute(problem: Problem, arcs: Arcs, density: list[tuple[Array, Array]], elements: int) -> Layout:
+    """Elements in proportion to the integral of a density, given per arc on cells: edges (c + 1,), values (c,)."""
     lengths = np.diff(arcs.boundaries)
-    cells = density.shape[1]
-    mass = density.mean(axis=1) * lengths
-    eventful = np.array(
-        [arcs.crossings[i] is not None or arcs.crossings[i + 1] is not None for i in range(lengths.size)]
-    )
+    mass = np.array([(np.diff(edges) * values).sum() for edges, values in density]) * lengths
+    event = np.array([crossing is not None for crossing in arcs.crossings])
+    eventful = event[:-1] | event[1:]
     counts = np.maximum(np.ceil(elements * mass / mass.sum()), np.where(eventful, 2, 1)).astype(int)
     arc, low, high = [], [], []
     for i, count in enumerate(counts):
-        level = np.append(0.0, np.cumsum(density[i]))
-        edges = np.interp(np.arange(count + 1) / count * level[-1], level, np.arange(cells + 1) / cells)
+        cells, values = density[i]
+        level = np.append(0.0, np.cumsum(np.diff(cells) * values))
+        edges = np.interp(np.arange(count + 1) / count * level[-1], level, cells)
         arc.append(np.full(count, i))
         low.append(edges[:-1])
         high.append(edges[1:])

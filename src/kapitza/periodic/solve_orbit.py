@@ -88,7 +88,8 @@ def dress(problem: Problem, solution: Solution, method: str, profile: bool = Tru
         )  # fmt: skip
     floquet = monodromy(solution.segments)
     change = volume_change(problem, loop, solution.details.get("events", ()))
-    trust = certificate(floquet.multipliers, log_determinant(solution.segments), change, problem.autonomous)
+    contraction = float("nan") if solution.details.get("stiff") else log_determinant(solution.segments)
+    trust = certificate(floquet.multipliers, contraction, change, problem.autonomous)
     size = problem.scale(loop)
     closure = closing_error(problem, loop, points, size, solution)
     graze = grazing_note(problem, loop, size)
