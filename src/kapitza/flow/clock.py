@@ -128,7 +128,7 @@ class PeriodLaw:
         slopes = [sp.diff(self.expression, symbol(name)) for name in wrt]
         self.varies = any(slope != 0 for slope in slopes)
         self._evaluate = compile_expressions([self.expression, *slopes], (), model.names)
-        self._last: tuple[bytes, Array] = (b"", np.empty(0))
+        self._last: tuple[bytes | None, Array] = (None, np.empty(0))
 
     def __call__(self, vector: Array) -> float | None:
         if self.expression is None:

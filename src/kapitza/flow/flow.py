@@ -19,7 +19,7 @@ from kapitza.flow.lanes import sample_lanes
 from kapitza.flow.projection import projected_samples
 from kapitza.flow.section import Crossings, find_crossings
 from kapitza.flow.smooth import STEP_LIMIT
-from kapitza.flow.strobe import Strobe, strobe
+from kapitza.flow.strobe import Strobe, strobe, strobe_many
 from kapitza.model.compiled import compile_expressions
 from kapitza.model.model import Model
 
@@ -118,7 +118,8 @@ class Flow:
         """
         state, vector = arguments.state_vector(self.model, x), arguments.parameter_vector(self.model, parameters)
         if project:
-            return projected_samples(self.core, state, arguments.increasing_times(times), vector)
+            states, turns = projected_samples(self.core, state, arguments.increasing_times(times), vector)
+            return states + turns
         return self.core.sample(state, arguments.increasing_times(times), vector, tangents=False)[0]
 
     def trajectory_tangents(self, x: Any, times: Any, parameters: Parameters = None) -> tuple[Array, Array, Array]:
@@ -138,6 +139,13 @@ class Flow:
     ) -> Strobe:
         """Samples at phase + i·T/samples_per_period, from x on; angles wrapped to [-π, π), with their turns."""
         return strobe(self.core, x, periods, samples_per_period, parameters, phase)
+
+    def strobe_many(self, X: Any, periods: int, parameters: Any = None, phase: float = 0.0) -> Strobe:
+        """Many states X (B, n) strobed side by side in SIMD batches: states (periods + 1, B, n).
+
+        parameters: one set or (B, npar). Members that fail are NaN from there on.
+        """
+        return strobe_many(self.core, X, periods, parameters, phase)
 
     def section(
         self,

@@ -66,30 +66,34 @@ def _project(model: Model, rows: Array, values: Array, vector: Array) -> Array:
         rows = rows - (slopes.transpose(0, 2, 1) @ np.linalg.solve(normal, defect[..., None]))[..., 0]
         # The terms of an invariant cancel; what is left cannot be smaller than the rounding of the largest term.
         if (np.abs(defect) <= ROUNDING * np.maximum(np.abs(values), sizes(columns, vector).T)).all():
-            return rows + turns
+            return rows + turns if turns.any() else rows
     raise FlowError(
         f'Projection onto the invariants of "{model.name}" did not settle in {ITERATIONS} steps; the largest defect is '
         f"{np.abs(defect).max():.3g}. The states are too far from the values {values}."
     )
 
 
-def projected_samples(core: Core, state: Array, times: Array, vector: Array) -> Array:
-    """A trajectory that returns to the invariants of its start at every sample and goes on from there."""
+def projected_samples(core: Core, state: Array, times: Array, vector: Array) -> tuple[Array, Array]:
+    """A trajectory that returns to the invariants of its start at every sample and goes on from there.
+
+    Gives states (N, n) whose angles stay within a few turns, and the whole turns (N, n) in rad that make them
+    continuous: the sum has lost the last digits, and with them the exact value of the invariants.
+    """
     model = core.model
     _require_invariants(model)
     values = _compiled(model.structure)[0](state[:, None], vector)[:, 0]
-    result = np.empty((times.size, core.size))
-    result[0] = state
+    result, turns = np.empty((times.size, core.size)), np.zeros((times.size, core.size))
     now, offset = state, np.zeros(core.size)
+    result[0] = state
     for first in range(0, times.size - 1, SAMPLES_PER_RESTART):
         last = min(first + SAMPLES_PER_RESTART, times.size - 1)
         whole = core.whole_turns(now)
         now, offset = now - whole, offset + whole
         samples, _ = core.sample(now, times[first : last + 1], vector, tangents=False)
         projected = _project(model, samples[1:], values, vector)
-        result[first + 1 : last + 1] = projected + offset
+        result[first + 1 : last + 1], turns[first + 1 : last + 1] = projected, offset
         now = projected[-1]
-    return result
+    return result, turns
 
 
 @lru_cache(maxsize=64)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.data import Record
-from kapitza.flow.arguments import ArgumentError, increasing_times, whole
+from kapitza.flow.arguments import ArgumentError, increasing_times, state_vector, whole
 from kapitza.flow.flow import Flow
+from kapitza.flow.projection import projected_samples
 from kapitza.flow.strobe import wrapped
 from kapitza.model.model import Model
 
@@ -41,7 +42,10 @@ def simulate(
         strobe = flow.strobe(start, whole("periods", periods, 1), samples_per_period)
         return _record(model, strobe.times, strobe.states, flow.period(), noise, seed)
     times = increasing_times(t)
-    states = flow.trajectory(start, times, project=bool(model.invariants))
+    if model.invariants:
+        states, _ = projected_samples(flow.core, state_vector(model, start), times, model.vector)
+    else:
+        states = flow.trajectory(start, times)
     states, _ = wrapped(states, np.array(model.angles, bool))
     return _record(model, times, states, flow.period(), noise, seed)
 

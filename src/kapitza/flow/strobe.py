@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.flow import arguments
+from kapitza.flow.batch import advance_many
 from kapitza.flow.core import PERIODS_PER_PIECE, TURN, Core
 
 Array = NDArray[np.float64]
@@ -99,3 +100,23 @@ def _strobe_between_knots(
         inside, whole = wrapped(samples[1:], core.angles)
         states[first + 1 : first + 1 + per_period] = inside
         turns[first + 1 : first + 1 + per_period] = turns[first] + whole
+
+
+def strobe_many(core: Core, X: Any, periods: int, parameters: Any, phase: float) -> Strobe:
+    """Many states strobed side by side; see `Flow.strobe_many`."""
+    starts = arguments.state_rows(core.model, X)
+    vectors = arguments.parameter_rows(core.model, parameters, len(starts))
+    count = arguments.whole("periods", periods, 0)
+    lengths = core.periods(vectors)
+    if lengths is None:
+        raise arguments.unforced(core.model)
+    begin = np.mod(arguments.instant("phase", phase), lengths)
+    states, turns = np.empty((count + 1, *starts.shape)), np.zeros((count + 1, *starts.shape), np.int32)
+    states[0], turns[0] = wrapped(starts, core.angles)
+    for i in range(count):
+        end = advance_many(core, states[i], begin, begin + lengths, vectors, tangents=False).state
+        alive = np.isfinite(end)
+        inside, whole = wrapped(np.where(alive, end, 0.0), core.angles)
+        states[i + 1], turns[i + 1] = np.where(alive, inside, np.nan), turns[i] + whole
+    times = begin + lengths * np.arange(count + 1)[:, None]
+    return Strobe(times, states, turns)
