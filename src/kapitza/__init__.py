@@ -27,7 +27,7 @@ from kapitza.model import (
     write_model,
 )
 from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
-from kapitza.orbits import Inspection, ReturnSearch, SectionSearch, inspect
+from kapitza.orbits import GlobalMap, Inspection, LocalMap, ReturnSearch, SectionSearch, inspect
 from kapitza.periodic import (
     Collocation,
     Differences,
@@ -47,6 +47,7 @@ __all__ = [
     "Estimate",
     "Excitation",
     "Flow",
+    "GlobalMap",
     "HarmonicBalance",
     "HarmonicFit",
     "Homotopy",
@@ -54,6 +55,7 @@ __all__ = [
     "Inspection",
     "InvariantFit",
     "KapitzaError",
+    "LocalMap",
     "Map",
     "Model",
     "MultipleShooting",

@@ -11,12 +11,16 @@ from kapitza.orbits.dense_returns import ReturnSearch
 from kapitza.orbits.find import SectionSearch
 from kapitza.orbits.from_record import strobe_record
 from kapitza.orbits.inspection import Inspection, inspect
+from kapitza.orbits.predict import FittedMap, GlobalMap, LocalMap
 from kapitza.orbits.profiles import with_profiles
 from kapitza.orbits.section import Section, make_section
 from kapitza.orbits.turning_points import turning_section
 
 __all__ = [
+    "FittedMap",
+    "GlobalMap",
     "Inspection",
+    "LocalMap",
     "ReturnSearch",
     "Section",
     "SectionSearch",
