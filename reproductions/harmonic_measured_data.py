@@ -1,0 +1,101 @@
+"""Recordings by others: the Silverbox (electronic Duffing oscillator) and the EMPS positioning axis."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from harness import Comparison, comparison_table, markdown_table
+from scipy.io import loadmat
+
+import kapitza as kz
+from kapitza.signal import local_polynomial
+
+FOLDER = Path(os.environ.get("KAPITZA_DATA", Path(__file__).resolve().parent.parent.parent / "shared" / "data"))
+RATE = 610.35
+FORCE = 35.1507
+QUOTED = {"M": 95.1, "Fv": 203.5, "Fc": 20.4, "offset": -3.16}
+SILVERBOX = {
+    "as published": "m*y'' + d*y' + k1*y + k3*y**3 = u",
+    "with offset e and k2": "m*y'' + d*y' + k1*y + k2*y**2 + k3*y**3 + e = u",
+}
+
+
+def main() -> str:
+    if not FOLDER.is_dir():
+        return f"# Measured data\n\nNot run: no data in {FOLDER.name}; set KAPITZA_DATA to the folder that holds them."
+    return "# Measured data: Silverbox and EMPS by the weak form\n\n" + silverbox() + "\n\n" + positioning_axis()
+
+
+def oscillator(equation: str, u: np.ndarray, values: dict[str, float]) -> kz.Model:
+    times = np.arange(len(u)) / RATE
+    signal = kz.Signal("u", times, u, len(u) / RATE, degree=5)
+    return kz.Model.from_equations(equation, parameters=values, signals=[signal])
+
+
+def silverbox() -> str:
+    """Identified on the arrow head (40000 samples), simulated on the ten multisines."""
+    table = np.genfromtxt(FOLDER / "silverbox" / "SNLS80mV.csv", delimiter=",", skip_header=1, usecols=(0, 1))
+    u, y = table.T
+    rows = []
+    for text, equation in SILVERBOX.items():
+        names = [n for n in ("m", "d", "k1", "k2", "k3", "e") if n + "*" in equation or f"+ {n} " in equation]
+        model = oscillator(equation, u[:40_000], dict.fromkeys(names, 1.0))
+        record = kz.Record.from_arrays(np.arange(40_000) / RATE, {"y": y[:40_000], "u": u[:40_000]})
+        fit = kz.identify(model, record, free=names, method=kz.HarmonicFit())
+        part = slice(40_650, 40_650 + 8192)
+        validation = oscillator(equation, u[part], dict(fit.values))
+        simulated = kz.simulate(validation, x0=[y[part][0], 0.0], t=np.arange(8192) / RATE)["y"]
+        error = (simulated - y[part])[600:]
+        shown = ", ".join(f"{n} = {fit[n]:.4g} ± {fit.deviations[n]:.1g}" for n in names)
+        rms = 1e3 * float(np.sqrt(np.mean(error**2)))
+        rows.append((text, shown, f"{rms:.3f}", f"{1e3 * float(error.std()):.3f}", f"{1e3 * float(y[part].std()):.1f}"))
+    header = [
+        "model",
+        "identified on the arrow head",
+        "RMS simulation error [mV]",
+        "without its mean",
+        "RMS signal [mV]",
+    ]
+    return "## Silverbox, first multisine after the arrow head (8192 samples)\n\n" + markdown_table(header, rows)
+
+
+def positioning_axis() -> str:
+    """M q'' + Fv q' + Fc sign q' + offset = F, validated on the record with force pulses."""
+    main_record, pulses = (loadmat(FOLDER / "emps" / f"{name}.mat") for name in ("DATA_EMPS", "DATA_EMPS_PULSES"))
+    time, position = main_record["t"].ravel(), main_record["qm"].ravel()
+    force = FORCE * main_record["vir"].ravel()
+    model = kz.Model.from_equations(
+        "M*q'' + Fv*q' + Fc*sign(q') + offset = F",
+        parameters={"M": 50.0, "Fv": 100.0, "Fc": 10.0, "offset": 0.0},
+        signals=[kz.Signal("F", time, force, time[-1] + time[1])],
+    )
+    method = kz.HarmonicFit(width=0.2)
+    fit = kz.identify(model, kz.Record.from_arrays(time, {"q": position, "F": force}), method=method)
+    rows = []
+    for name, quoted in QUOTED.items():
+        low, high = fit.interval(0.95).loc[name]
+        error = 100 * abs(fit[name] / quoted - 1)
+        ours = f"{fit[name]:.4g} [{low:.4g}, {high:.4g}]"
+        rows.append(Comparison(name, quoted, ours, "within 2 %", bool(error < 2), f"{error:.2g} %"))
+    return (
+        "## EMPS, test functions of 0.2 s (the length of an acceleration phase)\n\n"
+        + comparison_table(rows, "quoted")
+        + "\n\n"
+        + pulse_check(fit, pulses)
+    )
+
+
+def pulse_check(fit: kz.Estimate, pulses: dict) -> str:
+    """Force predicted by the identified model on the pulses record, where it moves, against the force applied."""
+    time, position = pulses["t"].ravel(), pulses["qm"].ravel()
+    applied = FORCE * pulses["vir"].ravel() + pulses["pulses_N"].ravel()
+    kernels = local_polynomial(40, 5)
+    _, rate, acceleration = kernels.apply(position[:, None], float(np.median(np.diff(time))))[:, :, 0]
+    applied = np.convolve(applied, kernels.weights[0], "valid")
+    predicted = fit["M"] * acceleration + fit["Fv"] * rate + fit["Fc"] * np.sign(rate) + fit["offset"]
+    moving = np.abs(rate) > 0.01
+    error = float(np.sqrt(np.mean((predicted - applied)[moving] ** 2)))
+    size = float(np.sqrt(np.mean(applied[moving] ** 2)))
+    return f"Pulses record, while moving: predicted force off the applied one by {error:.2f} N RMS of {size:.1f} N."
