@@ -88,9 +88,9 @@ def positioning_axis() -> str:
 
 
 def pulse_check(fit: kz.Estimate, pulses: dict) -> str:
-    """Force predicted by the identified model on the pulses record, where it moves, against the force applied."""
+    """Force predicted by the identified model on the pulses record, where it moves, against the motor's force."""
     time, position = pulses["t"].ravel(), pulses["qm"].ravel()
-    applied = FORCE * pulses["vir"].ravel() + pulses["pulses_N"].ravel()
+    applied = FORCE * pulses["vir"].ravel()
     kernels = local_polynomial(40, 5)
     _, rate, acceleration = kernels.apply(position[:, None], float(np.median(np.diff(time))))[:, :, 0]
     applied = np.convolve(applied, kernels.weights[0], "valid")
