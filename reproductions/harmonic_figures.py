@@ -114,7 +114,8 @@ def main() -> str:
     )
     return (
         "# HARMONIC: figures 2, 11, 13, 14, 15 on a synthetic experiment\n\n"
-        f"## Figure 2: mutual information of θ1 (first minimum from 10 samples on: {delay}; the document chose 24)\n\n{two}\n\n"
+        "## Figure 2: mutual information of θ1\n\n"
+        f"First minimum from 10 samples on: {delay}; the document chose 24.\n\n{two}\n\n"
         f"## Figure 11: spectra of rate and acceleration of one orbit\n\n{figure_eleven(loose)}\n\n"
         f"## Figure 13: the impulse that imperfect closure leaves in the series\n\n{figure_thirteen(loose)}\n\n"
         f"## Figure 14: residues of equation 2, all sub-harmonics of {len(loose)} orbits\n\n{fourteen}\n\n"
