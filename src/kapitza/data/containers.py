@@ -1,6 +1,8 @@
 """Columns from files of named arrays: parquet, HDF5, MATLAB v5 and v7.3, npz.
 
 Nothing here unpickles: a file is data, never code.
+
+The libraries of the containers are imported where they are used: they cost 40 MB that most sessions do not need.
 """
 
 from __future__ import annotations
@@ -9,10 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import scipy.io
 from numpy.typing import NDArray
 
@@ -27,6 +26,8 @@ def read_variables(path: str | Path) -> dict[str, Variable]:
 
     Members of structures and groups are named with dots and slashes: "run.t", "run1/t".
     """
+    import h5py
+
     path = Path(path)
     suffix = path.suffix.lower()
     try:
@@ -78,6 +79,8 @@ def matlab_variables(path: Path) -> dict[str, Variable]:
 
 def hdf5_variables(path: Path) -> dict[str, Variable]:
     """Datasets by path. MATLAB v7.3 stores arrays transposed, and cells as references into "#refs#"."""
+    import h5py
+
     found: dict[str, Variable] = {}
     with h5py.File(path, "r") as file:
 
@@ -98,6 +101,9 @@ def hdf5_variables(path: Path) -> dict[str, Variable]:
 
 def file_metadata(path: Path) -> Mapping[str, Any]:
     """What `write` left about units, angles, noise and period, {} when another program wrote the file."""
+    import h5py
+    import pyarrow.parquet as pq
+
     text = ""
     suffix = path.suffix.lower()
     if suffix == ".npz":
@@ -115,6 +121,9 @@ def file_metadata(path: Path) -> Mapping[str, Any]:
 
 
 def read_parquet(path: Path) -> Columns:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowInvalid) as problem:

@@ -1,4 +1,7 @@
-"""write: a record to a file that `read` gives back unchanged."""
+"""write: a record to a file that `read` gives back unchanged.
+
+The libraries of the containers are imported where they are used: they cost 40 MB that most sessions do not need.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import scipy.io
 
 from kapitza.data.columns import METADATA
@@ -112,11 +112,16 @@ def write_text(record: Record, path: Path, separator: str) -> None:
 
 
 def write_parquet(record: Record, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     table = pa.table(arrays(record)).replace_schema_metadata({METADATA: metadata(record)})
     pq.write_table(table, path)
 
 
 def write_hdf5(record: Record, path: Path) -> None:
+    import h5py
+
     if any("/" in name for name in record.channels):
         raise DataError('HDF5 names cannot hold "/": rename the channel first.')
     with h5py.File(path, "w") as file:
@@ -157,6 +162,8 @@ def write_matlab(record: Record, path: Path) -> None:
 
 def write_matlab_hdf5(record: Record, path: Path) -> None:
     """MATLAB v7.3: HDF5 behind a header of 512 bytes, arrays transposed, each marked with its class."""
+    import h5py
+
     columns, about = matlab_arrays(record)
     with h5py.File(path, "w", userblock_size=512) as file:
         file.attrs[METADATA] = about

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from kapitza.errors import KapitzaError, Status, nearest_name
 
@@ -62,7 +62,7 @@ class Estimate:
         """Two-sided intervals: columns low, high; one row per free parameter."""
         if not 0 < level < 1:
             raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
-        factor = stats.t.ppf(0.5 + level / 2, self.dof) if np.isfinite(self.dof) else stats.norm.ppf(0.5 + level / 2)
+        factor = special.stdtrit(self.dof, 0.5 + level / 2) if np.isfinite(self.dof) else special.ndtri(0.5 + level / 2)
         spread = self.deviations
         rows = {n: (self.values[n] - factor * spread[n], self.values[n] + factor * spread[n]) for n in self.names}
         return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high"])

@@ -59,7 +59,11 @@ def strobe(core: Core, x: Any, periods: int, samples_per_period: int, parameters
 
 def instants(phase: float, period: float, per_period: int, periods: int) -> Array:
     """Times of the samples, (periods · per_period + 1,); whole periods are exact multiples."""
-    return np.asarray(phase + period * (np.arange(periods * per_period + 1) / per_period), dtype=np.float64)
+    times = np.arange(periods * per_period + 1, dtype=np.float64)
+    times /= per_period
+    times *= period
+    times += phase
+    return times
 
 
 def wrapped(states: Array, angles: NDArray[np.bool_]) -> tuple[Array, NDArray[np.int32]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from kapitza.errors import DataError
 
@@ -82,7 +82,7 @@ def largest_lyapunov(
     for group in np.array_split(np.arange(len(start)), GROUPS):
         slopes.append(np.polyfit(times[begin : end + 1], logs[group].mean(axis=0)[begin : end + 1], 1)[0])
     value = float(np.polyfit(times[begin : end + 1], growth[begin : end + 1], 1)[0])
-    reach = float(student.ppf(0.95, GROUPS - 1) * np.std(slopes, ddof=1) / np.sqrt(GROUPS))
+    reach = float(stdtrit(GROUPS - 1, 0.95) * np.std(slopes, ddof=1) / np.sqrt(GROUPS))
     return Lyapunov(value, value - reach, value + reach, times, growth, (begin, end))
 
 

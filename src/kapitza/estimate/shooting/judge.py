@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.identifiability import Identifiability, analyse
@@ -115,7 +115,7 @@ def whiteness_of(task: Task, solution: Solution) -> dict[str, float]:
             apart = apart[: count - lag] & samples.joined[lag - 1 : count - 1]
             correlation = float((residual[lag:] * residual[:-lag])[apart].sum()) / power
             total += correlation**2 / max(count - lag, 1)
-        result[channel] = float(stats.chi2.sf(count * (count + 2) * total, lags))
+        result[channel] = float(special.chdtrc(lags, count * (count + 2) * total))
     return result
 
 
