@@ -14,7 +14,7 @@ from kapitza.periodic.field import period_gradient
 from kapitza.periodic.gauss import gauss_rule, integrated_basis
 from kapitza.periodic.loop import Loop, PiecewiseLoop
 from kapitza.periodic.problem import Problem, Solution
-from kapitza.periodic.sequence import Arcs, distribute, even_mesh, find_arcs, lay_out
+from kapitza.periodic.sequence import Arcs, distribute, even_mesh, find_arcs, flow_through, lay_out
 from kapitza.solve import NewtonSettings, newton
 
 Array = NDArray[np.float64]
@@ -80,21 +80,26 @@ class Collocation:
     def _on_mesh(self, problem: Problem, guess: Loop, layout: Layout, kinks: bool = True) -> _State:
         """Solve on one mesh, changing the event sequence until it agrees with the solution."""
         settings = NewtonSettings(1e-11, self.max_iterations)
-        state = _State(problem, self.degree, layout, guess)
+        state, flown = _State(problem, self.degree, layout, guess), False
         for _ in range(12):
             state.run(settings)
             if not (problem.field.switches or problem.model.impacts) or not state.contradiction():
                 return state
-            touch = state.touching()
+            touch = state.touching(not flown)
             if touch and not state.result.status.ok:
                 state.result = replace(state.result, status=Status.GRAZING, message=touch)
                 return state
-            arcs = find_arcs(problem, state.loop, kinks)
+            loop: Loop = state.loop
+            arcs = find_arcs(problem, loop, kinks)
             same = arcs.crossings == state.layout.crossings and np.array_equal(arcs.modes, state.layout.modes, True)
             if same and not state.result.status.ok:
-                return state
-            layout = lay_out(problem, arcs, state.loop, state.layout.arc.size, self.degree)
-            state = _State(problem, self.degree, layout, state.loop)
+                if flown:
+                    return state
+                # An event may have left through t = 0: the flow from the section points knows the sequence.
+                loop, flown = flow_through(problem, loop), True
+                arcs = find_arcs(problem, loop, kinks)
+            layout = lay_out(problem, arcs, loop, state.layout.arc.size, self.degree)
+            state = _State(problem, self.degree, layout, loop)
         message = "The sequence of events does not settle: the orbit grazes a surface."
         state.result = replace(state.result, status=Status.GRAZING, message=message)
         return state
@@ -213,12 +218,17 @@ class _State:
         trace = self.problem.field.trace(states, times, self.problem.parameters, modes)
         return float((np.abs(trace).reshape(-1, degree).max(axis=1) * length).max())
 
-    def touching(self) -> str:
-        """A sentence when two crossings of one surface have all but met: the orbit only touches it."""
+    def touching(self, inside: bool) -> str:
+        """A sentence when two crossings of one surface have all but met: the orbit only touches it.
+
+        inside: leave out those near t = 0 and t = T, through which an event may be on its way out.
+        """
         events, boundaries = self.layout.events, self.unknowns.boundaries
+        margin = 0.01 * boundaries[-1] if inside else 0.0
         for (first, one), (second, other) in itertools.pairwise(events):
             apart = boundaries[second] - boundaries[first]
-            if one.surface == other.surface and apart < 1e-3 * boundaries[-1]:
+            within = margin <= boundaries[first] and boundaries[second] <= boundaries[-1] - margin
+            if within and one.surface == other.surface and apart < 1e-3 * boundaries[-1]:
                 when = f"t = {boundaries[first]:.6g} s"
                 return f"The orbit grazes surface {one.surface} at {when}: it touches without crossing."
         return ""

@@ -68,7 +68,7 @@ def _merged(segments: Array) -> Array:
         pairs = len(segments) // 2
         product = segments[1 : 2 * pairs : 2] @ segments[0 : 2 * pairs : 2]
         spread = np.linalg.svd(product, compute_uv=False)
-        fine = spread[:, 0] <= 100 * spread[:, -1]
+        fine = spread[:, 0] <= 1e4 * spread[:, -1]
         if fine.sum() < max(1, pairs // 8):
             break
         both = np.stack([segments[0 : 2 * pairs : 2], segments[1 : 2 * pairs : 2]], axis=1)

@@ -149,7 +149,7 @@ class FlowLoop:
     period: float
     winding: Array
     parameters: Array
-    start: float = 0.0
+    _recorded: dict[int, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __call__(self, fractions: Array) -> Array:
         s = np.asarray(fractions, float)
@@ -160,13 +160,21 @@ class FlowLoop:
         for j in np.unique(element):
             members = np.flatnonzero(element == j)
             order = members[np.argsort(inside[members], kind="stable")]
-            times = np.append(self.fractions[j], inside[order]) * self.period
-            distinct, back = np.unique(times, return_inverse=True)
-            path = self.nodes[j : j + 1]
-            if distinct.size > 1:
-                path = self.flow.trajectory(self.nodes[j], distinct, self.parameters)
-            result[order] = path[back[1:]]
+            result[order] = self._from_node(int(j), inside[order] * self.period)
         return result + 2 * np.pi * np.multiply.outer(turns, self.winding)
+
+    def _from_node(self, j: int, times: Array) -> Array:
+        """States at increasing times after node j; a few times are reached from checkpoints that are kept."""
+        begin = self.fractions[j] * self.period
+        end = np.append(self.fractions, 1.0)[j + 1] * self.period
+        if times.size <= 16:
+            if j not in self._recorded:
+                self._recorded[j] = self.flow.dense(self.nodes[j], begin, end, self.parameters)
+            return self._recorded[j](np.clip(times, begin, end))
+        distinct, back = np.unique(np.append(begin, times), return_inverse=True)
+        if distinct.size == 1:
+            return np.repeat(self.nodes[j : j + 1], times.size, axis=0)
+        return self.flow.trajectory(self.nodes[j], distinct, self.parameters)[back[1:]]
 
 
 def as_point(states: tuple[str, ...], guess: Mapping[str, float]) -> Array:

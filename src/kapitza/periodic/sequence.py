@@ -58,6 +58,12 @@ def find_arcs(problem: Problem, loop: Loop, kinks: bool = True) -> Arcs:
     return Arcs(edges * loop.period, events, modes)
 
 
+def flow_through(problem: Problem, loop: Loop) -> FlowLoop:
+    """Trajectories of the model from the section points of a loop."""
+    fractions = problem.section_fractions
+    return FlowLoop(problem.flow, fractions, loop(fractions), loop.period, loop.winding, problem.parameters)
+
+
 def _silent(problem: Problem, loop: Loop, index: int) -> bool:
     grid = np.arange(100) / 100
     states = loop(grid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,11 @@ def dress(problem: Problem, solution: Solution, method: str, profile: bool = Tru
     model, loop = problem.model, solution.loop
     points = loop(problem.section_fractions)
     status, notes = solution.status, list(solution.notes)
+    if not status.ok and solution.details.get("gap", np.inf) < 1e-6 * problem.scale(loop).max():
+        # It closes, yet Newton stopped: where the orbit grazes there is no Jacobian to go on with.
+        graze = grazing_note(problem, loop, problem.scale(loop))
+        if graze:
+            status, solution = Status.GRAZING, replace(solution, message=graze)
     if not status.ok:
         return PeriodicOrbit(
             model.states, points, loop.period, problem.repeats, _turns(loop), status=status, method=method,

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.errors import FlowError
 from kapitza.periodic.gauss import gauss_rule
-from kapitza.periodic.loop import Loop
+from kapitza.periodic.loop import FlowLoop, Loop, PiecewiseLoop
 from kapitza.periodic.problem import Problem
 
 Array = NDArray[np.float64]
@@ -36,7 +37,7 @@ def crossings(problem: Problem, loop: Loop) -> list[LoopCrossing]:
     field = problem.field
     if not field.switches:
         return []
-    grid = np.linspace(0.0, 1.0, GRID * (problem.repeats or 1) + 1)
+    grid = _search_grid(problem, loop)
     signs = field.modes(loop(grid), grid * loop.period, problem.parameters)
     place, index = np.nonzero(signs[1:] != signs[:-1])
     if place.size == 0:
@@ -45,6 +46,24 @@ def crossings(problem: Problem, loop: Loop) -> list[LoopCrossing]:
     fractions = _locate(problem, loop, grid[place], grid[place + 1], index)
     found = [LoopCrossing(float(s), int(i), int(-b)) for s, i, b in zip(fractions, index, before, strict=True)]
     return sorted(found, key=lambda c: c.fraction)
+
+
+def _search_grid(problem: Problem, loop: Loop) -> Array:
+    """Fractions that separate the crossings: even ones, and more where the loop itself knows of short arcs."""
+    even = np.linspace(0.0, 1.0, GRID * (problem.repeats or 1) + 1)
+    if isinstance(loop, PiecewiseLoop):
+        inner = loop.mesh[:-1, None] + np.diff(loop.mesh)[:, None] * np.array([1e-6, 0.25, 0.5, 0.75, 1 - 1e-6])
+        return np.unique(np.concatenate([even, inner.ravel()]))
+    if isinstance(loop, FlowLoop) and any(not s.continuous for s in problem.field.switches):
+        begins, ends = loop.fractions * loop.period, np.append(loop.fractions[1:], 1.0) * loop.period
+        try:
+            events = loop.flow.propagate_many(loop.nodes, begins, ends, loop.parameters).events
+        except FlowError:
+            return even
+        times = np.array(sorted(e.time for part in events for e in part)) / loop.period
+        between = 0.5 * (np.append(0.0, times) + np.append(times, 1.0))
+        return np.unique(np.clip(np.concatenate([even, between]), 0.0, 1.0))
+    return even
 
 
 def _locate(problem: Problem, loop: Loop, low: Array, high: Array, index: NDArray[np.intp]) -> Array:

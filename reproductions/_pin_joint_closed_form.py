@@ -35,7 +35,7 @@ class TwoImpactOrbit:
     @property
     def inside(self) -> bool:
         times = self.time + np.linspace(0.0, np.pi, 4001)[1:-1]
-        return self.speed > 0 and bool((np.abs(self.position(times)) < 1).all())
+        return self.speed > 1e-9 and bool((np.abs(self.position(times)) < 1).all())
 
     def state_at(self, t: float) -> tuple[float, float]:
         """State at any time, by x(t + π) = -x(t)."""
