@@ -11,6 +11,7 @@ from kapitza.orbits.local_fit import fit_local, term_count
 from kapitza.orbits.section import Section
 
 Array = NDArray[np.float64]
+UNPREDICTED = 0.25  # 2 % noise on the pendulum's section leaves 0.16; noise and walks leave 0.6 and more
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,14 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
         )
     share, of_motion = unpredicted_share(section, least)
     worst = max(share, of_motion)
-    if worst > 0.5 and share > 0.5:
+    if share > UNPREDICTED:
         return Character(
             "noise",
             f"Neighbours do not agree on where they go next ({100 * share:.0f} % of the spread is unpredicted): the "
             "record looks like noise, or has too few coordinates to be a state. Check the channels, or embed it.",
             unpredicted=worst,
         )
-    if worst > 0.5:
+    if worst > UNPREDICTED:
         return Character(
             "walk",
             f"Steps are small but not predicted by the position ({100 * of_motion:.0f} % of their spread is left): the "

@@ -109,7 +109,9 @@ def search_size(section: Section, settings: SectionSearch, neighbours: int) -> i
 
 def _search_period(section: Section, period: int, settings: SectionSearch, ledger: Ledger) -> None:
     returns = close_returns(section, period, settings.tolerance)
-    rows = representatives(section, returns, 0.5 * settings.tolerance, settings.starts)
+    # Starts closer than the noise lead to the same cycle.
+    cell = max(0.5 * settings.tolerance, 2.0 * float(np.max(section.noise)))
+    rows = representatives(section, returns, cell, settings.starts)
     if not len(rows):
         return
     terms = term_count(section.dimension, settings.degree)

@@ -128,7 +128,7 @@ def inspect(record: Record, channels: Sequence[str] | None = None, max_period: i
     lyapunov = _attempt(notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, strobed, delay, dimension))
     return Inspection(
         record, str(sampling), strobed, noise, spectra, delays, delay, dimension, returns, lyapunov, character,
-        suggest(record, strobed, character, lyapunov), tuple(notes),
+        suggest(character, lyapunov, dimension), tuple(notes),
     )  # fmt: skip
 
 
@@ -195,7 +195,7 @@ def _lyapunov(
     return largest_lyapunov(vectors, interval, segments=pieces, theiler=5 * (delay or 1), horizon=20 * (delay or 1))
 
 
-def suggest(record: Record, strobed: bool, character: Character | None, lyapunov: Lyapunov | None) -> str:
+def suggest(character: Character | None, lyapunov: Lyapunov | None, dimension: DimensionCurve | None) -> str:
     """One sentence on what to try."""
     kind = "" if character is None else character.kind
     if kind == "periodic":
@@ -206,6 +206,11 @@ def suggest(record: Record, strobed: bool, character: Character | None, lyapunov
         return "remove the drift (high-pass, or differentiate) and inspect again."
     if kind == "short" or character is None:
         return "record longer: orbits need at least some thousand oscillations."
+    if dimension is not None and dimension.false_share[-1] > 0.01:
+        return (
+            f"{dimension.dimensions[-1]} delays do not hold the state: the system has an input or states that were not "
+            "measured. Give the input as a channel and fit the series (kz.identify), rather than seek orbits."
+        )
     if lyapunov is not None and lyapunov.low > 0:
         return "the record is chaotic: kz.find_orbits(record), then kz.identify(model, orbits, free=[...])."
     return "try kz.find_orbits(record); if it finds nothing, fit the series itself with method=kz.ShootingFit()."
