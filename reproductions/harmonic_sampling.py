@@ -20,7 +20,7 @@ from reproductions._shaken_double_pendulum import (
 )
 
 DRY = 1.02e-3
-PERIODS = 1340
+PERIODS = 670
 
 METHODS = {
     "weak, weighted": kz.HarmonicFit(),
