@@ -5,6 +5,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.errors import DataError, IdentifiabilityError, KapitzaError, ModelError
+from kapitza.estimate.harmonic import unknown_excitation
 from kapitza.estimate.harmonic.regressors import _cell_average, regressors_of
 from kapitza.estimate.harmonic.windows import Windows
 
@@ -54,7 +55,7 @@ def test_free_parameters_are_recognised(pendulum):
 def test_nonlinear_parameter_is_refused_with_its_term():
     model = kz.library.parametric_pendulum()
     record = kz.simulate(model, periods=20, samples_per_period=50).select(["phi"])
-    with pytest.raises(ModelError, match='"l" does not enter linearly, in the term'):
+    with pytest.raises(ModelError, match='is not linear in "k2" together with l: see the term'):
         kz.identify(model, record, free=["k2", "l"], method=kz.HarmonicFit())
 
 
@@ -131,3 +132,26 @@ def test_settings_are_checked():
         kz.HarmonicFit(solver="wheighted")
     with pytest.raises(KapitzaError, match="needs periodic data"):
         kz.HarmonicFit(derivatives="series")
+
+
+def test_unknown_excitation_is_found():
+    """Duffing with forcing 7.5 cos t + 0.4 sin 2t of which only the period is told."""
+    truth = kz.Model.from_equations(
+        "x'' + k*x' + x**3 = 7.5*cos(t) + 0.4*sin(2*t)",
+        parameters={"k": 0.05},
+        period="2*pi",
+        start={"x": 1.0, "x'": 0.0},
+    )
+    record = kz.measure(kz.simulate(truth, periods=60, samples_per_period=100).select(["x"]), noise=1e-3, seed=1)
+    times = np.arange(100) * 2 * np.pi / 100
+    rig = kz.Model.from_equations(
+        "x'' + k*x' + x**3 = y", parameters={"k": 1.0}, signals=[kz.Signal("y", times, np.zeros(100), 2 * np.pi)]
+    )
+    model = unknown_excitation(rig, "y", harmonics=2)
+    fit = kz.identify(model, record, method=kz.HarmonicFit())
+    assert fit["k"] == pytest.approx(0.05, rel=0.02)
+    assert fit["E1"] == pytest.approx(7.5, rel=1e-3)
+    assert fit["F2"] == pytest.approx(0.4, rel=0.01)
+    assert max(abs(fit["F1"]), abs(fit["E2"])) < 0.01
+    with pytest.raises(ModelError, match='has no signal "z"'):
+        unknown_excitation(rig, "z")

@@ -193,7 +193,7 @@ def regressors_of(model: Model, free: Sequence[str], inputs: tuple[str, ...], se
     switches, smooth = split_switches(equations, variables)
     nonlinear = nonlinear_names(smooth, free)
     if nonlinear and not separate:
-        raise ModelError(_nonlinear_message(model, smooth, nonlinear[0]))
+        _refuse_nonlinear(model, free)
     linear = tuple(name for name in free if name not in nonlinear)
     unknown = [symbol(n) for n in linear]
     coefficients = tuple(tuple(sp.diff(e, p) for p in unknown) for e in smooth)
@@ -225,17 +225,11 @@ def nonlinear_names(equations: Sequence[sp.Expr], free: Sequence[str]) -> list[s
     return found
 
 
-def _nonlinear_message(model: Model, equations: Sequence[sp.Expr], name: str) -> str:
-    term = next(
-        (t for e in equations for t in sp.Add.make_args(sp.expand(e)) if t.has(symbol(name)) and _bends(t, name)),
-        sp.Integer(0),
-    )
-    shown = sp.sstr(term)
-    shown = shown if len(shown) < 100 else shown[:97] + "..."
-    return (
-        f'Model "{model.name}": parameter "{name}" does not enter linearly, in the term {shown}. Fix it, free '
-        'combinations that do enter linearly, or pass HarmonicFit(nonlinear="separate") to iterate on it.'
-    )
+def _refuse_nonlinear(model: Model, free: Sequence[str]) -> None:
+    try:
+        model.linear_terms(free)
+    except ModelError as error:
+        raise ModelError(f'{error} Or pass HarmonicFit(nonlinear="separate") to iterate on it.') from None
 
 
 def _constant_factors(expression: sp.Expr, variables: tuple[sp.Symbol, ...]) -> list[float]:
@@ -247,11 +241,6 @@ def _constant_factors(expression: sp.Expr, variables: tuple[sp.Symbol, ...]) -> 
             constant += term if term.is_number else 0
         factors.append(float(constant))
     return factors
-
-
-def _bends(term: sp.Expr, name: str) -> bool:
-    first = sp.diff(term, symbol(name))
-    return bool(first.free_symbols)
 
 
 @lru_cache(maxsize=64)
