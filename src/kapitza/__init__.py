@@ -4,9 +4,11 @@ from kapitza import library
 from kapitza.data import Record, measure, read, write
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate import (
+    Differenced,
     Estimate,
     HarmonicFit,
     InvariantFit,
+    OrbitFit,
     ShootingFit,
     cramer_rao,
     find_invariant,
@@ -43,6 +45,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Collocation",
     "Coordinate",
+    "Differenced",
     "Differences",
     "Estimate",
     "Excitation",
@@ -59,6 +62,7 @@ __all__ = [
     "Map",
     "Model",
     "MultipleShooting",
+    "OrbitFit",
     "OrbitSet",
     "Parameter",
     "PeriodicOrbit",

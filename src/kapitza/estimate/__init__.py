@@ -4,15 +4,18 @@ from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.harmonic import HarmonicFit
 from kapitza.estimate.identify import identify
 from kapitza.estimate.invariant import FoundInvariant, InvariantFit, InvariantSearch, find_invariant
+from kapitza.estimate.orbit_fit import Differenced, OrbitFit
 from kapitza.estimate.shooting import ShootingFit, cramer_rao, profile_interval
 
 __all__ = [
+    "Differenced",
     "Estimate",
     "Estimator",
     "FoundInvariant",
     "HarmonicFit",
     "InvariantFit",
     "InvariantSearch",
+    "OrbitFit",
     "ShootingFit",
     "cramer_rao",
     "find_invariant",

@@ -8,6 +8,8 @@ from typing import Any
 from kapitza.errors import KapitzaError
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.estimate import Estimate, Estimator
+from kapitza.estimate.orbit_fit import OrbitFit
+from kapitza.orbit import OrbitSet, PeriodicOrbit
 
 
 def identify(
@@ -15,11 +17,11 @@ def identify(
 ) -> Estimate:
     """Estimate the parameters `free` of `model` from `data` (a Record, several, or an OrbitSet).
 
-    method: settings of an estimator, such as `HarmonicFit()`, or "auto" (the default for records): a chain that starts
-    cheap and ends efficient.
+    method: settings of an estimator, such as `HarmonicFit()`. By default, orbits are fitted by `OrbitFit()` and records
+    by "auto": a chain that starts cheap and ends efficient.
     """
     if method is None or method == "auto":
-        method = Automatic()
+        method = OrbitFit() if _holds_orbits(data) else Automatic()
     if isinstance(method, str):
         raise KapitzaError(
             f'The only method with a name is "auto", not "{method}": pass settings such as HarmonicFit().'
@@ -27,3 +29,10 @@ def identify(
     if not isinstance(method, Estimator):
         raise KapitzaError(f"{method!r} is not a method of identification: pass settings such as HarmonicFit().")
     return method.fit(model, data, free)
+
+
+def _holds_orbits(data: Any) -> bool:
+    """Orbits, sets of them, or sequences and (data, values) pairs that begin with one."""
+    if isinstance(data, OrbitSet | PeriodicOrbit):
+        return True
+    return isinstance(data, tuple | list) and len(data) > 0 and _holds_orbits(data[0])

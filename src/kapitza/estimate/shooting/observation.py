@@ -66,9 +66,20 @@ class Observation:
 
 def observe(model: Model, record: Record, outputs: Mapping[str, str | sp.Expr], free: Sequence[str]) -> Observation:
     """Match the channels of a record to the model: by `outputs` first, then outputs of the model, then states."""
+    return observe_channels(model, record.channels, record.angles, outputs, free)
+
+
+def observe_channels(
+    model: Model,
+    available: Sequence[str],
+    on_circle: Sequence[bool],
+    outputs: Mapping[str, str | sp.Expr],
+    free: Sequence[str],
+) -> Observation:
+    """The same for channels known by name alone, with whether each lives on a circle."""
     names = {*model.states, *model.names, "t"}
     expressions, channels = [], []
-    for channel in record.channels:
+    for channel in available:
         expression = outputs.get(channel, model.structure.outputs.get(channel))
         if isinstance(expression, str):
             expression = parse_expression(expression, names)
@@ -78,17 +89,16 @@ def observe(model: Model, record: Record, outputs: Mapping[str, str | sp.Expr], 
             channels.append(channel)
             expressions.append(expression)
     for channel in outputs:
-        if channel not in record.channels:
+        if channel not in available:
             raise DataError(
-                f'No channel "{channel}"; the record has {", ".join(record.channels)}.'
-                + nearest_name(channel, record.channels)
+                f'No channel "{channel}"; the record has {", ".join(available)}.' + nearest_name(channel, available)
             )
     if not channels:
         raise DataError(
-            f"None of the channels {', '.join(record.channels)} is a state ({', '.join(model.states)}) or an output of "
-            f'{model.name}: say what they measure, e.g. outputs={{"{record.channels[0]}": "{model.states[0]}"}}.'
+            f"None of the channels {', '.join(available)} is a state ({', '.join(model.states)}) or an output of "
+            f'{model.name}: say what they measure, e.g. outputs={{"{available[0]}": "{model.states[0]}"}}.'
         )
-    angle = dict(zip(record.channels, record.angles, strict=True))
+    angle = dict(zip(available, on_circle, strict=True))
     angles = np.array([angle[channel] for channel in channels])
     return _compile(model, tuple(channels), tuple(expressions), angles, tuple(free))
 

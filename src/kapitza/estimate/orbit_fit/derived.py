@@ -1,0 +1,37 @@
+"""Parameters that follow from the fitted ones, with errors carried along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.model import Model, parse_expression
+from kapitza.model.structure import derived_in_base
+from kapitza.model.symbols import symbol
+
+Array = NDArray[np.float64]
+
+
+def derived_parameters(
+    model: Model, names: Sequence[str], covariance: Array, wanted: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Value and standard error of the model's derived parameters and of further expressions of its parameters.
+
+    To first order: σ_d² = (∂d/∂θ) Σ (∂d/∂θ)ᵀ; this carries mathematical parameters back to physical ones, and forth.
+    """
+    base = derived_in_base(model)
+    expressions = {s.name: e for s, e in base.items()}
+    known = {p.name for p in model.parameters}
+    for label, text in (wanted or {}).items():
+        expressions[label] = sp.sympify(parse_expression(text, known)).xreplace(base)
+    at = {symbol(n): sp.Float(v, 17) for n, v in zip(model.names, model.vector, strict=True)}
+    rows = []
+    for label, expression in expressions.items():
+        slope = np.array([float(sp.N(sp.diff(expression, symbol(n)).xreplace(at))) for n in names])
+        value = float(sp.N(expression.xreplace(at)))
+        rows.append((label, value, float(np.sqrt(max(slope @ covariance @ slope, 0.0)))))
+    return pd.DataFrame(rows, columns=["name", "value", "error"])

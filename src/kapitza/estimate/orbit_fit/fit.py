@@ -1,0 +1,211 @@
+"""OrbitFit: parameters from periodic orbits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from kapitza.errors import ConvergenceError, FlowError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.orbit_fit.judge import Outcome, acceptable, make_estimate, post_mortem, unmatched_reasons
+from kapitza.estimate.orbit_fit.multipliers import MultiplierTerms
+from kapitza.estimate.orbit_fit.nested import NestedFit, check_formulation
+from kapitza.estimate.orbit_fit.problem import Problem
+from kapitza.estimate.orbit_fit.readings import Output
+from kapitza.estimate.orbit_fit.solver import SOFTNESS, Solution, Solver, SolverSettings
+from kapitza.estimate.orbit_fit.starts import further_starts
+from kapitza.estimate.orbit_fit.task import Task, identifiability, prepare, refuse_unidentifiable, weights_of
+from kapitza.model import Model
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OrbitFit:
+    """Periodic orbits found in data are matched by orbits of the model (PERIODIC chapter 2, ORBITS chapter 5).
+
+    Minimises Σ_orbits |W (h(x(t_i), θ) - y_i)|² (and the priors) over the parameters θ and the states of all orbits,
+    where every orbit must close: Φ(x_j, θ) = x_{j+1} around it. Orbits may have different periods and, given as pairs
+    (orbits, {name: value}), different excitations.
+
+    estimator: "auto" (weights from the orbits' covariances or `noise`, else the noise of each channel is estimated;
+    priors where parameters have them), "least squares", "weighted", "maximum likelihood", "bayes".
+    formulation: "all-at-once" (states and parameters together) or "nested" (each orbit solved at each trial, by
+    `method`, any periodic solver).
+    outputs: what a channel measures where it is neither state nor output of the model: {"v": "phi'*l"}, or
+    {"phi'": Differenced("phi", 0.01508)}.
+    noise: standard deviation per channel where the orbits carry no covariance.
+    multipliers: also fit the Floquet multipliers, weighted by their uncertainty.
+    profiles: fit sampled profiles instead of section points (default: where an orbit has no covariance).
+    period: excitation periods per repetition of a record; nodes: shooting nodes per excitation period of sampled data.
+    derived: expressions to report with their errors: {"k2/m": "k2/m"}.
+    restarts: how many other starts are tried when a minimum is refused by its χ²; spread: how far they reach.
+    """
+
+    estimator: str = "auto"
+    formulation: str = "all-at-once"
+    method: Any = None
+    outputs: Mapping[str, Output] = field(default_factory=dict)
+    noise: Mapping[str, float] = field(default_factory=dict)
+    multipliers: bool = False
+    profiles: bool | None = None
+    period: int | None = None
+    nodes: int = 4
+    derived: Mapping[str, str] = field(default_factory=dict)
+    restarts: int = 12
+    spread: float = 0.7
+    set_aside: bool = True
+    tolerance: float = 1e-9
+    max_iterations: int = 60
+    seed: int = 0
+    throw: bool = True
+
+    def fit(self, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:
+        check_formulation(self.formulation)
+        task = prepare(
+            model, data, free, estimator=self.estimator, outputs=self.outputs, noise=self.noise, repeats=self.period,
+            nodes=self.nodes, profiles=self.profiles,
+        )  # fmt: skip
+        known = identifiability(task)
+        if self.throw:
+            refuse_unidentifiable(known)
+        outcome = self.search(task)
+        estimate = make_estimate(task, outcome, known, self)
+        if self.throw and not outcome.accepted:
+            raise ConvergenceError(post_mortem(task, outcome), estimate)
+        return estimate
+
+    def search(self, task: Task) -> Outcome:
+        """From the given start, then from others, until χ² accepts a minimum; the best one is kept."""
+        best: Outcome | None = None
+        given = np.array([task.model.values[name] for name in task.names])
+        for attempt, theta in enumerate(further_starts(task, given, self.restarts, self.spread, self.seed)):
+            try:
+                outcome = replace(self.attempt(task, theta), attempts=attempt + 1)
+            except FlowError:
+                continue
+            if best is None or outcome.merit < best.merit:
+                best = replace(outcome, attempts=attempt + 1)
+            if best.accepted:
+                break
+        if best is None:
+            raise ConvergenceError(
+                f"OrbitFit: the model could not be run from any of {self.restarts + 1} starts: check their values."
+            )
+        return best
+
+    def attempt(self, task: Task, theta: Array) -> Outcome:
+        """One fit from one start: solve, set unmatched orbits aside, settle the noise, add the multipliers."""
+        keep, reasons = list(range(len(task.problem.targets))), {}
+        problem, deviations = task.problem, task.deviations
+        solution = self._solve(task, problem, weights_of(task, problem, deviations), theta, problem.starts(), True)
+        for _ in range(4):
+            found = unmatched_reasons(problem, solution) if self.set_aside else {}
+            if not found or 2 * len(found) > len(keep):
+                break
+            reasons |= {keep[i]: reason for i, reason in found.items()}
+            stay = [i for i in range(len(keep)) if i not in found]
+            keep, problem = [keep[i] for i in stay], problem.subset(stay)
+            unknowns = [solution.unknowns[i] for i in stay]
+            weights = weights_of(task, problem, deviations)
+            solution = self._solve(task, problem, weights, solution.theta, unknowns, False)
+        outcome = Outcome(problem, solution, deviations, tuple(keep), reasons, np.ones(len(keep)), solution.covariance)
+        if not solution.status.ok:
+            return outcome
+        solution, deviations = self._settle_noise(task, problem, solution, deviations)
+        solution, inflation = self._tame(task, problem, solution, deviations)
+        before = solution.covariance
+        if self.multipliers:
+            solution = self._with_multipliers(task, problem, solution, deviations, inflation)
+        outcome = replace(
+            outcome, solution=solution, deviations=deviations, inflation=inflation, without_multipliers=before
+        )
+        return replace(outcome, accepted=acceptable(task, outcome))
+
+    def _solve(
+        self, task: Task, problem: Problem, weights: list[Array], theta: Array, unknowns: list[Array], far: bool
+    ) -> Solution:
+        settings = SolverSettings(self.tolerance, self.max_iterations, softness=SOFTNESS)
+        solver = Solver(problem, settings, weights, task.low, task.high)
+        if self.formulation == "nested":
+            return NestedFit(solver, self.method).solve(theta, unknowns, self.tolerance, self.max_iterations)
+        return solver.solve(theta, unknowns, far)
+
+    def _settle_noise(
+        self, task: Task, problem: Problem, solution: Solution, deviations: Array
+    ) -> tuple[Solution, Array]:
+        """Maximum likelihood: noise of every channel and parameters in turn; least squares: one common factor."""
+        if task.noise_known:
+            return solution, deviations
+        for _ in range(10):
+            if not solution.status.ok:
+                break
+            now = _residual_deviations(task, problem, solution)
+            change = np.log(now / deviations)
+            deviations = now
+            weights = weights_of(task, problem, deviations)
+            solution = self._solve(task, problem, weights, solution.theta, solution.unknowns, False)
+            if np.ptp(change) < 1e-3:
+                break
+        return solution, deviations
+
+    def _tame(self, task: Task, problem: Problem, solution: Solution, deviations: Array) -> tuple[Solution, Array]:
+        """Orbits that fit worse than their covariance allows count with a larger one (a factor on the variances)."""
+        inflation = np.ones(len(problem.targets))
+        if not task.noise_known or not self.set_aside:
+            return solution, inflation
+        for _ in range(3):
+            misfit = np.array([float((r.residual**2).mean()) for r in solution.reduced]) * inflation
+            sizes = np.array([r.residual.size for r in solution.reduced])
+            limit = stats.chi2.isf(1e-3, sizes) / sizes
+            wanted = np.maximum(1.0, misfit / limit)
+            if np.allclose(wanted, inflation, rtol=0.05):
+                break
+            inflation = wanted
+            weights = weights_of(task, problem, deviations, inflation)
+            solution = self._solve(task, problem, weights, solution.theta, solution.unknowns, False)
+        return solution, inflation
+
+    def _with_multipliers(
+        self, task: Task, problem: Problem, solution: Solution, deviations: Array, inflation: Array
+    ) -> Solution:
+        settings = SolverSettings(max(self.tolerance, 1e-8), self.max_iterations)
+        weights = weights_of(task, problem, deviations, inflation)
+        spread = np.ones(len(problem.targets))
+        for _ in range(3):
+            solver = Solver(problem, settings, weights, task.low, task.high, MultiplierTerms(problem, spread))
+            found = solver.solve(solution.theta, solution.unknowns, soft=False)
+            misfit = np.array([_extra_misfit(r.residual, w) for r, w in zip(found.reduced, weights, strict=True)])
+            wanted = np.maximum(1.0, np.sqrt(misfit * spread**2 / stats.chi2.isf(1e-3, 1)))
+            if np.allclose(wanted, spread, rtol=0.05):
+                break
+            spread = wanted
+        return found
+
+
+def _extra_misfit(residual: Array, weight: Array) -> float:
+    extra = residual[len(weight) :]
+    return float((extra**2).max(initial=0.0))
+
+
+def _residual_deviations(task: Task, problem: Problem, solution: Solution) -> Array:
+    """Noise per channel from the residuals, each channel charged its share of the fitted parameters."""
+    channel = np.concatenate([t.channel for t in problem.targets])
+    residual = np.concatenate(
+        [b.residual[: t.times.size] for b, t in zip(solution.blocks, problem.targets, strict=True)]
+    )
+    least = 1e-12 * problem.channel_scale
+    if task.estimator == "least squares":
+        dof = max(residual.size - len(task.names), 1)
+        return np.maximum(np.full(len(least), np.sqrt(float((residual**2).sum()) / dof)), least)
+    result = problem.channel_scale * 1e-12
+    for c in np.unique(channel):
+        mine = residual[channel == c]
+        share = len(task.names) * mine.size / residual.size
+        result[c] = max(np.sqrt(float((mine**2).sum()) / max(mine.size - share, 1.0)), least[c])
+    return result

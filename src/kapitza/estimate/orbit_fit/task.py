@@ -1,0 +1,216 @@
+"""A fit made ready: names checked, data turned into targets, scales, weights, and the test of what can be known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, ModelError
+from kapitza.estimate.identifiability import Identifiability, analyse
+from kapitza.estimate.orbit_fit.problem import Problem, lay_out
+from kapitza.estimate.orbit_fit.readings import Differenced, Output, Sensors, Target, sensors_of
+from kapitza.estimate.orbit_fit.solver import reduce_block
+from kapitza.estimate.orbit_fit.targets import common_channels, items_of, make_targets, whitening
+from kapitza.flow import Flow
+from kapitza.model import Model
+
+Array = NDArray[np.float64]
+
+FLOW_TOLERANCE = 1e-14
+"""Of the integration: far below any reading."""
+
+ESTIMATORS = ("auto", "least squares", "weighted", "maximum likelihood", "bayes")
+
+
+@dataclass(frozen=True)
+class Task:
+    """Problem, estimator in force, first noise level per channel, bounds."""
+
+    model: Model
+    problem: Problem
+    names: tuple[str, ...]
+    estimator: str
+    deviations: Array
+    low: Array
+    high: Array
+    data: Any
+
+    @property
+    def noise_known(self) -> bool:
+        return self.estimator == "weighted"
+
+
+def prepare(
+    model: Model, data: Any, free: Sequence[str] | None, *, estimator: str, outputs: Mapping[str, Output],
+    noise: Mapping[str, float], repeats: int | None, nodes: int, profiles: bool | None,
+) -> Task:  # fmt: skip
+    names = free_names(model, free)
+    items = items_of(data, model)
+    channels, angles = common_channels(items)
+    for name in (*outputs, *noise):
+        if items and name not in channels:
+            raise DataError(f'"{name}" is not a channel of the data: {", ".join(channels)}.')
+    sensors = sensors_of(model, channels, angles, outputs, names)
+    targets = make_targets(items, model, sensors, repeats=repeats, nodes=nodes, profiles=profiles, noise=noise)
+    targets = tuple(_inverted(model, sensors, targets, outputs))
+    scale, channel_scale = _spreads(model, sensors, targets)
+    weigh, priors = _estimator(estimator, targets), [model.parameter(name).prior for name in names]
+    if estimator == "bayes" and not any(priors):
+        raise ModelError('estimator = "bayes" needs a prior: Parameter(..., prior=Prior(mean, deviation)).')
+    used = [p if estimator in ("auto", "bayes") else None for p in priors]
+    problem = Problem(
+        model, names, sensors, targets, Flow(model, wrt=names, tolerance=FLOW_TOLERANCE), scale, channel_scale,
+        np.array([p.mean if p else 0.0 for p in used], float),
+        np.array([p.deviation**-2 if p else 0.0 for p in used], float), lay_out(sensors, targets),
+    )  # fmt: skip
+    bounds = np.array([model.parameter(name).bounds for name in names])
+    return Task(model, problem, names, weigh, 0.01 * channel_scale, bounds[:, 0], bounds[:, 1], data)
+
+
+def free_names(model: Model, free: Sequence[str] | None) -> tuple[str, ...]:
+    if model.is_map:
+        raise ModelError(f"{model.name} is a map; OrbitFit fits orbits of flows. Use InvariantFit.")
+    names = tuple(model.names if free is None else free)
+    period = set() if model.excitation is None else {s.name for s in model.excitation.period.free_symbols}
+    for name in names:
+        model.check(name)
+        if name in period:
+            raise ModelError(
+                f"{name} sets the period of the excitation, which the data fix already ({model.period:.6g} s): "
+                f"set {name} by model.with_values and leave it out of free."
+            )
+        if not np.isfinite(model.values[name]):
+            raise ModelError(f"Give {name} a starting value by model.with_values({name}=...).")
+    if not names:
+        raise ModelError(f'No free parameters: name at least one, for example free=["{model.names[0]}"].')
+    if len(set(names)) < len(names):
+        raise ModelError(f"A free parameter is named twice: {', '.join(names)}.")
+    return names
+
+
+def _estimator(name: str, targets: Sequence[Target]) -> str:
+    if name not in ESTIMATORS:
+        raise KapitzaError(f'estimator = "{name}": choose one of {", ".join(ESTIMATORS)}.')
+    known = all(t.covariance is not None for t in targets)
+    if name == "weighted" and not known:
+        missing = next(t.label for t in targets if t.covariance is None)
+        raise DataError(
+            f'estimator = "weighted": orbit {missing} has no covariance; give noise={{channel: deviation}}.'
+        )
+    if name in ("auto", "bayes"):
+        return "weighted" if known else "maximum likelihood"
+    return name
+
+
+def _inverted(model: Model, sensors: Sensors, targets: Sequence[Target], outputs: Mapping[str, Output]) -> list[Target]:
+    """Where a rate is read as a difference quotient, the state at the node is found from the two positions."""
+    pairs = [
+        (model.states.index(name), model.states.index(o.output), o.step)
+        for name, o in outputs.items()
+        if isinstance(o, Differenced) and name in model.states and o.output in model.states
+    ]
+    if not pairs:
+        return list(targets)
+    flow, result = Flow(model, tolerance=FLOW_TOLERANCE), []
+    for target in targets:
+        nodes = target.nodes.copy()
+        vectors = np.broadcast_to(target.vector, (len(nodes), target.vector.size))
+        for _ in range(6):
+            for rate, position, step in pairs:
+                try:
+                    run = flow.propagate_many(nodes, target.node_times, target.node_times + step, vectors)
+                except FlowError:
+                    break
+                quotient = (run.state[:, position] - nodes[:, position]) / step
+                nodes[:, rate] -= quotient - target.nodes[:, rate]
+        result.append(Target(**{**vars(target), "nodes": nodes}))
+    return result
+
+
+def _spreads(model: Model, sensors: Sensors, targets: Sequence[Target]) -> tuple[Array, Array]:
+    """Typical size of every state (n,) and of every channel (c,); angles are measured in radians."""
+    channel = np.concatenate([t.channel for t in targets])
+    values = np.concatenate([t.values for t in targets])
+    by_channel = np.array([_size(values[channel == c]) for c in range(len(sensors.channels))])
+    by_channel[sensors.angles] = 1.0
+    nodes = np.concatenate([t.nodes for t in targets])
+    by_state = np.array([_size(column) for column in nodes.T])
+    for i, name in enumerate(model.states):
+        if name in sensors.channels:
+            by_state[i] = max(by_state[i], by_channel[sensors.channels.index(name)])
+    by_state[np.array(model.angles)] = 1.0
+    return by_state, by_channel
+
+
+def _size(values: Array) -> float:
+    spread = float(values.std())
+    largest = float(np.abs(values).max(initial=0.0))
+    return spread if spread > 1e-6 * largest and spread > 0 else largest or 1.0
+
+
+def weights_of(task: Task, problem: Problem, deviations: Array, inflation: Array | None = None) -> list[Array]:
+    """W of every orbit: from its covariance, or from the noise of the channels (1 for plain least squares)."""
+    result = []
+    for i, target in enumerate(problem.targets):
+        if task.estimator == "weighted":
+            assert target.covariance is not None
+            weight = whitening(target.covariance)
+        else:
+            weight = 1.0 / deviations[target.channel]
+        if target.period_deviation is not None:
+            weight = _with_period(weight, target.period_deviation)
+        result.append(weight if inflation is None else weight / np.sqrt(inflation[i]))
+    return result
+
+
+def _with_period(weight: Array, deviation: float) -> Array:
+    if weight.ndim == 1:
+        return np.append(weight, 1.0 / deviation)
+    wider = np.zeros((len(weight) + 1, len(weight) + 1))
+    wider[:-1, :-1], wider[-1, -1] = weight, 1.0 / deviation
+    return wider
+
+
+def identifiability(task: Task) -> Identifiability:
+    """Rank of the sensitivities of all readings, orbits eliminated, before anything is iterated.
+
+    Parameters that start at zero are moved off it, to where the readings feel them: at zero friction, for instance, no
+    motion depends on the mass.
+    """
+    problem = task.problem
+    theta = np.array([task.model.values[name] for name in task.names])
+    weights = [1.0 / problem.channel_scale[t.channel] for t in problem.targets]
+    weights = [
+        np.append(w, 1 / t.period) if t.period_deviation else w for w, t in zip(weights, problem.targets, strict=True)
+    ]
+    try:
+        information = _information(problem, theta, weights)
+        felt = 1 / np.sqrt(np.maximum(np.diag(information) / len(problem.targets), 1e-300))
+        zero = theta == 0
+        if zero.any():
+            moved = np.where(zero, np.clip(1e-2 * felt, None, 1e3), theta)
+            moved = np.clip(moved, task.low, task.high)
+            information, theta = _information(problem, moved, weights), moved
+    except FlowError as error:
+        raise KapitzaError(
+            f"The model cannot be run at the starting values from the states in the data ({error}): start elsewhere."
+        ) from None
+    # What a reading of one per cent of the spread would resolve is the least size that makes sense for a parameter.
+    least = 1e-6 / np.sqrt(np.maximum(np.diag(information), 1e-300))
+    prior = np.diag(problem.prior_weight) * 1e-4
+    return analyse(information + prior, task.names, np.clip(np.abs(theta), np.minimum(least, 1e6), None))
+
+
+def _information(problem: Problem, theta: Array, weights: list[Array]) -> Array:
+    blocks = problem.evaluate(problem.starts(), theta)
+    slopes = [reduce_block(b, w).slope for b, w in zip(blocks, weights, strict=True)]
+    return sum((s.T @ s for s in slopes), np.zeros((theta.size, theta.size)))
+
+
+def refuse_unidentifiable(found: Identifiability) -> None:
+    if not found.complete:
+        raise IdentifiabilityError(found.message())
