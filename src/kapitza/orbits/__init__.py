@@ -7,6 +7,7 @@ from typing import Any
 
 from kapitza.data import Record
 from kapitza.orbit import OrbitSet, find_orbits
+from kapitza.orbits.chunks import section_from_chunks
 from kapitza.orbits.dense_returns import ReturnSearch
 from kapitza.orbits.find import SectionSearch
 from kapitza.orbits.from_record import strobe_record
@@ -27,6 +28,7 @@ __all__ = [
     "find_orbits_in_record",
     "inspect",
     "make_section",
+    "section_from_chunks",
     "strobe_record",
     "turning_section",
 ]
