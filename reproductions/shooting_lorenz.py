@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from harness import Comparison, comparison_table
-from reproductions._fit_trials import LORENZ, Trials, far_start, lorenz_record, with_noise
 
 import kapitza as kz
+from reproductions._fit_trials import LORENZ, Trials, far_start, lorenz_record, with_noise
 
 RUNS, FEWER = 200, 100
 LEVELS = {0.01: 0.98, 0.05: 0.95, 0.10: 0.95}
@@ -37,8 +37,13 @@ def full_observation(
     seconds, wall = float(np.median(trials.processor)), float(np.median(trials.wall))
     name = f"{model.name.capitalize()}, {100 * level:g} % noise"
     return [
-        Comparison(f"{name}: runs at the truth", "", f"{reached}/{runs}", f"≥ {100 * wanted:g} %", reached >= wanted * runs),
-        Comparison(f"{name}: largest variance / bound", "", ratio, "≤ 1.3", ratio <= 1.3, f"sampling ± {np.sqrt(2 / runs):.2f}"),
+        Comparison(
+            f"{name}: runs at the truth", "", f"{reached}/{runs}", f"≥ {100 * wanted:g} %", reached >= wanted * runs
+        ),
+        Comparison(
+            f"{name}: largest variance / bound", "", ratio, "≤ 1.3", ratio <= 1.3,
+            f"sampling ± {np.sqrt(2 / runs):.2f}",
+        ),
         Comparison(
             f"{name}: 90 % intervals that hold the truth", "", ", ".join(f"{100 * c:.1f}" for c in coverage) + " %",
             "85-95 %", bool(((coverage >= 0.85) & (coverage <= 0.95)).all()), "per parameter: " + ", ".join(free),
@@ -58,7 +63,8 @@ def one_channel(clean: kz.Record, level: float) -> Comparison:
         trials.add(model, far_start(model, LORENZ, 0.8, seed), with_noise(clean, noise, seed), kz.ShootingFit())
     reached = trials.reached(bound)
     return Comparison(
-        f"Lorenz, x alone, {100 * level:g} % noise: runs at the truth", "", f"{reached}/{FEWER}", "≥ 90 %", reached >= 0.9 * FEWER,
+        f"Lorenz, x alone, {100 * level:g} % noise: runs at the truth", "", f"{reached}/{FEWER}", "≥ 90 %",
+        reached >= 0.9 * FEWER,
         f"variance / bound {trials.against(bound):.2f}, {np.median(trials.processor):.2f} s per fit",
     )  # fmt: skip
 
@@ -76,9 +82,10 @@ def main() -> str:
         rows += full_observation(rossler, turning, ("a", "b", "c"), level, 0.95, FEWER, 0.5)
     return (
         "# ShootingFit on the Lorenz and Rössler systems\n\n"
-        "Lorenz: 3000 samples at 0.01, every parameter off by a random factor in 1 ± 0.8. Rössler: 3000 samples at 0.1, "
-        "1 ± 0.5. Noise is Gaussian, in units of each channel's standard deviation, and its size is estimated with the "
-        "parameters. A run is at the truth when every error is below six standard deviations of the Cramér-Rao bound. "
+        "Lorenz: 3000 samples at 0.01, every parameter off by a random factor in 1 ± 0.8. Rössler: 3000 samples at "
+        "0.1, 1 ± 0.5. Noise is Gaussian, in units of each channel's standard deviation, and its size is "
+        "estimated with the parameters. A run is at the truth when every error is below six standard deviations of "
+        "the Cramér-Rao bound. "
         "The document reports promising estimates of these two systems by Baake et al. (1992) without numbers. "
         "Variance / bound is the largest over all combinations of the parameters, about the truth.\n\n"
         + comparison_table(rows)
