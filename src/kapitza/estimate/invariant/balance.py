@@ -92,7 +92,10 @@ def make_windows(points: Points, length: float) -> Windows:
 
 
 def default_window(points: Points) -> float:
-    """Two periods of the fastest state, a period being two median intervals between crossings of the mean."""
+    """0.8 periods of the fastest state, a period being two median intervals between crossings of the mean.
+
+    Over whole periods kinetic and potential energy average alike, and only the ratio of friction to stiffness is left.
+    """
     spans = []
     for row in points.values:
         side = row > np.mean(row)
@@ -100,7 +103,7 @@ def default_window(points: Points) -> float:
         if crossing.size > 4:
             spans.append(2 * float(np.median(np.diff(points.times[crossing]))))
     steps = np.diff(points.times)[points.run[1:] == points.run[:-1]]
-    return max(2 * min(spans) if spans else 0.0, 20 * float(np.median(steps)))
+    return max(0.8 * min(spans) if spans else 0.0, 12 * float(np.median(steps)))
 
 
 def fit_balance(settings: Any, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:

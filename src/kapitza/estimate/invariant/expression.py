@@ -11,16 +11,22 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import ModelError, nearest_name
-from kapitza.model import Model, compile_expressions, symbol
+from kapitza.model import Model, compile_expressions, parse_expression, symbol
 
 Array = NDArray[np.float64]
 
 
 def declared_invariant(model: Model, wanted: str | sp.Expr | None) -> tuple[str, sp.Expr]:
-    """Name and expression of the invariant to use; derived parameters are written out."""
+    """Name and expression of the invariant to use; derived parameters are written out.
+
+    wanted: the name of a declared invariant, or an expression (text or SymPy) in states and parameters.
+    """
+    known = dict(model.invariants)
     if isinstance(wanted, sp.Expr):
         return "invariant", _written_out(model, wanted)
-    known = dict(model.invariants)
+    if wanted is not None and wanted not in known and not wanted.isidentifier():
+        names = {*model.states, *(p.name for p in model.parameters)}
+        return "energy", _written_out(model, parse_expression(wanted, names))
     if not known:
         raise ModelError(
             f'The model "{model.name}" declares no invariant: pass InvariantFit(invariant=expression), '

@@ -41,7 +41,8 @@ class InvariantFit:
 
     objective: "variance" (F3: variance of H over the points), "surface" (F2: least displacement onto H = E), or
         "balance" (energy balance dH/dt = power in weak form: H need not be conserved).
-    invariant: name of a declared invariant, or an expression; the model's energy or only one by default.
+    invariant: name of a declared invariant, or an expression (text or SymPy) in states and parameters; by default the
+        declared energy, or the only one. Energy of a damped model is given here, not declared: it is not conserved.
     correction: order (0, 1, 2) to which the bias that noise gives the variance is removed; by default 1, and 0 where
         states were reconstructed (their systematic errors are no noise).
     scale: the factor of H is not identifiable: name of the parameter to hold, or "norm" for coefficients of unit norm.

@@ -255,7 +255,7 @@ class _Search:
         if not self._is_new(np.einsum("k,kdn->dn", vector, self.gradient[chosen]), gradients):
             return None
         support = chosen[np.abs(vector) > small * np.abs(vector).max()]
-        support, coefficients = self._sparse(support)
+        support, coefficients = self._sparse(self._alone(support, np.abs(vector[np.isin(chosen, support)])))
         gradient = np.einsum("k,kdn->dn", coefficients * self.spread[support], self.gradient[support])
         if not self._is_new(gradient, gradients):
             return None
@@ -271,6 +271,15 @@ class _Search:
         for unit in basis:
             rest -= unit * np.sum(unit * rest, axis=0)
         return float(np.sum(rest**2)) > max(1e-6, INDEPENDENT * self.relative_noise**2) * float(np.sum(gradient**2))
+
+    def _alone(self, support: NDArray[np.intp], entries: Array) -> NDArray[np.intp]:
+        """Leave out the smallest entries while the support holds a second invariant, which they belong to."""
+        while support.size > 2 and self.spectrum(support)[0][1] <= self.limit:
+            rest = np.delete(support, np.argmin(entries))
+            if self.spectrum(rest)[0][0] > self.limit:
+                break
+            support, entries = rest, np.delete(entries, np.argmin(entries))
+        return support
 
     def _sparse(self, support: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
         """Refit on the support, then drop the least significant term while the rest is still conserved."""

@@ -49,9 +49,8 @@ def candidate_terms(
     channels: Sequence[str], angles: Sequence[bool], terms: Sequence[str | sp.Expr] | None, degree: int
 ) -> tuple[sp.Expr, ...]:
     """The user's terms, or polynomials of the channels and, for angles, trigonometric functions times polynomials."""
-    bare = [c.rstrip("'") for c in channels]
     if terms is not None:
-        return tuple(parse_expression(t, bare) if isinstance(t, str) else sp.sympify(t) for t in terms)
+        return tuple(parse_expression(t, channels) if isinstance(t, str) else sp.sympify(t) for t in terms)
     plain = [c for c, a in zip(channels, angles, strict=True) if not a]
     round_ = [c for c, a in zip(channels, angles, strict=True) if a]
     powers = polynomials(plain, degree) if plain else ()
