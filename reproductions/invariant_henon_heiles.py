@@ -133,6 +133,6 @@ def main() -> str:
         "# INVARIANT, section 3: Hénon-Heiles\n\n"
         f"Medians of the absolute error over {SEEDS} seeds. Document: one run each.\n\n"
         + comparison_table([*clean(), *noisy(), *incomplete()])
-        + "\n\nWhere F2 and the best possible estimate miss a target alike, the document's single run was lucky: the points "
-        "of one level set do not hold more information.\n\n## Bias at 5 % noise\n\n" + bias()
+        + "\n\nWhere F2 and the best possible estimate miss a target alike, one level set does not hold more "
+        "information: the document's single run was lucky.\n\n## Bias at 5 % noise\n\n" + bias()
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.data import Record
 from kapitza.errors import DataError
-from kapitza.estimate.invariant.stencils import rates_of
+from kapitza.estimate.invariant.stencils import estimated_noise, rates_of
 from kapitza.model import Model, symbol
 
 Array = NDArray[np.float64]
@@ -159,7 +159,8 @@ def collect(
         deviations, sure = noise_of(record, noise)
         known &= sure
         for piece in record.segments():
-            values, variance, times, width = _piece(record, piece, plan, variables, deviations, momenta)
+            local = deviations if sure else _not_above_roughness(record, piece, plan, deviations)
+            values, variance, times, width = _piece(record, piece, plan, variables, local, momenta)
             if values.shape[1]:
                 parts.append((values, variance, times, level, run))
             reach, run = max(reach, width), run + 1
@@ -181,6 +182,18 @@ def collect(
         known,
         tuple(rates) or tuple(s for s, (c, shift) in (plan.shifts or {}).items() if shift),
     )
+
+
+def _not_above_roughness(
+    record: Record, piece: slice, plan: Reconstruction, deviations: Mapping[str, float]
+) -> dict[str, float]:
+    """Assumed noise of channels to be differentiated, lowered to what their high differences show."""
+    found = dict(deviations)
+    for name in plan.rates:
+        series = record[name][piece]
+        angle = record.angles[record.channels.index(name)]
+        found[name] = min(found[name], estimated_noise(np.unwrap(series) if angle else series))
+    return found
 
 
 def _piece(

@@ -9,7 +9,6 @@ vanishes on the data) are taken out first; multiples of a found invariant have p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import comb
 
 import numpy as np
 import sympy as sp
@@ -23,6 +22,7 @@ from kapitza.estimate.invariant.intervals import variance_covariance
 from kapitza.estimate.invariant.moments import FeatureTable, level_sums, triangle
 from kapitza.estimate.invariant.points import ASSUMED_NOISE, Points, noise_of
 from kapitza.estimate.invariant.setup import records_of, scrambled
+from kapitza.estimate.invariant.stencils import estimated_noise
 from kapitza.estimate.invariant.terms import candidate_terms, complexity
 from kapitza.estimate.invariant.variance import Bounds, VarianceProblem, minimise_corrected, minimise_raw
 from kapitza.model import symbol
@@ -67,15 +67,6 @@ def find_invariant(
     train = train.take(np.arange(0, train.count, -(-train.count // MOST_POINTS)))
     search = _Search(tuple(library), train, test, kind)
     return search.run()
-
-
-def estimated_noise(values: Array) -> float:
-    """Noise of a densely sampled series from the median modulus of its p-th differences, the least over p = 3 … 10."""
-    best = np.inf
-    for p in range(3, min(11, values.size // 4)):
-        difference = np.diff(values, p)
-        best = min(best, 1.4826 * float(np.median(np.abs(difference))) / np.sqrt(comb(2 * p, p)))
-    return best
 
 
 def _points(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import factorial
+from math import comb, factorial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,15 @@ WINDOWS = (3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32)
 """Half widths in samples that `smooth` chooses from."""
 DEGREE = 4
 """Degree of the local polynomial of `smooth`."""
+
+
+def estimated_noise(values: Array) -> float:
+    """Noise of a densely sampled series from the median modulus of its p-th differences, the least over p = 3 … 10."""
+    best = np.inf
+    for p in range(3, min(11, values.size // 4)):
+        difference = np.diff(values, p)
+        best = min(best, 1.4826 * float(np.median(np.abs(difference))) / np.sqrt(comb(2 * p, p)))
+    return best
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,8 @@ def difference_rates(times: Array, values: Array, accuracy: int) -> Rates:
 def smoothed_rates(times: Array, values: Array, variance: float) -> Rates:
     """Local polynomials of degree 4 over the window that balances noise against truncation.
 
-    The truncation is judged by a polynomial of degree 6 on the same window, less the noise that this difference has.
+    The truncation is judged by a polynomial of degree 6 on the same window: the mean square of the difference over one
+    window, less the noise that it has.
     """
     best: tuple[float, Rates] | None = None
     for half in WINDOWS:
@@ -84,10 +94,11 @@ def smoothed_rates(times: Array, values: Array, variance: float) -> Rates:
         rate, odd = local_polynomial(times, values, half, DEGREE, 1)
         finer, reference = local_polynomial(times, values, half, min(DEGREE + 2, 2 * half), 1)
         noise = variance * np.sum((odd - reference) ** 2, axis=1)
-        excess = np.clip((rate - finer) ** 2 - noise, 0.0, None)
-        truncation = _widened(excess[1:-1]) if excess.size > 2 else excess
+        near = np.ones(min(2 * half + 1, rate.size))
+        excess = np.convolve((rate - finer) ** 2 - noise, near, "same") / np.convolve(np.ones(rate.size), near, "same")
+        truncation = np.clip(excess, 0.0, None)
         rate_noise = np.sum(odd**2, axis=1)
-        cost = float(np.mean(excess + variance * rate_noise))
+        cost = float(np.mean(truncation + variance * rate_noise))
         if best is None or cost < best[0]:
             inside = slice(half, times.size - half)
             found = Rates(inside, position, rate, np.sum(even**2, axis=1), rate_noise, truncation, half)

@@ -1,0 +1,122 @@
+"""find_invariant: rediscovery of known invariants, and none where there is none."""
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import kapitza as kz
+from kapitza.errors import DataError, KapitzaError
+from kapitza.estimate.invariant import polynomials, trigonometric
+from kapitza.model import symbol
+
+
+def same_up_to_scale(found, expected):
+    """Whether two expressions differ by a factor and a constant."""
+    names = sorted(expected.free_symbols, key=str)
+    ratio = [sp.cancel(sp.diff(found, n) / sp.diff(expected, n)) for n in names]
+    return all(r.is_number and abs(float(r) - float(ratio[0])) < 1e-4 * abs(float(ratio[0])) for r in ratio)
+
+
+def orbits(model, starts, times):
+    return [kz.simulate(model, x0=s, t=times) for s in starts]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_henon_heiles_from_all_cubic_polynomials(noise):
+    record = kz.simulate(kz.library.henon_heiles(), t=np.arange(0, 400, 0.5))
+    seen = kz.measure(record, relative_noise=noise, seed=1) if noise else record
+    search = kz.find_invariant(seen, degree=3)
+    q1, q2, p1, p2 = (symbol(n) for n in ("q1", "q2", "p1", "p2"))
+    assert len(search) == 1
+    assert same_up_to_scale(search[0].expression, (p1**2 + p2**2 + q1**2 + q2**2) / 2 + q1**2 * q2 - q2**3 / 3)
+    assert search[0].held_back < 0.05
+    assert "not trivial" in str(search)
+
+
+def test_energy_of_the_double_pendulum_from_angles_and_rates():
+    record = kz.simulate(kz.library.planar_double_pendulum(), t=np.arange(0, 200, 0.25))
+    search = kz.find_invariant(record)
+    assert len(search) == 1
+    table = search[0].table()["coefficient"]
+    want = {
+        "phi1'**2": 1.0,
+        "phi2'**2": 0.5,
+        "phi1'*phi2'*cos(phi1 - phi2)": 1.0,
+        "cos(phi1)": -19.62,
+        "cos(phi2)": -9.81,
+    }
+    assert set(table.index) == set(want)
+    for term, value in want.items():
+        assert table[term] / table["phi1'**2"] == pytest.approx(value, rel=1e-6)
+
+
+def test_invariant_of_the_trace_map():
+    turns = [123456789, 987654321]
+    while len(turns) < 200:
+        turns.append((turns[-1] + turns[-2]) % 2147483647)
+    s = np.cos(2 * np.pi * np.array(turns) / 2147483647)
+    record = kz.Record.from_arrays(np.arange(198), {"x": s[2:], "y": s[1:-1], "z": s[:-2]})
+    search = kz.find_invariant(record, degree=3)
+    x, y, z = (symbol(n) for n in "xyz")
+    assert len(search) == 1
+    assert same_up_to_scale(search[0].expression, x**2 + y**2 + z**2 - 2 * x * y * z)
+
+
+def test_lotka_volterra():
+    model = kz.Model.from_equations(["x' = x - x*y/2", "y' = -3*y/4 + x*y/4"], coordinates=["x", "y"], parameters={})
+    records = orbits(model, [[2.0, 1.0 + 0.5 * k] for k in range(3)], np.arange(0, 60, 0.3))
+    search = kz.find_invariant(records, ["x", "y", "log(x)", "log(y)", "x*y", "x**2", "y**2"])
+    x, y = symbol("x"), symbol("y")
+    assert len(search) == 1
+    assert same_up_to_scale(search[0].expression, x / 4 - sp.Rational(3, 4) * sp.log(x) + y / 2 - sp.log(y))
+
+
+def test_kepler_motion_has_two_and_no_more():
+    model = kz.Model.from_equations(
+        ["x'' = -x/(x**2 + y**2)**(3/2)", "y'' = -y/(x**2 + y**2)**(3/2)"], coordinates=["x", "y"], parameters={}
+    )
+    records = orbits(model, [[1.0, 0.0, 0.1 * k, 1.0 + 0.1 * k] for k in range(4)], np.arange(0, 40, 0.1))
+    search = kz.find_invariant(records, [*polynomials(records[0].channels, 2), "1/sqrt(x**2 + y**2)"])
+    x, y, u, v = (symbol(n) for n in ("x", "y", "x'", "y'"))
+    wanted = [x * v - y * u, (u**2 + v**2) / 2 - 1 / sp.sqrt(x**2 + y**2)]
+    assert len(search) == 2
+    for expected in wanted:
+        assert any(f.expression.free_symbols == expected.free_symbols for f in search.found)
+    spans = [np.ptp(f.evaluate(r)) for f in search.found for r in records]
+    assert max(spans) < 1e-8
+
+
+@pytest.mark.parametrize("degree", [2, 3, 4])
+@pytest.mark.parametrize("noise", [0.0, 0.001])
+def test_lorenz_has_none(degree, noise):
+    record = kz.simulate(kz.library.lorenz(), t=np.arange(0, 100, 0.02))
+    seen = kz.measure(record, relative_noise=noise, seed=1) if noise else record
+    search = kz.find_invariant(seen, degree=degree)
+    if noise and degree == 4:
+        # 34 terms bend to the sheet of the attractor as closely as this noise: only the closeness can be told
+        assert search.closest < 3
+        return
+    assert not search
+    assert "No invariant" in str(search)
+
+
+def test_identities_are_left_out_not_found():
+    record = kz.simulate(kz.library.planar_double_pendulum(), t=np.arange(0, 100, 0.25))
+    search = kz.find_invariant(record, ["cos(phi1)**2", "sin(phi1)**2", "cos(phi2)", "phi1'", "phi2'"])
+    assert not search
+    assert len(search.dropped) == 1
+
+
+def test_bad_terms_are_named():
+    record = kz.simulate(kz.library.lorenz(), t=np.arange(0, 20, 0.1))
+    with pytest.raises(KapitzaError, match="qq"):
+        kz.find_invariant(record, ["x", "qq"])
+    with pytest.raises(DataError, match="not finite"):
+        kz.find_invariant(record, ["log(x)", "y", "z"])
+    with pytest.raises(DataError, match="samples"):
+        kz.find_invariant(kz.Record(record.dataset.isel(time=slice(0, 12))), degree=3)
+
+
+def test_libraries_have_the_expected_sizes():
+    assert len(polynomials(["x", "y", "z"], 3)) == 19
+    assert len(trigonometric(["a", "b"])) == 8
