@@ -76,12 +76,14 @@ def double_pendulum() -> str:
 
 def air_track() -> str:
     columns = {"x1": 2, "x2": 3, "v1": 4, "v2": 5}
-    terms = ["v1**2", "v2**2", "v1*v2", "x1**2", "x2**2", "x1*x2", "x1", "x2"]
+    terms = ["v1**2", "v2**2", "x1**2", "x2**2", "x1*x2"]
     two = tracked("real_double_linear_h_1.txt", columns, 0, 0.1)
+    rest = {c: float(np.mean(two[c])) for c in ("x1", "x2")}  # the carts rest 125 mm apart
+    two = kz.Record.from_arrays(two.time, {c: two[c] - rest.get(c, 0.0) for c in two.channels})
     one = tracked("real_linear_h_1.txt", {"x": 2, "v": 3}, 0, 0.1)
     parts = []
-    for label, record, library in (("two carts", two, terms), ("one cart", one, ["v**2", "x**2", "x", "x*v"])):
-        search = kz.find_invariant(record, library, tolerance=0.2)
+    for label, record, library in (("two carts", two, terms), ("one cart", one, ["v**2", "x**2", "x*v"])):
+        search = kz.find_invariant(record, library, tolerance=0.1)
         for found in search.found:
             parts.append(
                 (label, str(found.expression), f"{100 * found.variation:.1f} %", f"{100 * found.held_back:.1f} %")
@@ -89,7 +91,23 @@ def air_track() -> str:
         if not search:
             parts.append((label, "none", f"closest {search.closest:.2g} × tolerance", ""))
     header = ["rig", "conserved", "variation", "on held-back data"]
-    return "## Air-track oscillators of Schmidt and Lipson\n\n" + markdown_table(header, parts)
+    return (
+        "## Air-track oscillators of Schmidt and Lipson\n\n" + markdown_table(header, parts) + "\n\n" + damped_cart(one)
+    )
+
+
+def damped_cart(record: kz.Record) -> str:
+    """The single cart loses energy: the balance gives its stiffness and friction."""
+    model = kz.Model.from_equations(
+        ["x'' + d*x' + k*x = f"], coordinates=["x"], parameters={"d": 0.1, "k": 3.0, "f": 0.0}
+    )
+    renamed = kz.Record.from_arrays(record.time, {"x": record["x"], "x'": record["v"]})
+    fit = kz.identify(model, renamed, method=kz.InvariantFit("balance", invariant="x'**2/2 + k*x**2/2 - f*x"))
+    spread = fit.deviations
+    return (
+        "The single cart loses a quarter of its energy; its balance gives stiffness over mass "
+        f"k = {fit['k']:.4g} ± {spread['k']:.2g} 1/s² and friction d = {fit['d']:.4g} ± {spread['d']:.2g} 1/s."
+    )
 
 
 def single_pendulum() -> str:

@@ -154,7 +154,8 @@ def _fraction(value: float, error: float) -> Fraction | None:
     if error > 0.02 * abs(value):
         return None
     near = Fraction(value).limit_denominator(4)
-    return near if near and abs(float(near) - value) <= max(3 * error, 1e-9 * abs(value)) else None
+    simple = 0 < abs(near.numerator) <= 12
+    return near if simple and abs(float(near) - value) <= max(3 * error, 1e-9 * abs(value)) else None
 
 
 def _rounded(value: float, error: float) -> sp.Expr:

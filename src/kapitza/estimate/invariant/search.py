@@ -230,9 +230,11 @@ class _Search:
             values, vectors = self.spectrum(chosen)
             closest = min(closest, float(values[0]))
             count = int(np.sum(values <= self.limit))
-            for vector in _echelon(vectors[:, :count]).T:
-                # one null vector is exact; among several, rounding and noise leave small foreign entries
-                small = 1e-7 if count == 1 or self.kind == "rounding" else max(1e-7, 3 * self.relative_noise)
+            # one null vector is exact; among several, noise leaves small foreign entries
+            small = (
+                1e-7 if count == 1 or self.kind == "rounding" else float(np.clip(3 * self.relative_noise, 1e-7, 0.1))
+            )
+            for vector in _echelon(vectors[:, :count], max(1e-3, small)).T:
                 result = self._candidate(chosen, vector, gradients, small)
                 if result is not None:
                     found.append(result[0])
@@ -248,7 +250,7 @@ class _Search:
         support = chosen[np.abs(vector) > small * np.abs(vector).max()]
         support, coefficients = self._sparse(self._alone(support, np.abs(vector[np.isin(chosen, support)])))
         gradient = np.einsum("k,kdn->dn", coefficients * self.spread[support], self.gradient[support])
-        if not self._is_new(gradient, gradients):
+        if self.spectrum(support)[0][0] > self.limit or not self._is_new(gradient, gradients):
             return None
         return self._judge(support, *self._polish(support, coefficients)), gradient
 
@@ -261,7 +263,8 @@ class _Search:
             basis.append(other / np.maximum(np.linalg.norm(other, axis=0), 1e-300))
         for unit in basis:
             rest -= unit * np.sum(unit * rest, axis=0)
-        return float(np.sum(rest**2)) > max(1e-6, INDEPENDENT * self.relative_noise**2) * float(np.sum(gradient**2))
+        share = np.clip(INDEPENDENT * self.relative_noise**2, 1e-6, 0.2)
+        return float(np.sum(rest**2)) > share * float(np.sum(gradient**2))
 
     def _alone(self, support: NDArray[np.intp], entries: Array) -> NDArray[np.intp]:
         """Leave out the smallest entries while the support holds a second invariant, which they belong to."""
@@ -355,15 +358,18 @@ class _Search:
         )
 
 
-def _echelon(vectors: Array) -> Array:
-    """The same span with each vector ending at a different most complex term, simplest vector first."""
+def _echelon(vectors: Array, small: float) -> Array:
+    """The same span with each vector ending at a different most complex term, simplest vector first.
+
+    Entries below `small` of the largest do not count.
+    """
     rows = vectors.T.copy()
     done: list[Array] = []
     for column in range(rows.shape[1] - 1, -1, -1):
         if not len(rows):
             break
         pivot = int(np.argmax(np.abs(rows[:, column])))
-        if np.abs(rows[pivot, column]) < 1e-3 * np.max(np.abs(rows)):
+        if np.abs(rows[pivot, column]) < small * np.max(np.abs(rows)):
             continue
         lead = rows[pivot] / rows[pivot, column]
         rows = np.delete(rows, pivot, axis=0)
