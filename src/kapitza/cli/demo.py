@@ -1,4 +1,4 @@
-"""`kapitza demo`: a chaotic pendulum, strobed, with its picture and a report."""
+"""`kapitza demo`: a noisy pendulum experiment, the orbits in it, and the parameters behind them."""
 
 from __future__ import annotations
 
@@ -10,87 +10,155 @@ import numpy as np
 import pandas as pd
 import typer
 from matplotlib.figure import Figure
+from rich.table import Table
 from rich.text import Text
 
 from kapitza.cli.console import answers, examples
 from kapitza.cli.models import equation_text
 from kapitza.cli.simulate import simulate_periods
-from kapitza.data import Record
+from kapitza.data import Record, measure
+from kapitza.estimate import Estimate, identify
 from kapitza.library import parametric_pendulum
 from kapitza.model import Model
-from kapitza.orbit import OrbitSet, PeriodicOrbit, circle_difference
-from kapitza.periodic import solve_orbit
-from kapitza.report import Section, plot_orbits, write_page
+from kapitza.orbit import OrbitSet, find_orbits
+from kapitza.report import Section, plot_estimate, plot_orbits, write_page
+
+FREE = ("l", "k2", "k3")
+START = {"l": 0.8, "k2": 0.0, "k3": 0.0}
+"""The guess, as a share of the truth: the length 20 % off, friction unknown."""
+
+NOISE = 5e-4
+"""Of the readings, as a share of the attractor's size."""
 
 
 def demo(
-    periods: Annotated[int, typer.Option(min=1000, help="Excitation periods to strobe.")] = 50_000,
+    periods: Annotated[int, typer.Option(min=5000, help="Excitation periods to record.")] = 40_000,
     out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = Path("out"),
 ) -> None:
-    """Simulate a pendulum on a shaken support into chaos, strobe it, find an orbit inside, and draw it all."""
+    """Record a chaotic pendulum with noise, find the periodic orbits in the record, and fit the model to them."""
     console = answers()
-    model = parametric_pendulum()
-    console.print(Text(model.description + "."))
+    truth = parametric_pendulum()
+    console.print(Text(truth.description + "."))
     begin = time.perf_counter()
-    record = simulate_periods(model, None, periods, 1)
-    seconds = time.perf_counter() - begin
-    orbit = solve_orbit(model, closest_rotation(record))
-    facts = demo_facts(record, seconds, orbit)
-    page = write_demo_page(model, record, orbit, facts, out / "demo.html")
+    record = noisy_record(truth, periods)
+    recorded = time.perf_counter()
+    orbits = find_orbits(record, max_period=5)
+    found = time.perf_counter()
+    guess = truth.with_values(**{name: share * truth.values[name] for name, share in START.items()})
+    fit = identify(guess, orbits, free=FREE)
+    done = time.perf_counter()
+    facts = demo_facts(record, orbits, fit, (recorded - begin, found - recorded, done - found))
+    table = comparison(truth, fit)
+    page = write_demo_page(guess, record, orbits, fit, facts, table, out / "demo.html")
     picture = out / "demo.png"
-    demo_figure(record, orbit).savefig(picture, dpi=160)
+    demo_figure(record, orbits).savefig(picture, dpi=160)
     for text in facts:
         console.print(Text(text))
+    console.print(printed(table))
+    for text in fit.warnings:
+        console.print(Text(f"Warning: {text}", style="yellow"))
     console.print(Text(f"Picture: {picture}\nReport:  {page}", style="bold"))
 
 
 demo.__doc__ = (demo.__doc__ or "") + examples("kapitza demo", "kapitza demo --periods 200000 --out pendulum")
 
 
-def closest_rotation(record: Record) -> np.ndarray:
-    """The sample of a fast motion that comes back nearest to itself after one period."""
-    points = record.values(["phi", "phi'"])
-    scale = np.ptp(points, axis=0)
-    gap = np.linalg.norm(circle_difference(points[1:], points[:-1], (True, False)) / scale, axis=1)
-    rotating = points[:-1, 1] > 0.2 * points[:, 1].max()
-    return points[:-1][rotating][np.argmin(gap[rotating])]
+def noisy_record(truth: Model, periods: int) -> Record:
+    clean = simulate_periods(truth, None, periods, 1)
+    noise = {"phi": NOISE * 2 * np.pi, "phi'": NOISE * float(np.ptp(clean["phi'"]))}
+    return measure(clean, noise=noise, seed=1)
 
 
-def demo_facts(record: Record, seconds: float, orbit: PeriodicOrbit) -> tuple[str, ...]:
-    """What the demo found, in sentences."""
+def demo_facts(record: Record, orbits: OrbitSet, fit: Estimate, seconds: tuple[float, float, float]) -> tuple[str, ...]:
+    """What the demo did, in sentences."""
     assert record.period is not None
-    assert orbit.multipliers is not None
     count = len(record) - 1
     hours = count * record.period / 3600
-    speed = np.abs(record["phi'"]).max()
-    phi, rate = orbit.points[0]
-    growth, decay = (complex(value).real for value in orbit.multipliers)
+    matched = len(fit.details["orbits"])
     return (
-        f"{count} excitation periods ({hours:.1f} hours of pendulum time) simulated and strobed in {seconds:.1f} s.",
-        f"The motion is chaotic: it never repeats, and |φ'| reaches {speed:.2f} rad/s.",
-        f"Inside it lies a rotation that does repeat, one turn per period, through φ = {phi:.4f} rad, "
-        f"φ' = {rate:.4f} rad/s. It is unstable, with Floquet multipliers {growth:.3f} and {decay:.3f}: "
-        f"a disturbance grows {abs(growth):.1f} times in every period.",
+        f"{count} excitation periods ({hours:.1f} hours of pendulum time) simulated, strobed and given "
+        f"{100 * NOISE:g} % of noise in {seconds[0]:.1f} s.",
+        f"The motion is chaotic, but {len(orbits)} unstable periodic orbits of up to 5 periods were found in it, "
+        f"without the model, in {seconds[1]:.1f} s.",
+        f"The model's orbits were matched to {matched} of them in {seconds[2]:.1f} s, starting "
+        "from a length 20 % too short and no friction at all.",
     )
 
 
-def demo_figure(record: Record, orbit: PeriodicOrbit) -> Figure:
-    return plot_orbits(OrbitSet((orbit,), record.angles), record=record)
+def comparison(truth: Model, fit: Estimate) -> pd.DataFrame:
+    """Truth beside the estimate: one row per parameter."""
+    interval = fit.interval(0.95)
+    rows = [
+        (
+            name,
+            fit.units.get(name, ""),
+            truth.values[name],
+            fit.start[name],
+            fit.values[name],
+            float(interval.loc[name, "low"]),
+            float(interval.loc[name, "high"]),
+            100 * (fit.values[name] / truth.values[name] - 1),
+        )
+        for name in fit.names
+    ]
+    columns = ["parameter", "unit", "truth", "start", "estimate", "95 % low", "95 % high", "error [%]"]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def write_demo_page(model: Model, record: Record, orbit: PeriodicOrbit, facts: tuple[str, ...], path: Path) -> Path:
+def printed(table: pd.DataFrame) -> Table:
+    """The same within 80 columns."""
+    shown = Table(box=None, pad_edge=False)
+    for name in ("parameter", "truth", "start", "estimate", "95 % interval", "error"):
+        shown.add_column(name, justify="left" if name == "parameter" else "right", no_wrap=True)
+    for name, unit, truth, start, value, low, high, error in table.itertuples(index=False):
+        shown.add_row(
+            f"{name} ({unit})",
+            f"{truth:.5g}",
+            f"{start:.4g}",
+            f"{value:.5g}",
+            f"{low:.5g} … {high:.5g}",
+            f"{error:+.2g} %",
+        )
+    return shown
+
+
+def demo_figure(record: Record, orbits: OrbitSet) -> Figure:
+    return plot_orbits(orbits, record=record)
+
+
+def write_demo_page(
+    model: Model,
+    record: Record,
+    orbits: OrbitSet,
+    fit: Estimate,
+    facts: tuple[str, ...],
+    table: pd.DataFrame,
+    path: Path,
+) -> Path:
     parameters = pd.DataFrame(
-        [(p.name, model.values[p.name], p.unit, p.description) for p in model.parameters],
+        [(p.name, fit.model.values[p.name], p.unit, p.description) for p in model.parameters],
         columns=["parameter", "value", "unit", "meaning"],
     )
     sections = [
+        Section("What was done", facts),
         Section(
-            "The section",
-            facts,
-            figure=demo_figure(record, orbit),
-            caption="Angle and angular velocity once per excitation period, at the top of the support; "
-            "the large dot is the orbit.",
+            "Truth and estimate",
+            ("The interval should hold the truth in 95 of 100 such experiments.",),
+            table=table,
+            warnings=fit.warnings,
         ),
+        Section(
+            "The record and its orbits",
+            figure=demo_figure(record, orbits),
+            caption="Angle and angular velocity once per excitation period, at the top of the support; the dots are "
+            "the periodic orbits found in the record, coloured by their period.",
+        ),
+        Section(
+            "How sure the estimates are",
+            figure=plot_estimate(fit),
+            caption="Intervals, correlations of the errors, and weighted residuals; on the line they are Gaussian.",
+        ),
+        Section("How every orbit was matched", table=fit.details["matches"].round(3)),
         Section("The model", listing=equation_text(model), table=parameters),
     ]
     return write_page("A chaotic pendulum", f"{model.description}. Source: {model.source}.", sections, path)

@@ -131,7 +131,7 @@ class OrbitFit:
         self, task: Task, problem: Problem, weights: list[Array], theta: Array, unknowns: list[Array], far: bool
     ) -> Solution:
         settings = SolverSettings(self.tolerance, self.max_iterations, softness=SOFTNESS)
-        solver = Solver(problem, settings, weights, task.low, task.high)
+        solver = Solver(problem, settings, weights, task.low, task.high, task.typical)
         if self.formulation == "nested":
             return NestedFit(solver, self.method).solve(theta, unknowns, self.tolerance, self.max_iterations)
         return solver.solve(theta, unknowns, far)
@@ -178,7 +178,8 @@ class OrbitFit:
         weights = weights_of(task, problem, deviations, inflation)
         spread = np.ones(len(problem.targets))
         for _ in range(3):
-            solver = Solver(problem, settings, weights, task.low, task.high, MultiplierTerms(problem, spread))
+            terms = MultiplierTerms(problem, spread)
+            solver = Solver(problem, settings, weights, task.low, task.high, task.typical, terms)
             found = solver.solve(solution.theta, solution.unknowns, soft=False)
             misfit = np.array([_extra_misfit(r.residual, w) for r, w in zip(found.reduced, weights, strict=True)])
             wanted = np.maximum(1.0, np.sqrt(misfit * spread**2 / stats.chi2.isf(1e-3, 1)))

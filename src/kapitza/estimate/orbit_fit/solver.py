@@ -83,12 +83,11 @@ class Solver:
 
     def __init__(
         self, problem: Problem, settings: SolverSettings, weights: list[Array], low: Array, high: Array,
-        extra: Extra | None = None,
+        typical: Array, extra: Extra | None = None,
     ):  # fmt: skip
         self.problem, self.settings, self.weights, self.low, self.high = problem, settings, weights, low, high
-        self.extra = extra
+        self.typical, self.extra = typical, extra
         self.rows: list[dict[str, float]] = []
-        self.typical = np.abs([problem.model.values[name] for name in problem.names])
         self.unit = [self._units(z.size, t.nodes.size) for z, t in zip(problem.starts(), problem.targets, strict=True)]
 
     def _units(self, size: int, states: int) -> Array:
@@ -190,9 +189,8 @@ class Solver:
         root = np.sqrt(np.clip(values, 1e-14 * max(values.max(), 1e-300), None))
         target = -(vectors.T @ (gradient / size)) / root
         reach = np.maximum(np.abs(theta), self.typical)
-        limit = np.where(reach > 0, 0.5 * reach, np.inf)
-        low = np.maximum(self.low - theta, -limit) * size
-        high = np.minimum(self.high - theta, limit) * size
+        low = np.maximum(self.low - theta, -0.5 * reach) * size
+        high = np.minimum(self.high - theta, 0.5 * reach) * size
         free = vectors @ (target / root)
         if ((free >= low) & (free <= high)).all():
             return free / size

@@ -32,7 +32,7 @@ def further_starts(task: Task, given: Array, restarts: int, spread: float, seed:
         return
     count = 1 << (restarts * CANDIDATES - 1).bit_length()
     shape = qmc.Sobol(given.size, rng=np.random.default_rng(seed)).random(count)
-    typical = np.where(given != 0, given, 0.0)
+    typical = np.where(given != 0, given, task.typical)
     points = typical * (1 + spread * (2 * shape - 1))
     # Each parameter may also be far too small: half of the points spread over a decade and a half.
     wide = typical * 10 ** (1.5 * (shape[::2] - 0.5))

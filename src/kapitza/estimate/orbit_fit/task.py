@@ -37,6 +37,7 @@ class Task:
     deviations: Array
     low: Array
     high: Array
+    typical: Array
     data: Any
 
     @property
@@ -68,7 +69,26 @@ def prepare(
         np.array([p.deviation**-2 if p else 0.0 for p in used], float), lay_out(sensors, targets),
     )  # fmt: skip
     bounds = np.array([model.parameter(name).bounds for name in names])
-    return Task(model, problem, names, weigh, 0.01 * channel_scale, bounds[:, 0], bounds[:, 1], data)
+    typical = typical_sizes(problem, np.array([model.values[name] for name in names]))
+    return Task(model, problem, names, weigh, 0.01 * channel_scale, bounds[:, 0], bounds[:, 1], typical, data)
+
+
+def typical_sizes(problem: Problem, theta: Array) -> Array:
+    """Size of every parameter: its start, or from zero a change that moves the readings by 1 % of their spread."""
+    if (theta != 0).all():
+        return np.abs(theta)
+    try:
+        information = _information(problem, theta, _plain_weights(problem))
+    except FlowError:
+        return np.where(theta != 0, np.abs(theta), 1.0)
+    felt = 1e-2 * np.sqrt(sum(t.times.size for t in problem.targets) / np.maximum(np.diag(information), 1e-300))
+    return np.where(theta != 0, np.abs(theta), np.minimum(felt, 1e3))
+
+
+def _plain_weights(problem: Problem) -> list[Array]:
+    weights = [1.0 / problem.channel_scale[t.channel] for t in problem.targets]
+    pairs = zip(weights, problem.targets, strict=True)
+    return [np.append(w, 1 / t.period) if t.period_deviation else w for w, t in pairs]
 
 
 def free_names(model: Model, free: Sequence[str] | None) -> tuple[str, ...]:
@@ -183,18 +203,9 @@ def identifiability(task: Task) -> Identifiability:
     """
     problem = task.problem
     theta = np.array([task.model.values[name] for name in task.names])
-    weights = [1.0 / problem.channel_scale[t.channel] for t in problem.targets]
-    weights = [
-        np.append(w, 1 / t.period) if t.period_deviation else w for w, t in zip(weights, problem.targets, strict=True)
-    ]
+    theta = np.clip(np.where(theta != 0, theta, task.typical), task.low, task.high)
     try:
-        information = _information(problem, theta, weights)
-        felt = 1 / np.sqrt(np.maximum(np.diag(information) / len(problem.targets), 1e-300))
-        zero = theta == 0
-        if zero.any():
-            moved = np.where(zero, np.clip(1e-2 * felt, None, 1e3), theta)
-            moved = np.clip(moved, task.low, task.high)
-            information, theta = _information(problem, moved, weights), moved
+        information = _information(problem, theta, _plain_weights(problem))
     except FlowError as error:
         raise KapitzaError(
             f"The model cannot be run at the starting values from the states in the data ({error}): start elsewhere."
