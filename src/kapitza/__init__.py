@@ -37,6 +37,7 @@ from kapitza.periodic import (
     Homotopy,
     MultipleShooting,
     Shooting,
+    certify,
     solve_orbit,
 )
 
@@ -75,6 +76,7 @@ __all__ = [
     "Signal",
     "Status",
     "Symmetry",
+    "certify",
     "cramer_rao",
     "find_invariant",
     "find_orbits",

@@ -96,9 +96,21 @@ class LinearisedShooting:
 
     def solve(self, residual: Array) -> Array:
         eq = self.equations
+        if eq.count == 1:
+            return np.asarray(np.linalg.solve(self._dense(), residual), np.float64)
         chain = residual[: eq.count * eq.size].reshape(eq.count, eq.size)
         nodes, tail = self._factorised().solve(chain, residual[eq.count * eq.size :])
         return np.concatenate([nodes.ravel(), tail])
+
+    def _dense(self) -> Array:
+        """A single node needs no chain: M - I, bordered by the flow and the phase condition."""
+        n = self.equations.size
+        matrix = self.segments[0] - np.eye(n)
+        if self.equations.phase is None:
+            return matrix
+        square = np.zeros((n + 1, n + 1))
+        square[:n, :n], square[:n, n], square[n, :n] = matrix, self.rates[0], self.equations.phase.weights[0]
+        return square
 
     def sensitivity(self) -> tuple[Array, Array]:
         """Derivatives of the nodes (J, n, k) and the period (k,) by the parameters of the flow.

@@ -4,6 +4,7 @@ from kapitza.report.estimate_figures import plot_estimate
 from kapitza.report.estimate_report import write_report
 from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot_record
 from kapitza.report.harmonic_figures import plot_residues
+from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
 from kapitza.report.skeleton_figures import plot_inspection
 
@@ -12,8 +13,10 @@ __all__ = [
     "plot_attractor",
     "plot_estimate",
     "plot_inspection",
+    "plot_multipliers",
     "plot_orbit",
     "plot_orbits",
+    "plot_profile",
     "plot_record",
     "plot_residues",
     "write_page",
