@@ -97,11 +97,14 @@ class Sides:
             modes = runtime[-self.count :]
             modes[near] = np.where(leaving[near] >= 0, 1.0, -1.0)
 
-    def check(self, states: Array, times: Array, runtime: Array) -> None:
-        """Raise when a switch stands on the side that contradicts its mode: a crossing was lost."""
+    def check(self, states: Array, times: Array, runtime: Array, tolerance: float = 0.0) -> None:
+        """Raise when a switch stands on the side that contradicts its mode: a crossing was lost.
+
+        tolerance: of the integration; what it may have moved the state by is no evidence.
+        """
         modes = runtime[-self.count :]
         values = self.functions(states, times, runtime)
-        wrong = modes * values < -WRONG_SIDE * np.maximum(1.0, np.abs(states).max(axis=0))
+        wrong = modes * values < -max(WRONG_SIDE, 1e3 * tolerance) * np.maximum(1.0, np.abs(states).max(axis=0))
         if wrong.any():
             which, column = (int(i[0]) for i in np.nonzero(wrong))
             raise EventError(

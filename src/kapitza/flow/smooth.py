@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.errors import FlowError
+from kapitza.errors import EventError, FlowError
 from kapitza.flow.compiled import compile_integrator, equations, is_unrolled, kept, symbol_table, with_tangents
 from kapitza.flow.engine import Event, Run, System
 from kapitza.flow.sides import Sides
@@ -124,7 +124,7 @@ class SmoothEngine:
             self._require_finish(integrator, integrator.propagate_until(t1, max_steps=self.max_steps)[0])
         end = integrator.state.copy()
         if self._sides is not None:
-            self._sides.check(end[:n, None], np.array([t1]), integrator.pars[:, None])
+            self._sides.check(end[:n, None], np.array([t1]), integrator.pars[:, None], self.tolerance)
         events = tuple(_crossings.events) if self.observe else ()
         grid_states = None if samples is None else samples[:, :n]
         if tangents is None:
@@ -250,7 +250,11 @@ class SmoothEngine:
         if any(result[0] != _finished for result in integrator.propagate_res):
             return None
         if self._sides is not None:
-            self._sides.check(now[:n], t1, runtime)
+            try:
+                self._sides.check(now[:n], t1, runtime, self.tolerance)
+            except EventError:
+                # One member is at fault: alone, the others are not.
+                return None
         return now.T.copy()
 
     def _one_by_one(
