@@ -203,11 +203,11 @@ def regression_calibration(offset: Array, weight: Array, width: Array, noise: Ar
     centred = offset - mean[:, None, :]
     covariance = np.einsum("ck,ckn,ckm->cnm", weight, centred, centred, optimize=True)
     sigma = np.diag(noise**2)
-    kernel = 1.0 / (truncated_variance(n) * np.maximum(width, 1e-300) ** 2)
-    # A direction may not be narrower than the noise that blurs it; the floor keeps S invertible there.
-    covariance = raise_to(covariance, sigma)
-    precision = np.linalg.inv(covariance)
-    curvature = precision - kernel[:, None, None] * np.eye(n)
+    kernel = np.eye(n) / (truncated_variance(n) * np.maximum(width, 1e-300) ** 2)[:, None, None]
+    # A cloud with no width at all cannot be inverted; a thousandth of the window is as good as none.
+    covariance = covariance + 1e-6 * width[:, None, None] ** 2 * np.eye(n)
+    curvature = cap_curvature(np.linalg.inv(covariance) - kernel, noise)
+    precision = curvature + kernel
     pull = np.einsum("cnm,cm->cn", precision, mean)
     gradient = pull[:, None, :] - np.einsum("cnm,ckm->ckn", curvature, offset)
     corrected = offset + gradient * noise**2
@@ -220,10 +220,12 @@ def truncated_variance(n: int) -> float:
     return float(gammainc(0.5 * n + 1.0, cut) / gammainc(0.5 * n, cut))
 
 
-def raise_to(covariance: Array, floor: Array) -> Array:
-    """Covariances (C, n, n) with every direction at least as wide as `floor` (n, n) makes it."""
-    root = np.sqrt(np.maximum(np.diag(floor), 1e-300))
-    white = covariance / (root[:, None] * root[None, :])
-    value, vector = np.linalg.eigh(white)
-    raised = (vector * np.maximum(value, 1.0 + 1e-6)[:, None, :]) @ np.swapaxes(vector, 1, 2)
-    return raised * (root[:, None] * root[None, :])
+def cap_curvature(curvature: Array, noise: Array) -> Array:
+    """Curvatures (C, n, n) of -log p that noise of deviations (n,) allows: at most Σ⁻¹, a cloud of nothing but noise.
+
+    A density measured with noise is a convolution with it, so -∇∇ log p cannot exceed Σ⁻¹; dips are bounded likewise.
+    """
+    root = np.maximum(noise, 1e-300)
+    value, vector = np.linalg.eigh(curvature * (root[:, None] * root[None, :]))
+    capped = (vector * np.clip(value, -0.5, 1.0 - 1e-4)[:, None, :]) @ np.swapaxes(vector, 1, 2)
+    return capped / (root[:, None] * root[None, :])
