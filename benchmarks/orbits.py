@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 from harness import Comparison, comparison_table, markdown_table, peak_memory_mb
@@ -14,16 +16,26 @@ LANES = 16
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 
 
-def strobed_record(count: int) -> kz.Record:
-    """Chaotic pendulum, `count` strobed points in as many segments as the batch has lanes."""
-    model = kz.library.parametric_pendulum()
+def strobed_points(count: int) -> np.ndarray:
+    """Chaotic pendulum, `count` points in as many pieces as the batch has lanes; kept between runs (minutes of work)."""
+    kept = Path(tempfile.gettempdir()) / f"kapitza_pendulum_section_{count}.npy"
+    if kept.exists():
+        return np.load(kept)
     rng = np.random.default_rng(3)
     starts = np.column_stack([rng.uniform(-3, 3, LANES), rng.uniform(-8, 8, LANES)])
     each = count // LANES + 100
-    states = kz.Flow(model).strobe_many(starts, each).states[101:]
+    states = kz.Flow(kz.library.parametric_pendulum()).strobe_many(starts, each).states[101:]
     points = states.transpose(1, 0, 2).reshape(-1, 2)[:count]
-    label = np.repeat(np.arange(LANES), len(states))[:count]
-    period = float(model.period)
+    draft = kept.with_suffix(".part.npy")
+    np.save(draft, points)
+    draft.replace(kept)
+    return points
+
+
+def strobed_record(count: int) -> kz.Record:
+    points = strobed_points(count)
+    label = np.repeat(np.arange(LANES), -(-count // LANES))[:count]
+    period = float(kz.library.parametric_pendulum().period)
     return kz.Record.from_arrays(
         np.arange(count) * period,
         {"phi": points[:, 0], "phi'": points[:, 1]},
