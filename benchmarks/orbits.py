@@ -17,7 +17,7 @@ SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 
 
 def strobed_points(count: int) -> np.ndarray:
-    """Chaotic pendulum, `count` points in as many pieces as the batch has lanes; kept between runs (minutes of work)."""
+    """Chaotic pendulum, `count` points in as many pieces as the batch has lanes; kept between runs."""
     kept = Path(tempfile.gettempdir()) / f"kapitza_pendulum_section_{count}.npy"
     if kept.exists():
         return np.load(kept)
