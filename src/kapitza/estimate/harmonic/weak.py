@@ -176,8 +176,12 @@ class Whitener:
         columns = np.empty((count * size, parameters + 1), order="F")
         columns[:, :parameters] = piece.matrix.reshape(-1, parameters)
         columns[:, parameters] = piece.rest.reshape(-1)
-        (solve_triangular_band,) = get_lapack_funcs(("tbtrs",), (self.factor,))
-        solved, _ = solve_triangular_band(self.factor, columns, uplo="L", overwrite_b=True)
+        # Rows from wider kernels may be fewer: the factor of the first ones is the first part of the factor.
+        factor = (
+            self.factor if len(columns) == self.factor.shape[1] else np.asfortranarray(self.factor[:, : len(columns)])
+        )
+        (solve_triangular_band,) = get_lapack_funcs(("tbtrs",), (factor,))
+        solved, _ = solve_triangular_band(factor, columns, uplo="L", overwrite_b=True)
         return Rows(solved[:, :parameters].reshape(count, size, parameters), solved[:, parameters].reshape(count, size))
 
 
