@@ -66,10 +66,11 @@ def check_columns(system: System, names: tuple[str, ...]) -> float:
             f"The regressor of {', '.join(idle)} vanishes on these data, so nothing can be said about it: fix it, or "
             "use data in which its term is active."
         )
-    scaled = system.matrix / length
-    condition = float(np.linalg.cond(scaled))
+    squares = (system.matrix.T @ system.matrix) / np.outer(length, length)
+    eigenvalues = np.linalg.eigvalsh(squares)
+    condition = float(np.sqrt(eigenvalues[-1] / max(eigenvalues[0], np.finfo(float).tiny)))
     if condition > 1e7:
-        found = analyse(scaled.T @ scaled, names, np.ones(len(names)), tolerance=1e-7)
+        found = analyse(squares, names, np.ones(len(names)), tolerance=1e-7)
         raise IdentifiabilityError(found.message())
     return condition
 
@@ -85,7 +86,7 @@ def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -
     elif kind == "total" and system.noise_matrix is not None:
         theta = _total(system)
     else:
-        theta = np.linalg.lstsq(system.matrix, -system.rest, rcond=None)[0]
+        theta = _least_squares(system, condition)
     if kind == "robust":
         theta, weights = _robust(system, theta)
     residual = system.rest + system.matrix @ theta
@@ -96,6 +97,15 @@ def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -
     chi2 = float(weights @ residual**2)
     covariance, groups = _covariance(left * (weights * residual)[:, None], information, system.groups, chi2 / dof)
     return Solution(theta, covariance, residual, weights, chi2, groups, information, condition)
+
+
+def _least_squares(system: System, condition: float) -> Array:
+    """By normal equations where the rows allow it (they are many and well conditioned as a rule), else by SVD."""
+    if condition > 1e4:
+        return np.linalg.lstsq(system.matrix, -system.rest, rcond=None)[0]
+    length = np.linalg.norm(system.matrix, axis=0)
+    squares = (system.matrix.T @ system.matrix) / np.outer(length, length)
+    return np.linalg.solve(squares, -(system.matrix.T @ system.rest) / length) / length
 
 
 def _covariance(scores: Array, information: Array, groups: NDArray[np.integer], level: float) -> tuple[Array, float]:

@@ -70,7 +70,7 @@ def fit_weak(settings: HarmonicFit, model: Model, data: Any, free: tuple[str, ..
     rows = assemble(problem.regressors, problem.states, problem.windows, problem.values, problem.noise)
     theta = unweighted(rows, problem)
     history = [theta]
-    factors = None
+    factors, solution = None, None
     rounds = 0 if settings.solver == "least squares" else REWEIGHTINGS
     for _ in range(rounds):
         factors = weigh(problem, problem.full_values(theta))
@@ -80,7 +80,8 @@ def fit_weak(settings: HarmonicFit, model: Model, data: Any, free: tuple[str, ..
         history.append(theta)
         if moved.all():
             break
-    solution = solve_rows(problem, rows, factors)
+    if solution is None:
+        solution = solve_rows(problem, rows, factors)
     return estimate_of(problem, solution, free, data, history, {"rows": rows, "whiteners": factors})
 
 
