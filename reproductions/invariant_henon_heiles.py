@@ -71,12 +71,13 @@ def noisy() -> list[Comparison]:
             others = {
                 "F3": plain.worst(names),
                 "F3 corrected": corrected.worst(names),
-                "handed over to F1": dynamic.worst(names),
                 "best possible from the level set": max(limit[n] for n in names),
             }
             text = f"{goal:g}" if names is ABSENT else f"{100 * goal:g} %"
             what = f"{100 * noise:g} % noise, {count} points: worst of {', '.join(names)}, F2"
             rows.append(row(what, text, goal, surface.worst(names), others, unit))
+            what = f"{100 * noise:g} % noise, {count} points: worst of {', '.join(names)}, F3 handed over to F1"
+            rows.append(row(what, text, goal, dynamic.worst(names), {}, unit))
     return rows
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.errors import DataError, IdentifiabilityError
-from kapitza.estimate.invariant.stencils import difference_rates, smoothed_rates
+from kapitza.estimate.invariant.stencils import difference_rates, rates_of, smoothed_rates
 
 PENDULUM_ENERGY = "phi'**2/2 - omega0**2*cos(phi)"
 
@@ -77,6 +77,16 @@ def test_smoothing_reports_an_error_that_is_safe_but_not_idle():
     # truncation cannot be negative, so what noise leaves in its estimate makes the sum somewhat too large, never small
     assert 0.6 < np.mean(error**2 / (sigma**2 * rates.rate_noise + rates.truncation)) < 1.05
     assert np.mean(error**2) < 0.1 * np.mean((np.gradient(noisy, t) - np.cos(t)) ** 2)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05])
+def test_smoothing_never_wipes_out_the_motion(noise):
+    # seven samples a period: every window is too wide, so differences must be chosen
+    clean = kz.simulate(kz.library.henon_heiles(), t=np.arange(200.0))
+    noisy = kz.measure(clean, relative_noise=noise, seed=1)
+    rates = rates_of(noisy.time, noisy["q1"], noisy.noise["q1"] ** 2, "auto")
+    error = rates.rate - clean["p1"][rates.inside]
+    assert np.sqrt(np.mean(error**2)) < 0.1 * np.std(clean["p1"])
 
 
 def test_momenta_follow_from_positions():

@@ -107,7 +107,8 @@ class InvariantFit:
             estimate = self._variance_estimate(model, data, setup, solution, problem)
         if self.then is None:
             return estimate
-        return self.then.fit(model.with_values(**{n: estimate.values[n] for n in estimate.names}), data, free)
+        near = model.with_values(**{n: estimate.values[n] for n in estimate.names})
+        return self.then.fit(near, data, estimate.names if free is None else free)
 
     def _weighting(self, points: Points) -> tuple[str, str]:
         rebuilt = bool(points.reconstructed) and bool(np.ptp(points.variance, axis=1).any())

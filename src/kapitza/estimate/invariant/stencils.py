@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 ORDERS = {"second": 2, "fourth": 4, "sixth": 6, "eighth": 8}
 WINDOWS = (3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32)
 """Half widths in samples that `smooth` chooses from."""
+OVERSMOOTHED = 1.5
+"""Mean square of what smoothing takes off the positions, over the noise variance, that shows too wide a window."""
 DEGREE = 4
 """Degree of the local polynomial of `smooth`."""
 
@@ -91,6 +93,9 @@ def smoothed_rates(times: Array, values: Array, variance: float) -> Rates:
         if 2 * half + 1 > times.size:
             break
         position, even = local_polynomial(times, values, half, DEGREE, 0)
+        inside = slice(half, times.size - half)
+        if best is not None and np.mean((values[inside] - position) ** 2) > OVERSMOOTHED * variance:
+            break  # the polynomial no longer follows the motion; wider windows only less
         rate, odd = local_polynomial(times, values, half, DEGREE, 1)
         finer, reference = local_polynomial(times, values, half, min(DEGREE + 2, 2 * half), 1)
         noise = variance * np.sum((odd - reference) ** 2, axis=1)
@@ -100,7 +105,6 @@ def smoothed_rates(times: Array, values: Array, variance: float) -> Rates:
         rate_noise = np.sum(odd**2, axis=1)
         cost = float(np.mean(truncation + variance * rate_noise))
         if best is None or cost < best[0]:
-            inside = slice(half, times.size - half)
             found = Rates(inside, position, rate, np.sum(even**2, axis=1), rate_noise, truncation, half)
             best = (cost, found)
     if best is None:
