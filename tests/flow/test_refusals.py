@@ -45,6 +45,17 @@ def flow() -> Flow:
         (lambda f: Flow(library.lorenz()).strobe([1.0, 1.0, 1.0], 3), r"no excitation period to strobe by"),
         (lambda f: simulate(f.model), r"either t=times or periods"),
         (lambda f: Map(library.trace_map()).iterate([0.1, 0.2, 0.3], 3, precision="high"), r"precision = 'high'"),
+        (lambda f: f.propagate(["a", 1.0], 0, 1), r"A state: .*cannot be read as real numbers"),
+        (lambda f: f.propagate(X, None, 1), r"t0 = None; give a finite time"),
+        (lambda f: f.propagate(X, "now", 1), r"t0: 'now' cannot be read"),
+        (lambda f: f.propagate(X, 0, 1, {"m": "heavy"}), r"Parameters: .*cannot be read"),
+        (lambda f: f.propagate_many([X, X, X], [0, 0], 1), r"t0 has shape \(2,\); .* each of the 3 members"),
+        (lambda f: f.propagate_many([X, X], 0, [1, NAN]), r"t1 is not finite at member 1"),
+        (lambda f: f.strobe(X, NAN), r"periods = nan; give a whole number"),
+        (lambda f: f.strobe(X, float("inf")), r"periods = inf"),
+        (lambda f: f.strobe(X, None), r"periods = None"),
+        (lambda f: Flow(f.model, wrt=("m", "m")), r"names a parameter twice"),
+        (lambda f: f.model.with_values(m="heavy"), r'"m" is heavy; give a number'),
     ],
 )
 def test_message_names_the_thing(flow, call, message):
@@ -68,3 +79,44 @@ def test_irreversible_motion_is_not_run_backwards():
     flow = Flow(library.parametric_pendulum(experiment=True))
     with pytest.raises(FlowError, match="backwards"):
         flow.propagate(X, 1.0, 0.0)
+
+
+def test_singular_equations_name_the_start():
+    """A length of zero: not one step can be made, so the place is that of the start."""
+    flow = Flow(library.parametric_pendulum())
+    with pytest.raises(FlowError, match=r"after t = 0 with phi = 0\.5, phi' = 1.*singular"):
+        flow.propagate(X, 0, 1, {"l": 0.0})
+    friction = Flow(library.parametric_pendulum(experiment=True))
+    with pytest.raises(FlowError, match=r"after t = 0 with phi = 0\.5, phi' = 1.*singular"):
+        friction.propagate(X, 0, 1, {"l": 0.0})
+
+
+@pytest.mark.parametrize("times", [[0.0, 200.0], [0.0, 100.0, 200.0]])
+def test_short_runs_that_run_out_of_steps_are_refused(times):
+    """Neither the state on the way nor a NaN may pass for the end."""
+    flow = Flow(Model.from_equations("x'' + x = 0"), max_steps=3)
+    with pytest.raises(FlowError, match="more than 3 steps.*raise max_steps"):
+        flow.trajectories([[1.0, 0.0], [0.1, 0.0]], [times, times])
+
+
+def test_period_that_is_not_the_excitation_s_is_refused():
+    model = Model.from_equations("x'' + x = cos(w*t)", parameters={"w": 2.0}, period="3.0")
+    with pytest.raises(KapitzaError, match=r"period is 3, .* does not repeat .* at w = 2"):
+        Flow(model).propagate([1.0, 0.0], 0.0, 100.0)
+    fixed = Flow(Model.from_equations("x'' + x = cos(w*t)", parameters={"w": 2.0}, period="pi"))
+    fixed.propagate([1.0, 0.0], 0.0, 100.0)
+    with pytest.raises(KapitzaError, match=r"does not repeat .* at w = 2\.1"):
+        fixed.propagate([1.0, 0.0], 0.0, 100.0, {"w": 2.1})
+
+
+def test_angle_that_is_none_is_refused():
+    """A torsion spring k*phi does not forget full turns."""
+    model = Model.from_equations("phi'' + k*phi = 0", parameters={"k": 1.0}, angles=["phi"])
+    with pytest.raises(KapitzaError, match=r"phi is declared an angle.*take phi off the angles"):
+        Flow(model).propagate([10.0, 0.0], 0.0, 1.0)
+
+
+def test_no_members_give_no_results():
+    run = Flow(library.parametric_pendulum()).propagate_many(np.empty((0, 2)), 0.0, 1.0, tangents=True)
+    assert run.state.shape == (0, 2)
+    assert run.jacobian.shape == (0, 2, 2)

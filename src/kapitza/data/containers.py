@@ -7,6 +7,7 @@ The libraries of the containers are imported where they are used: they cost 40 M
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ def read_variables(path: str | Path) -> dict[str, Variable]:
 
 
 def npz_variables(path: Path) -> dict[str, Variable]:
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"{path.name} is not an npz archive: it may be damaged, or another format.")
     with np.load(path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     return {name: array for name, array in arrays.items() if numeric(array)}

@@ -53,6 +53,15 @@ class Record:
     ) -> Record:
         """A record from plain arrays: time (N,), one array (N,) per channel, `segment` (N,) when interrupted."""
         time = np.asarray(time, float)
+        angles = {angles} if isinstance(angles, str) else set(angles)
+        if not channels:
+            raise DataError("The record has no channels: give at least one array of samples.")
+        for what, named in (("angle", angles), ("unit", units or ()), ("noise", noise or ())):
+            for name in sorted(set(named) - set(channels)):
+                raise DataError(
+                    f'The {what} of "{name}" is given, but the channels are {", ".join(channels)}.'
+                    f"{nearest_name(name, channels)}"
+                )
         segment = np.zeros(time.size, np.int32) if segment is None else np.asarray(segment, np.int32)
         variables = {}
         for name, values in channels.items():
@@ -61,7 +70,7 @@ class Record:
                 raise DataError(
                     f'Channel "{name}" has {values.shape} samples, time has {time.shape}: give one per time.'
                 )
-            attrs: dict[str, Any] = {"unit": (units or {}).get(name, ""), "angle": name in set(angles)}
+            attrs: dict[str, Any] = {"unit": (units or {}).get(name, ""), "angle": name in angles}
             if noise and name in noise:
                 attrs["noise"] = float(noise[name])
             variables[name] = ("time", values, attrs)

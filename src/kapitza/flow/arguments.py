@@ -32,7 +32,7 @@ def state_vector(model: Model, x: Any) -> Array:
                 f"unknown: {_listed(unknown)}, missing: {_listed(missing)}."
             )
         x = [x[name] for name in model.states]
-    state = np.array(x, dtype=float)
+    state = numbers("A state", x)
     if state.shape != (len(model.states),):
         raise ArgumentError(
             f'A state of "{model.name}" has {len(model.states)} entries ({_listed(model.states)}), '
@@ -45,7 +45,7 @@ def state_vector(model: Model, x: Any) -> Array:
 
 def state_rows(model: Model, states: Any) -> Array:
     """States as (B, n) floats."""
-    rows = np.array(states, dtype=float)
+    rows = numbers("States", states)
     if rows.ndim != 2 or rows.shape[1] != len(model.states):
         raise ArgumentError(
             f'States of "{model.name}" are rows of {len(model.states)} ({_listed(model.states)}), '
@@ -66,9 +66,8 @@ def parameter_vector(model: Model, parameters: Any) -> Array:
     if isinstance(parameters, Mapping):
         for name in parameters:
             model.check(name)
-        vector = np.array([parameters.get(name, model.values[name]) for name in model.names], dtype=float)
-    else:
-        vector = np.array(parameters, dtype=float)
+        parameters = [parameters.get(name, model.values[name]) for name in model.names]
+    vector = numbers("Parameters", parameters)
     if vector.shape != (len(model.names),):
         raise ArgumentError(
             f'"{model.name}" has {len(model.names)} parameters ({_listed(model.names)}), not shape {vector.shape}; '
@@ -82,7 +81,7 @@ def parameter_vector(model: Model, parameters: Any) -> Array:
 def parameter_rows(model: Model, parameters: Any, count: int) -> Array:
     """Parameters as (B, npar): one set for all, or one row per member."""
     if parameters is not None and not isinstance(parameters, Mapping):
-        rows = np.array(parameters, dtype=float)
+        rows = numbers("Parameters", parameters)
         if rows.ndim == 2:
             if rows.shape != (count, len(model.names)):
                 raise ArgumentError(
@@ -101,15 +100,33 @@ def parameter_rows(model: Model, parameters: Any, count: int) -> Array:
 
 def instant(name: str, value: Any) -> float:
     """A finite time."""
-    number = float(value)
-    if not np.isfinite(number):
-        raise ArgumentError(f"{name} = {number}; give a finite time.")
-    return number
+    number = numbers(name, value)
+    if number.ndim or not np.isfinite(number):
+        raise ArgumentError(f"{name} = {value}; give a finite time.")
+    return float(number)
+
+
+def instants(name: str, values: Any, count: int) -> Array:
+    """Finite times (count,), from one for all or one per member."""
+    given = numbers(name, values)
+    if given.shape not in ((), (1,), (count,)):
+        raise ArgumentError(f"{name} has shape {given.shape}; give one time, or one for each of the {count} members.")
+    if not np.isfinite(given).all():
+        raise ArgumentError(f"{name} is not finite at member {int(np.argmin(np.isfinite(given)))}; give finite times.")
+    return np.broadcast_to(given, (count,))
+
+
+def numbers(what: str, values: Any) -> Array:
+    """An array of real numbers of any shape, a copy."""
+    try:
+        return np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{what}: {values!r} cannot be read as real numbers.") from None
 
 
 def increasing_times(times: Any) -> Array:
     """Times (N,), finite, strictly increasing."""
-    grid = np.array(times, dtype=float)
+    grid = numbers("times", times)
     if grid.ndim != 1 or grid.size == 0:
         raise ArgumentError(f"times has shape {grid.shape}; give one or more times in a row.")
     if not np.isfinite(grid).all():
@@ -127,7 +144,7 @@ def increasing_times(times: Any) -> Array:
 
 def whole(name: str, value: Any, least: int) -> int:
     """A whole number that is large enough."""
-    if value != int(value) or value < least:
+    if not isinstance(value, (int, float, np.integer, np.floating)) or value < least or value % 1 != 0:
         raise ArgumentError(f"{name} = {value}; give a whole number, {least} or more.")
     return int(value)
 

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.flow.circles import Circles
 from kapitza.flow.clock import Clock, PeriodLaw, Piece, merge_signals
 from kapitza.flow.compiled import kept
 from kapitza.flow.engine import Engine, Event
@@ -67,6 +68,7 @@ class Core:
         self.wrt_index = tuple(model.names.index(name) for name in wrt)
         self.period_law = PeriodLaw(model, wrt)
         self.system = system_of(model)
+        self.circles = Circles(model, self.period_law)
         self._signals = polynomial_signals(model)
         self._turns = bool(self.angles.any())
         self._zero_turns = np.zeros(self.size, int)
@@ -94,12 +96,13 @@ class Core:
         """Excitation period of each row of parameters."""
         if self.period_law.expression is None:
             return None
-        if (vectors == vectors[0]).all():
+        if len(vectors) and (vectors == vectors[0]).all():
             return np.full(len(vectors), self.period_law(vectors[0]))
         return np.array([self.period_law(vector) for vector in vectors])
 
     def engine(self, vector: Array, observe: tuple[sp.Expr, ...] = ()) -> Engine:
         """The engine for these values: a friction coefficient of zero leaves a smooth system."""
+        self.circles.check(vector)
         absent = tuple(bool(vector[i] == 0.0) for i in self._removable)
         found = self._engines.get((absent, observe))
         if found is None:

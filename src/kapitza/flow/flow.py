@@ -45,6 +45,8 @@ class Flow:
             wrt = (wrt,)
         for name in wrt:
             model.check(name)
+        if len(set(wrt)) != len(wrt):
+            raise arguments.ArgumentError(f"wrt = {', '.join(wrt)} names a parameter twice; name each once.")
         if not 0 < tolerance < 1:
             raise arguments.ArgumentError(f"tolerance = {tolerance}; choose a number such as 1e-12.")
         self.model, self.wrt, self.tolerance = model, tuple(wrt), float(tolerance)
@@ -86,10 +88,7 @@ class Flow:
         states = arguments.state_rows(self.model, X)
         count = len(states)
         vectors = arguments.parameter_rows(self.model, parameters, count)
-        begin, end = (np.broadcast_to(np.asarray(t, float), (count,)) for t in (t0, t1))
-        for name, t in (("t0", begin), ("t1", end)):
-            if not np.isfinite(t).all():
-                raise arguments.ArgumentError(f"{name} is not finite at member {int(np.argmin(np.isfinite(t)))}.")
+        begin, end = arguments.instants("t0", t0, count), arguments.instants("t1", t1, count)
         result = advance_many(self.core, states, begin, end, vectors, tangents, processes)
         if throw and not np.isfinite(result.state).all():
             raise arguments.failed_members(result.state)

@@ -77,14 +77,17 @@ def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array) -> t
             result[first:stop, 0] = integrator.state.T[: stop - first]
             integrator.propagate_until(grid[1], max_steps=engine.max_steps)
             result[first:stop, 1] = integrator.state.T[: stop - first]
+            # One that ran out of steps stands somewhere on the way.
+            arrived = integrator.time[: stop - first] == grid[1, : stop - first]
+            result[first:stop, 1][~arrived] = np.nan
         else:
             done = integrator.propagate_grid(grid, max_steps=engine.max_steps)[1]
             result[first:stop] = done.transpose(2, 0, 1)[: stop - first]
     if not np.isfinite(result[:, -1]).all():
         bad = int(np.flatnonzero(~np.isfinite(result[:, -1]).all(axis=1))[0])
         raise FlowError(
-            f"Trajectory {bad} of {count}, from {np.array2string(states[bad], precision=4)}, left the finite numbers; "
-            "check the parameters and the starts."
+            f"Trajectory {bad} of {count}, from {np.array2string(states[bad], precision=4)}, left the finite numbers "
+            f"or needs more than {engine.max_steps} steps; check the parameters and the starts, or raise max_steps."
         )
     return result[..., :n].copy(), result[..., n:].reshape(count, samples, n, columns)
 

@@ -121,7 +121,7 @@ class SmoothEngine:
         if grid is not None and len(grid):
             samples = self._sample(integrator, t0, state, grid)
         if integrator.time != t1:
-            self._require_finish(integrator, integrator.propagate_until(t1, max_steps=self.max_steps)[0])
+            self._require_finish(integrator, integrator.propagate_until(t1, max_steps=self.max_steps)[0], t0, state)
         end = integrator.state.copy()
         if self._sides is not None:
             self._sides.check(end[:n, None], np.array([t1]), integrator.pars[:, None], self.tolerance)
@@ -221,7 +221,7 @@ class SmoothEngine:
         given = int(grid[0] == t0)
         times = np.concatenate(([integrator.time], grid[given:]))
         result = integrator.propagate_grid(times, max_steps=self.max_steps)
-        self._require_finish(integrator, result[0])
+        self._require_finish(integrator, result[0], t0, state)
         samples = result[5]
         if not given:
             return samples[1:]
@@ -230,7 +230,7 @@ class SmoothEngine:
         return samples
 
     def _run_lanes(self, integrator: Any, states: Array, t0: Array, t1: Array, parameters: Array) -> Array | None:
-        """One batch; None when a member stopped early, which stops the others as well."""
+        """One batch; None when a member stopped early, which stops the others as well, or lost a crossing."""
         n = self.size
         now, runtime = integrator.state, integrator.pars
         now[:n] = states.T
@@ -273,21 +273,22 @@ class SmoothEngine:
                 rows[row, self.size :] = run.tangents.ravel()
         return rows
 
-    def _require_finish(self, integrator: Any, outcome: Any) -> None:
+    def _require_finish(self, integrator: Any, outcome: Any, t0: float, start: Array) -> None:
         if outcome == _finished:
             return
-        state = ", ".join(
-            f"{s.name} = {v:.6g}" for s, v in zip(self.system.states, integrator.state[: self.size], strict=True)
-        )
+        time, state = integrator.time, integrator.state[: self.size]
+        if not (np.isfinite(time) and np.isfinite(state).all()):
+            # Nothing is left of the last step: say where it began.
+            time, state = t0, start
+        place = f"t = {time:.6g} with {described(self.system, state)}"
         if outcome == hy.taylor_outcome.step_limit:
             raise FlowError(
-                f"The trajectory needs more than {self.max_steps} steps in one stretch; it stands at t = "
-                f"{integrator.time:.6g} with {state}. It probably diverges; check the parameters and the start, "
-                "or raise max_steps."
+                f"The trajectory needs more than {self.max_steps} steps in one stretch; it stands at {place}. "
+                "It probably diverges; check the parameters and the start, or raise max_steps."
             )
         raise FlowError(
-            f"The trajectory left the finite numbers near t = {integrator.time:.6g} with {state}. "
-            "It diverges, or the equations are singular there; check the parameters and the start."
+            f"The trajectory left the finite numbers after {place}. It diverges, or the equations are singular there; "
+            "check the parameters and the start."
         )
 
     def _integrator(self, tangents: bool, quiet: bool = False) -> Any:
@@ -339,6 +340,11 @@ class SmoothEngine:
             compact_mode=not is_unrolled(self.system, tangents, self.wrt),
             t_events=switches,
         )
+
+
+def described(system: System, state: Array) -> str:
+    """A state in words: "phi = 0.1, phi' = 2"."""
+    return ", ".join(f"{s.name} = {value:.6g}" for s, value in zip(system.states, state, strict=True))
 
 
 def log_determinant(matrix: Array) -> float:

@@ -220,6 +220,8 @@ class Model:
         """The same model with other values of independent parameters."""
         for name, value in values.items():
             self.check(name)
+            if not isinstance(value, (int, float, np.number)):
+                raise ModelError(f'Parameter "{name}" is {value}; give a number.')
             if math.isinf(value):
                 raise ModelError(f'Parameter "{name}" is infinite; give a finite value.')
         changed = copy.copy(self)

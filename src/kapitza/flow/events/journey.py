@@ -15,6 +15,7 @@ from kapitza.flow.engine import Event
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime, regime_flow
 from kapitza.flow.events.settle import Place, Regime
+from kapitza.flow.smooth import described
 from kapitza.model.compiled import compile_expressions
 
 Array = NDArray[Any]
@@ -137,6 +138,11 @@ class Journey:
     def unpack(self, values: Array, t: float) -> None:
         """Take over what an integrator has reached."""
         n = self.geometry.size
+        if not (np.isfinite(t) and np.isfinite(values[:n]).all()):
+            raise FlowError(
+                f"The trajectory left the finite numbers after {self.described()}. "
+                "It diverges, or the equations are singular there; check the parameters and the start."
+            )
         self.state, self.t, self._stretch = values[:n], t, t - self.t
         if self.tangents is not None:
             self.tangents = values[n : n * (1 + self.columns)].reshape(n, self.columns)
@@ -236,6 +242,4 @@ class Journey:
             )
 
     def described(self) -> str:
-        names = (s.name for s in self.geometry.system.states)
-        state = ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, self.state, strict=True))
-        return f"t = {self.t:.9g} with {state}"
+        return f"t = {self.t:.9g} with {described(self.geometry.system, self.state)}"

@@ -1,0 +1,92 @@
+"""Do the equations repeat where angles and time are wrapped? What does not would be wrong without a sign of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import ModelError
+from kapitza.flow.clock import PeriodLaw
+from kapitza.model.compiled import compile_expressions
+from kapitza.model.model import Model
+from kapitza.model.symbols import time as time_symbol
+
+Array = NDArray[np.float64]
+
+LOOKS = 16
+"""Random states and times at which the equations are compared with those a turn or a period later."""
+
+DIFFERENT = 1e-6
+"""Relative difference beyond which they are not the same; rounding stays far below."""
+
+
+class Circles:
+    """The rates f(x, t, θ) and walls of a model, compared at φ and φ + 2π for every angle and at t and t + T.
+
+    The comparison is made once for each set of values of the parameters that decide how the model repeats in time.
+    """
+
+    def __init__(self, model: Model, law: PeriodLaw):
+        structure = model.structure
+        self.model, self.law = model, law
+        self._functions = (*structure.rates, *(impact.surface for impact in structure.impacts))
+        self._signals = model.excitation.signals if model.excitation else ()
+        timing = _names_inside_functions_of_time(self._functions)
+        if law.expression is not None:
+            timing |= {s.name for s in law.expression.free_symbols}
+        self._timing = [i for i, name in enumerate(model.names) if name in timing]
+        self._wraps = any(model.angles) or law.expression is not None
+        self._seen: set[bytes] = set()
+
+    def check(self, vector: Array) -> None:
+        """Refuse a model that does not repeat; vector: values of the independent parameters."""
+        if not self._wraps:
+            return
+        key = vector[self._timing].tobytes()
+        if key not in self._seen:
+            self._compare(vector)
+            self._seen.add(key)
+
+    def _compare(self, vector: Array) -> None:
+        model, random = self.model, np.random.default_rng(0)
+        period = self.law(vector)
+        start = np.array([model.start.get(name, 0.0) for name in model.states])
+        states = start + random.uniform(-1.0, 1.0, (LOOKS, start.size))
+        times = random.uniform(0.0, 1.0 if period is None else period, LOOKS)
+        here = self._values(states, times, vector)
+        for i in np.flatnonzero(model.angles):
+            turn = np.where(np.arange(start.size) == i, 2 * np.pi, 0.0)
+            if _differ(here, self._values(states + turn, times, vector)):
+                name = model.states[i]
+                raise ModelError(
+                    f'Model "{model.name}": {name} is declared an angle, but the equations change when it makes a full '
+                    f"turn. Write them with sin({name}) and cos({name}), or take {name} off the angles."
+                )
+        if period is not None and _differ(here, self._values(states, times + period, vector)):
+            values = ", ".join(f"{model.names[i]} = {vector[i]:g}" for i in self._timing)
+            raise ModelError(
+                f'Model "{model.name}": its period is {period:.9g}, but the excitation does not repeat after that time'
+                f"{' at ' + values if values else ''}. Give the common period of all its terms, such as 2*pi/omega."
+            )
+
+    def _values(self, states: Array, times: Array, vector: Array) -> Array:
+        """Rates and wall functions, (functions, N); what is not defined there is NaN."""
+        inputs = np.column_stack([states, times, *(signal(times) for signal in self._signals)])
+        names = [*self.model.states, "t", *(signal.name for signal in self._signals)]
+        function = compile_expressions(self._functions, names, self.model.names)
+        return function(np.ascontiguousarray(inputs.T), vector)
+
+
+def _differ(here: Array, there: Array) -> bool:
+    """Does any function differ where it is defined? Differences count against its largest value."""
+    both = np.isfinite(here) & np.isfinite(there)
+    here, there = np.where(both, here, 0.0), np.where(both, there, 0.0)
+    size = np.maximum(np.abs(here), np.abs(there)).max(axis=1, keepdims=True)
+    return bool((np.abs(here - there) > DIFFERENT * size).any())
+
+
+def _names_inside_functions_of_time(expressions: tuple[sp.Expr, ...]) -> set[str]:
+    """Names of symbols in cos(ω t + ...) and the like: those that set frequencies."""
+    timed = {f for e in expressions for f in e.atoms(sp.Function) if f.has(time_symbol)}
+    return {s.name for f in timed for s in f.free_symbols if isinstance(s, sp.Symbol)}
