@@ -157,7 +157,7 @@ def test_bad_arrays_are_refused(message, arrays):
 def test_names_that_are_no_channels_are_refused():
     """A mistyped angle would silently be an ordinary channel."""
     for parts in ({"angles": ["phj"]}, {"angles": "phj"}, {"units": {"phj": "rad"}}, {"noise": {"phj": 0.1}}):
-        with pytest.raises(DataError, match='of "phj" is given.*Did you mean "phi"'):
+        with pytest.raises(DataError, match=r'of "phj" is given.*Did you mean "phi"'):
             Record.from_arrays([0.0, 1.0], {"phi": [0, 1], "x": [0, 1]}, **parts)
     with pytest.raises(DataError, match="no channels"):
         Record.from_arrays([0.0, 1.0], {})

@@ -72,7 +72,7 @@ def test_a_diverging_member_is_named_and_does_not_spoil_the_others():
 
 
 def test_tiny_motions_pass_at_a_loose_tolerance():
-    """About the hanging position with amplitudes below the tolerance crossings go unseen: within the error asked for."""
+    """Near the hanging position, below the tolerance, crossings may go unseen: within the error asked for."""
     model = library.parametric_pendulum()
     flow, exact = Flow(model, tolerance=1e-10), Flow(model)
     starts = np.random.default_rng(4).normal(0.0, 3e-9, (64, 2))

@@ -95,7 +95,7 @@ def test_singular_equations_name_the_start():
 def test_short_runs_that_run_out_of_steps_are_refused(times):
     """Neither the state on the way nor a NaN may pass for the end."""
     flow = Flow(Model.from_equations("x'' + x = 0"), max_steps=3)
-    with pytest.raises(FlowError, match="more than 3 steps.*raise max_steps"):
+    with pytest.raises(FlowError, match=r"more than 3 steps.*raise max_steps"):
         flow.trajectories([[1.0, 0.0], [0.1, 0.0]], [times, times])
 
 
