@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 
 import numpy as np
@@ -120,9 +121,12 @@ def million() -> str:
     record = measured(motion(0.0, 10_000, 1))
     model = rig()
     kz.identify(model, measured(motion(0.0, 100, 2)), model.names, kz.HarmonicFit())
+    begin = time.process_time()
     seconds, fit = time_best(lambda: kz.identify(model, record, model.names, kz.HarmonicFit()), repeats=1)
+    computing = time.process_time() - begin
     verdict = "met" if seconds < 10 else "**missed**"
     return (
-        f"## Time\n\n{record.size} samples, {len(model.names)} free parameters: {seconds:.1f} s (target < 10 s: "
-        f"{verdict}); {fit.details['rows']} weak rows."
+        f"## Time\n\n{record.size} samples, {len(model.names)} free parameters: {seconds:.1f} s on the clock (target "
+        f"< 10 s: {verdict}), {computing:.1f} s of processor time over all cores (a busy machine shows in their "
+        f"difference); {fit.details['rows']} weak rows."
     )
