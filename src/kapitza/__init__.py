@@ -10,9 +10,11 @@ from kapitza.estimate import (
     InvariantFit,
     OrbitFit,
     ShootingFit,
+    advise,
     cramer_rao,
     find_invariant,
     identify,
+    posterior,
     profile_interval,
 )
 from kapitza.flow import Flow, Map, simulate
@@ -76,6 +78,7 @@ __all__ = [
     "Signal",
     "Status",
     "Symmetry",
+    "advise",
     "certify",
     "cramer_rao",
     "find_invariant",
@@ -84,6 +87,7 @@ __all__ = [
     "inspect",
     "library",
     "measure",
+    "posterior",
     "profile_interval",
     "read",
     "read_model",

@@ -88,6 +88,7 @@ def demo_facts(record: Record, orbits: OrbitSet, fit: Estimate, seconds: tuple[f
 def comparison(truth: Model, fit: Estimate) -> pd.DataFrame:
     """Truth beside the estimate: one row per parameter."""
     interval = fit.interval(0.95)
+    low, high = interval["low"].to_dict(), interval["high"].to_dict()
     rows = [
         (
             name,
@@ -95,8 +96,8 @@ def comparison(truth: Model, fit: Estimate) -> pd.DataFrame:
             truth.values[name],
             fit.start[name],
             fit.values[name],
-            float(interval.loc[name, "low"]),
-            float(interval.loc[name, "high"]),
+            low[name],
+            high[name],
             100 * (fit.values[name] / truth.values[name] - 1),
         )
         for name in fit.names

@@ -4,7 +4,7 @@ from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.harmonic import HarmonicFit
 from kapitza.estimate.identify import identify
 from kapitza.estimate.invariant import FoundInvariant, InvariantFit, InvariantSearch, find_invariant
-from kapitza.estimate.orbit_fit import Differenced, OrbitFit
+from kapitza.estimate.orbit_fit import Differenced, OrbitFit, advise, posterior
 from kapitza.estimate.shooting import ShootingFit, cramer_rao, profile_interval
 
 __all__ = [
@@ -17,8 +17,10 @@ __all__ = [
     "InvariantSearch",
     "OrbitFit",
     "ShootingFit",
+    "advise",
     "cramer_rao",
     "find_invariant",
     "identify",
+    "posterior",
     "profile_interval",
 ]

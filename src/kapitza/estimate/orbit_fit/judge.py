@@ -113,11 +113,12 @@ def unmatched_reasons(problem: Problem, solution: Solution) -> dict[int, str]:
 
 def acceptable(task: Task, outcome: Outcome) -> bool:
     """Whether χ² (or, with unknown noise, the residuals beside the spread of the data) speaks for this minimum."""
-    total = len(task.problem.targets)
-    if not outcome.solution.status.ok or 2 * len(outcome.kept) < total:
+    total, good = len(task.problem.targets), outcome.inflation <= OUTLYING
+    if not outcome.solution.status.ok or 2 * int(good.sum()) < total:
         return False
     if task.noise_known:
-        plain = outcome.chi2 * float(np.median(outcome.inflation)) / outcome.dof
+        parts = [float((r.residual**2).sum()) for r in outcome.solution.reduced]
+        plain = float((np.array(parts) * outcome.inflation)[good].sum()) / outcome.dof
         return plain <= LARGEST_CHI2 or outcome.misfit <= CLOSE_ENOUGH
     return outcome.misfit <= LARGEST_MISFIT
 

@@ -80,8 +80,6 @@ def make_targets(
     items: Sequence[Item], model: Model, sensors: Sensors, *, repeats: int | None, nodes: int, profiles: bool | None,
     noise: Mapping[str, float],
 ) -> tuple[Target, ...]:  # fmt: skip
-    if not items:
-        raise DataError("There are no orbits to fit: find_orbits found none, or every one was left out.")
     return tuple(_target(item, i, model, sensors, repeats, nodes, profiles, noise) for i, item in enumerate(items))
 
 

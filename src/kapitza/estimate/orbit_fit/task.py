@@ -51,9 +51,11 @@ def prepare(
 ) -> Task:  # fmt: skip
     names = free_names(model, free)
     items = items_of(data, model)
+    if not items:
+        raise DataError("There are no orbits to fit: find_orbits found none, or every one was left out.")
     channels, angles = common_channels(items)
     for name in (*outputs, *noise):
-        if items and name not in channels:
+        if name not in channels:
             raise DataError(f'"{name}" is not a channel of the data: {", ".join(channels)}.')
     sensors = sensors_of(model, channels, angles, outputs, names)
     targets = make_targets(items, model, sensors, repeats=repeats, nodes=nodes, profiles=profiles, noise=noise)

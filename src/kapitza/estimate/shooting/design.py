@@ -13,6 +13,7 @@ from scipy import optimize, stats
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.orbit_fit import OrbitFit, orbit_profile_interval
 from kapitza.estimate.shooting.fit import ShootingFit
 from kapitza.estimate.shooting.pieces import Part, place_nodes
 from kapitza.estimate.shooting.solver import Fitter, Iterate, SolverSettings
@@ -71,8 +72,10 @@ def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tupl
     Ends where twice the drop of the log-likelihood reaches the χ² quantile with one degree of freedom.
     """
     method, model = estimate.details.get("settings"), estimate.model
+    if isinstance(method, OrbitFit):
+        return orbit_profile_interval(estimate, name, level)
     if not isinstance(method, ShootingFit):
-        raise KapitzaError("Profile likelihood needs an estimate made by ShootingFit.")
+        raise KapitzaError("Profile likelihood needs an estimate made by ShootingFit or OrbitFit.")
     if name not in estimate.names:
         raise KapitzaError(f'"{name}" was not free in this fit; free were {", ".join(estimate.names)}.')
     others = tuple(n for n in estimate.names if n != name)

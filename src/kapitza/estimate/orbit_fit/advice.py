@@ -1,0 +1,110 @@
+"""What to measure next: which orbit or sensor would narrow the intervals most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kapitza.errors import KapitzaError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.orbit_fit.judge import Outcome
+from kapitza.estimate.orbit_fit.nested import close_orbits
+from kapitza.estimate.orbit_fit.problem import Problem, lay_out
+from kapitza.estimate.orbit_fit.solver import reduce_block, scaled_inverse
+from kapitza.estimate.orbit_fit.targets import Item, make_targets, whitening
+from kapitza.estimate.orbit_fit.task import Task
+from kapitza.orbit import PeriodicOrbit
+
+Array = NDArray[np.float64]
+
+
+def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataFrame:
+    """Every orbit and sensor ranked by how much it would narrow the intervals of the free parameters.
+
+    Adding readings with information F₁ to F turns the covariance F⁻¹ into (F + F₁)⁻¹. Tried are: each orbit of the fit
+    located once more, as well as before; each of `orbits` (further ones of the model, from `find_orbits(model)`) with
+    the typical accuracy of the others; each channel with half its noise; each state without a sensor, at the nodes.
+    Columns: what, which, one per parameter (its interval narrower by so many per cent), mean; the best first.
+    """
+    task, outcome = estimate.details.get("task"), estimate.details.get("outcome")
+    if not (isinstance(task, Task) and isinstance(outcome, Outcome)):
+        raise KapitzaError("Advice needs an estimate made by OrbitFit.")
+    problem, solution = outcome.problem, outcome.solution
+    rows: list[dict[str, Any]] = []
+
+    def consider(what: str, which: str, information: Array) -> None:
+        before, after = (np.sqrt(np.diag(scaled_inverse(f))) for f in (solution.information, information))
+        gain = 100 * (1 - after / before)
+        rows.append({"what": what, "which": which, **dict(zip(task.names, gain, strict=True)), "mean": gain.mean()})
+
+    for target, reduced in zip(problem.targets, solution.reduced, strict=True):
+        again = solution.information + reduced.slope.T @ reduced.slope
+        consider("orbit located once more", target.label, again)
+    for orbit in orbits:
+        consider(
+            "further orbit", f"period {len(orbit.points)} {orbit.code}".strip(),
+            solution.information + _further(task, outcome, estimate, orbit),
+        )  # fmt: skip
+    for channel, name in enumerate(problem.sensors.channels):
+        consider("half the noise", name, _quieter(task, outcome, channel))
+    for index, name in enumerate(task.model.states):
+        if name not in problem.sensors.channels:
+            consider("new sensor", name, solution.information + _sensor(outcome, index))
+    return pd.DataFrame(rows).sort_values("mean", ascending=False, ignore_index=True)
+
+
+def _typical_noise(outcome: Outcome) -> Array:
+    """Median standard deviation of a reading per channel."""
+    problem, spread = outcome.problem, []
+    for target, weight in zip(problem.targets, outcome.solution.weights, strict=True):
+        own = 1 / weight if weight.ndim == 1 else np.linalg.norm(np.linalg.pinv(weight), axis=1)
+        spread.append(own[: target.times.size])
+    channel, values = np.concatenate([t.channel for t in problem.targets]), np.concatenate(spread)
+    return np.array([np.median(values[channel == c]) for c in range(len(problem.sensors.channels))])
+
+
+def _further(task: Task, outcome: Outcome, estimate: Estimate, orbit: PeriodicOrbit) -> Array:
+    problem = outcome.problem
+    noise = dict(zip(problem.sensors.channels, _typical_noise(outcome), strict=True))
+    item = Item(orbit.with_(covariance=None), {}, 0.0, task.model.angles)
+    targets = make_targets([item], estimate.model, problem.sensors, repeats=None, nodes=1, profiles=False, noise=noise)
+    extra = Problem(
+        task.model, task.names, problem.sensors, targets, problem.flow, problem.scale, problem.channel_scale,
+        problem.prior_mean, problem.prior_weight, lay_out(problem.sensors, targets),
+    )  # fmt: skip
+    _, blocks = close_orbits(extra, extra.starts(), outcome.solution.theta)
+    covariance = targets[0].covariance
+    assert covariance is not None
+    rows = len(covariance)
+    slope = reduce_block(blocks[0], np.eye(len(blocks[0].residual))).slope[:rows]
+    weighted = whitening(covariance) @ slope
+    return weighted.T @ weighted
+
+
+def _quieter(task: Task, outcome: Outcome, channel: int) -> Array:
+    """The information if one channel had half its noise."""
+    total = np.diag(outcome.problem.prior_weight)
+    solution = outcome.solution
+    for target, block, weight in zip(outcome.problem.targets, solution.blocks, solution.weights, strict=True):
+        factor = np.ones(len(block.residual))
+        factor[: target.times.size][target.channel == channel] = 2.0
+        sharper = weight * factor if weight.ndim == 1 else weight * factor[None, :]
+        slope = reduce_block(block, sharper).slope
+        total = total + slope.T @ slope
+    return total
+
+
+def _sensor(outcome: Outcome, state: int) -> Array:
+    """The information that readings of one state at every node would add, with the typical relative noise."""
+    problem = outcome.problem
+    relative = float(np.median(_typical_noise(outcome) / problem.channel_scale))
+    n, total = problem.scale.size, 0.0
+    for target, reduced in zip(problem.targets, outcome.solution.reduced, strict=True):
+        slope = reduced.follow[: target.nodes.size].reshape(target.count, n, -1)[:, state]
+        slope = slope / (relative * problem.scale[state])
+        total = total + slope.T @ slope
+    return np.asarray(total)

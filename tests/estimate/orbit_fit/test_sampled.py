@@ -1,0 +1,80 @@
+"""OrbitFit on whole profiles, records and outputs: noise estimated, several excitations, free motions, any solver."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+
+
+@pytest.fixture(scope="module")
+def duffing():
+    return kz.library.duffing().with_values(k=0.08, B=0.2)
+
+
+def steady(model, guess, samples=60, periods=1):
+    """One repetition of the orbit near the guess, as a record of x alone."""
+    orbit = kz.solve_orbit(model, guess, periods)
+    loop = orbit.details["loop"]
+    states = loop(np.arange(samples) / samples)
+    return kz.Record.from_arrays(
+        np.arange(samples) * orbit.period / samples, {"x": states[:, 0]}, period=model.period, phase=0.0
+    )
+
+
+def test_a_record_of_positions_gives_damping_and_force_with_noise_unknown(duffing):
+    clean = steady(duffing, None)
+    record = kz.measure(clean, noise=2e-3, seed=4)
+    method = kz.OrbitFit(estimator="maximum likelihood")
+    fit = kz.identify(duffing.with_values(k=0.1, B=0.22), record, ["k", "B"], method)
+    assert fit.dof == 58
+    for name in ("k", "B"):
+        assert abs(fit[name] - duffing.values[name]) < 4 * fit.deviations[name]
+    # the noise estimate scatters by σ/sqrt(2 dof): 9 %
+    assert fit.noise["x"] == pytest.approx(2e-3, rel=0.4)
+
+
+def test_noise_free_profiles_give_the_parameters_back(duffing):
+    orbit = kz.solve_orbit(duffing)
+    fit = kz.identify(duffing.with_values(k=0.1, B=0.22), [orbit], ["k", "B"], kz.OrbitFit(profiles=True))
+    assert fit["k"] == pytest.approx(0.08, rel=1e-8)
+    assert fit["B"] == pytest.approx(0.2, rel=1e-8)
+
+
+def test_records_with_different_excitations_are_fitted_together(duffing):
+    data = []
+    for force in (0.2, 0.25):
+        record = kz.measure(steady(duffing.with_values(B=force), None), noise=1e-4, seed=int(100 * force))
+        data.append((record, {"B": force}))
+    fit = kz.identify(duffing.with_values(k=0.1), data, ["k"], kz.OrbitFit())
+    assert abs(fit["k"] - 0.08) < 4 * fit.deviations["k"]
+    assert len(fit.details["orbits"]) == 2
+
+
+def test_a_free_oscillation_is_fitted_with_its_period():
+    van_der_pol = kz.Model.from_equations(
+        "x'' - mu*(1 - x**2)*x' + k*x = 0", parameters={"mu": 0.8, "k": 1.3}, start={"x": 2.0}, name="van_der_pol"
+    )
+    orbit = kz.solve_orbit(van_der_pol, [2.0, 0.0], 5.9)
+    fit = kz.identify(van_der_pol.with_values(mu=1.0, k=1.2), [orbit], ["mu", "k"], kz.OrbitFit(profiles=True))
+    assert fit["mu"] == pytest.approx(0.8, rel=1e-7)
+    assert fit["k"] == pytest.approx(1.3, rel=1e-7)
+    assert fit.details["orbits"][0].period == pytest.approx(orbit.period, rel=1e-8)
+
+
+def test_landing_gear_gives_the_same_estimate_by_every_solver():
+    """PERIODIC section 6.5: θ4 and θ11 from y = u + θ14, started from (6.0, 0.66)."""
+    truth = kz.library.oleo(values="estimation")
+    orbit = kz.solve_orbit(truth)
+    loop = orbit.details["loop"]
+    samples = 50
+    y = loop(np.arange(samples) / samples)[:, 0] + truth.values["theta14"]
+    record = kz.Record.from_arrays(
+        np.arange(samples) * orbit.period / samples, {"y": y}, period=truth.period, phase=0.0
+    )
+    record = kz.measure(record, noise=1e-4, seed=0)
+    start = truth.with_values(theta4=6.0, theta11=0.66)
+    methods = (kz.OrbitFit(), kz.OrbitFit(formulation="nested", method=kz.Collocation(tolerance=1e-9)))
+    first, second = (kz.identify(start, record, ["theta4", "theta11"], m) for m in methods)
+    for name in ("theta4", "theta11"):
+        assert abs(first[name] - truth.values[name]) < 4 * first.deviations[name]
+        assert first[name] == pytest.approx(second[name], rel=1e-5)
