@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits, minimal_period
 from kapitza.periodic.batched_newton import batched_newton, cycles_from
 from kapitza.periodic.catalogue import Catalogue
 from kapitza.periodic.census_sections import autonomous_census
-from kapitza.periodic.dressing import dressed_cycle
+from kapitza.periodic.dressing import dressed_cycle, dressed_there
 from kapitza.periodic.progress import progress_bar
 from kapitza.periodic.returns import Return, iterate, return_map, wrapped
 
@@ -79,14 +80,16 @@ def model_orbits(
     if not source.is_map and source.period is None:
         return autonomous_census(source, max_period, min_period, section, starts, seed, progress)
     box = _region(source, region)
-    search = _Search(source, box, seed, max(1, starts // rounds), rounds, processes)
-    interrupted = False
-    with progress_bar(progress, f"orbits of {source.name}", (max_period - min_period + 1) * rounds) as advance:
-        try:
-            for period in range(min_period, max_period + 1):
-                search.run(period, advance)
-        except KeyboardInterrupt:
-            interrupted = True
+    with contextlib.ExitStack() as stack:
+        team = None if processes in (None, 1) else stack.enter_context(workers(processes))
+        search = _Search(source, box, seed, max(1, starts // rounds), rounds, team)
+        interrupted = search.run_all(range(min_period, max_period + 1), progress)
+        cycles = [c for p in sorted(search.catalogue.cycles) if p >= min_period for c in search.catalogue.cycles[p]]
+        if team is None:
+            dressed = [dressed_cycle(source, cycle, details) for cycle in cycles]
+        else:
+            jobs = [team[0].submit(dressed_there, source, part, details) for part in _dealt(cycles, team[1])]
+            dressed = [pair for job in jobs for pair in job.result()]
     report = CensusReport(
         {p: tuple(s) for p, s in search.starts.items()},
         {p: tuple(c) for p, c in search.counts.items()},
@@ -94,14 +97,13 @@ def model_orbits(
         seed,
         interrupted,
     )
-    found, rejected = [], []
-    for period in sorted(search.catalogue.cycles):
-        if period < min_period:
-            continue
-        for cycle in search.catalogue.cycles[period]:
-            orbit, reason = dressed_cycle(source, cycle, details)
-            (rejected.append((orbit, reason)) if reason else found.append(orbit))
+    found = [orbit for orbit, reason in dressed if not reason]
+    rejected = [(orbit, reason) for orbit, reason in dressed if reason]
     return OrbitSet(_ordered(found), source.angles, tuple(rejected), _message(report), report)
+
+
+def _dealt(items: list[Array], parts: int) -> list[list[Array]]:
+    return [items[i::parts] for i in range(parts) if items[i::parts]]
 
 
 def _ordered(orbits: list[PeriodicOrbit]) -> tuple[PeriodicOrbit, ...]:
@@ -156,8 +158,8 @@ def _visited(model: Model) -> Array:
 class _Search:
     """The state of a census: what is known, and the source of starts."""
 
-    def __init__(self, model: Model, box: Array, seed: int, batch: int, rounds: int, processes: Any):
-        self.model, self.box, self.batch, self.rounds, self.processes = model, box, batch, rounds, processes
+    def __init__(self, model: Model, box: Array, seed: int, batch: int, rounds: int, team: tuple[Executor, int] | None):
+        self.model, self.box, self.batch, self.rounds, self.team = model, box, batch, rounds, team
         self.step = return_map(model)
         self.scale = np.maximum(0.5 * (box[:, 1] - box[:, 0]), 1e-12)
         self.rng = np.random.default_rng(seed)
@@ -172,6 +174,16 @@ class _Search:
         first = self.rng.uniform(self.box[:, 0], self.box[:, 1], (members, self.step.size))
         path = iterate(self.step, first, 20 + CHAOS // members)
         return path[20:]
+
+    def run_all(self, periods: range, progress: bool) -> bool:
+        """Search period after period; True when the user stopped it."""
+        with progress_bar(progress, f"orbits of {self.model.name}", len(periods) * self.rounds) as advance:
+            try:
+                for period in periods:
+                    self.run(period, advance)
+            except KeyboardInterrupt:
+                return True
+        return False
 
     def run(self, period: int, advance: Any) -> None:
         self.starts[period], self.counts[period] = [], []
@@ -220,11 +232,11 @@ class _Search:
         return cycles_from(self.step, wrapped(shaken, self.step.angles), period)
 
     def _solve(self, starts: Array) -> Array:
-        if self.processes is None or self.processes == 1:
+        if self.team is None:
             return batched_newton(self.step, starts, self.scale)
-        with workers(self.processes) as (pool, parts):
-            jobs = [pool.submit(_solve_there, self.model, part, self.scale) for part in np.array_split(starts, parts)]
-            return np.concatenate([job.result() for job in jobs])
+        pool, parts = self.team
+        jobs = [pool.submit(_solve_there, self.model, part, self.scale) for part in np.array_split(starts, parts)]
+        return np.concatenate([job.result() for job in jobs])
 
     def _note(self, cycles: Array) -> None:
         for cycle in cycles:

@@ -46,3 +46,14 @@ def _map_orbit(model: Model, cycle: Array) -> PeriodicOrbit:
         parameters=dict(model.values),
         method="census",
     )
+
+
+def dressed_there(model: Model, cycles: list[Array], details: bool) -> list[tuple[PeriodicOrbit, str]]:
+    """The same for several cycles in a worker process; what cannot travel back (compiled flows) is left behind."""
+    dressed = [dressed_cycle(model, cycle, details) for cycle in cycles]
+    return [(_portable(orbit), reason) for orbit, reason in dressed]
+
+
+def _portable(orbit: PeriodicOrbit) -> PeriodicOrbit:
+    kept = {name: value for name, value in orbit.details.items() if name not in ("loop", "events")}
+    return orbit.with_(details=kept)
