@@ -43,13 +43,15 @@ def test_duffing_has_five_coexisting_attractors():
         assert np.prod(orbit.multipliers).real == pytest.approx(np.exp(-2 * np.pi * 0.08 * orbit.repeats), rel=1e-9)
 
 
-def test_lorenz_words_up_to_four():
-    """All six primitive words exist; periods from D. Viswanath, Nonlinearity 16 (2003) 1035."""
-    orbits = kz.find_orbits(kz.library.lorenz(), max_period=4, section="z - 27", starts=1024)
+def test_lorenz_words_up_to_six():
+    """All 21 primitive words exist; periods from D. Viswanath, Nonlinearity 16 (2003) 1035."""
+    orbits = kz.find_orbits(kz.library.lorenz(), max_period=6, section="z - 27")
     periods = {o.code: o.period for o in orbits}
-    assert set(periods) == {"LR", "LLR", "LRR", "LLLR", "LRRR", "LLRR"}
-    assert periods["LR"] == pytest.approx(1.558652210716175, abs=1e-12)
-    assert periods["LLR"] == pytest.approx(2.3059072639398, abs=1e-10)
+    assert [sum(len(word) == n for word in periods) for n in (2, 3, 4, 5, 6)] == [1, 2, 3, 6, 9]
+    published = {"LR": 1.5586522107162, "LLR": 2.3059072639398, "LRR": 2.3059072639398, "LLLR": 3.0235837034339}
+    published |= {"LLRR": 3.0842767758221, "LLLLR": 3.7256417715558, "LLLRR": 3.8202541634368, "LLRLR": 3.8695391125646}
+    for word, period in published.items():
+        assert periods[word] == pytest.approx(period, abs=1e-12)
     assert max(o.certificate.trivial for o in orbits) < 1e-8
 
 
