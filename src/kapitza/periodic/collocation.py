@@ -79,7 +79,7 @@ class Collocation:
 
     def _on_mesh(self, problem: Problem, guess: Loop, layout: Layout, kinks: bool = True) -> _State:
         """Solve on one mesh, changing the event sequence until it agrees with the solution."""
-        settings = NewtonSettings(1e-11, self.max_iterations)
+        settings = NewtonSettings(1e-11, self.max_iterations, reuse=True)
         state, flown = _State(problem, self.degree, layout, guess), False
         for _ in range(12):
             state.run(settings)

@@ -35,7 +35,8 @@ def find_arcs(problem: Problem, loop: Loop, kinks: bool = True) -> Arcs:
     kinks=False leaves out the switches across which the rates are continuous: first iterates cross them at random.
     """
     followed = [kinks or not switch.continuous for switch in problem.field.switches]
-    met = [c for c in crossings(problem, loop) if followed[c.index] and not _silent(problem, loop, c.index)]
+    located = crossings(problem, loop) if any(followed) else []
+    met = [c for c in located if followed[c.index] and not _silent(problem, loop, c.index)]
     switches = [(c.fraction, Crossing(c.index)) for c in met]
     hits = _impacts(problem, loop)
     fixed = np.concatenate([problem.section_fractions, signal_knots(problem, loop)])
@@ -53,8 +54,10 @@ def find_arcs(problem: Problem, loop: Loop, kinks: bool = True) -> Arcs:
     edges = np.array([0.0, *(f for f, _ in kept), 1.0])
     events = (None, *(e for _, e in kept), None)
     middle = 0.5 * (edges[1:] + edges[:-1])
-    modes = problem.field.modes(loop(middle), middle * loop.period, problem.parameters)
-    modes[:, ~np.array(followed, bool)] = np.nan
+    modes = np.full((middle.size, len(followed)), np.nan)
+    if any(followed):
+        signs = problem.field.modes(loop(middle), middle * loop.period, problem.parameters)
+        modes = np.where(followed, signs, np.nan)
     return Arcs(edges * loop.period, events, modes)
 
 
