@@ -64,7 +64,7 @@ def test_a_free_oscillation_is_fitted_with_its_period():
 def test_landing_gear_gives_the_same_estimate_by_every_solver():
     """PERIODIC section 6.5: θ4 and θ11 from y = u + θ14, started from (6.0, 0.66)."""
     truth = kz.library.oleo(values="estimation")
-    orbit = kz.solve_orbit(truth)
+    orbit = kz.solve_orbit(truth, truth.state())
     loop = orbit.details["loop"]
     samples = 50
     y = loop(np.arange(samples) / samples)[:, 0] + truth.values["theta14"]

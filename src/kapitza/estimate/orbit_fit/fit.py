@@ -157,7 +157,8 @@ class OrbitFit:
     def _tame(self, task: Task, problem: Problem, solution: Solution, deviations: Array) -> tuple[Solution, Array]:
         """Orbits that fit worse than their covariance allows count with a larger one (a factor on the variances)."""
         inflation = np.ones(len(problem.targets))
-        if not task.noise_known or not self.set_aside:
+        # With few orbits there is no telling which of them is wrong.
+        if not task.noise_known or not self.set_aside or inflation.size < 4:
             return solution, inflation
         for _ in range(3):
             misfit = np.array([float((r.residual**2).mean()) for r in solution.reduced]) * inflation

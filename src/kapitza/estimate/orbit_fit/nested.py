@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.orbit_fit.problem import Block, Problem
 from kapitza.estimate.orbit_fit.solver import Iterate, Solution, Solver
+from kapitza.orbit import PeriodicOrbit
 from kapitza.periodic import solve_orbit
 from kapitza.solve import LeastSquaresSettings, gauss_newton
 
@@ -31,6 +32,7 @@ class NestedFit:
     def solve(self, theta: Array, unknowns: list[Array], tolerance: float, max_iterations: int) -> Solution:
         self.unknowns, self.last = unknowns, theta
         self.follow = [np.zeros((z.size, theta.size)) for z in unknowns]
+        self.known: dict[int, PeriodicOrbit] = {}
         settings = LeastSquaresSettings(step_tolerance=tolerance, max_iterations=max_iterations)
         found = gauss_newton(self._evaluate, theta, self.solver.low, self.solver.high, settings=settings)
         for row in found.history:
@@ -62,9 +64,14 @@ class NestedFit:
         setting = model.with_values(**dict(zip(model.names, vector.tolist(), strict=True)))
         nodes = z[: target.nodes.size].reshape(target.nodes.shape)
         period = z[-1] if self.problem.autonomous else target.repeats
-        orbit = solve_orbit(setting, nodes if len(nodes) > 1 else nodes[0], period, self.method, throw=False)
+        # Nodes are too few for a method that wants a curve: the first time shooting draws one through them.
+        near = self.known.get(index)
+        if near is None:
+            near = solve_orbit(setting, nodes if len(nodes) > 1 else nodes[0], period, throw=False)
+        orbit = solve_orbit(setting, near, period, self.method, throw=False)
         if not orbit.status.ok:
             raise FlowError(f"Orbit {target.label}: {orbit.status.value}.")
+        self.known[index] = orbit
         states = orbit.details["loop"](target.node_times / orbit.period)
         return np.append(states.ravel(), orbit.period) if self.problem.autonomous else states.ravel()
 

@@ -152,9 +152,14 @@ def _start_nodes(orbit: PeriodicOrbit, points: Array, setting: Model, times: Arr
 
 
 def _model_orbit(setting: Model, repeats: int | None, period: float) -> Loop:
-    """Where the data do not give every state: the orbit that the model itself settles on at its present values."""
+    """Where the data do not give every state: the model's own orbit near its start, or the one it settles on."""
+    wanted = period if setting.period is None else repeats
+    if setting.start:
+        near = solve_orbit(setting, setting.state(), wanted, throw=False, profile=False)
+        if near.status.ok:
+            return near.details["loop"]
     try:
-        return solve_orbit(setting, period=period if setting.period is None else repeats).details["loop"]
+        return solve_orbit(setting, period=wanted, profile=False).details["loop"]
     except ConvergenceError as error:
         raise DataError(
             f"The data do not give every state of {setting.name}, and the model at its starting values has no orbit to "
