@@ -118,9 +118,7 @@ def _take(core: Core, engine: Any, part: _Round, progress: _Progress, vectors: A
     whole = core.whole_turns(progress.now[members])
     before = progress.now[members] - whole
     progress.offset[members] += whole
-    runtime = vectors[members]
-    if part.coefficients is not None:
-        runtime = np.concatenate([runtime, part.coefficients], axis=1)
+    runtime = core.runtime(engine, vectors[members], part.coefficients)
     unit = None if progress.total is None else np.broadcast_to(core.unit, (members.size, *core.unit.shape))
     run = engine.run_many(before, unit, part.start, part.end, runtime)
     progress.now[members] = run.state

@@ -14,10 +14,12 @@ from kapitza.flow.circles import Circles
 from kapitza.flow.clock import Clock, PeriodLaw, Piece, merge_signals
 from kapitza.flow.compiled import kept
 from kapitza.flow.engine import Engine, Event
+from kapitza.flow.hoisting import hoist_constants
 from kapitza.flow.smooth import SmoothEngine
 from kapitza.flow.system import polynomial_signals, system_of, vanishing_candidates
 from kapitza.model.compiled import compile_expressions
 from kapitza.model.model import Model
+from kapitza.model.symbols import symbol
 
 Array = NDArray[np.float64]
 
@@ -75,6 +77,7 @@ class Core:
         candidates = () if self.system.is_smooth or self.system.walls else vanishing_candidates(self.system)
         self._removable = tuple(i for i in candidates if i not in self.wrt_index)
         self._engines: dict[Any, Engine] = {}
+        self._constants: tuple[Any, Array] = (None, np.empty(0))
         self._merged: dict[float, tuple[Array, Array]] = {}
 
     @property
@@ -108,7 +111,10 @@ class Core:
         if found is None:
             zeros = frozenset(self.model.names[i] for i, gone in zip(self._removable, absent, strict=True) if gone)
             reduced = system_of(self.model, zeros) if zeros else self.system
-            found = self._engine_of(reduced if reduced.is_smooth else self.system, observe)
+            system = reduced if reduced.is_smooth else self.system
+            kept_apart = {symbol(name) for name in self.wrt}
+            absorbed = {symbol(name) for name in self.model.names} - kept_apart
+            found = self._engine_of(hoist_constants(system, absorbed), observe)
             self._engines[absent, observe] = found
         return found
 
@@ -135,16 +141,31 @@ class Core:
         """What to subtract from the angles to bring them into [-π, π], in rad."""
         return np.where(self.angles, TURN * np.round(state / TURN), 0.0)
 
-    def runtime(self, vector: Array, piece: Piece) -> Array:
-        """Parameters followed by the coefficients of the measured signals on this piece."""
-        return vector if piece.coefficients is None else np.concatenate((vector, piece.coefficients))
+    def runtime(self, engine: Engine, vectors: Array, coefficients: Array | None) -> Array:
+        """Values of the engine's parameters: those of the model, coefficients of measured signals, constants.
+
+        vectors: (npar,) or (B, npar), and the coefficients on a piece alike.
+        """
+        values = vectors if coefficients is None else np.concatenate((vectors, coefficients), axis=-1)
+        system = engine.system
+        if not system.constants:
+            return values
+        key = values.tobytes()
+        if self._constants[0] != (id(engine), key):
+            names = system.parameters[: values.shape[-1]]
+            evaluate = compile_expressions(system.constants, (), names)
+            found = evaluate(np.empty((0, 1 if values.ndim == 1 else len(values))), np.ascontiguousarray(values.T))
+            numbers = found[:, 0] if values.ndim == 1 else found.T
+            self._constants = (id(engine), key), np.concatenate((values, numbers), axis=-1)
+        return self._constants[1]
 
     def rates(self, states: Array, times: Any, runtime: Array) -> Array:
         """Right-hand side at states (..., n) and local times (...); runtime: parameters and signal coefficients."""
         system = self.system
         function = compile_expressions(system.rates, (*system.states, "t"), system.parameters)
         inputs = np.concatenate((states, np.asarray(times)[..., None]), axis=-1)
-        return function(np.ascontiguousarray(inputs.T), runtime.T).T
+        values = runtime[..., : len(system.parameters)]
+        return function(np.ascontiguousarray(inputs.T), np.ascontiguousarray(values.T)).T
 
     def pieces(self, state: Array, t0: float, t1: float, vector: Array, tangents: bool) -> Iterator[Piece]:
         """Pieces of [t0, t1] that the engine takes in one go."""
@@ -175,7 +196,7 @@ class Core:
         events: list[Event] = []
         determinant, memory = 0.0, None
         for piece in self.pieces(start, t0, t1, vector, tangents):
-            runtime = self.runtime(vector, piece)
+            runtime = self.runtime(engine, vector, piece.coefficients)
             if self._turns and np.abs(state).max() > np.pi:
                 whole = self.whole_turns(state)
                 state, offset = state - whole, offset + whole
@@ -240,7 +261,7 @@ class Core:
             tensors[0] = self.unit
         done = 1
         for piece in self._sampling_pieces(start, times, vector, tangents):
-            runtime = self.runtime(vector, piece)
+            runtime = self.runtime(engine, vector, piece.coefficients)
             whole = self.whole_turns(state)
             state, offset = state - whole, offset + whole
             local = times[done : done + SAMPLES_PER_PIECE] - piece.origin

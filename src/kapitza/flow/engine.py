@@ -37,6 +37,7 @@ class System:
     the model, then the coefficients of measured signals).
     rates: (n) right-hand sides as they can be evaluated anywhere (with sign, Abs, ...); smooth_rates: the same with the
     mode symbols of `switches` in place of the jumps. angles: which states live on a circle.
+    constants: values of the last parameters as expressions in the others; they occur in smooth_rates only.
     """
 
     states: tuple[sp.Symbol, ...]
@@ -46,6 +47,7 @@ class System:
     angles: tuple[bool, ...]
     switches: tuple[Switch, ...] = ()
     walls: tuple[Wall, ...] = ()
+    constants: tuple[sp.Expr, ...] = ()
 
     @property
     def is_smooth(self) -> bool:

@@ -82,11 +82,11 @@ def _strobe_blocks(
     engine = core.engine(vector)
     block = PERIODS_PER_PIECE * per_period
     grid = instants(phase, period, per_period, PERIODS_PER_PIECE)
-    memory = None
+    runtime, memory = core.runtime(engine, vector, None), None
     for first in range(0, len(states) - 1, block):
         size = min(block, len(states) - 1 - first)
         part = grid[: size + 1]
-        run = engine.run(states[first], None, part[0], part[-1], vector, part, memory)
+        run = engine.run(states[first], None, part[0], part[-1], runtime, part, memory)
         assert run.grid_states is not None
         inside, whole = wrapped(run.grid_states[1:], core.angles)
         states[first + 1 : first + 1 + size] = inside

@@ -1,0 +1,69 @@
+"""Parts of the equations that depend on parameters alone, taken out and computed once per run.
+
+A Taylor integrator treats ω²/l as one more series whose higher terms are zero, and multiplies series in every step.
+As a run-time parameter of its own it is a number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import sympy as sp
+
+from kapitza.flow.engine import System
+from kapitza.model.symbols import symbol
+
+
+def hoist_constants(system: System, constant: set[sp.Symbol]) -> System:
+    """The system with its parameter-only parts as further parameters, whose values are `constants`.
+
+    constant: the parameters that may be absorbed; those whose sensitivities are wanted stay in the equations.
+    """
+    if not constant:
+        return system
+    hoist = _Hoist(constant)
+    smooth = tuple(hoist(f) for f in system.smooth_rates)
+    found = sorted(hoist.found.items(), key=lambda item: item[1].name)
+    return replace(
+        system,
+        smooth_rates=smooth,
+        parameters=(*system.parameters, *(name for _, name in found)),
+        constants=tuple(expression for expression, _ in found),
+    )
+
+
+class _Hoist:
+    """Rewrites expressions; equal parts get one symbol."""
+
+    def __init__(self, constant: set[sp.Symbol]):
+        self.constant = constant
+        self.found: dict[sp.Basic, sp.Symbol] = {}
+        self.known: dict[sp.Basic, sp.Basic] = {}
+
+    def __call__(self, node: Any) -> Any:
+        if node not in self.known:
+            self.known[node] = self.rewrite(node)
+        return self.known[node]
+
+    def rewrite(self, node: Any) -> Any:
+        if not node.args or node.is_number:
+            return node
+        if self.is_constant(node):
+            return self.name(node)
+        if isinstance(node, (sp.Add, sp.Mul)):
+            fixed = [a for a in node.args if a.is_number or self.is_constant(a)]
+            moving = [self(a) for a in node.args if not (a.is_number or self.is_constant(a))]
+            return node.func(self(node.func(*fixed)), *moving) if fixed else node.func(*moving)
+        if isinstance(node, sp.Pow) and node.exp.is_number:
+            # The exponent says how the power is translated.
+            return sp.Pow(self(node.base), node.exp)
+        return node.func(*[self(a) for a in node.args])
+
+    def is_constant(self, node: sp.Basic) -> bool:
+        return bool(node.free_symbols) and node.free_symbols <= self.constant
+
+    def name(self, node: sp.Basic) -> sp.Symbol:
+        if node not in self.found:
+            self.found[node] = symbol(f"constant:{len(self.found):03d}")
+        return self.found[node]
