@@ -93,7 +93,7 @@ def find_crossings(
 def _read_surface(core: Core, surface: sp.Expr | str) -> sp.Expr:
     model = core.model
     names = [*model.states, "t", *model.names]
-    expression = parse_expression(surface, names) if isinstance(surface, str) else sp.sympify(surface)
+    expression = parse_expression(surface, names) if isinstance(surface, str) else sp.sympify(surface, strict=True)
     unknown = sorted({str(s) for s in expression.free_symbols} - set(names))
     if unknown:
         raise ModelError(
