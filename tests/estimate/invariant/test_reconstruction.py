@@ -53,6 +53,23 @@ def test_map_from_its_scalar_series():
         assert fit[name] == pytest.approx(truth, abs=1e-7)
 
 
+def test_surface_of_delays_displaces_every_sample_once():
+    turns = [123456789, 987654321]
+    while len(turns) < 202:
+        turns.append((turns[-1] + turns[-2]) % 2147483647)
+    clean = kz.Record.from_arrays(np.arange(202), {"x": np.cos(2 * np.pi * np.array(turns) / 2147483647)})
+    noisy = kz.measure(clean, relative_noise=0.01, seed=1)
+    model = kz.library.trace_map()
+    alone = kz.identify(model, noisy, method=kz.InvariantFit())
+    fit = kz.identify(model, noisy, method=kz.InvariantFit("surface"))
+    for name, truth in {"a": 0.0, "b": 0.0, "c": 2.0}.items():
+        assert abs(fit[name] - truth) < 4 * fit.deviations[name]
+        assert fit.deviations[name] < alone.deviations[name]
+    # 200 constraints on 202 samples: the sum of squared displacements is chi-squared with 196 degrees of freedom
+    assert fit.residuals["I"].size == 202
+    assert fit.chi2 == pytest.approx(196, abs=4 * np.sqrt(2 * 196))
+
+
 @pytest.mark.parametrize(("accuracy", "order"), [(2, 2), (4, 4), (6, 6), (8, 8)])
 def test_differences_have_their_order(accuracy, order):
     def worst(step):

@@ -18,6 +18,7 @@ from kapitza.estimate.invariant.moments import FeatureTable, scores
 from kapitza.estimate.invariant.points import Points
 from kapitza.estimate.invariant.report import finish
 from kapitza.estimate.invariant.setup import Setup, prepare
+from kapitza.estimate.invariant.shared import SharedSolution, fit_shared
 from kapitza.estimate.invariant.surface import fit_odrpack, fit_surface, robust_weights
 from kapitza.estimate.invariant.variance import (
     CLEAN,
@@ -179,6 +180,10 @@ class InvariantFit:
         value, _, _ = form.at(points.values, start.theta)
         weights = problem.weights
         levels = np.bincount(points.level, weights * value) / np.bincount(points.level, weights)
+        if points.shared is not None:
+            return self._shared_estimate(
+                model, data, setup, fit_shared(form, points, start.theta, levels, setup.bounds)
+            )
         loss = self._weighting(points)[1]
         begin = start.theta
         if self.solver == "odrpack":
@@ -207,6 +212,22 @@ class InvariantFit:
         status = Status.CONVERGED if solution.converged else Status.STALLED
         return finish(
             self, model, data, setup, solution.theta, covariance, spread, solution.feet.distance, details, status
+        )
+
+    def _shared_estimate(self, model: Model, data: Any, setup: Setup, solution: SharedSolution) -> Estimate:
+        points = setup.points
+        spare = max(1, points.count - solution.theta.size - points.levels)
+        factor = solution.cost / spare
+        details = {
+            "F2": solution.cost,
+            "noise_factor": factor,
+            "levels": solution.levels,
+            "history": solution.history,
+        }
+        status = Status.CONVERGED if solution.converged else Status.STALLED
+        covariance = solution.covariance * factor
+        return finish(
+            self, model, data, setup, solution.theta, covariance, None, solution.displacement, details, status
         )
 
 

@@ -26,6 +26,7 @@ class Points:
 
     reach: how many neighbours share noise with a point (0 for directly measured states). weights: (N,) how often a
     point counts. known_noise: False where the noise was assumed. reconstructed: states that were not measured.
+    shared: (d, N) for delays, which measured number each value is.
     """
 
     variables: tuple[str, ...]
@@ -37,6 +38,7 @@ class Points:
     reach: int = 0
     known_noise: bool = True
     reconstructed: tuple[str, ...] = ()
+    shared: NDArray[np.intp] | None = None
 
     @property
     def count(self) -> int:
@@ -55,6 +57,7 @@ class Points:
             level=self.level[index],
             run=self.run[index] if run is None else run,
             times=self.times[index],
+            shared=None,
         )
 
 
@@ -154,7 +157,8 @@ def collect(
     direct = [s for s in model.states if symbol(s) in plan.expression.free_symbols]
     rates = [f"{q}'" for q in plan.rates]
     variables = tuple(dict.fromkeys([*(s for s in direct if s not in rates), *rates]))
-    parts, level, run, reach, known = [], 0, 0, 0, True
+    parts, level, run, reach, known, offset = [], 0, 0, 0, True, 0
+    numbers: list[NDArray[np.intp]] = []
     for record in records:
         deviations, sure = noise_of(record, noise)
         known &= sure
@@ -163,6 +167,9 @@ def collect(
             values, variance, times, width = _piece(record, piece, plan, variables, local, momenta)
             if values.shape[1]:
                 parts.append((values, variance, times, level, run))
+                if plan.shifts is not None:
+                    numbers.append(offset + _sample_numbers(plan.shifts, variables, piece))
+            offset += piece.stop - piece.start
             reach, run = max(reach, width), run + 1
             level += per_segment
         level += not per_segment
@@ -181,6 +188,7 @@ def collect(
         reach,
         known,
         tuple(rates) or tuple(s for s, (c, shift) in (plan.shifts or {}).items() if shift),
+        np.hstack(numbers) if numbers and len({c for c, _ in (plan.shifts or {}).values()}) == 1 else None,
     )
 
 
@@ -235,6 +243,15 @@ def _piece(
         else:
             values[j], variance[j] = record[name][piece][inside], deviations[name] ** 2
     return values, variance, times[inside], 2 * reach
+
+
+def _sample_numbers(
+    shifts: Mapping[str, tuple[str, int]], variables: tuple[str, ...], piece: slice
+) -> NDArray[np.intp]:
+    """(d, M) position within the segment of the sample that each delayed state is."""
+    lowest, highest = min(s for _, s in shifts.values()), max(s for _, s in shifts.values())
+    inside = np.arange(max(0, -lowest), piece.stop - piece.start - max(0, highest))
+    return np.array([inside + shifts[v][1] for v in variables])
 
 
 def _shifted(record, piece, shifts, variables, deviations) -> tuple[Array, Array, Array, int]:
