@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,7 +23,7 @@ LANES = 8
 """Members of a SIMD batch: fewer cost more calls, with more the coefficients leave the fastest cache."""
 
 WORTH_A_THREAD = 20_000
-"""Members from which a second thread pays: the integrator runs without the interpreter's lock, its set-up does not."""
+"""Samples from which a second thread pays: the integrator runs without the interpreter's lock, its set-up does not."""
 
 
 def sample_lanes(core: Core, states: Array, times: Array, vectors: Array, threads: int = 1) -> tuple[Array, Array]:
@@ -40,13 +42,13 @@ def sample_lanes(core: Core, states: Array, times: Array, vectors: Array, thread
     turns = np.zeros(count) if periods is None else np.floor(times[:, 0] / periods)
     origin = times[:, 0] if core.model.structure.is_autonomous else turns * (0.0 if periods is None else periods)
     local = times - origin[:, None]
-    parts = np.array_split(np.arange(count), threads if count >= WORTH_A_THREAD else 1)
+    parts = np.array_split(np.arange(count), threads if times.size >= WORTH_A_THREAD else 1)
     if len(parts) == 1:
         found = [_run(engine, states - whole, local, vectors)]
     else:
-        with ThreadPoolExecutor(len(parts)) as pool:
-            jobs = [pool.submit(_run, engine, (states - whole)[p], local[p], vectors[p]) for p in parts]
-            found = [job.result() for job in jobs]
+        pool = _pool(len(parts), os.getpid())
+        jobs = [pool.submit(_run, engine, (states - whole)[p], local[p], vectors[p]) for p in parts]
+        found = [job.result() for job in jobs]
     reached = np.concatenate([f[0] for f in found])
     tangents = np.concatenate([f[1] for f in found])
     for i in range(samples):
@@ -54,6 +56,12 @@ def sample_lanes(core: Core, states: Array, times: Array, vectors: Array, thread
             tangents[:, i], reached[:, 0], reached[:, i], local[:, 0], local[:, i], turns, vectors
         )  # fmt: skip
     return reached + whole[:, None, :], tangents
+
+
+@functools.cache
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads that stay, as each compiles an integrator of its own; a forked process needs new ones."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"kapitza-lanes-{process}")
 
 
 def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array) -> tuple[Array, Array]:

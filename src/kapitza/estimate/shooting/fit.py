@@ -113,12 +113,13 @@ class ShootingFit:
 
     def _solve_with_restarts(self, task: Task) -> tuple[Solution, Array]:
         """From softer and stiffer links in turn, until the motion follows the data; the best is kept."""
+        samples = task.problem.samples
         best, deviations = self._solve(task, self.softness)
         for factor in RESTARTS:
             if _follows(task, best):
                 break
             again, spread = self._solve(task, factor * self.softness)
-            if _follows(task, again) or _misfit(task, again) < _misfit(task, best):
+            if _follows(task, again) or _misfit(samples, again) < _misfit(samples, best):
                 best, deviations = again, spread
         if best.status is Status.CONVERGED and not _follows(task, best):
             best = replace(best, status=Status.DIVERGED)
@@ -133,24 +134,35 @@ class ShootingFit:
             softness=softness, tolerance=self.tolerance, max_iterations=self.max_iterations,
             spacing=self.spacing, huber=1.345 if self.robust else None, process_noise=self._kicks(task),
         )  # fmt: skip
-        if problem.samples.size > 2 * self.window:
-            theta, softness = self._first_window(task, settings, theta, low, high)
         fitter = Fitter(problem, settings, task.scale, task.deviations, low, high)
-        solution = fitter.solve(theta, task.states, softness=softness)
+        spacing = 1
+        if problem.samples.size > 2 * self.window:
+            theta, softness, spacing = self._first_window(task, fitter, theta)
+        solution = fitter.solve(theta, task.states, softness=softness, spacing=spacing)
+        if spacing > 1 and solution.status is not Status.CONVERGED:
+            solution = fitter.solve(theta, task.states, softness=softness)
         if self.process_noise is True:
             return self._with_estimated_kicks(fitter, solution, task), task.deviations
-        deviations = task.deviations
+        solution = self._with_noise(task, fitter, solution)
+        return solution, fitter.deviations
+
+    def _with_noise(self, task: Task, fitter: Fitter, solution: Solution) -> Solution:
+        """Noise of each channel from the residuals, and the fit again with these weights until their ratios stand."""
+        plain = not (self.robust or self.process_noise or fitter.problem.prior_weight.any())
         for _ in range(0 if task.noise_known else 8):
             if solution.status is not Status.CONVERGED:
                 break
-            deviations = _residual_deviations(solution, problem.samples, len(task.names))
+            deviations = _residual_deviations(solution, fitter.problem.samples, len(task.names))
             ratio = np.log(deviations / fitter.deviations)
             fitter.deviations = deviations
+            # A common factor leaves the answer alone; only the ratios between channels move it. Much less noise than
+            # was assumed calls for a stricter end of the iteration, though.
+            if plain and np.ptp(ratio) < 1e-2 and ratio.min() > -0.7:
+                return solution.with_noise_scaled(float(np.exp(ratio.mean())))
             solution = fitter.resume(solution)
-            # A common factor leaves the answer alone; only the ratios between channels move it.
             if np.ptp(ratio) < 1e-2:
                 break
-        return solution, deviations
+        return solution
 
     def _with_estimated_kicks(self, fitter: Fitter, first: Solution, task: Task) -> Solution:
         """The common relative size of kicks that makes the data most likely, the noise of the sensors taken as known.
@@ -185,21 +197,27 @@ class ShootingFit:
         # Soft from the start: with kicks in the data rigid links would not close.
         return 0.01 * task.scale if self.process_noise else None
 
-    def _first_window(
-        self, task: Task, settings: SolverSettings, theta: Array, low: Array, high: Array
-    ) -> tuple[Array, float]:
-        """Parameters from the stretch with the largest excursions, and a softness to go on with."""
+    def _first_window(self, task: Task, fitter: Fitter, theta: Array) -> tuple[Array, float, int]:
+        """Parameters from the stretch with the largest excursions, a softness and a node spacing to go on with.
+
+        The noise found there becomes that of `fitter`. From good parameters and states that the data give, nodes need
+        not be dense any more: that saves most of the work on a long record.
+        """
         problem, width = task.problem, self.window
         activity = np.cumsum(np.abs(np.diff(problem.samples.values, axis=0)).sum(axis=1))
         starts = np.arange(0, problem.samples.size - width, max(1, width // 2))
         best = int(starts[np.argmax(activity[starts + width - 1] - activity[starts])])
-        piece = problem.samples.take(best, best + width)
-        inner = replace(problem, samples=piece)
+        inner = replace(problem, samples=problem.samples.take(best, best + width))
         states = task.states[best : best + width]
-        first = Fitter(inner, settings, task.scale, task.deviations, low, high).solve(theta, states)
-        if first.status is not Status.CONVERGED:
-            return theta, settings.softness
-        return first.theta, min(settings.softness, 0.01)
+        for factor in (1.0, *RESTARTS):
+            first = Fitter(inner, fitter.settings, task.scale, task.deviations, fitter.low, fitter.high)
+            found = first.solve(theta, states, softness=factor * fitter.settings.softness)
+            if found.status is Status.CONVERGED and _misfit(inner.samples, found) < LARGEST_MISFIT:
+                found = self._with_noise(task, first, found)
+                fitter.deviations = first.deviations
+                spacing = int(found.nodes.length.max()) if task.known.all() else 1
+                return found.theta, min(fitter.settings.softness, 0.01), spacing
+        return theta, fitter.settings.softness, 1
 
 
 @dataclass(frozen=True)
@@ -223,15 +241,15 @@ class Task:
         return self.problem.observation
 
 
-def _misfit(task: Task, solution: Solution) -> float:
+def _misfit(samples: Samples, solution: Solution) -> float:
     """Root mean square residual in units of the spread of the data."""
-    spread = np.maximum(task.problem.samples.values.std(axis=0), 1e-300)
+    spread = np.maximum(samples.values.std(axis=0), 1e-300)
     return float(np.sqrt(((solution.sweep.residual / spread) ** 2).mean()))
 
 
 def _follows(task: Task, solution: Solution) -> bool:
     """Converged, and on the data rather than on a false minimum far from them."""
-    return solution.status is Status.CONVERGED and _misfit(task, solution) < LARGEST_MISFIT
+    return solution.status is Status.CONVERGED and _misfit(task.problem.samples, solution) < LARGEST_MISFIT
 
 
 def _free_names(model: Model, free: Sequence[str] | None) -> tuple[str, ...]:

@@ -79,6 +79,15 @@ class Solution:
     softness: float
     kicks: Array | None = None
 
+    def with_noise_scaled(self, factor: float) -> Solution:
+        """The same answer for noise larger by a common factor (where no prior competes with the data)."""
+        return replace(
+            self,
+            weights=self.weights / factor**2,
+            information=self.information / factor**2,
+            covariance=self.covariance * factor**2,
+        )
+
 
 class Mixer:
     """Anderson mixing of the last steps: where the misfit is curved, Gauss-Newton alone creeps along one direction."""
@@ -120,14 +129,14 @@ class Fitter:
         self.deviations = deviations
         self.rows: list[tuple[float, ...]] = []
 
-    def solve(self, theta: Array, states: Array, softness: float | None = None) -> Solution:
-        """Iterate from parameters theta (k,) and states (N, n) at all samples."""
-        nodes = place_nodes(self.problem.samples, 1)
+    def solve(self, theta: Array, states: Array, softness: float | None = None, spacing: int = 1) -> Solution:
+        """Iterate from parameters theta (k,) and states (N, n) at all samples, a node every `spacing` samples."""
+        nodes = place_nodes(self.problem.samples, spacing)
         theta = np.clip(theta, self.low, self.high)
         weights = self._weights(None)
         start = states[nodes.index].copy()
         now = Iterate(theta, start, nodes, sweep(self.problem, nodes, start, theta, weights), weights)
-        return self._iterate(now, self.settings.softness if softness is None else softness, thin=True)
+        return self._iterate(now, self.settings.softness if softness is None else softness, thin=spacing == 1)
 
     def resume(self, solution: Solution) -> Solution:
         """Go on from a solution with rigid links, after the weights have changed."""
@@ -140,7 +149,7 @@ class Fitter:
         status, trouble = Status.ITERATION_LIMIT, 0
         information = covariance = np.zeros((now.theta.size, now.theta.size))
         smallest = np.inf
-        mixer = Mixer(typical, self.scale)
+        mixer, largest = Mixer(typical, self.scale), 1.0
         for _ in range(self.settings.max_iterations):
             slack = self._slack(level)
             try:
@@ -150,9 +159,9 @@ class Fitter:
                 break
             step = program.solve_within(self.low - now.theta, self.high - now.theta)
             information, covariance = program.information - self._anchor(typical), step.covariance
-            if level == 0.0:
+            if level == 0.0 and largest == 1.0:
                 step = mixer.improve(now, step)
-            fraction, reached = self._advance(now, step, slack, self.settings.step_limit * typical)
+            fraction, reached = self._advance(now, step, slack, self.settings.step_limit * typical, largest)
             if reached is None:
                 status = Status.STALLED
                 break
@@ -163,16 +172,19 @@ class Fitter:
             cost = self._cost(now.sweep, slack)
             self.rows.append((level, cost, fraction, moved, shifted, self.closure(now.sweep), *now.theta))
             size = max(moved, shifted)
-            if level == 0.0 and fraction == 1 and self._settled(size, step, now.sweep):
+            if level == 0.0 and fraction == largest and self._settled(size, step, now.sweep):
                 status = Status.CONVERGED
                 break
             if level == 0.0:
                 # Rigid links have no cost to descend: contraction of the steps is the test.
                 trouble = trouble + 1 if size > 0.7 * smallest else 0
                 smallest = min(smallest, size)
-                if trouble >= 6:
-                    status = Status.CONVERGED if self._immaterial(step, now.sweep, 0.02, 1e-6) else Status.STALLED
+                if trouble >= 6 and largest < 1:
+                    status = Status.CONVERGED if self._immaterial(step, now.sweep, 0.05, 1e-6) else Status.STALLED
                     break
+                if trouble >= 6:
+                    # Full steps overshoot where the misfit is more curved than its linear model: halves contract.
+                    largest, trouble, smallest = 0.5, 0, np.inf
             if fraction == 1 and moved <= self.settings.advance:
                 level = self._next(level, moved)
                 if thin and level < THIN_BELOW and self._spacing(now) > 1:
@@ -269,11 +281,11 @@ class Fitter:
         return part.cost + (0.0 if slack is None else 0.5 * float((part.defect**2 / slack).sum()))
 
     def _advance(
-        self, now: Iterate, step: ChainStep, slack: Array | None, limit: Array
+        self, now: Iterate, step: ChainStep, slack: Array | None, limit: Array, largest: float
     ) -> tuple[float, Iterate | None]:
-        """The largest tried fraction of the step that lowers the cost; rigid links take the whole step."""
+        """The largest tried fraction of the step that lowers the cost; rigid links take `largest` at once."""
         known = now.theta != 0
-        fraction = 1.0 / max(float((np.abs(step.parameters) / limit)[known].max(initial=0.0)), 1.0)
+        fraction = largest / max(float((np.abs(step.parameters) / limit)[known].max(initial=0.0)), 1.0)
         before = self._cost(now.sweep, slack)
         for _ in range(12):
             theta, states = now.theta + fraction * step.parameters, now.states + fraction * step.nodes
