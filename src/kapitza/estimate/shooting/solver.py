@@ -146,7 +146,7 @@ class Fitter:
 
     def _iterate(self, now: Iterate, level: float, thin: bool) -> Solution:
         typical = np.where(now.theta != 0, np.abs(now.theta), 1.0)
-        status, trouble = Status.ITERATION_LIMIT, 0
+        status, trouble, creeping = Status.ITERATION_LIMIT, 0, 0
         information = covariance = np.zeros((now.theta.size, now.theta.size))
         smallest = np.inf
         mixer, largest = Mixer(typical, self.scale), 1.0
@@ -171,6 +171,11 @@ class Fitter:
             typical = np.maximum(typical, np.abs(now.theta))
             cost = self._cost(now.sweep, slack)
             self.rows.append((level, cost, fraction, moved, shifted, self.closure(now.sweep), *now.theta))
+            # Ever smaller fractions of ever new steps: this softness leads nowhere, another one may.
+            creeping = creeping + 1 if fraction <= 0.25 and moved < 0.1 else 0
+            if creeping >= 6:
+                status = Status.STALLED
+                break
             size = max(moved, shifted)
             if level == 0.0 and fraction == largest and self._settled(size, step, now.sweep):
                 status = Status.CONVERGED
@@ -305,7 +310,9 @@ class Fitter:
             return self.settings.spacing
         if self.settings.process_noise is not None or now.nodes.size < 50:
             return 1
-        growth = np.linalg.norm(now.sweep.propagators[now.nodes.linked], ord=2, axis=(1, 2))
+        some = np.flatnonzero(now.nodes.linked)
+        some = some[:: max(1, some.size // 500)]
+        growth = np.linalg.norm(now.sweep.propagators[some], ord=2, axis=(1, 2))
         rate = max(float(np.log(np.median(growth))), 1e-3)
         return int(np.clip(np.log(5.0) / rate, 1, 10))
 
