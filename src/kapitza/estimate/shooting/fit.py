@@ -13,6 +13,7 @@ from scipy import optimize
 
 from kapitza.errors import ConvergenceError, IdentifiabilityError, ModelError, Status
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.shooting.checks import check_left, check_motion, check_noise, check_settings, check_unknowns
 from kapitza.estimate.shooting.judge import Judgement, judge
 from kapitza.estimate.shooting.observation import Observation, observe
 from kapitza.estimate.shooting.pieces import Part, Samples, gather, parts_of
@@ -75,6 +76,10 @@ class ShootingFit:
     def fit_named(self, model: Model, data: Part | Sequence[Part], names: tuple[str, ...]) -> Estimate:
         """The fit with these free parameters, none of them (states alone) included."""
         task = self.prepare(model, data, names)
+        samples = task.problem.samples
+        check_motion(samples)
+        prior = int(np.count_nonzero(task.problem.prior_weight)) + len(self.initial) * len(samples.pieces)
+        check_unknowns(samples, len(model.states), len(names), prior)
         solution, deviations = self._solve_with_restarts(task)
         verdict = judge(task, solution, deviations)
         estimate = _estimate(task, solution, deviations, verdict)
@@ -85,14 +90,16 @@ class ShootingFit:
         return estimate
 
     def prepare(self, model: Model, data: Part | Sequence[Part], names: tuple[str, ...]) -> Task:
+        check_settings(self)
         record = parts_of(data)[0][0]
         observation = observe(model, record, self.outputs, names)
         everything = gather(model, data, observation, self.max_gap)
         kept = everything.size - round(self.hold_back * everything.size)
+        check_left(everything.size, kept)
         samples = everything.take(0, kept)
         held = everything.take(kept, everything.size) if kept < everything.size else None
         states, known = states_from_data(model, samples, observation)
-        given = {**record.noise, **self.noise}
+        given = {**record.noise, **check_noise(self.noise, observation.channels)}
         guess = noise_guess(samples, observation)
         deviations = np.array([given.get(c, guess[i]) for i, c in enumerate(observation.channels)])
         measured = all(c in given for c in observation.channels)
@@ -243,8 +250,7 @@ class Task:
 
 def _misfit(samples: Samples, solution: Solution) -> float:
     """Root mean square residual in units of the spread of the data."""
-    spread = np.maximum(samples.values.std(axis=0), 1e-300)
-    return float(np.sqrt(((solution.sweep.residual / spread) ** 2).mean()))
+    return float(np.sqrt(((solution.sweep.residual / samples.spread) ** 2).mean()))
 
 
 def _follows(task: Task, solution: Solution) -> bool:
@@ -253,7 +259,7 @@ def _follows(task: Task, solution: Solution) -> bool:
 
 
 def _free_names(model: Model, free: Sequence[str] | None) -> tuple[str, ...]:
-    names = tuple(model.names if free is None else free)
+    names = (free,) if isinstance(free, str) else tuple(model.names if free is None else free)
     for name in names:
         model.check(name)
     if not names:
@@ -280,10 +286,9 @@ def _residual_deviations(solution: Solution, samples: Samples, free: int) -> Arr
     count, channels = samples.values.shape
     n = solution.states.shape[1]
     fitted = (n * len(samples.pieces) + free) / channels
-    spread = samples.values.std(axis=0)
     relative = solution.weights / solution.weights.max(axis=0)
     variance = (relative * solution.sweep.residual**2).sum(axis=0) / max(count - fitted, 1.0)
-    return np.sqrt(np.maximum(variance, (1e-13 * np.maximum(spread, 1e-300)) ** 2))
+    return np.sqrt(np.maximum(variance, (1e-13 * samples.spread) ** 2))
 
 
 def _estimate(task: Task, solution: Solution, deviations: Array, verdict: Judgement) -> Estimate:

@@ -97,6 +97,22 @@ def _warnings(
                 f'residuals of "{channel}" are not white (p = {chance:.1e}): the model misses something, or the noise '
                 "is correlated; the intervals are then too narrow."
             )
+    return found + _shared_noise(task, solution)
+
+
+def _shared_noise(task: Task, solution: Solution) -> list[str]:
+    """Channels whose residuals agree: the same sensor counted twice."""
+    residual, channels = solution.sweep.residual, task.observation.channels
+    size = np.sqrt((residual**2).mean(axis=0))
+    found = []
+    for i, first in enumerate(channels):
+        for j in range(i + 1, len(channels)):
+            power = size[i] * size[j]
+            if power > 0 and abs(float((residual[:, i] * residual[:, j]).mean())) > 0.95 * power:
+                found.append(
+                    f'residuals of "{first}" and "{channels[j]}" are the same: if one is a copy of the other, drop it, '
+                    "the intervals are too narrow."
+                )
     return found
 
 
@@ -146,10 +162,10 @@ def explain(task: Task, solution: Solution, deviations: Array) -> str:
     model, problem = task.model, task.problem
     lines = [f"ShootingFit did not converge: {solution.status.value}."]
     defect = np.sqrt((solution.sweep.defect**2).mean(axis=0)) / task.scale
-    residual = solution.sweep.residual / problem.samples.values.std(axis=0)
+    residual = solution.sweep.residual / problem.samples.spread
     misfit = float(np.sqrt((residual**2).mean()))
     unseen = [name for name, known in zip(model.states, task.known, strict=True) if not known]
-    spread = solution.sweep.predicted.std(axis=0) / np.maximum(problem.samples.values.std(axis=0), 1e-300)
+    spread = solution.sweep.predicted.std(axis=0) / problem.samples.spread
     worst = int(np.argmax(defect))
     if solution.softness > 1e-4 or defect.max() > 1e-3:
         where = problem.samples.time[solution.nodes.index[int(np.argmax(np.abs(solution.sweep.defect[:, worst])))]]

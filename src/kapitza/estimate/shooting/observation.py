@@ -99,8 +99,17 @@ def observe_channels(
             f'{model.name}: say what they measure, e.g. outputs={{"{available[0]}": "{model.states[0]}"}}.'
         )
     angle = dict(zip(available, on_circle, strict=True))
-    angles = np.array([angle[channel] for channel in channels])
+    circular = [_on_circle(expression, model) for expression in expressions]
+    angles = np.array([angle[channel] or circle for channel, circle in zip(channels, circular, strict=True)])
     return _compile(model, tuple(channels), tuple(expressions), angles, tuple(free))
+
+
+def _on_circle(expression: sp.Expr, model: Model) -> bool:
+    """Whether an output is a whole-number combination of angles alone: it counts modulo a turn, declared or not."""
+    turning = [symbol(name) for name, angle in zip(model.states, model.angles, strict=True) if angle]
+    slopes = [sp.diff(expression, angle) for angle in turning]
+    rest = sp.expand(expression - sum(slope * angle for slope, angle in zip(slopes, turning, strict=True)))
+    return any(slope != 0 for slope in slopes) and all(slope.is_integer for slope in slopes) and rest == 0
 
 
 def _compile(

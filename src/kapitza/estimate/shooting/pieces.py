@@ -35,6 +35,12 @@ class Samples:
         return self.time.size
 
     @property
+    def spread(self) -> Array:
+        """Standard deviation (c,) of each channel; a channel at rest counts with the largest of the others."""
+        own = self.values.std(axis=0)
+        return np.where(own > 0, own, own.max(initial=0.0) or 1.0)
+
+    @property
     def pieces(self) -> list[slice]:
         ends = np.flatnonzero(~self.joined) + 1
         starts = np.concatenate([[0], ends[:-1]])

@@ -1,0 +1,123 @@
+"""Bad input: a clear refusal before work starts, or the right answer all the same."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+
+FREE = ["sigma", "rho", "beta"]
+
+
+@pytest.fixture(scope="module")
+def record():
+    run = kz.simulate(kz.library.lorenz(), x0=[1, 1, 1], t=np.arange(1300) * 0.01)
+    rng = np.random.default_rng(0)
+    return kz.Record.from_arrays(
+        np.arange(800) * 0.01, {c: run[c][500:] + 0.05 * rng.normal(size=800) for c in run.channels}
+    )
+
+
+def part(record, count, channels=("x", "y", "z")):
+    return kz.Record.from_arrays(record.time[:count], {c: record[c][:count] for c in channels})
+
+
+def test_record_at_rest():
+    still = kz.Record.from_arrays(np.arange(100) * 0.1, {"x": np.ones(100), "y": np.ones(100)})
+    with pytest.raises(kz.KapitzaError, match="No channel changes"):
+        kz.identify(kz.library.lorenz(), still, FREE, kz.ShootingFit())
+
+
+def test_fewer_readings_than_unknowns(record):
+    with pytest.raises(kz.KapitzaError, match="2 readings cannot determine 6 unknowns"):
+        kz.identify(kz.library.lorenz(), part(record, 2, ["x"]), FREE, kz.ShootingFit())
+
+
+def test_three_samples_give_wide_intervals_that_hold_the_truth(record):
+    fit = kz.identify(kz.library.lorenz(), part(record, 3), FREE, kz.ShootingFit())
+    interval = fit.interval(0.999)
+    assert interval.loc["rho", "low"] < 28 < interval.loc["rho", "high"]
+    assert fit.deviations["sigma"] > 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"spacing": 0}, "spacing=0"),
+        ({"softness": -1.0}, "softness=-1"),
+        ({"hold_back": 1.0}, "hold_back=1"),
+        ({"hold_back": 0.999}, "hold back less"),
+        ({"noise": {"x": 0.0}}, "positive standard deviation"),
+        ({"noise": {"u": 1.0}}, 'noise names "u"'),
+        ({"initial": {"w": 1.0}}, "not a state"),
+        ({"outputs": {"w": "x"}}, 'No channel "w"'),
+    ],
+)
+def test_settings_that_cannot_work(record, settings, words):
+    with pytest.raises(kz.KapitzaError, match=words):
+        kz.identify(kz.library.lorenz(), record, FREE, kz.ShootingFit(**settings))
+
+
+def test_start_that_is_not_a_number(record):
+    with pytest.raises(kz.KapitzaError, match="Give rho a starting value"):
+        kz.identify(kz.library.lorenz().with_values(rho=np.nan), record, FREE, kz.ShootingFit())
+
+
+def test_start_outside_its_bounds_is_moved_to_them(record):
+    model = kz.library.lorenz()
+    bounded = tuple(kz.Parameter("rho", 50.0, bounds=(20.0, 40.0)) if p.name == "rho" else p for p in model.parameters)
+    fit = kz.identify(replace(model, parameters=bounded), record, FREE, kz.ShootingFit())
+    assert abs(fit.values["rho"] - 28) < 4 * fit.deviations["rho"]
+
+
+def test_one_sensor_recorded_twice_is_told(record):
+    twice = kz.Record.from_arrays(record.time, {**{c: record[c] for c in record.channels}, "copy": record["x"]})
+    fit = kz.identify(kz.library.lorenz(), twice, FREE, kz.ShootingFit(outputs={"copy": "x"}))
+    assert any("copy" in text for text in fit.warnings)
+
+
+def test_parameter_that_does_not_act():
+    model = kz.Model.from_equations("x'' + d*x' + w**2*x + q*x*0 = 0", parameters={"d": 0.1, "w": 1.0, "q": 2.0})
+    time = np.arange(400) * 0.05
+    noise = 0.01 * np.random.default_rng(1).normal(size=400)
+    record = kz.Record.from_arrays(time, {"x": np.exp(-0.05 * time) * np.cos(time) + noise})
+    with pytest.raises(kz.KapitzaError, match="changing q"):
+        kz.identify(model, record, ["d", "w", "q"], kz.ShootingFit())
+
+
+def test_one_free_parameter_may_be_a_plain_name(record):
+    fit = kz.identify(kz.library.lorenz().with_values(rho=24.0), record, "rho", kz.ShootingFit())
+    assert abs(fit.values["rho"] - 28) < 4 * fit.deviations["rho"]
+
+
+def pendulum(**marks):
+    model = kz.library.parametric_pendulum()
+    clean = kz.simulate(model, periods=40, samples_per_period=20, seed=1)
+    noise = 0.01 * np.random.default_rng(2).normal(size=clean.size)
+    marks = {"angles": ["phi"], "period": clean.period, "phase": 0.0, **marks}
+    return model, kz.Record.from_arrays(clean.time, {"phi": clean["phi"] + noise}, **marks)
+
+
+def test_angle_that_was_not_declared_is_taken_modulo_a_turn():
+    model, record = pendulum(angles=[])
+    fit = kz.identify(model.with_values(l=0.3), record, ["l", "k3"], kz.ShootingFit())
+    assert abs(fit.values["l"] - model.values["l"]) < 4 * fit.deviations["l"]
+
+
+def test_wrong_period_of_the_excitation_is_told_in_words():
+    model, record = pendulum(period=2 * np.pi / 9.9)
+    with pytest.raises(kz.KapitzaError, match=r"cannot follow|out of step"):
+        kz.identify(model.with_values(omega=9.9), record, ["l", "k3"], kz.ShootingFit(max_iterations=20))
+
+
+def test_long_record_goes_through_a_window_first():
+    """The window's parameters and noise carry the whole record, with few nodes from the start."""
+    model = kz.library.lorenz()
+    run = kz.simulate(model, x0=[1, 1, 1], t=np.arange(13000) * 0.01)
+    rng = np.random.default_rng(3)
+    record = kz.Record.from_arrays(run.time, {c: run[c] + 0.1 * rng.normal(size=run.size) for c in run.channels})
+    fit = kz.identify(model.with_values(sigma=14.0, rho=20.0, beta=4.0), record, FREE, kz.ShootingFit(window=1500))
+    errors = np.array([(fit.values[n] - model.values[n]) / fit.deviations[n] for n in FREE])
+    assert np.abs(errors).max() < 4
+    assert fit.details["times"].size < run.size / 3
