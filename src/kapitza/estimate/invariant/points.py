@@ -24,8 +24,8 @@ ASSUMED_NOISE = 0.01
 class Points:
     """States on level sets: values (d, N), noise variances (d, N), level (N,) from 0, run (N,) of adjacent samples.
 
-    reach: how many neighbours share noise with a point (0 for directly measured states). weights: (N,) how often a
-    point counts. known_noise: False where the noise was assumed. reconstructed: states that were not measured.
+    reach: how many neighbours share noise with a point (0 for directly measured states).
+    known_noise: False where the noise was assumed. reconstructed: states that were not measured.
     shared: (d, N) for delays, which measured number each value is.
     """
 
