@@ -65,6 +65,13 @@ def test_explicit_scale_direction_is_refused_by_name(henon_heiles):
     assert fit["m2"] == pytest.approx(1.0, abs=1e-9)
 
 
+def test_noise_stated_as_zero_is_no_obstacle(henon_heiles):
+    model = kz.library.henon_heiles().with_values(b=0.5)
+    for objective in ("variance", "surface"):
+        fit = kz.identify(model, henon_heiles, free=["m2", "b"], method=kz.InvariantFit(objective, noise=0.0))
+        assert fit["b"] == pytest.approx(1.0, abs=1e-8)
+
+
 def test_bad_input_is_named(henon_heiles):
     model = kz.library.henon_heiles()
     with pytest.raises(KapitzaError, match="choose one of"):

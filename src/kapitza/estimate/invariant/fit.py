@@ -150,7 +150,10 @@ class InvariantFit:
         if first:
             starts += random_starts(begin, bounds, self.starts if problem.form.separable else 0, self.seed)
         raw = minimise_raw(problem, starts, bounds)
-        if not (problem.table.order or problem.unit_norm) or problem.noise_factor(raw.theta) < CLEAN:
+        if not (problem.table.order or problem.unit_norm):
+            return raw
+        factor = problem.noise_factor(raw.theta)
+        if factor < CLEAN or not np.isfinite(factor):
             return raw
         return minimise_corrected(problem, raw.theta, bounds)
 

@@ -131,12 +131,15 @@ def noise_of(record: Record, given: float | Mapping[str, float] | None) -> tuple
         lost = [c for c in record.channels if c not in table]
         if lost:
             raise DataError(f"The noise of channel {', '.join(lost)} is not given: name every channel, 0 for none.")
-        return table, True
-    known = record.noise
-    if set(record.channels) <= set(known):
+        if any(table[c] < 0 for c in record.channels):
+            raise DataError(f"A standard deviation cannot be negative: {table}.")
+        known = table
+    else:
+        known = record.noise
+    if set(record.channels) <= set(known) and any(known[c] > 0 for c in record.channels):
         return known, True
     modulus = {c: float(np.mean(np.abs(_wrapped(record, c)))) for c in record.channels}
-    return {c: known.get(c, ASSUMED_NOISE * modulus[c]) for c in record.channels}, False
+    return {c: known.get(c) or ASSUMED_NOISE * modulus[c] for c in record.channels}, False
 
 
 def _wrapped(record: Record, channel: str) -> Array:
