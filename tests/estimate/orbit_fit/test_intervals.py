@@ -27,10 +27,10 @@ def test_profile_likelihood_of_a_nearly_linear_problem_is_the_gaussian_interval(
 
 
 def test_posterior_samples_have_the_mean_and_spread_of_the_estimate(fit):
-    samples = kz.posterior(fit, draws=120, tune=60, seed=1).posterior["k3"].values.ravel()
-    # about 12 × 120 samples with a correlation time of some 20 steps: 70 independent ones
-    assert samples.mean() == pytest.approx(fit["k3"], abs=0.6 * fit.deviations["k3"])
-    assert samples.std() == pytest.approx(fit.deviations["k3"], rel=0.4)
+    samples = kz.posterior(fit, draws=80, tune=40, walkers=10, seed=1).posterior["k3"].values.ravel()
+    # 10 × 80 samples with a correlation time of some 20 steps: 40 independent ones
+    assert samples.mean() == pytest.approx(fit["k3"], abs=0.7 * fit.deviations["k3"])
+    assert samples.std() == pytest.approx(fit.deviations["k3"], rel=0.5)
 
 
 def test_a_prior_joins_the_data_as_one_more_reading(pendulum, noisy, fit):

@@ -37,6 +37,9 @@ LARGEST_CHI2 = 25.0
 CLOSE_ENOUGH = 3e-3
 """Root mean square residual, in units of the spread, below which a minimum is believed whatever its χ²."""
 
+LEAST_MATCHED = 2 / 3
+"""Share of the orbits that a believable minimum explains; some of those found in noisy data are always spurious."""
+
 LARGEST_MISFIT = 0.3
 """The same where the noise is not known: beyond it the fitted orbits do not resemble the data."""
 
@@ -114,7 +117,7 @@ def unmatched_reasons(problem: Problem, solution: Solution) -> dict[int, str]:
 def acceptable(task: Task, outcome: Outcome) -> bool:
     """Whether χ² (or, with unknown noise, the residuals beside the spread of the data) speaks for this minimum."""
     total, good = len(task.problem.targets), outcome.inflation <= OUTLYING
-    if not outcome.solution.status.ok or 2 * int(good.sum()) < total:
+    if not outcome.solution.status.ok or good.sum() < LEAST_MATCHED * total:
         return False
     if task.noise_known:
         parts = [float((r.residual**2).sum()) for r in outcome.solution.reduced]

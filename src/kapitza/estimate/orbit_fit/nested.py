@@ -37,13 +37,19 @@ class NestedFit:
         found = gauss_newton(self._evaluate, theta, self.solver.low, self.solver.high, settings=settings)
         for row in found.history:
             self.solver.rows.append({"softness": 0.0, "cost": row.cost, "closure": 0.0})
-        unknowns, blocks = self._orbits(found.x)
-        now = Iterate(found.x, unknowns, blocks)
+        self._evaluate(found.x)
+        now = Iterate(found.x, self.unknowns, self.problem.evaluate(self.unknowns, found.x))
         return self.solver._finish(now, self.solver.reduce(now), found.status)
 
     def _evaluate(self, theta: Array) -> tuple[Array, Array]:
         unknowns, blocks = self._orbits(theta)
         reduced = self.solver.reduce(Iterate(theta, unknowns, blocks))
+        if self.problem.autonomous:
+            # The phase of a free motion is not set by its closure: the readings set it.
+            for _ in range(4):
+                moved = [z + r.shift for z, r in zip(unknowns, reduced, strict=True)]
+                unknowns, blocks = close_orbits(self.problem, moved, theta)
+                reduced = self.solver.reduce(Iterate(theta, unknowns, blocks))
         self.unknowns, self.last, self.follow = unknowns, theta, [r.follow for r in reduced]
         root = np.sqrt(self.problem.prior_weight)
         residual = np.concatenate([*(r.residual for r in reduced), root * (theta - self.problem.prior_mean)])
