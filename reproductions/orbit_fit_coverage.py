@@ -11,7 +11,7 @@ from harness import Comparison, comparison_table, markdown_table
 import kapitza as kz
 
 SEEDS = 200
-CHAIN_SEEDS = 60
+CHAIN_SEEDS = 40
 STARTS = 50
 REACH = 0.6
 POINTS = {1: [(2.9668, 6.4066), (-2.9668, -6.4066), (0.1912, 11.4138)], 2: [(2.7963, 11.3027), (-2.7963, -11.3027)]}

@@ -46,7 +46,7 @@ class NestedFit:
         reduced = self.solver.reduce(Iterate(theta, unknowns, blocks))
         if self.problem.autonomous:
             # The phase of a free motion is not set by its closure: the readings set it.
-            for _ in range(4):
+            for _ in range(2):
                 moved = [z + r.shift for z, r in zip(unknowns, reduced, strict=True)]
                 unknowns, blocks = close_orbits(self.problem, moved, theta)
                 reduced = self.solver.reduce(Iterate(theta, unknowns, blocks))
