@@ -44,4 +44,5 @@ ORBIT_METHODS: list[Method] = [
 FIT_METHODS: list[Method] = [
     Method("HarmonicFit", lambda: kz.HarmonicFit(), frozenset({"series", "forced", "linear in parameters"})),
     Method("InvariantFit", lambda: kz.InvariantFit(), frozenset({"series", "hamiltonian"})),
+    Method("OrbitFit", lambda: kz.OrbitFit(), frozenset({"orbits"})),
 ]
