@@ -126,3 +126,19 @@ def test_channels_that_mean_nothing_to_the_model():
         kz.identify(model, record, ["rho"], kz.ShootingFit())
     with pytest.raises(kz.KapitzaError, match='no parameter "roh"'):
         kz.identify(model, record, ["roh"], kz.ShootingFit())
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_one_sample_a_period_is_enough(seed):
+    """The strobed pendulum folds between samples: full steps overshoot there, yet the fit must settle.
+
+    Its likelihood is far from Gaussian, so closeness is asked in per cent, not in standard errors.
+    """
+    model = kz.library.parametric_pendulum()
+    clean = kz.simulate(model, periods=600, seed=1)
+    free = ["l", "k2", "k3"]
+    record = readings(clean, {"phi": 0.01, "phi'": 0.05}, seed)
+    fit = kz.identify(started(model, free, 0.2, seed), record, free, kz.ShootingFit())
+    assert fit.values["l"] == pytest.approx(model.values["l"], rel=1e-3)
+    assert fit.values["k3"] == pytest.approx(model.values["k3"], rel=0.05)
+    assert fit.noise["phi"] == pytest.approx(0.01, rel=0.15)

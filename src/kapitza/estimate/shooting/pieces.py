@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +89,7 @@ def gather(model: Model, data: Part | Sequence[Part], observation: Observation, 
 def parts_of(data: Part | Sequence[Part]) -> list[tuple[Record, Mapping[str, float]]]:
     """Records with the parameter values that belong to each: a Record, (Record, {name: value}), or a list of these."""
     single = isinstance(data, Record) or (isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Mapping))
-    parts = [data] if single else list(data)  # type: ignore[list-item]
+    parts = [cast(Part, data)] if single else list(cast(Sequence[Part], data))
     found = []
     for part in parts:
         record, own = part if isinstance(part, tuple) else (part, {})
