@@ -182,3 +182,24 @@ def test_members_that_fail_are_nan_and_leave_the_others_alone():
     assert np.isnan(result.state[1]).all()
     single = Flow(model).propagate(states[2], 0.0, 10.0, tangents=False)
     np.testing.assert_allclose(result.state[2], single.state, atol=1e-12)
+
+
+@pytest.mark.parametrize("t0", [0.0, 0.3])
+def test_sensitivity_to_the_frequency_of_a_square_wave(t0):
+    """The instants of the jumps move with the frequency; those at whole periods lie where time is wrapped."""
+    model = Model.from_equations(
+        "x'' + 0.2*x' + 1.3*x = A*sign(sin(w*t))", parameters={"A": 1.0, "w": 2.0}, period="2*pi/w"
+    )
+    flow = Flow(model, wrt=("w", "A"))
+    x, t1 = [1.0, 0.0], 17.0
+    run = flow.propagate(x, t0, t1)
+    for i, name in enumerate(flow.wrt):
+        value = model.values[name]
+        difference = fourth_order(
+            lambda s, name=name, value=value: flow.propagate(x, t0, t1, {name: value + s}, tangents=False).state, 1e-4
+        )
+        np.testing.assert_allclose(run.sensitivity[:, i], difference, atol=1e-7)
+    many = flow.propagate_many([x, x], t0, t1, tangents=True)
+    _, _, sampled = flow.trajectory_tangents(x, np.linspace(t0, t1, 40))
+    np.testing.assert_allclose(many.sensitivity[1], run.sensitivity, atol=1e-11)
+    np.testing.assert_allclose(sampled[-1], run.sensitivity, atol=1e-11)

@@ -134,7 +134,7 @@ def _take(core: Core, engine: Any, part: _Round, progress: _Progress, vectors: A
 
 def _rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool) -> Iterator[_Round]:
     periods = core.periods(vectors)
-    if periods is None or core.has_knots:
+    if periods is None or core.has_knots or (tangents and core.has_timed_jumps):
         yield from _planned_rounds(core, states, t0, t1, vectors, tangents)
         return
     longest = 1 if tangents else PERIODS_PER_PIECE
@@ -155,7 +155,7 @@ def _rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tan
 def _planned_rounds(
     core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool
 ) -> Iterator[_Round]:
-    """Rounds where each member has a plan of its own (knots of signals, autonomous rotation)."""
+    """Rounds where each member has a plan of its own (knots of signals, jumps by the clock, autonomous rotation)."""
     rows = zip(states, t0, t1, vectors, strict=True)
     plans = {i: core.pieces(x, float(a), float(b), v, tangents) for i, (x, a, b, v) in enumerate(rows)}
     while True:

@@ -51,8 +51,11 @@ class Clock:
     knots: Array | None = None
     coefficients: Array | None = None
 
-    def pieces(self, t0: float, t1: float, longest: float) -> Iterator[Piece]:
-        """Cut [t0, t1] (or backwards) into pieces of at most `longest` periods, and at the knots."""
+    def pieces(self, t0: float, t1: float, longest: float, off_beat: float = 0.0) -> Iterator[Piece]:
+        """Cut [t0, t1] (or backwards) into pieces of at most `longest` periods, and at the knots.
+
+        off_beat: periods in the first piece, if other than the rest, so that the later borders have another phase.
+        """
         if self.period is None:
             origin = t0 if self.timeless else 0.0
             yield Piece(t0 - origin, t1 - origin, origin, 0)
@@ -62,7 +65,12 @@ class Clock:
         if self.knots is not None:
             yield from self._between_knots(local, left, turns)
             return
-        step = longest * self.period * (1 if left >= 0 else -1)
+        direction = 1 if left >= 0 else -1
+        if 0.0 < off_beat * self.period < abs(left):
+            first = direction * off_beat * self.period
+            yield Piece(local, local + first, turns * self.period, turns)
+            local, left = local + first, left - first
+        step = longest * self.period * direction
         while abs(left) > abs(step) * (1 + 1e-9):
             yield Piece(local, local + step, turns * self.period, turns)
             turns += int(longest) if left >= 0 else -int(longest)

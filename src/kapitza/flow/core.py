@@ -20,6 +20,7 @@ from kapitza.flow.system import polynomial_signals, system_of, vanishing_candida
 from kapitza.model.compiled import compile_expressions
 from kapitza.model.model import Model
 from kapitza.model.symbols import symbol
+from kapitza.model.symbols import time as time_symbol
 
 Array = NDArray[np.float64]
 
@@ -30,6 +31,10 @@ PERIODS_PER_PIECE = 32
 
 RADIANS_PER_PIECE = 64.0
 """Rotation of an autonomous model between two wrappings, estimated at the start of the run."""
+
+OFF_BEAT = 0.6180339887
+"""Periods in the first piece where a jump is driven by the clock: one on the border of two pieces, as that of a square
+wave at t = 0, T, 2T, would change no tangents."""
 
 SAMPLES_PER_PIECE = 4096
 ROUNDING = 4 * np.finfo(float).eps
@@ -73,6 +78,7 @@ class Core:
         self.circles = Circles(model, self.period_law)
         self._signals = polynomial_signals(model)
         self._turns = bool(self.angles.any())
+        self._timed_jumps = any(s.function.has(time_symbol) for s in self.system.switches if not s.continuous)
         self._zero_turns = np.zeros(self.size, int)
         candidates = () if self.system.is_smooth or self.system.walls else vanishing_candidates(self.system)
         self._removable = tuple(i for i in candidates if i not in self.wrt_index)
@@ -88,6 +94,10 @@ class Core:
     @property
     def has_knots(self) -> bool:
         return bool(self._signals)
+
+    @property
+    def has_timed_jumps(self) -> bool:
+        return self._timed_jumps
 
     def engine_kinds(self, vectors: Array) -> NDArray[np.intp]:
         """Equal numbers for rows of parameters (B, npar) that share an engine."""
@@ -171,7 +181,9 @@ class Core:
         """Pieces of [t0, t1] that the engine takes in one go."""
         clock = self.clock(vector)
         if clock.period is not None:
-            return clock.pieces(t0, t1, 1 if tangents else PERIODS_PER_PIECE)
+            if not tangents:
+                return clock.pieces(t0, t1, PERIODS_PER_PIECE)
+            return clock.pieces(t0, t1, 1, OFF_BEAT if self.has_timed_jumps else 0.0)
         if not (clock.timeless and self._turns):
             return clock.pieces(t0, t1, 1)
         rates = np.abs(self.rates(state, 0.0, vector))

@@ -218,7 +218,10 @@ def _vanishes_on(surface: Expression, jump: Expression) -> bool:
     variable = _linear_symbol(surface)
     if variable is None:
         # No symbol of s can be isolated: continuous only when s is visibly a factor of the jump.
-        return not surface.free_symbols or sp.cancel(jump / surface).is_polynomial(*jump.free_symbols)
+        if not surface.free_symbols:
+            return True
+        below = sp.fraction(sp.cancel(jump / surface))[1]
+        return not below.has(*(surface.atoms(sp.Function) or surface.free_symbols))
     slope = sp.diff(surface, variable)
     root = -(surface - slope * variable) / slope
     return vanishes(jump.xreplace({variable: root}))
