@@ -113,8 +113,9 @@ def _period(setting: Model, repeats: int | None, measured: float, label: str) ->
 def _from_points(
     orbit: PeriodicOrbit, label: str, setting: Model, sensors: Sensors, phase: float, noise: Mapping[str, float]
 ) -> Target:
-    points = np.asarray(orbit.points, float)
     period, count = _period(setting, orbit.repeats, orbit.period, label)
+    # On a free motion the time between two crossings of the section is not known: only the first one is used.
+    points = np.asarray(orbit.points, float)[: 1 if count is None else None]
     if count is not None and count != len(points):
         raise DataError(
             f"Orbit {label} has {len(points)} points over {count} excitation periods: one each is expected."
@@ -136,7 +137,7 @@ def _from_points(
         label=label, nodes=_start_nodes(orbit, points, setting, times), node_times=times, period=phase + period,
         repeats=count, vector=setting.vector, times=np.repeat(times, len(seen)), channel=np.tile(channel, len(points)),
         node=np.repeat(np.arange(len(points)), len(seen)), values=values.ravel(), covariance=known,
-        multipliers=None if orbit.multipliers is None else np.abs(orbit.multipliers),
+        multipliers=None if orbit.multipliers is None or count is None else np.abs(orbit.multipliers),
         multiplier_deviation=orbit.multiplier_deviation, period_deviation=deviation, source=orbit,
     )  # fmt: skip
 
@@ -240,5 +241,7 @@ def whitening(covariance: Array) -> Array:
     if covariance.ndim == 1:
         return 1.0 / np.sqrt(np.maximum(covariance, 1e-300))
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    # A coordinate that the section holds fixed has no scatter of its own.
+    deviation = np.maximum(deviation, 1e-6 * deviation.max())
     values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
     return (vectors / np.sqrt(np.maximum(values, SMALLEST_CORRELATION))).T / deviation
