@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from harness import Comparison, comparison_table, markdown_table
 
@@ -33,9 +31,7 @@ def main() -> str:
 def long_record() -> str:
     model = kz.library.parametric_pendulum()
     record = kz.simulate(model, periods=LONG)
-    begin = time.perf_counter()
     found = kz.find_orbits(record, max_period=5)
-    seconds = time.perf_counter() - begin
     section = kz.orbits.strobe_record(record, noise=np.zeros(2))
     scale = section.scale
     census = [o for o in kz.find_orbits(model, max_period=5) if abs(o.multipliers[0]) <= 100]
@@ -55,9 +51,9 @@ def long_record() -> str:
         Comparison("false ones", "-", f"{len(false)} of {len(found)}", "≤ 5 %", len(false) <= 0.05 * len(found)),
         Comparison("median position error [attractor]", 1e-6, position, "≤ 5e-6", position <= 5e-6),
         Comparison("median error of |μ1|", "-", f"{100 * multiplier:.4f} %", "≤ 0.5 %", multiplier <= 0.005),
-        Comparison("seconds", "-", seconds, "≤ 15", seconds <= 15),
     ]
-    return f"## {LONG} points, no noise\n\n" + comparison_table(rows, "ORBITS")
+    text = comparison_table(rows, "ORBITS")
+    return f"## {LONG} points, no noise\n\n{text}\n\nTimes are on the page of the benchmark `orbits`."
 
 
 def gap(first: np.ndarray, second: np.ndarray, scale: np.ndarray) -> float:
@@ -167,13 +163,14 @@ def noisy_section(level: float, clean: list[kz.Record], truth: list[tuple[np.nda
     size = np.array([2 * np.pi, np.ptp(clean[0]["phi'"])])
     inside: list[np.ndarray] = []
     multipliers: list[np.ndarray] = []
-    first_set, matched, total = None, 0, 0
+    matched = total = 0
+    seen: dict[str, list[tuple[kz.PeriodicOrbit, np.ndarray]]] = {code: [] for code, *_ in TABLE}
     for seed in range(SEEDS):
         record = kz.measure(
             clean[seed % len(clean)], noise={"phi": level * size[0], "phi'": level * size[1]}, seed=seed
         )
         found = kz.find_orbits(record, max_period=5)
-        first_set = first_set or found
+        listed: dict[str, tuple[kz.PeriodicOrbit, np.ndarray]] = {}
         for orbit in found:
             total += 1
             near = min(truth, key=lambda t: gap(t[0], orbit.points, size), default=None)
@@ -188,6 +185,11 @@ def noisy_section(level: float, clean: list[kz.Record], truth: list[tuple[np.nda
             inside.append(np.abs(offset) < 1.645 * np.sqrt(np.diag(orbit.covariance)))
             wrong = np.abs(np.abs(orbit.multipliers) - np.abs(near[1]))
             multipliers.append(wrong < 1.645 * orbit.multiplier_deviation)
+            for code, large, _ in TABLE:
+                if same_code(orbit.code, code) and 0.5 < abs(near[1][0]) / large < 1.5:
+                    listed.setdefault(code, (orbit, near[1]))
+        for code, pair in listed.items():
+            seen[code].append(pair)
     positions, sizes = float(np.mean(np.concatenate(inside))), float(np.mean(np.concatenate(multipliers)))
     rows = [
         Comparison("orbits found and recognised", "-", f"{matched} of {total}"),
@@ -198,24 +200,25 @@ def noisy_section(level: float, clean: list[kz.Record], truth: list[tuple[np.nda
     ]
     table = []
     for code, large, small in TABLE:
-        orbits = [o for o in (first_set or ()) if o.code == code or _close_code(o.code, code)]
-        orbit = min(orbits, key=lambda o: abs(np.log(abs(o.multipliers[0]) / large)), default=None)
-        if orbit is None:
-            table.append((code, large, small, "not found", "", ""))
-            continue
-        numbers = [
-            f"{abs(m):.4g} ± {s:.2g}" for m, s in zip(orbit.multipliers, orbit.multiplier_deviation, strict=True)
-        ]
-        table.append((code, large, small, *numbers, orbit.visits))
-    header = ["code", "Table 3.1 |μ1|", "|μ2|", "Kapitza |μ1|", "|μ2|", "visits"]
-    return (
-        f"## {SHORT} points with dry friction, rate from two readings, noise {level:g} of the attractor\n\n"
-        + comparison_table(rows, "ORBITS") + f"\n\n{SEEDS} noise seeds over {len(clean)} records. The first of them "
-        "beside Table 3.1 (codes rotated to start with the first letter):\n\n" + markdown_table(header, table)
-    )  # fmt: skip
+        found_sizes = np.array([np.abs(orbit.multipliers) for orbit, _ in seen[code]]).reshape(-1, 2)
+        true_sizes = np.abs(seen[code][0][1]) if seen[code] else np.full(2, np.nan)
+        middle = np.median(found_sizes, axis=0) if len(found_sizes) else np.full(2, np.nan)
+        table.append(
+            (code, large, small, *map(float, middle), *map(float, true_sizes), f"{len(found_sizes)} of {SEEDS}")
+        )
+    header = ["code", "Table 3.1 |μ1|", "|μ2|", "Kapitza |μ1|", "|μ2|", "shooting |μ1|", "|μ2|", "found in seeds"]
+    title = f"## {SHORT} points with dry friction, rate from two readings, noise {level:g} of the attractor"
+    note = (
+        f"{SEEDS} noise seeds over {len(clean)} records. Medians over the seeds beside Table 3.1; codes are rotated to "
+        "start with the first letter, * lies on the border of the partition. Orbits that are not recognised are not "
+        "among those of the reference record."
+    )
+    return "\n\n".join([title, comparison_table(rows, "ORBITS"), note, markdown_table(header, table)])
 
 
-def _close_code(code: str, wanted: str) -> bool:
-    """Whether a code with border points ("*") can be read as the wanted one in some rotation."""
+def same_code(code: str, wanted: str) -> bool:
+    """Whether a code can be read as the wanted one in some rotation; single border points ("*") may be anything."""
+    if wanted == "*" or set(code) == {"*"}:
+        return code == wanted
     turned = [wanted[k:] + wanted[:k] for k in range(len(wanted))]
     return len(code) == len(wanted) and any(all(a in ("*", b) for a, b in zip(code, t, strict=True)) for t in turned)
