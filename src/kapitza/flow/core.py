@@ -160,7 +160,7 @@ class Core:
         system = engine.system
         if not system.constants:
             return values
-        key = values.tobytes()
+        key = values.shape, values.tobytes()  # one vector and a batch of one have the same bytes
         if self._constants[0] != (id(engine), key):
             names = system.parameters[: values.shape[-1]]
             evaluate = compile_expressions(system.constants, (), names)
