@@ -37,8 +37,9 @@ class PeriodReturn:
             run = self._flow.propagate_many(states, 0.0, self.period, self.vector, tangents, throw=False)
             return run.state, run.jacobian
         unit = np.broadcast_to(np.eye(self.size), (count, self.size, self.size)) if tangents else None
-        parameters = np.broadcast_to(self.vector, (count, self.vector.size))
         engine: Any = self._flow.core.engine(self.vector)
+        vectors = np.broadcast_to(self.vector, (count, self.vector.size))
+        parameters = self._flow.core.runtime(engine, vectors, None)
         begin, end = np.zeros(count), np.full(count, self.period)
         run = engine.run_many(states, unit, begin, end, parameters)
         return run.state, run.tangents
