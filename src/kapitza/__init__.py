@@ -1,49 +1,143 @@
-"""Kapitza: parameters of nonlinear dynamical systems from periodic and chaotic measurements."""
+"""Kapitza: parameters of nonlinear dynamical systems from periodic and chaotic measurements.
 
-from kapitza import library
-from kapitza.data import Record, measure, read, write
-from kapitza.errors import KapitzaError, Status
-from kapitza.estimate import (
-    Differenced,
-    Estimate,
-    HarmonicFit,
-    InvariantFit,
-    OrbitFit,
-    ShootingFit,
-    advise,
-    cramer_rao,
-    find_invariant,
-    identify,
-    posterior,
-    profile_interval,
-)
-from kapitza.flow import Flow, Map, simulate
-from kapitza.model import (
-    Coordinate,
-    Excitation,
-    Impact,
-    Model,
-    Parameter,
-    Prior,
-    Signal,
-    Symmetry,
-    read_model,
-    write_model,
-)
-from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
-from kapitza.orbits import GlobalMap, Inspection, LocalMap, ReturnSearch, SectionSearch, inspect
-from kapitza.periodic import (
-    Collocation,
-    Differences,
-    HarmonicBalance,
-    Homotopy,
-    MultipleShooting,
-    Shooting,
-    certify,
-    solve_orbit,
-)
+Names are loaded when first used: a simulation should not pay the memory and the time of what only fits need.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kapitza import library
+    from kapitza.data import Record, measure, read, write
+    from kapitza.errors import KapitzaError, Status
+    from kapitza.estimate import (
+        Differenced,
+        Estimate,
+        HarmonicFit,
+        InvariantFit,
+        OrbitFit,
+        ShootingFit,
+        advise,
+        cramer_rao,
+        find_invariant,
+        identify,
+        posterior,
+        profile_interval,
+    )
+    from kapitza.flow import Flow, Map, simulate
+    from kapitza.model import (
+        Coordinate,
+        Excitation,
+        Impact,
+        Model,
+        Parameter,
+        Prior,
+        Signal,
+        Symmetry,
+        read_model,
+        write_model,
+    )
+    from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
+    from kapitza.orbits import GlobalMap, Inspection, LocalMap, ReturnSearch, SectionSearch, inspect
+    from kapitza.periodic import (
+        Collocation,
+        Differences,
+        HarmonicBalance,
+        Homotopy,
+        MultipleShooting,
+        Shooting,
+        certify,
+        solve_orbit,
+    )
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "kapitza.data": (
+        "Record",
+        "measure",
+        "read",
+        "write",
+    ),
+    "kapitza.errors": (
+        "KapitzaError",
+        "Status",
+    ),
+    "kapitza.estimate": (
+        "Differenced",
+        "Estimate",
+        "HarmonicFit",
+        "InvariantFit",
+        "OrbitFit",
+        "ShootingFit",
+        "advise",
+        "cramer_rao",
+        "find_invariant",
+        "identify",
+        "posterior",
+        "profile_interval",
+    ),
+    "kapitza.flow": (
+        "Flow",
+        "Map",
+        "simulate",
+    ),
+    "kapitza.model": (
+        "Coordinate",
+        "Excitation",
+        "Impact",
+        "Model",
+        "Parameter",
+        "Prior",
+        "Signal",
+        "Symmetry",
+        "read_model",
+        "write_model",
+    ),
+    "kapitza.orbit": (
+        "OrbitSet",
+        "PeriodicOrbit",
+        "find_orbits",
+    ),
+    "kapitza.orbits": (
+        "GlobalMap",
+        "Inspection",
+        "LocalMap",
+        "ReturnSearch",
+        "SectionSearch",
+        "inspect",
+    ),
+    "kapitza.periodic": (
+        "Collocation",
+        "Differences",
+        "HarmonicBalance",
+        "Homotopy",
+        "MultipleShooting",
+        "Shooting",
+        "certify",
+        "solve_orbit",
+    ),
+}
+"""Where each public name lives."""
+
+_FOLDERS = (
+    "data",
+    "errors",
+    "estimate",
+    "flow",
+    "library",
+    "model",
+    "orbit",
+    "orbits",
+    "periodic",
+    "report",
+    "signal",
+    "solve",
+)
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Collocation",
@@ -96,3 +190,22 @@ __all__ = [
     "write",
     "write_model",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "find_orbits":
+        # Models and records are registered with the verb by the folders that search them.
+        import_module("kapitza.orbits")
+        import_module("kapitza.periodic")
+    if name in _HOME_OF:
+        value = getattr(import_module(_HOME_OF[name]), name)
+    elif name in _FOLDERS:
+        value = import_module(f"kapitza.{name}")
+    else:
+        raise AttributeError(f"module 'kapitza' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

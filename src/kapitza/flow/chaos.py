@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.data import Record
 from kapitza.errors import FlowError
 from kapitza.flow.flow import Flow
 from kapitza.model import Model
+
+if TYPE_CHECKING:
+    from kapitza.data import Record
 
 Array = NDArray[np.float64]
 
@@ -107,6 +110,9 @@ def _segments(model: Model, pieces: list[Array], period: float, samples: int) ->
         labels.append(np.full(len(piece), number))
         begin += -(-len(piece) // samples) + 1
     states = np.concatenate(pieces)
+    # Loaded here: a flow alone should not pay the memory of labelled arrays.
+    from kapitza.data import Record
+
     return Record.from_arrays(
         np.concatenate(times),
         {name: states[:, i] for i, name in enumerate(model.states)},

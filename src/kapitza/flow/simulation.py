@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.data import Record
 from kapitza.flow.arguments import ArgumentError, increasing_times, state_vector, whole
 from kapitza.flow.flow import Flow
 from kapitza.flow.projection import projected_samples
 from kapitza.flow.strobe import wrapped
 from kapitza.model.model import Model
+
+if TYPE_CHECKING:
+    from kapitza.data import Record
 
 Array = NDArray[np.float64]
 
@@ -71,6 +73,9 @@ def _simulate_map(model: Model, start: Any, t: Any, periods: int | None, noise: 
 
 
 def _record(model: Model, times: Array, states: Array, period: float | None, noise: Any, seed: int | None) -> Record:
+    # Loaded here: a flow alone should not pay the memory of labelled arrays.
+    from kapitza.data import Record, measure
+
     units = {c.name: c.unit for c in model.coordinates}
     phase = None if period is None else float(times[0] % period)
     record = Record.from_arrays(
@@ -85,6 +90,4 @@ def _record(model: Model, times: Array, states: Array, period: float | None, noi
     )
     if np.ndim(noise) == 0 and not isinstance(noise, dict) and not noise:
         return record
-    from kapitza.data import measure
-
     return measure(record, noise=noise, seed=seed)
