@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from flow.stepwise import Oscillators, march
-from kapitza import Flow, Model, library
+from kapitza import Flow, Model, Signal, library, simulate
 from kapitza.errors import EventError
 from kapitza.flow.events import EventEngine
 from kapitza.flow.system import system_of
@@ -175,3 +175,14 @@ def test_samples_between_events_are_those_of_separate_runs():
         np.testing.assert_allclose(states[i], alone.state, atol=1e-12)
         np.testing.assert_allclose(jacobians[i], alone.jacobian, atol=1e-10)
         np.testing.assert_allclose(sensitivities[i], alone.sensitivity, atol=1e-10)
+
+
+def test_dry_friction_under_a_measured_force():
+    """M q'' + R sign q' = F: sticks while F < R, then q = (F - R) (t - t1)² / 2 M."""
+    times = np.arange(0.0, 8.0, 0.01)
+    # Linear between samples, so that the measured force jumps within one of them.
+    force = Signal("F", times, np.where(times < 2.0, 0.3, 2.0), 8.0, degree=1)
+    model = Model.from_equations("M*q'' + R*sign(q') = F", parameters={"M": 4.0, "R": 0.5}, signals=[force])
+    position = simulate(model, x0=[1.0, 0.0], t=np.array([0.0, 1.9, 5.0]))["q"]
+    assert position[1] == 1.0
+    assert position[2] == pytest.approx(1.0 + 1.5 * 3.0**2 / 8.0, abs=0.01 * 3.0 * 1.5 / 4.0)

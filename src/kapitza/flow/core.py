@@ -81,7 +81,8 @@ class Core:
         self._timed_jumps = any(s.function.has(time_symbol) for s in self.system.switches if not s.continuous)
         self._zero_turns = np.zeros(self.size, int)
         candidates = () if self.system.is_smooth or self.system.walls else vanishing_candidates(self.system)
-        self._removable = tuple(i for i in candidates if i not in self.wrt_index)
+        # After the parameters of the model come coefficients of measured signals, which change from piece to piece.
+        self._removable = tuple(i for i in candidates if i < len(model.names) and i not in self.wrt_index)
         self._engines: dict[Any, Engine] = {}
         self._constants: tuple[Any, Array] = (None, np.empty(0))
         self._merged: dict[float, tuple[Array, Array]] = {}

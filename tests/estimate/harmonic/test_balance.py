@@ -49,11 +49,29 @@ def test_close_returns_alone(pendulum, long_record, settings, conservative, fric
 
 def test_close_stretches_close_and_wind(pendulum_record):
     for orbit in close_stretches(pendulum_record, tolerance=0.03, max_period=6):
-        start, n = orbit.details["index"], len(orbit.profile.times)
+        start, n = orbit.details["sample"], len(orbit.profile.times)
         ahead = pendulum_record.unwrapped().values()[[start, start + n]]
         gap = ahead[1] - ahead[0] - 2 * np.pi * np.array(orbit.winding)
         assert np.abs(gap).max() <= 0.03 * 2 * np.pi + 1e-12
         assert orbit.closure < 0.03
+
+
+@pytest.fixture(scope="module")
+def duffing_record():
+    model = kz.library.duffing().with_values(k=0.05, B=7.5)
+    clean = kz.simulate(model, periods=1500, samples_per_period=64).select(["x", "x'"])
+    return model, kz.measure(clean, noise={"x": 1e-3, "x'": 1e-3}, seed=1)
+
+
+@pytest.mark.parametrize("search", [{}, {"phase": 0.3}, {"method": kz.ReturnSearch(tolerance=0.03)}])
+@pytest.mark.parametrize("test", ["windows", "harmonics"])
+def test_orbits_that_a_search_found_in_a_record(duffing_record, search, test):
+    """Whatever the phase at which an orbit was cut, and wherever its profile hides the gap, the raw stretch is used."""
+    model, record = duffing_record
+    orbits = kz.find_orbits(record, max_period=4, **search)
+    fit = kz.identify(model.with_values(k=1.0, B=1.0), orbits, ["k", "B"], kz.HarmonicFit(test=test))
+    for name in ("k", "B"):
+        assert fit[name] == pytest.approx(model.values[name], rel=0.03, abs=4 * fit.deviations[name])
 
 
 def test_exclusion_drops_the_bad_sub_harmonic():

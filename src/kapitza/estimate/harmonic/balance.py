@@ -17,7 +17,7 @@ from scipy.linalg import cholesky, solve_triangular
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.harmonic.measured import Measured, Piece, input_signals, measured_from
+from kapitza.estimate.harmonic.measured import Measured, Piece, input_signals, measured_from, stretch_of
 from kapitza.estimate.harmonic.regressors import Regressors, Smoothed, regressors_of
 from kapitza.estimate.harmonic.solvers import (
     Exclusion,
@@ -130,9 +130,9 @@ def _with_margins(measured: Measured, orbits: OrbitSet, number: int, margin: int
     """The stretch with `margin` raw samples on both sides, from the record it came from, else by periodicity."""
     orbit, piece = orbits[number], measured.pieces[number]
     inside = measured.coordinates(piece)
-    start, record = orbit.details.get("index"), orbits.source
-    if isinstance(record, Record) and start is not None:
-        first, last = start - margin, start + len(inside) + margin
+    stretch, record = stretch_of(orbits, number), orbits.source
+    if isinstance(record, Record) and stretch is not None:
+        first, last = stretch.start - margin, stretch.stop + margin
         label = record.dataset["segment"].values
         if first >= 0 and last <= record.size and label[first] == label[last - 1]:
             raw = np.column_stack([record[n] for n in measured.channels])[first:last]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.model import Model, Signal, symbol
-from kapitza.orbit import OrbitSet
+from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.signal.filters import noise_level
 
 Array = NDArray[Any]
@@ -88,7 +88,7 @@ def measured_from(model: Model, data: Any, noise: float | Mapping[str, float] | 
     return replace(measured, input_noise=_input_noise(model, records[0], measured.pieces, attributes))
 
 
-def _input_noise(model: Model, record: Record, pieces: tuple[Piece, ...], given: Any) -> Array:
+def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: Any) -> Array:
     """Noise of excitations that were recorded: as given, else read off the spectrum."""
     signals = input_signals(model)
     result = np.zeros(len(signals))
@@ -141,21 +141,27 @@ def input_signals(model: Model) -> tuple[Signal, ...]:
 
 
 def _pieces(record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...]) -> list[Piece]:
-    """Segments in model time; an excitation recorded as a channel goes before the signal stored in the model."""
+    times, values, inputs = _continuous(record, channels, signals)
+    return [Piece(times[part], values[part], inputs[part]) for part in record.segments()]
+
+
+def _continuous(
+    record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...]
+) -> tuple[Array, Array, Array]:
+    """Model time (n,), channels (n, m) with angles continuous within segments, and excitations (n, s).
+
+    An excitation recorded as a channel goes before the signal stored in the model.
+    """
     angle = dict(zip(record.channels, record.angles, strict=True))
     times = record.time - record.time[0] + float(record.dataset.attrs.get("phase", 0.0))
     values = record.values(channels)
-    extra = np.empty((record.size, len(signals)))
+    inputs = np.empty((record.size, len(signals)))
     for column, signal in enumerate(signals):
-        extra[:, column] = record[signal.name] if signal.name in record.channels else signal(times)
-    pieces = []
+        inputs[:, column] = record[signal.name] if signal.name in record.channels else signal(times)
+    turning = np.array([angle[name] for name in channels], bool)
     for part in record.segments():
-        block = values[part].copy()
-        for column, name in enumerate(channels):
-            if angle[name]:
-                block[:, column] = np.unwrap(block[:, column])
-        pieces.append(Piece(times[part], block, extra[part]))
-    return pieces
+        values[part, turning] = np.unwrap(values[part, turning], axis=0)
+    return times, values, inputs
 
 
 def _common_step(pieces: list[Piece]) -> float:
@@ -189,23 +195,46 @@ def _with_noise(pieces, step, channels, mixing, offset, given) -> Measured:
 
 
 def _from_orbits(model: Model, orbits: OrbitSet, noise: Any) -> Measured:
-    """Profiles of orbits as pieces; a profile ends where the next period begins, so nothing is assumed periodic."""
+    """Orbits as pieces: the raw stretch of the record where there is one, else the profile.
+
+    A stretch ends where the next period begins, so nothing is assumed periodic.
+    """
     if not len(orbits):
         raise DataError("The orbit set is empty: find orbits with a larger tolerance or a longer record first.")
     states = orbits[0].states
     channels, mixing, offset = _coordinate_map(model, states)
-    columns = [states.index(name) for name in channels]
+    record = orbits.source if isinstance(orbits.source, Record) else None
+    raw = None if record is None else Piece(*_continuous(record, channels, input_signals(model)))
     pieces = []
     for number, orbit in enumerate(orbits):
-        if orbit.profile is None:
-            raise DataError(
-                f"Orbit {number} (period {orbit.period:.6g}) has no profile, only section points: the harmonic and "
-                "weak forms need samples within the period."
-            )
-        start = float(orbit.details.get("start_time", 0.0))
-        times = orbit.profile.times + start
-        extra = [signal(times) for signal in input_signals(model)]
-        inputs = np.column_stack(extra) if extra else np.empty((len(times), 0))
-        pieces.append(Piece(times, orbit.profile.states[:, columns], inputs))
-    attributes = orbits.source.noise if noise is None and isinstance(orbits.source, Record) else (noise or {})
-    return _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, attributes)
+        stretch = stretch_of(orbits, number)
+        if raw is not None and stretch is not None:
+            pieces.append(Piece(raw.times[stretch], raw.channels[stretch], raw.inputs[stretch]))
+        else:
+            pieces.append(_profile_piece(model, orbit, number, channels))
+    attributes = record.noise if noise is None and record is not None else (noise or {})
+    measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, attributes)
+    return measured if record is None else replace(measured, input_noise=_input_noise(model, record, pieces, attributes))
+
+
+def stretch_of(orbits: OrbitSet, number: int) -> slice | None:
+    """Samples of the source record that an orbit was read from; None for an orbit that was computed."""
+    orbit, record = orbits[number], orbits.source
+    first = orbit.details.get("sample")
+    last = orbit.details.get("last_sample")
+    if not isinstance(record, Record) or first is None or last is None or not 0 <= first < last <= record.size:
+        return None
+    return slice(int(first), int(last))
+
+
+def _profile_piece(model: Model, orbit: PeriodicOrbit, number: int, channels: tuple[str, ...]) -> Piece:
+    if orbit.profile is None:
+        raise DataError(
+            f"Orbit {number} (period {orbit.period:.6g}) has no profile, only section points: the harmonic and "
+            "weak forms need samples within the period."
+        )
+    columns = [orbit.states.index(name) for name in channels]
+    times = orbit.profile.times + float(orbit.details.get("start_time", 0.0))
+    extra = [signal(times) for signal in input_signals(model)]
+    inputs = np.column_stack(extra) if extra else np.empty((len(times), 0))
+    return Piece(times, orbit.profile.states[:, columns], inputs)

@@ -31,8 +31,8 @@ def close_stretches(
 
     Every channel s(t) and its delayed copy s(t + delay) must satisfy |s(t) - s(t + kT)| < tolerance x size, the size
     being 2π for angles and the range for others. delay: in samples, a quarter of the period when left out.
-    The profile of an orbit is the stretch itself, unchanged; `details` hold its first sample ("index") and the model
-    time there ("start_time"), and the set keeps the record as its source. most: so many orbits at most, per period the
+    The profile of an orbit is the stretch itself, unchanged; `details` hold its first sample ("sample"), the first
+    one after it ("last_sample") and the model time at its beginning ("start_time"), and the set keeps the record as its source. most: so many orbits at most, per period the
     closest returns first, or (closest_first=False) in the order of the record.
     """
     names = tuple(channels or record.channels)
@@ -72,7 +72,11 @@ def close_stretches(
                     profile=Profile(np.asarray(np.arange(len(stretch)) * step, np.float64), stretch),
                     visits=1,
                     method="close return",
-                    details={"index": start, "start_time": float(record.time[start] - record.time[0]) + phase},
+                    details={
+                        "sample": start,
+                        "last_sample": start + len(stretch),
+                        "start_time": float(record.time[start] - record.time[0]) + phase,
+                    },
                 )
             )
             if len(found) >= most:
