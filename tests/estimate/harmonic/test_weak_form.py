@@ -7,6 +7,7 @@ import kapitza as kz
 from kapitza.errors import DataError, IdentifiabilityError, KapitzaError, ModelError
 from kapitza.estimate.harmonic import unknown_excitation
 from kapitza.estimate.harmonic.regressors import _cell_average, regressors_of
+from kapitza.estimate.harmonic.solvers import System, solve
 from kapitza.estimate.harmonic.windows import Windows
 
 COUNT = 2 * np.pi / 1024
@@ -44,6 +45,34 @@ def test_sign_averaged_over_a_cell_integrates_to_the_exact_switching_time():
         average = _cell_average(s, 0.07 * np.cos(0.7 * (t - 0.1 * shift)), np.zeros_like(s))
         # ∫ sgn over the symmetric interval is minus twice the position of the crossing, to a sub-cell.
         assert average.sum() * 0.1 == pytest.approx(-2 * 0.1 * shift, abs=0.1 / 16)
+
+
+def test_sign_of_a_noisy_rate_keeps_its_mean():
+    """Mean over the noise of ∫ φ sgn: the plain sign is blurred by σ², the unbiased one not in this order."""
+    random = np.random.default_rng(5)
+    t, deviation = np.arange(-400, 400) * 0.01, 0.3
+    weight, truth = t * np.exp(-(t**2)), 1.0 * t  # a slow crossing; φ odd, so that a blur shows
+    exact = np.sum(np.abs(weight)) * 0.01
+    plain, unbiased = [], []
+    for _ in range(400):
+        s = truth + deviation * random.standard_normal(t.size)
+        change = np.full_like(s, 0.01)
+        plain.append(np.sum(weight * np.sign(s)) * 0.01)
+        unbiased.append(np.sum(weight * _cell_average(s, change, np.full_like(s, deviation), unbiased=True)) * 0.01)
+    blurred = exact - np.mean(plain)
+    assert blurred > 0.05
+    assert abs(exact - np.mean(unbiased)) < 0.3 * blurred
+
+
+def test_jackknife_is_the_spread_of_estimates_without_one_group():
+    random = np.random.default_rng(2)
+    matrix, groups = random.normal(size=(120, 2)), np.arange(120) // 4
+    matrix[:4] *= 20.0  # one group holds most of the information
+    rest = -matrix @ np.array([1.0, 2.0]) + random.normal(size=120)
+    found = solve(System(matrix, rest, groups), ("a", "b"))
+    left_out = [np.linalg.lstsq(matrix[groups != g], -rest[groups != g], rcond=None)[0] for g in range(30)]
+    moves = np.array(left_out) - found.theta
+    np.testing.assert_allclose(found.covariance, moves.T @ moves * 29 / 30, rtol=1e-8)
 
 
 def test_free_parameters_are_recognised(pendulum):
@@ -155,3 +184,41 @@ def test_unknown_excitation_is_found():
     assert max(abs(fit["F1"]), abs(fit["E2"])) < 0.01
     with pytest.raises(ModelError, match='has no signal "z"'):
         unknown_excitation(rig, "z")
+
+
+@pytest.fixture(scope="module")
+def short_motion():
+    model = kz.library.duffing().with_values(k=0.05, B=7.5)
+    return model, kz.simulate(model, periods=12, samples_per_period=64).select(["x"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"width": 1e-6}, "are no integrals"),
+        ({"noise": -1.0}, "standard deviation, 0 or positive"),
+        ({"modulation": -1}, "counts harmonics"),
+        ({"harmonics": -2}, "largest order"),
+    ],
+)
+def test_impossible_settings_are_refused(short_motion, settings, message):
+    model, record = short_motion
+    with pytest.raises(KapitzaError, match=message):
+        kz.identify(model, record, ["k", "B"], kz.HarmonicFit(**settings))
+
+
+def test_time_in_other_units_is_refused(short_motion):
+    model, record = short_motion
+    seconds = kz.Record.from_arrays(record.time / 6.0, {"x": record["x"]}, period=record.period / 6.0)
+    with pytest.raises(DataError, match=r"period of the record is 1\.047.*scale the times of the record by 6"):
+        kz.identify(model, seconds, ["k", "B"], kz.HarmonicFit())
+
+
+def test_unknown_values_may_be_free_but_not_fixed(short_motion):
+    model, record = short_motion
+    unknown = model.with_values(B=float("nan"))
+    assert kz.identify(unknown, record, ["k", "B"], kz.HarmonicFit())["B"] == pytest.approx(7.5, rel=1e-5)
+    orbits = kz.find_orbits(record, 2, method=kz.ReturnSearch(tolerance=0.5))
+    for data, test in ((record, "windows"), (orbits, "harmonics")):
+        with pytest.raises(ModelError, match="No value for B"):
+            kz.identify(unknown, data, ["k"], kz.HarmonicFit(test=test))

@@ -17,7 +17,15 @@ from scipy.linalg import cholesky, solve_triangular
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.harmonic.measured import Measured, Piece, input_signals, measured_from, stretch_of
+from kapitza.estimate.harmonic.measured import (
+    Measured,
+    Piece,
+    check_period,
+    input_signals,
+    known_values,
+    measured_from,
+    stretch_of,
+)
 from kapitza.estimate.harmonic.regressors import Regressors, Smoothed, regressors_of
 from kapitza.estimate.harmonic.solvers import (
     Exclusion,
@@ -59,10 +67,10 @@ def fit_balance(settings: HarmonicFit, model: Model, data: Any, free: tuple[str,
     if not isinstance(data, OrbitSet):
         raise DataError('test="harmonics" needs an OrbitSet: find orbits first, by find_orbits or close_stretches.')
     measured = measured_from(model, data, settings.noise)
+    check_period(model, data, free)
     inputs = tuple(s.name for s in input_signals(model))
     regressors = regressors_of(model, free, inputs)
-    values = np.array([model.values[n] for n in model.names])
-    values = np.where(np.isfinite(values), values, 0.0)
+    values = known_values(model, regressors.linear)
     kernels = None if settings.derivatives == "series" else choose_kernels(settings, measured)
     states = [periodic_state(settings, measured, kernels, data, i) for i in range(len(data))]
     theta: Array = np.zeros(len(free))

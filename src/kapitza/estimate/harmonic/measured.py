@@ -11,7 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.data import Record
-from kapitza.errors import DataError, nearest_name
+from kapitza.errors import DataError, ModelError, nearest_name
 from kapitza.model import Model, Signal, symbol
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.signal.filters import noise_level
@@ -127,9 +127,9 @@ def _coordinate_map(model: Model, available: tuple[str, ...]) -> tuple[tuple[str
         lost = missing or names
         raise DataError(
             f"The record has the channels {', '.join(available)}, which do not give the coordinate "
-            f"{', '.join(lost)}: the harmonic and weak forms need every coordinate. Rename a channel"
-            f"{nearest_name(lost[0], available)}, add an output to the model that is linear in the coordinates, or use "
-            "a fit by shooting, which works with part of the states."
+            f"{', '.join(lost)}: the harmonic and weak forms need every coordinate. Rename a channel, add "
+            "an output to the model that is linear in the coordinates, or use a fit by shooting, which works with part "
+            f"of the states.{nearest_name(lost[0], available)}"
         )
     inverse = np.linalg.pinv(matrix)
     return tuple(used), inverse, -inverse @ np.array(constants)
@@ -145,9 +145,7 @@ def _pieces(record: Record, channels: tuple[str, ...], signals: tuple[Signal, ..
     return [Piece(times[part], values[part], inputs[part]) for part in record.segments()]
 
 
-def _continuous(
-    record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...]
-) -> tuple[Array, Array, Array]:
+def _continuous(record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...]) -> tuple[Array, Array, Array]:
     """Model time (n,), channels (n, m) with angles continuous within segments, and excitations (n, s).
 
     An excitation recorded as a channel goes before the signal stored in the model.
@@ -184,6 +182,9 @@ def _with_noise(pieces, step, channels, mixing, offset, given) -> Measured:
     """Attach the noise: as given for every channel, else read off the spectrum of the longest piece."""
     if isinstance(given, (int, float)):
         given = dict.fromkeys(channels, float(given))
+    wrong = [f"{name} = {value:g}" for name, value in given.items() if not value >= 0]
+    if wrong:
+        raise DataError(f"Noise is a standard deviation, 0 or positive, not {', '.join(wrong)}.")
     known = all(name in given for name in channels)
     if known:
         noise = np.array([float(given[name]) for name in channels])
@@ -192,6 +193,35 @@ def _with_noise(pieces, step, channels, mixing, offset, given) -> Measured:
         noise = noise_level(longest.channels)
     inputs = pieces[0].inputs.shape[1]
     return Measured(pieces, step, tuple(channels), mixing, offset, noise, known, np.zeros(inputs))
+
+
+def check_period(model: Model, data: Any, free: Sequence[str]) -> None:
+    """Refuse data whose excitation period is not the model's: then their time is in other units."""
+    if model.excitation is None or {s.name for s in model.excitation.period.free_symbols} & set(free):
+        return
+    sources = [data] if isinstance(data, (Record, OrbitSet)) else list(data)
+    for source in sources:
+        record = source.source if isinstance(source, OrbitSet) else source
+        period = record.period if isinstance(record, Record) else None
+        if period is None or model.period is None or input_signals(model):
+            continue
+        if abs(period / model.period - 1.0) > 1e-3:
+            raise DataError(
+                f"The excitation period of the record is {period:.6g}, that of the model {model.period:.6g}: bring "
+                f"them to the same unit of time (scale the times of the record by {model.period / period:.6g}), or "
+                "correct the period of the record."
+            )
+
+
+def known_values(model: Model, linear: Sequence[str]) -> Array:
+    """Values of all parameters; those to be solved for may be unknown (NaN), and are then set to 0."""
+    values = np.array([model.values[n] for n in model.names])
+    needed = [n for n, v in zip(model.names, values, strict=True) if n not in linear and not np.isfinite(v)]
+    if needed:
+        raise ModelError(
+            f"No value for {', '.join(needed)}: give it by model.with_values({needed[0]}=...), or make it free."
+        )
+    return np.where(np.isfinite(values), values, 0.0)
 
 
 def _from_orbits(model: Model, orbits: OrbitSet, noise: Any) -> Measured:
@@ -214,7 +244,9 @@ def _from_orbits(model: Model, orbits: OrbitSet, noise: Any) -> Measured:
             pieces.append(_profile_piece(model, orbit, number, channels))
     attributes = record.noise if noise is None and record is not None else (noise or {})
     measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, attributes)
-    return measured if record is None else replace(measured, input_noise=_input_noise(model, record, pieces, attributes))
+    if record is not None:
+        measured = replace(measured, input_noise=_input_noise(model, record, pieces, attributes))
+    return measured
 
 
 def stretch_of(orbits: OrbitSet, number: int) -> slice | None:

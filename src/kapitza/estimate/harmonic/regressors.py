@@ -88,7 +88,7 @@ class Regressors:
         values: (p,) of `parameters`. noise: (z, z) covariance of the noisy variables; then the second-order bias
         ½ Σ_pq Σ_pq ∂²c/∂z_p∂z_q, which noise adds to a curved regressor on average, is taken off.
         """
-        columns = self.columns(state, values, noise)
+        columns = self.columns(state, values, noise, unbiased=True)
         flat = _compiled(self, "terms")(columns, values)
         if noise is not None and np.any(noise):
             upper = noise[np.triu_indices(len(self.noisy))]
@@ -101,20 +101,24 @@ class Regressors:
         flat = _compiled(self, "gradients")(self.columns(state, values, noise), values)
         return flat.reshape(self.equations, len(self.noisy) + len(self.inputs) + len(self.switches), -1)
 
-    def columns(self, state: Smoothed, values: Array, noise: Array | None) -> Array:
-        """Variables as rows (nvars, n): coordinates, rates, accelerations, t, inputs, modes."""
+    def columns(self, state: Smoothed, values: Array, noise: Array | None, unbiased: bool = False) -> Array:
+        """Variables as rows (nvars, n): coordinates, rates, accelerations, t, inputs, modes.
+
+        A mode is the expected sign given the measurement, or (unbiased) one whose mean over the noise is the sign.
+        """
         parts = [state.derivatives[order, :, i] for i, order in self.noisy]
         parts += [state.times, *state.inputs.T]
-        for number, switch in enumerate(self.switches):
+        for switch in self.switches:
             known = np.array(parts)
-            parts.append(self._mode(switch, number, known, values, state.step, noise))
+            parts.append(self._mode(switch, known, values, state.step, noise, unbiased))
         return np.array(parts)
 
-    def _mode(self, switch: Switch, number: int, known: Array, values: Array, step: float, noise: Array | None):
+    def _mode(self, switch: Switch, known: Array, values: Array, step: float, noise: Array | None, unbiased: bool):
         """Sign of the switching function, averaged over the sampling cell.
 
-        Between samples s is a cubic through its values and rates; with noise of deviation σ_s the sign is the expected
-        one given the measurement, erf(s / √2 σ_s), so that a misjudged crossing does not pull the friction down.
+        Between samples s is a cubic through its values and rates. With noise of deviation σ on s, the expected sign
+        given the measurement is e = erf(s / √2 σ). A test function sees the mean over the noise: sgn s is blurred by
+        the variance σ², e by 2 σ², and 2 sgn s - e not at all in this order. For |s| = s sgn s, s e is free of it.
         """
         variables = self.variables[: len(known)]
         function = compile_expressions((switch.function,), variables, self.parameters)
@@ -129,7 +133,7 @@ class Regressors:
             gradient = tuple(sp.diff(switch.function, v) for v in self.variables[: len(self.noisy)])
             g = compile_expressions(gradient, variables, self.parameters)(known, values)
             deviation = np.sqrt(np.clip(np.einsum("pn,pq,qn->n", g, noise, g), 0.0, None))
-        return _cell_average(s, slope * step, deviation)
+        return _cell_average(s, slope * step, deviation, unbiased and not switch.continuous)
 
     def _rate_of(self, expression: sp.Expr) -> sp.Expr | None:
         """ds/dt along the motion; None where it needs derivatives that are not there."""
@@ -145,8 +149,8 @@ class Regressors:
         return result
 
 
-def _cell_average(s: Array, change: Array, deviation: Array) -> Array:
-    """Mean of the (expected) sign over t ± step/2; `change` is ds/dt times the step."""
+def _cell_average(s: Array, change: Array, deviation: Array, unbiased: bool = False) -> Array:
+    """Mean over t ± step/2 of the expected sign, or of twice the sign less it; `change` is ds/dt times the step."""
     if s.size < 3:
         return np.sign(s)
     sign = np.sign(s)
@@ -162,7 +166,7 @@ def _cell_average(s: Array, change: Array, deviation: Array) -> Array:
         spread = deviation[near, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             expected = np.where(spread > 0, erf(inside / (np.sqrt(2.0) * spread)), np.sign(inside))
-        total += expected.mean(axis=1)
+        total += (2.0 * np.sign(inside) - expected if unbiased else expected).mean(axis=1)
     sign[near] = total / 2.0
     return sign
 

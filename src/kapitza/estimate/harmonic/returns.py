@@ -32,8 +32,9 @@ def close_stretches(
     Every channel s(t) and its delayed copy s(t + delay) must satisfy |s(t) - s(t + kT)| < tolerance x size, the size
     being 2π for angles and the range for others. delay: in samples, a quarter of the period when left out.
     The profile of an orbit is the stretch itself, unchanged; `details` hold its first sample ("sample"), the first
-    one after it ("last_sample") and the model time at its beginning ("start_time"), and the set keeps the record as its source. most: so many orbits at most, per period the
-    closest returns first, or (closest_first=False) in the order of the record.
+    one after it ("last_sample") and the model time at its beginning ("start_time"); the set keeps the record as its
+    source. most: so many orbits at most, per period the closest returns first, or (closest_first=False) in the order
+    of the record.
     """
     names = tuple(channels or record.channels)
     if record.period is None:

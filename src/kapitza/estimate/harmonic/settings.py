@@ -73,6 +73,10 @@ class HarmonicFit:
             raise KapitzaError(f"The width of a test function is a positive time, not {self.width}.")
         if self.overlap < 2:
             raise KapitzaError(f"overlap is {self.overlap}: at least 2 windows must cover each instant.")
+        if self.modulation < 0:
+            raise KapitzaError(f"modulation is {self.modulation}: it counts harmonics, so 0 or more.")
+        if not isinstance(self.harmonics, str) and not self.harmonics > 0:
+            raise KapitzaError(f"harmonics is {self.harmonics}: the largest order in units of the drive is positive.")
         if self.test == "windows" and self.derivatives == "series":
             raise KapitzaError('derivatives="series" needs periodic data: pass test="harmonics" with an OrbitSet.')
         if self.test == "windows" and self.solver == "exclusion":
@@ -83,6 +87,8 @@ class HarmonicFit:
         names = tuple(free) if free is not None else tuple(model.names)
         for name in names:
             model.check(name)
+        if len(set(names)) < len(names):
+            raise KapitzaError(f"A parameter is named twice in free=[{', '.join(names)}].")
         if not names:
             raise KapitzaError("No free parameters: name at least one, such as free=[...].")
         if self.test == "windows":

@@ -6,6 +6,7 @@ the covariance of the estimate is taken over groups, so it does not hang on the 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,12 +91,13 @@ def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -
     if kind == "robust":
         theta, weights = _robust(system, theta)
     residual = system.rest + system.matrix @ theta
-    information = (left * weights[:, None]).T @ system.matrix
+    weighted = left * weights[:, None]
+    information = weighted.T @ system.matrix
     if kind == "total" and system.noise_matrix is not None:
         information = information - system.noise_matrix[:-1, :-1]
     dof = max(len(system.rest) - len(theta), 1)
     chi2 = float(weights @ residual**2)
-    covariance, groups = _covariance(left * (weights * residual)[:, None], information, system.groups, chi2 / dof)
+    covariance, groups = _covariance(weighted, system.matrix, residual, information, system.groups, chi2 / dof)
     return Solution(theta, covariance, residual, weights, chi2, groups, information, condition)
 
 
@@ -108,17 +110,24 @@ def _least_squares(system: System, condition: float) -> Array:
     return np.linalg.solve(squares, -(system.matrix.T @ system.rest) / length) / length
 
 
-def _covariance(scores: Array, information: Array, groups: NDArray[np.integer], level: float) -> tuple[Array, float]:
-    """Sandwich covariance over groups, with its degrees of freedom."""
-    inverse = np.linalg.inv(information)
+def _covariance(
+    left: Array, matrix: Array, residual: Array, information: Array, groups: NDArray[np.integer], level: float
+) -> tuple[Array, float]:
+    """Jackknife over groups, with its degrees of freedom.
+
+    Without group g the estimate moves by (J - J_g)⁻¹ s_g, with its information J_g and its score s_g. A sandwich of the
+    scores alone is too narrow where few groups hold much of the information (slow passages of a chaotic motion).
+    """
     starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
-    count, size = len(starts), len(inverse)
+    count, size = len(starts), len(information)
     if count < GROUPS_PER_PARAMETER * size:
-        symmetric = (inverse + inverse.T) / 2
-        return symmetric * level, float(max(len(scores) - size, 1))
-    sums = np.add.reduceat(scores, starts, axis=0)
-    middle = sums.T @ sums * count / (count - size)
-    return inverse @ middle @ inverse.T, float(count - size)
+        inverse = np.linalg.inv(information)
+        return (inverse + inverse.T) / 2 * level, float(max(len(residual) - size, 1))
+    parts = [slice(a, b) for a, b in itertools.pairwise([*starts.tolist(), len(residual)])]
+    own = np.array([left[p].T @ matrix[p] for p in parts])
+    scores = np.array([left[p].T @ residual[p] for p in parts])
+    moves = np.linalg.solve(information - own, scores[..., None])[..., 0]
+    return moves.T @ moves * (count - 1) / count, float(count - size)
 
 
 def _robust(system: System, theta: Array) -> tuple[Array, Array]:

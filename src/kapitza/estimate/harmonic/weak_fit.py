@@ -12,7 +12,7 @@ from scipy.signal import oaconvolve
 
 from kapitza.errors import DataError, ModelError
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.harmonic.measured import Measured, input_signals, measured_from
+from kapitza.estimate.harmonic.measured import Measured, check_period, input_signals, known_values, measured_from
 from kapitza.estimate.harmonic.regressors import Regressors, Smoothed, regressors_of
 from kapitza.estimate.harmonic.solvers import Solution, System, solve
 from kapitza.estimate.harmonic.weak import Rows, Whitener, assemble, row_covariance, whitener
@@ -90,15 +90,10 @@ def pose(settings: HarmonicFit, model: Model, data: Any, free: tuple[str, ...]) 
     if model.is_map:
         raise ModelError(f'Model "{model.name}" is a map: the harmonic and weak forms need a flow.')
     measured = measured_from(model, data, settings.noise)
+    check_period(model, data, free)
     inputs = tuple(s.name for s in input_signals(model))
     regressors = regressors_of(model, free, inputs, separate=settings.nonlinear == "separate")
-    values = np.array([model.values[n] for n in model.names])
-    needed = [n for n, v in zip(model.names, values, strict=True) if n not in regressors.linear and not np.isfinite(v)]
-    if needed:
-        raise ModelError(
-            f"No value for {', '.join(needed)}: give it by model.with_values({needed[0]}=...), or make it free."
-        )
-    values = np.where(np.isfinite(values), values, 0.0)
+    values = known_values(model, regressors.linear)
     kernels = with_raw_values(choose_kernels(settings, measured))
     states = smooth(measured, kernels)
     windows = choose_windows(settings, model, measured, states)
@@ -179,6 +174,11 @@ def choose_windows(settings: HarmonicFit, model: Model, measured: Measured, stat
     stride = max(2, round(width / measured.step / settings.overlap))
     if settings.width is None:
         stride = max(2, min(max(stride, -(-SHORTEST_WINDOW // settings.overlap)), longest // (settings.overlap + 1)))
+    elif stride * settings.overlap < SHORTEST_WINDOW // 2:
+        raise DataError(
+            f"A test function of width {width:.3g} spans {width / measured.step:.2g} samples: sums over fewer than "
+            f"{SHORTEST_WINDOW // 2} are no integrals. Pass at least width={SHORTEST_WINDOW // 2 * measured.step:.3g}."
+        )
     return Windows(stride, settings.overlap, settings.modulation, measured.step)
 
 
