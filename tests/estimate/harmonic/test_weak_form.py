@@ -199,6 +199,7 @@ def short_motion():
         ({"noise": -1.0}, "standard deviation, 0 or positive"),
         ({"modulation": -1}, "counts harmonics"),
         ({"harmonics": -2}, "largest order"),
+        ({"test": "harmonics", "nonlinear": "separate"}, "leave test out"),
     ],
 )
 def test_impossible_settings_are_refused(short_motion, settings, message):

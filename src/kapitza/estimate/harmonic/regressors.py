@@ -233,7 +233,9 @@ def _refuse_nonlinear(model: Model, free: Sequence[str]) -> None:
     try:
         model.linear_terms(free)
     except ModelError as error:
-        raise ModelError(f'{error} Or pass HarmonicFit(nonlinear="separate") to iterate on it.') from None
+        raise ModelError(
+            f'{error} Or pass HarmonicFit(nonlinear="separate"), with test="windows", to iterate on it.'
+        ) from None
 
 
 def _constant_factors(expression: sp.Expr, variables: tuple[sp.Symbol, ...]) -> list[float]:

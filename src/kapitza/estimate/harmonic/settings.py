@@ -79,6 +79,8 @@ class HarmonicFit:
             raise KapitzaError(f"harmonics is {self.harmonics}: the largest order in units of the drive is positive.")
         if self.test == "windows" and self.derivatives == "series":
             raise KapitzaError('derivatives="series" needs periodic data: pass test="harmonics" with an OrbitSet.')
+        if self.test == "harmonics" and self.nonlinear == "separate":
+            raise KapitzaError('nonlinear="separate" works with test="windows", on orbits too: leave test out.')
         if self.test == "windows" and self.solver == "exclusion":
             raise KapitzaError('solver="exclusion" drops sub-harmonics: it needs test="harmonics" with an OrbitSet.')
 
