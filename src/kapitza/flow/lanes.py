@@ -43,11 +43,12 @@ def sample_lanes(core: Core, states: Array, times: Array, vectors: Array, thread
     origin = times[:, 0] if core.model.structure.is_autonomous else turns * (0.0 if periods is None else periods)
     local = times - origin[:, None]
     parts = np.array_split(np.arange(count), threads if times.size >= WORTH_A_THREAD else 1)
+    runtime = core.runtime(engine, vectors, None)
     if len(parts) == 1:
-        found = [_run(engine, states - whole, local, vectors)]
+        found = [_run(engine, states - whole, local, runtime)]
     else:
         pool = _pool(len(parts), os.getpid())
-        jobs = [pool.submit(_run, engine, (states - whole)[p], local[p], vectors[p]) for p in parts]
+        jobs = [pool.submit(_run, engine, (states - whole)[p], local[p], runtime[p]) for p in parts]
         found = [job.result() for job in jobs]
     reached = np.concatenate([f[0] for f in found])
     tangents = np.concatenate([f[1] for f in found])
