@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import numpy as np
@@ -70,7 +71,7 @@ def main() -> str:
     )
     return (
         f"# Invariant fits of {POINTS} points\n\nHénon-Heiles, 5 % noise, 7 parameters, from a far start; "
-        f"peak memory {memory:.0f} MB.\n\n"
+        f"peak memory {memory:.0f} MB, OPENBLAS_NUM_THREADS={os.environ.get('OPENBLAS_NUM_THREADS', 'not set')}.\n\n"
         + markdown_table(["objective", "time", "target", "verdict", "largest error"], rows)
         + f"\n\n## The same surface fit by odrpack, {SMALL} points\n\nError: largest difference of the answers.\n\n"
         + table

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import ConvergenceError
-from kapitza.estimate.invariant.moments import FeatureTable, scores
+from kapitza.estimate.invariant.moments import FeatureTable, score_chunks
 from kapitza.estimate.invariant.points import Points
 from kapitza.estimate.invariant.surface import SurfaceSolution, projected_rows
 from kapitza.estimate.invariant.variance import VarianceProblem, VarianceSolution
@@ -33,31 +33,37 @@ def variance_covariance(problem: VarianceProblem, solution: VarianceSolution) ->
     """
     points, table = problem.points, problem.table
     weights = problem.weights / problem.weights.sum()
-    parts = scores(table if table.order else FeatureTable(table.form, 1), points, solution.theta, weights, solution.tau)
     slopes = problem.form.local(solution.theta)[1]
-    bread = slopes.T @ problem.moment(solution.theta).at(solution.tau) @ slopes
-    rows = parts.slope
-    added = float(np.sum(weights * parts.added))
-    if solution.tau > 0 and added > 0:
-        rows = rows - np.outer(parts.added_slope @ weights, parts.excess / added)
-    inverse = np.linalg.pinv(bread)
-    leverage = weights * np.einsum("kn,kl,ln->n", parts.centred, inverse, parts.centred)
-    filling = long_run(weights * rows / _slack(leverage), points.run, points.reach)
-    return inverse @ filling @ inverse
+    inverse = np.linalg.pinv(slopes.T @ problem.moment(solution.theta).at(solution.tau) @ slopes)
+    table = table if table.order else FeatureTable(table.form, 1)
+    slope, added, filling, kept = np.zeros(len(inverse)), 0.0, np.zeros((len(inverse) + 1,) * 2), []
+    for part, found in score_chunks(table, points, solution.theta, weights, solution.tau):
+        w = weights[part]
+        leverage = w * np.einsum("kn,kn->n", inverse @ found.centred, found.centred)
+        rows = np.vstack([found.slope, found.excess]) * (w / _slack(leverage, points.count))
+        slope, added = slope + found.added_slope @ w, added + float(found.added @ w)
+        if points.reach:
+            kept.append(rows)
+        else:  # neighbours share no noise: sums suffice, and memory stays small
+            filling += rows @ rows.T
+    if kept:
+        filling = long_run(np.hstack(kept), points.run, points.reach)
+    onto = np.column_stack([np.eye(len(inverse)), -slope / added if solution.tau > 0 and added > 0 else 0 * slope])
+    return inverse @ onto @ filling @ onto.T @ inverse
 
 
 def surface_covariance(solution: SurfaceSolution, points: Points) -> Array:
     """Sandwich (JᵀJ)⁻¹ B (JᵀJ)⁻¹ of the distances with the levels eliminated."""
     residual, jacobian = projected_rows(solution.feet, points, solution.weights)
     bread = np.linalg.pinv(jacobian @ jacobian.T)
-    leverage = np.einsum("kn,kl,ln->n", jacobian, bread, jacobian)
-    filling = long_run(residual * jacobian / _slack(leverage), points.run, points.reach)
+    leverage = np.einsum("kn,kn->n", bread @ jacobian, jacobian)
+    filling = long_run(residual * jacobian / _slack(leverage, points.count), points.run, points.reach)
     return bread @ filling @ bread
 
 
-def _slack(leverage: Array) -> Array:
+def _slack(leverage: Array, count: int) -> Array:
     """1 - leverage: residuals are divided by it (HC3), because a point that pulls the fit hides its own error."""
-    return np.clip(1.0 - leverage - 1.0 / leverage.size, 0.1, 1.0)
+    return np.clip(1.0 - leverage - 1.0 / count, 0.1, 1.0)
 
 
 def resample(points: Points, rng: np.random.Generator) -> Points:

@@ -9,7 +9,8 @@ features it gives the moment matrix that clean data would have had:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
@@ -22,7 +23,9 @@ from kapitza.model import compile_expressions, symbol
 
 Array = NDArray[np.float64]
 
-CHUNK = 65536
+BLOCK = 256
+"""Rows of one block of a QR factorisation."""
+CHUNK = 16384
 """Points evaluated at once: bounds memory for records of any length."""
 
 
@@ -108,7 +111,13 @@ def level_sums(values: Array, weights: Array, level: NDArray[np.intp], levels: i
 
 
 def triangle(rows: Array) -> Array:
-    """R (at most K, K) of the QR factorisation of rows (M, K)."""
+    """R (at most K, K) of the QR factorisation of rows (M, K), tall ones in blocks that stay in cache."""
+    tall, width = rows.shape
+    blocks = tall // BLOCK
+    if blocks > 1 and width < BLOCK // 4:
+        most = rows[: blocks * BLOCK].reshape(blocks, BLOCK, width)
+        small = np.asarray(np.linalg.qr(most, mode="r"), float).reshape(-1, width)
+        rows = np.vstack([small, rows[blocks * BLOCK :]])
     return np.asarray(np.linalg.qr(rows, mode="r"), float)
 
 
@@ -177,25 +186,31 @@ class Scores:
     centred: Array
 
 
-def scores(table: FeatureTable, points: Points, theta: Array, weights: Array, tau: float) -> Scores:
+def score_chunks(
+    table: FeatureTable, points: Points, theta: Array, weights: Array, tau: float
+) -> Iterator[tuple[slice, Scores]]:
     """Contributions of the points to the estimating equations of the corrected variance, to first order in τ."""
     c, slopes = table.form.local(theta)
-    every = np.vstack([c, slopes.T])
-    parts = []
+    every, plain = np.vstack([c, slopes.T]), FeatureTable(table.form, 0)
+    sums = np.zeros((len(every), points.levels))
     for part in _chunks(points):
-        terms = table.evaluate(points.values[:, part], points.variance[:, part], theta)
-        values, laplace = every @ terms.value, every @ np.broadcast_to(terms.laplace, terms.value.shape)
-        gradient = np.einsum(
-            "ck,kdn->cdn", every, np.broadcast_to(terms.gradient, (*terms.gradient.shape[:2], values.shape[1]))
-        )
-        parts.append((values, laplace, gradient))
-    values, laplace, gradient = (np.concatenate([p[i] for p in parts], axis=-1) for i in range(3))
-    weights = weights / weights.sum()
-    total = np.bincount(points.level, weights, points.levels)
-    values = values - (level_sums(values, weights, points.level, points.levels) / total)[:, points.level]
-    h, rest = values[0], values[1:]
-    added = h * laplace[0] + np.einsum("dn,dn->n", gradient[0] ** 2, points.variance)
-    bend = (h * laplace[1:] + rest * laplace[0]) / 2 + np.einsum(
-        "dn,kdn,dn->kn", gradient[0], gradient[1:], points.variance
-    )
-    return Scores(h, h * rest - tau * bend, h**2 - tau * added, added, bend, gradient[0], rest)
+        values = every @ plain.evaluate(points.values[:, part], points.variance[:, part], theta).value
+        sums += level_sums(values, weights[part], points.level[part], points.levels)
+    means = sums / np.bincount(points.level, weights, points.levels)
+    k, d = len(c), table.dimension
+    for part in _chunks(points):
+        terms, count = table.evaluate(points.values[:, part], points.variance[:, part], theta), part.stop - part.start
+        values = every @ terms.value - means[:, points.level[part]]
+        laplace = every @ np.broadcast_to(terms.laplace, (k, count))
+        gradient = (every @ np.broadcast_to(terms.gradient, (k, d, count)).reshape(k, -1)).reshape(-1, d, count)
+        noise = np.einsum("dn,cdn->cn", gradient[0] * points.variance[:, part], gradient)
+        h, rest = values[0], values[1:]
+        added = h * laplace[0] + noise[0]
+        bend = (h * laplace[1:] + rest * laplace[0]) / 2 + noise[1:]
+        yield part, Scores(h, h * rest - tau * bend, h**2 - tau * added, added, bend, gradient[0], rest)
+
+
+def scores(table: FeatureTable, points: Points, theta: Array, weights: Array, tau: float) -> Scores:
+    """The same for all points at once."""
+    parts = [found for _, found in score_chunks(table, points, theta, weights, tau)]
+    return Scores(*(np.concatenate([getattr(p, f.name) for p in parts], axis=-1) for f in fields(Scores)))

@@ -21,6 +21,9 @@ from kapitza.model import Model, symbol
 
 Array = NDArray[np.float64]
 
+ENOUGH = 20000
+"""Points that settle what can be identified; longer records are thinned for this question."""
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -101,7 +104,8 @@ def _refuse_too_few(points: Points, parameters: int) -> None:
 
 def sensitivities(form: Form, points: Points, theta: Array) -> tuple[Array, Array]:
     """Invariant (K,) and its parameter derivatives (K, k) about the level means, rotated into K rows by QR."""
-    moment = moments(FeatureTable(form, 0), points, theta, np.ones(points.count))
+    few = points.take(np.arange(0, points.count, -(-points.count // ENOUGH)))
+    moment = moments(FeatureTable(form, 0), few, theta, np.ones(few.count))
     c, slopes = form.local(theta)
     return moment.root @ c, moment.root @ slopes
 
@@ -112,7 +116,7 @@ def scrambled(points: Points) -> Points:
     On clean data of one level set every parameter change looks like a change of scale; off it only true ones do.
     """
     rng = np.random.default_rng(0)
-    index = rng.integers(0, points.count, (len(points.variables), max(points.count, 200)))
+    index = rng.integers(0, points.count, (len(points.variables), int(np.clip(points.count, 200, ENOUGH))))
     values = np.take_along_axis(points.values, index, axis=1)
     zero = np.zeros(index.shape[1], np.intp)
     return replace(
