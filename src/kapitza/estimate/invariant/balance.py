@@ -146,6 +146,8 @@ def _prepare(settings: Any, model: Model, data: Any, free: Sequence[str] | None)
     shared = [c for c in records[0].channels if all(c in r.channels for r in records)]
     plan = reconstruction(model, marked, shared)
     present = [n for n in model.names if symbol(n) in plan.expression.free_symbols]
+    if free is not None and not free:
+        raise ModelError(f"No parameter is free: name some of {', '.join(present)}, or leave free out for all of them.")
     for n in free or ():
         model.check(n)
         if n not in present:
@@ -210,8 +212,9 @@ class _Rows:
             for j, right in enumerate(parts):
                 density = left.multiply(right).T @ share
                 rows, columns = self.is_power == bool(i), self.is_power == bool(j)
-                a = (slopes[rows] * density).reshape(rows.sum(), -1)
-                noise[np.ix_(rows, columns)] = a @ slopes[columns].reshape(columns.sum(), -1).T
+                size = slopes[0].size  # where nothing feeds or drains H, the power has no rows
+                a = (slopes[rows] * density).reshape(rows.sum(), size)
+                noise[np.ix_(rows, columns)] = a @ slopes[columns].reshape(columns.sum(), size).T
         if len(root) < self.table.count:
             root = np.vstack([root, np.zeros((self.table.count - len(root), self.table.count))])
         return Moments(root, noise, np.zeros_like(noise), 1)

@@ -24,6 +24,8 @@ def declared_invariant(model: Model, wanted: str | sp.Expr | None) -> tuple[str,
     known = dict(model.invariants)
     if isinstance(wanted, sp.Expr):
         return "invariant", _written_out(model, wanted)
+    if wanted is not None and not isinstance(wanted, str):
+        raise ModelError(f"InvariantFit(invariant={wanted!r}): give the name of an invariant, or an expression.")
     if wanted is not None and wanted not in known and not wanted.isidentifier():
         names = {*model.states, *(p.name for p in model.parameters)}
         return "energy", _written_out(model, parse_expression(wanted, names))

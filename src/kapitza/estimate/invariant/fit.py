@@ -99,13 +99,16 @@ class InvariantFit:
         if self.objective == "balance":
             from kapitza.estimate.invariant.balance import fit_balance
 
-            return fit_balance(self, model, data, free)
+            return self._handed_over(model, data, free, fit_balance(self, model, data, free))
         setup = prepare(model, data, free, self)
         solution, problem = self._variance(setup, setup.points)
         if self.objective == "surface":
             estimate = self._surface_estimate(model, data, setup, solution, problem)
         else:
             estimate = self._variance_estimate(model, data, setup, solution, problem)
+        return self._handed_over(model, data, free, estimate)
+
+    def _handed_over(self, model: Model, data: Any, free: Sequence[str] | None, estimate: Estimate) -> Estimate:
         if self.then is None:
             return estimate
         near = model.with_values(**{n: estimate.values[n] for n in estimate.names})

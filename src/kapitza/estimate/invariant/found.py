@@ -15,6 +15,9 @@ from kapitza.model import compile_expressions
 
 Array = NDArray[np.float64]
 
+SHOWN = 3
+"""Refused combinations that a verdict names."""
+
 
 @dataclass(frozen=True)
 class FoundInvariant:
@@ -109,11 +112,17 @@ def describe(found: tuple[FoundInvariant, ...], search: Any, closest: float) -> 
     if not found:
         verdict = (
             f"No invariant among combinations of {count} terms: the most nearly conserved one varies {ratio:.3g} times "
-            f"as much as {source} explains."
+            f"as much as {source} explains, where it was fitted."
+            if search.refused
+            else f"No invariant among combinations of {count} terms: the most nearly conserved one varies {ratio:.3g} "
+            f"times as much as {source} explains."
         )
     else:
         lines = [_reason(f, source, levels) for f in found]
         verdict = f"{len(found)} invariant(s) among combinations of {count} terms:\n" + "\n".join(lines)
+    if search.refused:
+        shown = "; ".join(search.refused[:SHOWN]) + (" …" if len(search.refused) > SHOWN else "")
+        verdict += f"\nConstant on the part used, but no invariant: {shown}."
     if search.dropped:
         verdict += f"\nLeft out as constant or dependent on any data: {', '.join(map(str, search.dropped))}."
     return InvariantSearch(

@@ -85,7 +85,8 @@ def reconstruction(model: Model, expression: sp.Expr, channels: Sequence[str]) -
     unknown = [symbol(s) for s in model.states if s not in channels]
     equations, rates = [], []
     for state, rate in zip(model.states, model.structure.rates, strict=True):
-        if state in channels and rate.free_symbols & set(unknown):
+        # a rate that bends in the unknown has several solutions, of which none can be preferred
+        if state in channels and rate.free_symbols & set(unknown) and _is_linear(rate, unknown):
             equations.append(rate - symbol(state + "'#"))
             rates.append(state)
     solved = sp.solve(equations, unknown, dict=True) if equations else []
@@ -100,6 +101,11 @@ def reconstruction(model: Model, expression: sp.Expr, channels: Sequence[str]) -
     back = {symbol(q + "'#"): symbol(q + "'") for q in rates}
     used = tuple(q for q in rates if symbol(q + "'#") in written.free_symbols)
     return Reconstruction(sp.expand(written.xreplace(back)), rates=used)
+
+
+def _is_linear(rate: sp.Expr, unknown: Sequence[sp.Symbol]) -> bool:
+    slopes = [sp.diff(rate, u) for u in unknown if u in rate.free_symbols]
+    return not any(sp.expand(slope).free_symbols & set(unknown) for slope in slopes)
 
 
 def _shifts(model: Model, needed: Sequence[str], channels: Sequence[str]) -> dict[str, tuple[str, int]]:
@@ -131,8 +137,8 @@ def noise_of(record: Record, given: float | Mapping[str, float] | None) -> tuple
         lost = [c for c in record.channels if c not in table]
         if lost:
             raise DataError(f"The noise of channel {', '.join(lost)} is not given: name every channel, 0 for none.")
-        if any(table[c] < 0 for c in record.channels):
-            raise DataError(f"A standard deviation cannot be negative: {table}.")
+        if any(not 0 <= table[c] < np.inf for c in record.channels):
+            raise DataError(f"A standard deviation is a finite number and cannot be negative: {table}.")
         known = table
     else:
         known = record.noise

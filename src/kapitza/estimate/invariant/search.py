@@ -31,6 +31,12 @@ Array = NDArray[np.float64]
 
 KNOWN_LIMIT, ESTIMATED_LIMIT = 1.5, 4.0
 """λ (squared ratio to the noise) up to which noise explains a variation: noise known, and estimated from the data."""
+SURELY_MORE, INEXACT = 5.0, 1.2
+"""Known noise: a λ above INEXACT (a stated noise is never exact) is no chance beyond this many standard errors."""
+HELD_BACK = 9.0
+"""λ on held-back data, in units of the limit, that shows a combination fitted to the first part only."""
+LEAST_CONTRAST = 2.0
+"""How many times as much an invariant must vary over unrelated combinations of the same states."""
 ROUNDING = 1e-6
 """Without any knowledge of noise only what is constant to this fraction counts as conserved."""
 INDEPENDENT = 20.0
@@ -58,6 +64,8 @@ def find_invariant(
     """
     if not 0 < held_back < 1:
         raise KapitzaError(f"held_back is a fraction between 0 and 1, not {held_back}: 0.3 is usual.")
+    if tolerance is not None and not 0 < tolerance < np.inf:
+        raise KapitzaError(f"tolerance is a positive fraction of each channel's mean modulus, not {tolerance}.")
     records = records_of(data)
     points, kind = _points(records, noise, tolerance)
     angles = records[0].angles
@@ -82,6 +90,12 @@ def _points(
     modulus = np.mean(np.abs(wrapped), axis=1)
     if np.any(modulus == 0):
         raise DataError(f'Channel "{channels[int(np.argmin(modulus))]}" is zero throughout: leave it out.')
+    still = [c for c in channels if all(np.ptp(r[c]) <= 1e-12 * np.max(np.abs(r[c])) for r in records)]
+    if still:
+        raise DataError(
+            f'Channel "{still[0]}" is constant along every record, an invariant by itself: leave it out with '
+            "record.select(...)."
+        )
     tables = [noise_of(r, noise) for r in records]
     kind, deviation = "rounding", np.tile((ASSUMED_NOISE * modulus)[:, None], values.shape[1])
     if tolerance is not None:
@@ -90,6 +104,7 @@ def _points(
         known = np.array([[table[c] for c in channels] for table, _ in tables]).T
         if np.all(known > 0):
             kind, deviation = "known", np.repeat(known, sizes, axis=1)
+            _refuse_pure_noise(records, known)
     else:
         guess = _dense_noise(records)
         if guess is not None:
@@ -97,6 +112,17 @@ def _points(
     level = np.repeat(np.arange(len(records)), sizes)
     times = np.concatenate([r.time for r in records])
     return Points(channels, values, deviation**2, level, level, times), kind
+
+
+def _refuse_pure_noise(records: Sequence[Record], deviation: Array) -> None:
+    """Refuse a channel that only its noise (C, R) moves while others move: its powers would hide what is conserved."""
+    spread = np.array([[np.std(r[c]) for r in records] for c in records[0].channels])
+    silent = np.all(spread <= KNOWN_LIMIT * deviation, axis=1)
+    if silent.any() and not silent.all():
+        raise DataError(
+            f'Channel "{records[0].channels[int(np.argmax(silent))]}" varies no more than its noise explains, so it is '
+            "constant as far as can be told: leave it out with record.select(...)."
+        )
 
 
 def _dense_noise(records: Sequence[Record]) -> Array | None:
@@ -157,6 +183,7 @@ class _Search:
         square = np.mean((train.values - np.mean(train.values, axis=1)[:, None]) ** 2, axis=1)
         self.relative_noise = float(np.sqrt(np.mean(np.mean(train.variance, axis=1) / square)))
         self.dropped: list[sp.Expr] = []
+        self.refused: list[str] = []
         self._measure(library)
         keep = self._independent()
         self.dropped += [t for t, k in zip(self.library, keep, strict=True) if not k]
@@ -172,6 +199,8 @@ class _Search:
             raise DataError(f"The term {bad} is not finite on these data: leave it out, or the samples where it fails.")
         spread = np.std(terms.value, axis=1)
         alive = spread > 1e-12 * np.max(np.abs(terms.value), axis=1)
+        if not alive.any():
+            raise DataError(f"Every candidate term is constant on these data ({', '.join(map(str, library))}).")
         if not alive.all():
             self.dropped += [t for t, a in zip(library, alive, strict=True) if not a]
             self._measure(tuple(t for t, a in zip(library, alive, strict=True) if a))
@@ -252,7 +281,32 @@ class _Search:
         gradient = np.einsum("k,kdn->dn", coefficients * self.spread[support], self.gradient[support])
         if self.spectrum(support)[0][0] > self.limit or not self._is_new(gradient, gradients):
             return None
-        return self._judge(support, *self._polish(support, coefficients)), gradient
+        found, held_back = self._judge(support, *self._polish(support, coefficients))
+        reason = self._doubt(found, held_back, np.sum(gradient**2, axis=0))
+        if reason:
+            text = f"{found.expression} ({reason})"
+            self.refused += [text] if text not in self.refused else []
+            return None
+        return found, gradient
+
+    def _doubt(self, found: FoundInvariant, held_back: float, explained: Array) -> str:
+        """Why a combination that is constant on the training part is no invariant, or nothing.
+
+        held_back: λ there. explained: (N,) mean square that noise gives each point of the training part; a sum of
+        squares of independent normal numbers with these variances has the standard error sqrt(2 Σ b²)/Σ b of λ.
+        """
+        surely = 1 + SURELY_MORE * float(np.sqrt(2 * np.sum(explained**2)) / np.sum(explained))
+        if self.kind == "known" and found.noise_ratio**2 > max(INEXACT, surely):
+            return f"varies {found.noise_ratio:.3g} times as much as the stated noise explains, too much for chance"
+        if found.variation * LEAST_CONTRAST > 1:
+            return (
+                f"over unrelated combinations of the same states it varies only {1 / found.variation:.2g} times as much"
+            )
+        if held_back > HELD_BACK * self.limit:
+            return (
+                f"conserved to {100 * found.variation:.2g} % where it was fitted, {100 * found.held_back:.2g} % after"
+            )
+        return ""
 
     def _is_new(self, gradient: Array, found: list[Array]) -> bool:
         rest = gradient.copy()
@@ -326,14 +380,15 @@ class _Search:
         problem = VarianceProblem(FeatureTable(form, 1), self.train, np.ones(self.train.count))
         free = Bounds(np.full(start.size, -np.inf), np.full(start.size, np.inf))
         solution = minimise_raw(problem, [start], free)
-        if self.kind in ("known", "estimated") and solution.value > 0:
+        if self.kind in ("known", "estimated") and solution.value > 0 and start.size:
             corrected = minimise_corrected(problem, start, free)
             solution = corrected if corrected.converged else solution
         covariance = variance_covariance(problem, solution)
         errors = np.insert(np.sqrt(np.clip(np.diag(covariance), 0, None)), lead, 0.0)
         return np.insert(solution.theta, lead, 1.0), errors
 
-    def _judge(self, support: NDArray[np.intp], coefficients: Array, errors: Array) -> FoundInvariant:
+    def _judge(self, support: NDArray[np.intp], coefficients: Array, errors: Array) -> tuple[FoundInvariant, float]:
+        """The invariant in numbers, and λ of the held-back data."""
         terms = tuple(self.library[k] for k in support)
         form = library_form(terms, self.train.variables, 0)
         table = FeatureTable(form, 0)
@@ -346,16 +401,20 @@ class _Search:
         span = float(np.std(mixed))
         gradient = np.einsum("k,kdn->dn", coefficients * self.spread[support], self.gradient[support])
         misfit = here - levels[self.train.level]
-        return FoundInvariant(
+        slope = FeatureTable(form, 1).evaluate(self.test.values, self.test.variance, np.ones(len(terms) - 1)).gradient
+        explained = np.mean(np.sum(np.einsum("k,kdn->dn", coefficients, slope) ** 2 * self.test.variance, axis=0))
+        beyond = float(np.mean((apart - levels[self.test.level]) ** 2))
+        found = FoundInvariant(
             terms=terms,
             coefficients=coefficients,
             errors=errors,
             variation=float(np.std(misfit)) / span,
-            held_back=float(np.sqrt(np.mean((apart - levels[self.test.level]) ** 2))) / span,
+            held_back=float(np.sqrt(beyond)) / span,
             noise_ratio=float(np.sqrt(np.mean(misfit**2) / np.mean(np.sum(gradient**2, axis=0)))),
             levels=levels,
             shares=np.abs(coefficients) * self.spread[support] / span,
         )
+        return found, beyond / float(explained) if explained > 0 else np.inf
 
 
 def _echelon(vectors: Array, small: float) -> Array:

@@ -62,6 +62,10 @@ def prepare(model: Model, data: Any, free: Sequence[str] | None, settings: Any) 
     points = collect(model, records, plan, settings.noise, settings.momenta, settings.levels == "segment")
     held, warnings = _normalisation(model, plan.expression, points, asked, free is not None, settings.scale)
     names = tuple(n for n in asked if n != held)
+    if not names:
+        raise IdentifiabilityError(
+            f"{held} is only a factor of the invariant, which the data cannot tell: nothing is left to estimate."
+        )
     _refuse_too_few(points, len(names))
     form = make_form(plan.expression, points.variables, names, model.values)
     bounds = bounds_of(model, names)
@@ -77,6 +81,8 @@ def _free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None) -
         raise ModelError("The invariant holds no parameter of the model: there is nothing to estimate from it.")
     if free is None:
         return tuple(present)
+    if not free:
+        raise ModelError(f"No parameter is free: name some of {', '.join(present)}, or leave free out for all of them.")
     for name in free:
         model.check(name)
     absent = [n for n in free if n not in present]

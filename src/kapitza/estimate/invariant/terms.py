@@ -13,6 +13,9 @@ from kapitza.model import parse_expression, symbol
 
 def polynomials(names: Sequence[str], degree: int) -> tuple[sp.Expr, ...]:
     """All products of powers of the named channels up to `degree`, lowest first, without the constant."""
+    if degree != int(degree):
+        raise KapitzaError(f"The degree of polynomials is a whole number, not {degree}.")
+    degree = int(degree)
     if degree < 1:
         raise KapitzaError(f"Polynomials of degree {degree} are constants; ask for degree 1 or more.")
     chosen = [symbol(n) for n in names]
@@ -49,6 +52,8 @@ def candidate_terms(
     channels: Sequence[str], angles: Sequence[bool], terms: Sequence[str | sp.Expr] | None, degree: int
 ) -> tuple[sp.Expr, ...]:
     """The user's terms, or polynomials of the channels and, for angles, trigonometric functions times polynomials."""
+    if isinstance(terms, str):
+        raise KapitzaError(f'terms is a list of expressions, such as ["x**2", "y**2"], not the text {terms!r}.')
     if terms is not None:
         return tuple(parse_expression(t, channels) if isinstance(t, str) else sp.sympify(t) for t in terms)
     plain = [c for c, a in zip(channels, angles, strict=True) if not a]

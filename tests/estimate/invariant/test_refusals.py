@@ -1,0 +1,100 @@
+"""What an invariant fit or search cannot answer is refused in words, and what only looks conserved is not reported."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.errors import DataError, IdentifiabilityError, KapitzaError, ModelError
+
+
+@pytest.fixture(scope="module")
+def model():
+    return kz.library.henon_heiles()
+
+
+@pytest.fixture(scope="module")
+def record(model):
+    return kz.measure(kz.simulate(model, t=np.arange(100.0)), relative_noise=0.02, seed=1)
+
+
+def oscillator(samples=300, **more):
+    t = np.arange(samples) * 0.1
+    return kz.Record.from_arrays(t, {"x": np.sin(t), "v": np.cos(t), **more})
+
+
+@pytest.mark.parametrize("objective", ["variance", "balance"])
+def test_no_free_parameter_is_refused(model, record, objective):
+    with pytest.raises(ModelError, match="No parameter is free"):
+        kz.identify(model, record, free=[], method=kz.InvariantFit(objective))
+
+
+def test_factor_alone_is_refused(model, record):
+    with pytest.raises(IdentifiabilityError, match="nothing is left"):
+        kz.identify(model, record, method=kz.InvariantFit(invariant="m2*q1"))
+
+
+def test_noise_and_invariant_must_make_sense(model, record):
+    with pytest.raises(DataError, match="finite"):
+        kz.identify(model, record, method=kz.InvariantFit(noise=float("nan")))
+    with pytest.raises(ModelError, match="expression"):
+        kz.identify(model, record, method=kz.InvariantFit(invariant=3))
+
+
+def test_momenta_alone_do_not_give_positions(model, record):
+    # p' is quadratic in the positions: several solutions, none of which can be preferred
+    with pytest.raises(DataError, match="do not follow"):
+        kz.identify(model, record.select(["p1", "p2"]), method=kz.InvariantFit())
+
+
+def test_balance_of_a_conservative_motion_and_its_hand_over(model):
+    """Nothing drains H: the balance says that H is conserved, and hands over like the other objectives."""
+    free = ["m2", "omega1", "omega2", "a", "b", "c", "d"]
+    clean = kz.simulate(model, t=np.arange(0, 100.0, 0.05))
+    truth = np.array([model.values[n] for n in free])
+    fit = kz.identify(model.with_values(m2=1.3, b=0.8), clean, free=free, method=kz.InvariantFit("balance"))
+    assert [fit.values[n] for n in free] == pytest.approx(truth, abs=1e-3)
+    then = kz.InvariantFit("surface")
+    handed = kz.identify(model, clean, free=free, method=kz.InvariantFit("balance", then=then))
+    assert "F2" in handed.details
+
+
+def test_white_noise_conserves_nothing():
+    rng = np.random.default_rng(0)
+    noise = kz.Record.from_arrays(np.arange(300.0), {"x": 1 + 0.3 * rng.normal(size=300), "y": rng.normal(size=300)})
+    assert not kz.find_invariant(noise)
+    assert not kz.find_invariant(noise, noise={"x": 0.3, "y": 1.0})
+    assert "unrelated combinations" in kz.find_invariant(noise, noise={"x": 0.3, "y": 1.0}).verdict
+
+
+def test_constant_channels_are_named():
+    with pytest.raises(DataError, match='"c" is constant'):
+        kz.find_invariant(oscillator(c=np.full(300, 2.0)))
+    shaken = oscillator(c=2 + 0.01 * np.random.default_rng(0).normal(size=300))
+    with pytest.raises(DataError, match='"c" varies no more'):
+        kz.find_invariant(shaken, noise=0.01)
+
+
+def test_what_fails_on_held_back_data_is_no_invariant():
+    """19 terms bend along any short smooth curve; the last third of it tells."""
+    lorenz = kz.Model.from_equations(
+        ["x' = s*(y - x)", "y' = x*(r - z) - y", "z' = x*y - b*z"], parameters={"s": 10.0, "r": 28.0, "b": 8 / 3}
+    )
+    short = kz.find_invariant(kz.simulate(lorenz, x0=[1, 1, 20], t=np.arange(0, 1, 0.005)), degree=3)
+    assert not short
+    assert "where it was fitted" in short.verdict
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tolerance": 0.0}, "positive"),
+        ({"tolerance": -1.0}, "positive"),
+        ({"degree": 2.5}, "whole number"),
+        ({"terms": "x**2 + v**2"}, "list of expressions"),
+        ({"terms": ["3", "4"]}, "constant"),
+        ({"terms": ["__import__('os')", "x"]}, "not understood"),
+    ],
+)
+def test_search_settings_are_checked(settings, message):
+    with pytest.raises(KapitzaError, match=message):
+        kz.find_invariant(oscillator(), **settings)
