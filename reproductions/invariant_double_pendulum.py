@@ -74,10 +74,13 @@ def incomplete() -> list[Comparison]:
             "F2": kz.InvariantFit("surface", momenta=momenta),
         }
         errors = {k: repeat(model, part, TRUTH, m, noise, seeds, only("phi1", "phi2")) for k, m in fits.items()}
+        ours = "F2" if noise else "F3"  # the surface where there is noise, as recommended
         for names, goal in ((RATIO, ratio), (SHAPE, shape)):
-            others = {k: errors[k].worst(names) for k in ("F3 unweighted", "F2")}
-            what = f"angles only, {100 * noise:g} % noise, {count} points, {momenta}: worst of {', '.join(names)}, F3"
-            rows.append(row(what, f"{100 * goal:g} %", goal, errors["F3"].worst(names), others))
+            others = {k: e.worst(names) for k, e in errors.items() if k != ours}
+            what = (
+                f"angles only, {100 * noise:g} % noise, {count} points, {momenta}: worst of {', '.join(names)}, {ours}"
+            )
+            rows.append(row(what, f"{100 * goal:g} %", goal, errors[ours].worst(names), others))
     return rows
 
 
