@@ -58,6 +58,27 @@ def test_balance_of_a_conservative_motion_and_its_hand_over(model):
     assert "F2" in handed.details
 
 
+def test_orbits_of_different_energy_taken_for_one_are_doubted(model):
+    """Three energies in one level set: the fit ends without a numerical failure, and says what to do."""
+    starts = ([0, 0, 0.4, -0.4], [0.1, 0.1, 0.3, 0], [0, 0.2, 0.2, 0.2])
+    values = np.vstack([kz.simulate(model, x0=x, t=np.arange(50.0)).values() for x in starts])
+    channels = dict(zip(model.states, values.T, strict=True))
+    record = kz.Record.from_arrays(np.tile(np.arange(50.0), 3), channels, segment=np.repeat([0, 1, 2], 50))
+    start = model.with_values(b=-1.0, m2=2.0)
+    assert kz.identify(start, record, method=kz.InvariantFit(levels="segment"))["b"] == pytest.approx(1.0, abs=1e-9)
+    wrong = kz.identify(start, record, method=kz.InvariantFit())
+    assert any('levels="segment"' in w for w in wrong.warnings)
+
+
+def test_degrees_are_refused():
+    pendulum = kz.library.planar_double_pendulum()
+    seen = kz.simulate(pendulum, t=np.arange(0, 5, 0.1))
+    channels = {c: seen[c] for c in seen.channels}
+    degrees = kz.Record.from_arrays(seen.time, channels, units={"phi1": "deg"}, angles=["phi1", "phi2"])
+    with pytest.raises(DataError, match="in rad"):
+        kz.identify(pendulum, degrees, method=kz.InvariantFit())
+
+
 def test_white_noise_conserves_nothing():
     rng = np.random.default_rng(0)
     noise = kz.Record.from_arrays(np.arange(300.0), {"x": 1 + 0.3 * rng.normal(size=300), "y": rng.normal(size=300)})

@@ -169,6 +169,7 @@ def collect(
     parts, level, run, reach, known, offset = [], 0, 0, 0, True, 0
     numbers: list[NDArray[np.intp]] = []
     for record in records:
+        _refuse_degrees(model, record)
         deviations, sure = noise_of(record, noise)
         known &= sure
         for piece in record.segments():
@@ -199,6 +200,13 @@ def collect(
         tuple(rates) or tuple(s for s, (c, shift) in (plan.shifts or {}).items() if shift),
         np.hstack(numbers) if numbers and len({c for c, _ in (plan.shifts or {}).values()}) == 1 else None,
     )
+
+
+def _refuse_degrees(model: Model, record: Record) -> None:
+    turning = {s for s, angle in zip(model.states, model.angles, strict=True) if angle}
+    for channel, unit in record.units.items():
+        if channel in turning and unit.strip().lower() in ("deg", "°", "degree", "degrees"):
+            raise DataError(f'Channel "{channel}" is in {unit}; angles are in rad: convert it with numpy.radians.')
 
 
 def _not_above_roughness(

@@ -117,6 +117,9 @@ def _suspicious(
             f"the points are {np.sqrt(factor):.3g} times as far from a level set as the stated noise explains: "
             "the model class, the noise level or the conservation is in doubt"
         )
+    runs = int(np.unique(points.run).size)
+    if settings.objective != "balance" and settings.levels == "record" and runs > points.levels and not factor < CLEAN:
+        lines.append(f'{runs} segments lie on {points.levels} level set(s): pass levels="segment" if energies differ')
     if points.reconstructed and not model.is_map:
         lines.append(
             f"{', '.join(points.reconstructed)} follow from differences of positions: their systematic error is not in "

@@ -191,6 +191,9 @@ def minimise_corrected(problem: VarianceProblem, start: Array, bounds: Bounds) -
         matrix = moment.at(tau)
         hessian, gradient = slopes.T @ matrix @ slopes, slopes.T @ matrix @ c
         metric = slopes.T @ moment.raw @ slopes
+        size = np.diag(metric)
+        # at a bound such as omega = 0 a parameter that enters squared moves nothing: it stays there
+        metric = metric + np.diag(np.where(size > 1e-24 * size.max(), 0.0, size.max()))
         lowest = eigh(hessian, metric, eigvals_only=True, subset_by_index=[0, 0])[0]
         ridge = max(shift, 1e-6 - lowest if lowest <= 1e-6 else 0.0)
         move = -np.linalg.solve(hessian + ridge * metric, gradient)
