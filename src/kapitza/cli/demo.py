@@ -32,7 +32,7 @@ NOISE = 5e-4
 
 
 def demo(
-    periods: Annotated[int, typer.Option(min=5000, help="Excitation periods to record.")] = 40_000,
+    periods: Annotated[int, typer.Option(min=5000, help="Excitation periods to record.")] = 50_000,
     out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = Path("out"),
 ) -> None:
     """Record a chaotic pendulum with noise, find the periodic orbits in the record, and fit the model to them."""
