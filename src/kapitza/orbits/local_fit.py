@@ -225,8 +225,10 @@ def cap_curvature(curvature: Array, noise: Array) -> Array:
 
     A density measured with noise is a convolution with it, so -∇∇ log p cannot exceed Σ⁻¹; dips are bounded likewise.
     """
-    # Without noise nothing is capped; the floor is far below any noise, and its square is still a number.
-    root = np.maximum(noise, 1e-100)
+    if not noise.any():
+        return curvature
+    # A component without noise is hardly capped; a floor near the others keeps rounding out of it.
+    root = np.maximum(noise, 1e-6 * noise.max())
     value, vector = np.linalg.eigh(curvature * (root[:, None] * root[None, :]))
     capped = (vector * np.clip(value, -0.5, 1.0 - 1e-4)[:, None, :]) @ np.swapaxes(vector, 1, 2)
     return capped / (root[:, None] * root[None, :])
