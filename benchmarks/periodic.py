@@ -104,7 +104,7 @@ def attempt(work, repeats: int):
 def main() -> str:
     from problems import ORBIT_PROBLEMS
 
-    rows, ratios = [], []
+    rows, ratios, rest = [], [], []
     for problem in ORBIT_PROBLEMS:
         if not problem.offers & {"smooth"}:
             continue
@@ -126,12 +126,18 @@ def main() -> str:
                 cells += ["-", "fails", "-"]
                 continue
             ratio = taken / seconds
-            ratios.append(ratio)
+            at_rest = bool(np.abs(precise.points).max() < 1e-9)
+            (rest if at_rest else ratios).append(ratio)
             cells += [f"{1e3 * taken:.0f}", f"{error_of(answer, precise, model.angles):.1e}", f"{ratio:.0f}"]
         rows.append(cells)
     peers = ["SciPy shooting [ms]", "error", "ratio", "solve_bvp [ms]", "error", "ratio"]
-    worst = min(ratios)
-    verdict = "met" if worst >= 20 else "**missed**"
+    lines = []
+    for name, values, note in (
+        ("orbits that move", ratios, ""),
+        ("the rest state", rest, " (solve_bvp is done on its first mesh; ours is the fixed cost of three short runs)"),
+    ):
+        verdict = "met" if min(values) >= 20 else "**missed**"
+        lines.append(f"- smallest ratio, {name}: {min(values):.0f} (target 20): {verdict}{note}")
     return "\n\n".join(
         [
             "# Periodic orbits against SciPy",
@@ -140,7 +146,7 @@ def main() -> str:
             "shooting with variational equations on DOP853 at 1e-12, and solve_bvp at 1e-9 from the trajectory of the "
             "same guess, neither with checks. Errors: section point (period for autonomous orbits) against multiple "
             "shooting.",
-            f"Smallest ratio: {worst:.0f} (target 20): {verdict}.",
+            "\n".join(lines),
             markdown_table(["orbit", "Kapitza [ms]", "error", "solve_orbit [ms]", *peers], rows),
         ]
     )
