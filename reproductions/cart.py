@@ -149,7 +149,7 @@ def main() -> str:
                 lowest,
                 "1",
                 lowest <= 1.0,
-                f"a fold: (1 - μ)² falls to zero there with a slope constant to {100 * scatter:.0f} %; no such orbit below",
+                f"a fold: (1 - μ)² falls to zero there with a slope constant to {100 * scatter:.0f} %; none below",
             ),
             Comparison("x = -sin t named as grazing at k = 1, 30, 1e6", "-", str(grazing), "all", all(grazing)),
         ]
