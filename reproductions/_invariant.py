@@ -74,6 +74,13 @@ def row(
     return Comparison(what, document, show(ours), f"≤ {show(limit)}", bool(ours <= limit), note)
 
 
+CHOSEN_HERE = (
+    "Positions only: the default weights, loss and correction (gradient, cauchy, 0) were chosen among several on these "
+    "same systems and seeds, so these rows are no independent test of them. Both objectives are shown, each with its "
+    "own verdict; neither wins everywhere."
+)
+
+
 def clean_row(what: str, digits: int, worst: float) -> Comparison:
     """A row for noise-free data: the largest error as a number of digits."""
     reached = -np.log10(max(worst, 1e-16))
