@@ -135,5 +135,5 @@ def main() -> str:
         f"Medians of the absolute error over {SEEDS} seeds. Document: one run each.\n\n"
         + comparison_table([*clean(), *noisy(), *incomplete()])
         + "\n\nWhere F2 and the best possible estimate miss a target alike, one level set does not hold more "
-        "information: the document's single run was lucky.\n\n## Bias at 5 % noise\n\n" + bias()
+        "information; why the document's single run came out smaller is open.\n\n## Bias at 5 % noise\n\n" + bias()
     )
