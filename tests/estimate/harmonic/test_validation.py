@@ -37,6 +37,20 @@ def test_equal_motions_have_equal_portraits(pendulum, pendulum_record):
     assert max(same.distance.values()) == 0.0
 
 
+def test_noise_for_a_channel_that_is_not_there_is_refused(pendulum, pendulum_record):
+    with pytest.raises(kz.KapitzaError, match=r'Noise was given for "theta3".*theta1, theta2'):
+        kz.identify(pendulum, pendulum_record, free=["B11"], method=kz.HarmonicFit(noise={"theta3": 1e-3}))
+
+
+def test_noise_given_for_one_channel_leaves_the_other_to_the_spectrum(pendulum, pendulum_record):
+    noisy = kz.measure(pendulum_record, noise={"theta1": 2e-3, "theta2": 4e-3}, seed=5)
+    angles = {name: np.unwrap(noisy[name]) for name in noisy.channels}
+    bare = kz.Record.from_arrays(noisy.time, angles)
+    fit = kz.identify(pendulum, bare, free=["B11"], method=kz.HarmonicFit(noise={"theta1": 2e-3}))
+    assert fit.noise["theta1"] == 2e-3
+    assert fit.noise["theta2"] == pytest.approx(4e-3, rel=0.1)
+
+
 def test_residues_are_drawn(pendulum, long_record):
     orbits = close_stretches(long_record, tolerance=0.02, max_period=8)
     method = kz.HarmonicFit(test="harmonics", derivatives="series", solver="exclusion")

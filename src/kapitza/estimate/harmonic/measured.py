@@ -83,6 +83,7 @@ def measured_from(model: Model, data: Any, noise: float | Mapping[str, float] | 
     for record in records:
         pieces += _pieces(record, channels, input_signals(model))
     step = _common_step(pieces)
+    _check_noise_names(noise, (*channels, *(signal.name for signal in input_signals(model))))
     attributes = records[0].noise if noise is None else noise
     measured = _with_noise(tuple(pieces), step, channels, mixing, offset, attributes)
     return replace(measured, input_noise=_input_noise(model, records[0], measured.pieces, attributes))
@@ -178,19 +179,27 @@ def _common_step(pieces: list[Piece]) -> float:
     return step
 
 
+def _check_noise_names(noise: Any, known: tuple[str, ...]) -> None:
+    """Refuse noise stated for a channel that is not used: it would be ignored without a word."""
+    for name in noise if isinstance(noise, Mapping) else ():
+        if name not in known:
+            raise DataError(
+                f'Noise was given for "{name}", which is not among the channels used ({", ".join(known)}).'
+                f"{nearest_name(name, known)}"
+            )
+
+
 def _with_noise(pieces, step, channels, mixing, offset, given) -> Measured:
-    """Attach the noise: as given for every channel, else read off the spectrum of the longest piece."""
+    """Attach the noise: as given, else read off the spectrum of the longest piece, channel by channel."""
     if isinstance(given, (int, float)):
         given = dict.fromkeys(channels, float(given))
     wrong = [f"{name} = {value:g}" for name, value in given.items() if not value >= 0]
     if wrong:
         raise DataError(f"Noise is a standard deviation, 0 or positive, not {', '.join(wrong)}.")
     known = all(name in given for name in channels)
-    if known:
-        noise = np.array([float(given[name]) for name in channels])
-    else:
-        longest = max(pieces, key=lambda p: len(p.times))
-        noise = noise_level(longest.channels)
+    longest = max(pieces, key=lambda p: len(p.times))
+    own = np.zeros(len(channels)) if known else noise_level(longest.channels)
+    noise = np.array([float(given.get(name, level)) for name, level in zip(channels, own, strict=True)])
     inputs = pieces[0].inputs.shape[1]
     return Measured(pieces, step, tuple(channels), mixing, offset, noise, known, np.zeros(inputs))
 
@@ -242,6 +251,7 @@ def _from_orbits(model: Model, orbits: OrbitSet, noise: Any) -> Measured:
             pieces.append(Piece(raw.times[stretch], raw.channels[stretch], raw.inputs[stretch]))
         else:
             pieces.append(_profile_piece(model, orbit, number, channels))
+    _check_noise_names(noise, (*channels, *(signal.name for signal in input_signals(model))))
     attributes = record.noise if noise is None and record is not None else (noise or {})
     measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, attributes)
     if record is not None:
