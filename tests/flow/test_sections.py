@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kapitza import Flow, Map, Model, Signal, library, simulate
+from kapitza.errors import ModelError
 from kapitza.flow import invariants, project
 from kapitza.flow.simulation import start_of
 
@@ -95,6 +96,27 @@ def test_projection_finds_the_nearest_point():
     expected = 2 * states / np.linalg.norm(states, axis=1, keepdims=True)
     assert project(model, states, [4.0]) == pytest.approx(expected, abs=1e-3)
     assert (project(model, states, [4.0]) ** 2).sum(axis=1) == pytest.approx([4.0, 4.0], rel=1e-15)
+
+
+@pytest.mark.parametrize(("c", "r"), [(1e-3, 1.0), (1e-9, 1.0), (0.0, 0.9)])
+def test_an_invariant_that_is_not_conserved_is_never_projected_onto(c, r):
+    """Projection would undo friction, or an impact that costs energy, without a word."""
+    ball = Model.from_equations(
+        "x'' + c*x' + 9.81 = 0",
+        coordinates=["x"],
+        parameters={"c": 0.0, "r": 1.0},
+        impacts=[{"name": "floor", "surface": "x", "reset": {"x'": "-r*x'"}}],
+        invariants={"E": "x'**2/2 + 9.81*x"},
+        name="ball",
+    )
+    times = np.arange(0, 3, 0.05)
+    with pytest.raises(ModelError, match='"E" but does not conserve it'):
+        simulate(ball.with_values(c=c, r=r), x0=[1.0, 0.0], t=times)
+    kept = simulate(ball, x0=[1.0, 0.0], t=times)
+    # free fall from 1 m and back, period 2 sqrt(2/g)
+    half = np.sqrt(2 / 9.81)
+    fall = np.mod(times + half, 2 * half) - half
+    assert kept["x"] == pytest.approx(1 - 9.81 * fall**2 / 2, abs=1e-9)
 
 
 def trace_orbit(angles: tuple[float, float], steps: int):

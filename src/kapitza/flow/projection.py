@@ -19,7 +19,7 @@ from kapitza.flow.core import TURN, Core
 from kapitza.model.compiled import compile_expressions
 from kapitza.model.model import Model
 from kapitza.model.structure import Structure
-from kapitza.model.symbols import symbol
+from kapitza.model.symbols import symbol, time
 
 Array = NDArray[np.float64]
 
@@ -27,6 +27,10 @@ ITERATIONS = 8
 ROUNDING = 64 * np.finfo(float).eps
 SAMPLES_PER_RESTART = 32
 """Samples after which the integration goes on from the projected state."""
+LARGEST_POWER = 1e-10
+"""dΘ/dt along the equations, relative to the sum of its terms' moduli, up to which Θ counts as conserved."""
+LARGEST_DRIFT = 1e-8
+"""Drift between two restarts, relative to the largest term of Θ, that no rounding explains (an impact that costs energy)."""
 
 
 def invariants(model: Model, X: Any, parameters: Any = None) -> Array:
@@ -90,6 +94,7 @@ def projected_samples(core: Core, state: Array, times: Array, vector: Array) -> 
         whole = core.whole_turns(now)
         now, offset = now - whole, offset + whole
         samples, _ = core.sample(now, times[first : last + 1], vector, tangents=False)
+        _refuse_unconserved(model, samples, times[first : last + 1], values, vector)
         projected = _project(model, samples[1:], values, vector)
         result[first + 1 : last + 1], turns[first + 1 : last + 1] = projected, offset
         now = projected[-1]
@@ -108,6 +113,41 @@ def _compiled(structure: Structure) -> tuple[Any, Any, Any]:
         compile_expressions(gradients, *inputs),
         compile_expressions(sizes, *inputs),
     )
+
+
+@lru_cache(maxsize=64)
+def _powers(structure: Structure) -> Any:
+    """dΘ/dt of every invariant along the equations, then the sum of the moduli of its terms."""
+    totals, sizes = [], []
+    for expression in structure.invariants.values():
+        terms = [sp.diff(expression, symbol(s)) * r for s, r in zip(structure.states, structure.rates, strict=True)]
+        totals.append(sp.Add(*terms))
+        sizes.append(sp.Add(*(sp.Abs(t) for t in terms)))
+    return compile_expressions((*totals, *sizes), (*structure.states, time.name), structure.parameters)
+
+
+def _refuse_unconserved(model: Model, samples: Array, times: Array, values: Array, vector: Array) -> None:
+    """Refuse to project a motion (N, n) whose equations or impacts change what was declared as conserved.
+
+    Projection would silently undo the damping or the drive of such a model.
+    """
+    columns, count = np.ascontiguousarray(samples.T), values.size
+    ratio = np.zeros(count)
+    if not model.structure.signals:
+        power, size = np.split(_powers(model.structure)(np.vstack([columns, times]), vector), 2)
+        ratio = np.sum(np.abs(power), axis=1) / np.maximum(np.sum(size, axis=1), 1e-300)
+    functions, _, sizes = _compiled(model.structure)
+    drift = np.abs(functions(columns, vector) - values[:, None])
+    drift = np.max(drift / np.maximum(np.maximum(np.abs(values)[:, None], sizes(columns, vector)), 1e-300), axis=1)
+    for k, name in enumerate(model.invariants):
+        if ratio[k] > LARGEST_POWER or drift[k] > LARGEST_DRIFT:
+            how = f"d{name}/dt is {ratio[k]:.3g} of the sum of its terms" if ratio[k] > LARGEST_POWER else ""
+            how = how or f"it changes by {drift[k]:.3g} of its largest term within {np.ptp(times):.3g} s"
+            raise ModelError(
+                f'Model "{model.name}" declares the invariant "{name}" but does not conserve it: {how}. Simulating it '
+                "would project the damping, drive or impacts away. Take it out of invariants= (a fit of its balance "
+                'takes it as InvariantFit("balance", invariant=...)), or set what changes it to zero.'
+            )
 
 
 def _require_invariants(model: Model) -> None:
