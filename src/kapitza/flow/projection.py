@@ -30,7 +30,7 @@ SAMPLES_PER_RESTART = 32
 LARGEST_POWER = 1e-10
 """dΘ/dt along the equations, relative to the sum of its terms' moduli, up to which Θ counts as conserved."""
 LARGEST_DRIFT = 1e-8
-"""Drift between two restarts, relative to the largest term of Θ, that no rounding explains (an impact that costs energy)."""
+"""Drift between two restarts, relative to the largest term of Θ, that no rounding explains (say, a lossy impact)."""
 
 
 def invariants(model: Model, X: Any, parameters: Any = None) -> Array:
