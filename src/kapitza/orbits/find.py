@@ -213,6 +213,7 @@ def make_orbit(
     scale = np.tile(section.scale, period)
     covariance = uncertainty.points * np.outer(scale, scale)
     deviation = np.sqrt(np.diag(covariance)).reshape(period, n)
+    units = np.concatenate([scale, np.ones(n)])
     partition = settings.partition or default_partition(section)
     code = symbolic_code(physical, partition, deviation)
     winding, note = winding_numbers(section, points, row)
@@ -239,6 +240,8 @@ def make_orbit(
             "scatter": float(np.max(fits.spread)),
             "period_deviation": time_deviation,
             "neighbours": [int(s) for s in np.atleast_1d(support)],
+            "joint_covariance": uncertainty.joint * np.outer(units, units),
+            "influence": uncertainty.influence,
         },
     )
 

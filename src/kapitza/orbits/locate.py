@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.orbits.influence import Influence, cycle_matrix
 from kapitza.orbits.local_fit import LocalFits, fit_local, fit_windows, monomial_curvatures, monomial_slopes, monomials
 from kapitza.orbits.section import Section
 
@@ -101,17 +102,6 @@ def solve_cycle(section: Section, fits: LocalFits, points: Array, iterations: in
     return x.reshape(cycles, p, n), fits.jacobian(x, section).reshape(cycles, p, n, n)
 
 
-def cycle_matrix(jacobian: Array) -> Array:
-    """(C, p, n, n) → (C, p n, p n) matrix of δx_{k+1} - A_k δx_k."""
-    cycles, p, n, _ = jacobian.shape
-    matrix = np.zeros((cycles, p, n, p, n))
-    eye = np.eye(n)
-    for k in range(p):
-        matrix[:, k, :, (k + 1) % p, :] += eye
-        matrix[:, k, :, k, :] -= jacobian[:, k]
-    return matrix.reshape(cycles, p * n, p * n)
-
-
 def cyclic_solve(jacobian: Array, residual: Array) -> Array:
     """δx with δx_{k+1} - A_k δx_k = r_k, cyclic; zero where the matrix is singular."""
     cycles, p, n = residual.shape
@@ -144,38 +134,42 @@ def cycle_time(section: Section, fits: LocalFits, points: Array) -> tuple[float,
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """points: (p n, p n) covariance, scaled units; multipliers (n,), largest first; deviation (n,) of their moduli."""
+    """points: (p n, p n) covariance, scaled units; multipliers (n,), largest first; deviation (n,) of their moduli.
+
+    joint: (p n + n, p n + n) covariance of points and moduli; influence: of the samples, None without noise.
+    """
 
     points: Array
     multipliers: NDArray[np.complex128]
     deviation: Array
+    joint: Array
+    influence: Influence | None
 
 
 def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array) -> Uncertainty:
     """Errors of one cycle (p, n) from the errors of its maps, to first order.
 
-    Every sample j of the record carries one noise vector e_j. It enters the map that starts from it as a regressor
-    (weight times -A e_j) and the map that ends in it as a response (weight times e_j), so that errors of successive
-    maps are correlated; both are followed. What the residuals show beyond the noise (a map that is not polynomial,
-    noise in the dynamics) is added sample by sample.
+    The noise of every sample is followed through all maps it takes part in (see `Influence`). What the residuals show
+    beyond the noise (a map that is not polynomial, noise in the dynamics) is added sample by sample.
     """
     p, n = points.shape
     local = section.wrap(points - fits.centre) / fits.width[:, None]
-    value_terms = monomials(local, fits.degree)
     slope_terms = monomial_slopes(local, fits.degree) / fits.width[:, None, None]
-    value_weight = np.einsum("kq,kqi->ki", value_terms, fits.influence)
-    slope_weight = np.einsum("kqm,kqi->kmi", slope_terms, fits.influence)
     multipliers, gradient = multiplier_gradient(jacobian)
-    second = map_curvature(section, fits, points)
-    to_points = np.linalg.inv(cycle_matrix(jacobian[None])[0]).reshape(p, n, p, n)
-    noise = _noise_part(section, fits, jacobian, value_weight, slope_weight, to_points, gradient, second)
-    excess = _excess_part(section, fits, jacobian, value_weight, slope_weight, to_points, gradient, second)
+    influence = Influence(
+        fits.rows, np.einsum("kq,kqi->ki", monomials(local, fits.degree), fits.influence),
+        np.einsum("kqm,kqi->kmi", slope_terms, fits.influence), jacobian, gradient,
+        map_curvature(section, fits, points), section.noise, section.scale,
+    )  # fmt: skip
+    noisy = bool(np.any(section.noise > 0))
+    noise = influence.root()[1].reshape(p * n + n, -1) if noisy else np.zeros((p * n + n, 1))
+    excess = _excess_part(section, fits, influence)
     covariance = noise @ noise.T + excess @ excess.T
     bend = misfit(section, fits, points, multipliers)
     covariance += np.outer(bend, bend)
     split = p * n
     deviation = np.sqrt(np.diag(covariance)[split:])
-    return Uncertainty(covariance[:split, :split], multipliers, deviation)
+    return Uncertainty(covariance[:split, :split], multipliers, deviation, covariance, influence if noisy else None)
 
 
 def excess_share(section: Section, fits: LocalFits, jacobian: Array) -> Array:
@@ -234,51 +228,15 @@ def map_curvature(section: Section, fits: LocalFits, points: Array) -> Array:
     return curvature / fits.width[:, None, None, None] ** 2
 
 
-def _to_results(value_error: Array, slope_error: Array, to_points: Array, gradient: Array, second: Array) -> Array:
-    """Errors of values (p, n, S) and Jacobians (p, n, n, S) → errors of points and |multipliers| (p n + n, S)."""
-    p, n, samples = value_error.shape
-    moved = np.einsum("kaLb,Lbs->kas", to_points, value_error, optimize=True)
-    # The Jacobian is read at a point that moved: ∂A/∂x · δx belongs to its error.
-    jacobian_error = slope_error + np.einsum("kabc,kcs->kabs", second, moved, optimize=True)
-    sizes = np.einsum("mkab,kabs->ms", gradient, jacobian_error, optimize=True)
-    return np.concatenate([moved.reshape(p * n, samples), sizes])
-
-
-def _noise_part(
-    section: Section, fits: LocalFits, jacobian: Array, value_weight: Array, slope_weight: Array,
-    to_points: Array, gradient: Array, second: Array,
-) -> Array:  # fmt: skip
-    """Square root (results, samples × n) of the covariance that the measurement noise causes."""
-    p, n = jacobian.shape[:2]
-    if not np.any(section.noise > 0):
-        return np.zeros((p * n + n, 1))
-    samples, position = np.unique(np.concatenate([fits.rows.ravel(), fits.rows.ravel() + 1]), return_inverse=True)
-    start, image = position.reshape(2, *fits.rows.shape)
-    value = np.zeros((p, n, len(samples), n))
-    slope = np.zeros((p, n, n, len(samples), n))
-    eye = np.eye(n)
-    for k in range(p):
-        # A neighbour occurs once in a map, so plain indexed addition is safe.
-        value[k][:, start[k], :] -= np.einsum("i,ab->aib", value_weight[k], jacobian[k])
-        value[k][:, image[k], :] += np.einsum("i,ab->aib", value_weight[k], eye)
-        slope[k][:, :, start[k], :] -= np.einsum("mi,ab->amib", slope_weight[k], jacobian[k])
-        slope[k][:, :, image[k], :] += np.einsum("mi,ab->amib", slope_weight[k], eye)
-    value *= section.noise
-    slope *= section.noise
-    return _to_results(value.reshape(p, n, -1), slope.reshape(p, n, n, -1), to_points, gradient, second)
-
-
-def _excess_part(
-    section: Section, fits: LocalFits, jacobian: Array, value_weight: Array, slope_weight: Array,
-    to_points: Array, gradient: Array, second: Array,
-) -> Array:  # fmt: skip
+def _excess_part(section: Section, fits: LocalFits, influence: Influence) -> Array:
     """Square root of the covariance from residuals beyond the noise, each sample of each map independent."""
+    jacobian = influence.jacobian
     p, n = jacobian.shape[:2]
     residual = fits.residual * excess_share(section, fits, jacobian)[:, None, :]
     neighbours = fits.rows.shape[1]
     value = np.zeros((p, n, p, neighbours))
     slope = np.zeros((p, n, n, p, neighbours))
     for k in range(p):
-        value[k, :, k] = value_weight[k] * residual[k].T
-        slope[k, :, :, k] = residual[k].T[:, None, :] * slope_weight[k][None]
-    return _to_results(value.reshape(p, n, -1), slope.reshape(p, n, n, -1), to_points, gradient, second)
+        value[k, :, k] = influence.value[k] * residual[k].T
+        slope[k, :, :, k] = residual[k].T[:, None, :] * influence.slope[k][None]
+    return influence.results(value.reshape(p, n, -1), slope.reshape(p, n, n, -1))
