@@ -18,7 +18,7 @@ hy.set_logger_level_error()
 
 T = TypeVar("T")
 
-LARGEST_UNROLLED = 20
+LARGEST_UNROLLED = 24
 """Equations (states and tangents) up to this number compile without loops: two to three times as fast to run.
 
 Beyond, compilation would grow from one second to ten and more."""

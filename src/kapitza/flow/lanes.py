@@ -66,39 +66,55 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 
 
 def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array) -> tuple[Array, Array]:
+    """States (B, m, n) and tangents (B, m, n, columns) at times (B, m), batch by batch.
+
+    Everything is laid out beforehand as the integrator has it, and the views of its state, time and parameters are
+    fetched once: for short intervals these calls would cost as much as the integration.
+    """
     count, n = states.shape
     samples, columns = times.shape[1], engine.columns
     integrator = _integrator(engine)
-    unit = np.eye(n, columns).ravel()[:, None]
-    result = np.empty((count, samples, n * (1 + columns)))
-    used = integrator.pars.shape[0]
-    for first in range(0, count, LANES):
-        # The last batch is filled up with copies of its last member.
-        members = np.minimum(np.arange(first, first + LANES), count - 1)
-        stop = min(first + LANES, count)
-        integrator.state[:n] = states[members].T
-        integrator.state[n:] = unit
-        integrator.pars[:] = vectors[members, :used].T
-        grid = np.ascontiguousarray(times[members].T)
-        integrator.set_time(grid[0])
+    state, values, clock = integrator.state, integrator.pars, integrator.time
+    # The last batch is filled up with copies of its last member.
+    members = np.minimum(np.arange(-(-count // LANES) * LANES), count - 1)
+    starts = np.empty((members.size // LANES, n * (1 + columns), LANES))
+    starts[:, :n] = _by_batch(states[members])
+    starts[:, n:] = np.eye(n, columns).ravel()[:, None]
+    grid = _by_batch(times[members])
+    alike = bool((vectors == vectors[0]).all())
+    runtime = _by_batch(vectors[members[:LANES] if alike else members, : values.shape[0]])
+    values[:] = runtime[0]
+    result, stopped = np.empty((len(starts), samples, n * (1 + columns), LANES)), np.empty((len(starts), LANES))
+    limit = engine.max_steps
+    for batch, (start, instants) in enumerate(zip(starts, grid, strict=True)):
+        if not alike:
+            values[:] = runtime[batch]
+        state[:] = start
+        integrator.set_time(instants[0])
         if samples == 2:
             # Without samples on the way the dense output, three times the work of the step, is not needed.
-            result[first:stop, 0] = integrator.state.T[: stop - first]
-            integrator.propagate_until(grid[1], max_steps=engine.max_steps)
-            result[first:stop, 1] = integrator.state.T[: stop - first]
-            # One that ran out of steps stands somewhere on the way.
-            arrived = integrator.time[: stop - first] == grid[1, : stop - first]
-            result[first:stop, 1][~arrived] = np.nan
+            integrator.propagate_until(instants[1], max_steps=limit)
+            result[batch, 1] = state
         else:
-            done = integrator.propagate_grid(grid, max_steps=engine.max_steps)[1]
-            result[first:stop] = done.transpose(2, 0, 1)[: stop - first]
-    if not np.isfinite(result[:, -1]).all():
-        bad = int(np.flatnonzero(~np.isfinite(result[:, -1]).all(axis=1))[0])
+            result[batch] = integrator.propagate_grid(instants, max_steps=limit)[1]
+        stopped[batch] = clock
+    if samples == 2:
+        result[:, 0] = starts
+    rows = np.ascontiguousarray(result.transpose(0, 3, 1, 2)).reshape(members.size, samples, -1)[:count]
+    # One that ran out of steps stands somewhere on the way.
+    good = np.isfinite(rows[:, -1]).all(axis=1) & ((stopped.ravel()[:count] == times[:, -1]) | (samples > 2))
+    if not good.all():
+        bad = int(np.flatnonzero(~good)[0])
         raise FlowError(
             f"Trajectory {bad} of {count}, from {np.array2string(states[bad], precision=4)}, left the finite numbers "
-            f"or needs more than {engine.max_steps} steps; check the parameters and the starts, or raise max_steps."
+            f"or needs more than {limit} steps; check the parameters and the starts, or raise max_steps."
         )
-    return result[..., :n].copy(), result[..., n:].reshape(count, samples, n, columns)
+    return rows[..., :n], rows[..., n:].reshape(count, samples, n, columns)
+
+
+def _by_batch(rows: Array) -> Array:
+    """Rows (B, q) of the members, B a multiple of the lanes, as (B / lanes, q, lanes)."""
+    return np.ascontiguousarray(rows.reshape(-1, LANES, rows.shape[1]).transpose(0, 2, 1))
 
 
 def _integrator(engine: SmoothEngine) -> Any:

@@ -67,7 +67,7 @@ class ChainProgram:
         place = (fold(count) if closed else np.arange(count)) * 2 * n
         # In an open chain identity blocks reach n away and propagators 2n - 1; a folded one reaches two nodes further.
         width = min((6 * n if closed else 2 * n) - 1, 2 * n * count - 1)
-        band = np.zeros((2 * width + 1, 2 * n * count))
+        band = np.zeros((2 * width + 1, 2 * n * count), order="F")
         chained = np.flatnonzero(linked)
         here, following = place[chained], place[(chained + 1) % count]
         diagonal = np.arange(n)
@@ -81,14 +81,14 @@ class ChainProgram:
         band[width, free] = 1.0
         if slack is not None:
             band[width, link] = -np.broadcast_to(slack, (count, n))[chained]
-        self._states = place[:, None] + diagonal
-        self._links = self._states + n
-        columns = np.zeros((2 * n * count, border))
-        columns[self._states] = mixed
-        columns[self._links] = np.where(linked[:, None, None], influence, 0.0)
-        self._right = np.zeros(2 * n * count)
-        self._right[self._states] = -gradient
-        self._right[self._links] = np.where(linked[:, None], gaps, 0.0)
+        self._seats = fold(count) if closed else slice(None)
+        self._shape, self._rigid = (count, 2 * n), slack is None
+        columns, right = np.zeros((count, 2 * n, border)), np.zeros((count, 2 * n))
+        columns[self._seats, :n] = mixed
+        columns[self._seats, n:] = influence if linked.all() else np.where(linked[:, None, None], influence, 0.0)
+        right[self._seats, :n] = -gradient
+        right[self._seats, n:] = np.where(linked[:, None], gaps, 0.0)
+        columns, self._right = columns.reshape(2 * n * count, border), right.ravel()
         corner = np.zeros((border, border)) if parameter_hessian is None else parameter_hessian
         self._pull = np.zeros(border) if parameter_gradient is None else -parameter_gradient
         self.system = BorderedBand(band, width, width, columns, columns.T, corner, truncate=UNDETERMINED)
@@ -96,8 +96,14 @@ class ChainProgram:
 
     def solve(self) -> ChainStep:
         """The minimiser."""
-        x, p = self.system.solve(self._right, self._pull)
-        return ChainStep(x[self._states], p, x[self._links], self.system.schur_inverse)
+        # Soft links are on the way only: their steps need not be refined.
+        x, p = self.system.solve(self._right, self._pull, refine=self._rigid)
+        return self._step(x, p, self.system.schur_inverse)
+
+    def _step(self, x: Array, p: Array, covariance: Array) -> ChainStep:
+        by_node = x.reshape(self._shape)[self._seats]
+        n = self._shape[1] // 2
+        return ChainStep(by_node[:, :n], p, by_node[:, n:], covariance)
 
     def solve_within(self, low: Array, high: Array) -> ChainStep:
         """The minimiser with low ≤ p ≤ high; parameters that end at a limit have no variance."""
@@ -114,4 +120,4 @@ class ChainProgram:
         covariance = np.zeros_like(self.information)
         covariance[np.ix_(inside, inside)] = np.linalg.inv(self.information[np.ix_(inside, inside)])
         x, _ = self.system.solve_given(self._right, p)
-        return ChainStep(x[self._states], p, x[self._links], covariance)
+        return self._step(x, p, covariance)

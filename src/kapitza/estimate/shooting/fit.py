@@ -31,6 +31,9 @@ FLOW_TOLERANCE = 1e-13
 RESTARTS = (4.0, 0.2, 20.0)
 """Factors on the softness of the links when the first run does not reach the data."""
 
+SAME_NOISE = 0.03
+"""Ratios between channels are known to this fraction: it costs a thousandth of the standard errors."""
+
 LARGEST_MISFIT = 0.5
 """Residuals beyond this fraction of the data's spread are a false minimum, not a fit."""
 
@@ -140,6 +143,7 @@ class ShootingFit:
         settings = SolverSettings(
             softness=softness, tolerance=self.tolerance, max_iterations=self.max_iterations,
             spacing=self.spacing, huber=1.345 if self.robust else None, process_noise=self._kicks(task),
+            learn_noise=not (task.noise_known or self.robust or self.process_noise),
         )  # fmt: skip
         fitter = Fitter(problem, settings, task.scale, task.deviations, low, high)
         spacing = 1
@@ -159,15 +163,15 @@ class ShootingFit:
         for _ in range(0 if task.noise_known else 8):
             if solution.status is not Status.CONVERGED:
                 break
-            deviations = _residual_deviations(solution, fitter.problem.samples, len(task.names))
+            deviations = fitter.noise_of(solution)
             ratio = np.log(deviations / fitter.deviations)
             fitter.deviations = deviations
             # A common factor leaves the answer alone; only the ratios between channels move it. Much less noise than
             # was assumed calls for a stricter end of the iteration, though.
-            if plain and np.ptp(ratio) < 1e-2 and ratio.min() > -0.7:
+            if plain and np.ptp(ratio) < SAME_NOISE and ratio.min() > -0.7:
                 return solution.with_noise_scaled(float(np.exp(ratio.mean())))
             solution = fitter.resume(solution)
-            if np.ptp(ratio) < 1e-2:
+            if np.ptp(ratio) < SAME_NOISE:
                 break
         return solution
 
@@ -279,16 +283,6 @@ def _held(model: Model, initial: Mapping[str, float], scale: Array) -> dict[str,
     state = np.array([initial.get(name, 0.0) for name in model.states])
     weight = np.array([1e16 if name in initial else 0.0 for name in model.states]) / scale**2
     return {"held_state": state, "held_weight": weight}
-
-
-def _residual_deviations(solution: Solution, samples: Samples, free: int) -> Array:
-    """Noise per channel from the residuals, each channel charged its share of the fitted numbers."""
-    count, channels = samples.values.shape
-    n = solution.states.shape[1]
-    fitted = (n * len(samples.pieces) + free) / channels
-    relative = solution.weights / solution.weights.max(axis=0)
-    variance = (relative * solution.sweep.residual**2).sum(axis=0) / max(count - fitted, 1.0)
-    return np.sqrt(np.maximum(variance, (1e-13 * samples.spread) ** 2))
 
 
 def _estimate(task: Task, solution: Solution, deviations: Array, verdict: Judgement) -> Estimate:

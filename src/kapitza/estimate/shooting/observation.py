@@ -23,7 +23,8 @@ Array = NDArray[np.float64]
 class Observation:
     """y = h(x, t, θ) for the channels of a record.
 
-    matrix: (c, n) when every channel is a constant linear combination of states, else None.
+    matrix: (c, n) when every channel is a constant linear combination of states, else None; picked: (c,) the states
+    themselves that the channels see, where they see no combination.
     angles: (c,) which channels live on a circle.
     """
 
@@ -34,6 +35,7 @@ class Observation:
     states: int
     free: int
     evaluate: Callable[..., Array] | None
+    picked: NDArray[np.intp] | None = None
 
     def value(self, states: Array, times: Array, parameters: Array) -> Array:
         """h (N, c) at states (N, n), times (N,), parameters (N, npar) or (npar,)."""
@@ -52,6 +54,29 @@ class Observation:
         by_state = every[outputs:split].reshape(outputs, self.states, count)
         by_parameter = every[split:].reshape(outputs, self.free, count)
         return every[:outputs].T, np.moveaxis(by_state, 2, 0), np.moveaxis(by_parameter, 2, 0)
+
+    def along(
+        self, states: Array, times: Array, parameters: Array, tangents: tuple[Array, Array] | None
+    ) -> tuple[Array, Array]:
+        """h (N, c) and its slopes (N, c, n + k) by the state an interval starts from and by the free parameters.
+
+        tangents: derivatives (..., n, n) and (..., n, k) of `states` by these, N in all; None where the interval starts
+        at the reading itself.
+        """
+        value, to_state, direct = self.linearise(states, times, parameters)
+        count, n, k = len(states), self.states, self.free
+        slopes = np.empty((count, len(self.channels), n + k))
+        if tangents is None:
+            slopes[..., :n], slopes[..., n:] = to_state, 0.0
+        else:
+            by_state, by_theta = tangents[0].reshape(count, n, n), tangents[1].reshape(count, n, k)
+            if self.picked is not None:
+                slopes[..., :n], slopes[..., n:] = by_state[:, self.picked], by_theta[:, self.picked]
+            else:
+                slopes[..., :n], slopes[..., n:] = to_state @ by_state, to_state @ by_theta
+        if self.matrix is None:
+            slopes[..., n:] += direct
+        return value, slopes
 
     def _all(self, states: Array, times: Array, parameters: Array) -> Array:
         assert self.evaluate is not None
@@ -135,11 +160,13 @@ def _compile(
         sp.simplify(e - sum(entry * x for entry, x in zip(row, states, strict=True))) == 0
         for e, row in zip(expressions, jacobian, strict=True)
     )
-    matrix, evaluate = None, None
+    matrix, evaluate, picked = None, None, None
     if linear:
         matrix = np.array(jacobian, float)
+        if ((matrix != 0).sum(axis=1) == 1).all() and (matrix.sum(axis=1) == 1).all():
+            picked = matrix.argmax(axis=1)
     else:
         by_state = [entry for row in jacobian for entry in row]
         by_parameter = [sp.diff(e, symbol(name)) for e in expressions for name in free]
         evaluate = compile_expressions([*expressions, *by_state, *by_parameter], [*states, time], model.names)
-    return Observation(channels, expressions, angles, matrix, len(states), len(free), evaluate)
+    return Observation(channels, expressions, angles, matrix, len(states), len(free), evaluate, picked)

@@ -24,8 +24,11 @@ Array = NDArray[np.float64]
 THIN_BELOW = 1e-3
 """Nodes are thinned once the links are stiffer than this: before, a node at every sample makes the way robust."""
 
-RIGID_BELOW = 1e-3
+RIGID_BELOW = 1e-2
 """Softness from which the links may be made rigid in one go."""
+
+LARGEST_CHANGE_OF_WEIGHTS = 1.0
+"""Logarithm of the change between channels up to which their noise is corrected on the way."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class SolverSettings:
     last_softness: below it the links become rigid. advance: a full step that moves no parameter by more than this
     fraction ends a level. tolerance: on the last step, relative to parameters and states. step_limit: largest relative
     change of a parameter in one step. spacing: samples per interval at the end (None: by the growth of the tangents).
-    process_noise: (n,) deviations of kicks that stay; huber: threshold of the robust loss.
+    process_noise: (n,) deviations of kicks that stay; huber: threshold of the robust loss. learn_noise: take the noise
+    of the channels from the residuals once the motion nearly follows the data.
     """
 
     softness: float = 0.05
@@ -49,6 +53,7 @@ class SolverSettings:
     spacing: int | None = None
     process_noise: Array | None = None
     huber: float | None = None
+    learn_noise: bool = False
 
 
 @dataclass(frozen=True)
@@ -192,8 +197,8 @@ class Fitter:
                     largest, trouble, smallest = 0.5, 0, np.inf
             if fraction == 1 and moved <= self.settings.advance:
                 level = self._next(level, moved)
-                if thin and level < THIN_BELOW and self._spacing(now) > 1:
-                    now, thin = self._thinned(now), False
+                if thin and level < THIN_BELOW and (spacing := self._spacing(now)) > 1:
+                    now, thin = self._thinned(now, spacing), False
         at_bound = ((now.theta <= self.low) | (now.theta >= self.high)) & (self.low < self.high)
         names = [f"theta_{i}" for i in range(self.low.size)]
         columns = ["softness", "cost", "fraction", "step", "state_step", "defect", *names]
@@ -234,7 +239,7 @@ class Fitter:
 
     def _settled(self, size: float, step: ChainStep, part: Sweep) -> bool:
         """True when the step is at the tolerance, or no longer matters beside the standard errors."""
-        return size <= self.settings.tolerance or (size <= 1e-5 and self._immaterial(step, part, 1e-3, 1e-9))
+        return size <= self.settings.tolerance or (size <= 1e-4 and self._immaterial(step, part, 1e-3, 1e-9))
 
     def _immaterial(self, step: ChainStep, part: Sweep, errors: float, closure: float) -> bool:
         """Whether the step is below this many standard errors in every parameter, and the links close."""
@@ -311,14 +316,28 @@ class Fitter:
         if self.settings.process_noise is not None or now.nodes.size < 50:
             return 1
         some = np.flatnonzero(now.nodes.linked)
-        some = some[:: max(1, some.size // 500)]
+        some = some[:: max(1, some.size // 200)]
         growth = np.linalg.norm(now.sweep.propagators[some], ord=2, axis=(1, 2))
         rate = max(float(np.log(np.median(growth))), 1e-3)
         return int(np.clip(np.log(5.0) / rate, 1, 10))
 
-    def _thinned(self, now: Iterate) -> Iterate:
-        nodes = place_nodes(self.problem.samples, self._spacing(now))
-        states = now.states[nodes.index]
-        return Iterate(
-            now.theta, states, nodes, sweep(self.problem, nodes, states, now.theta, now.weights), now.weights
-        )
+    def _thinned(self, now: Iterate, spacing: int) -> Iterate:
+        nodes = place_nodes(self.problem.samples, spacing)
+        states, weights = now.states[nodes.index], now.weights
+        if self.settings.learn_noise:
+            found = self.noise_of(now)
+            change = np.log(found / self.deviations)
+            # Residuals far from what the data themselves say of their noise belong to a motion that is still wrong.
+            if np.ptp(change) < LARGEST_CHANGE_OF_WEIGHTS and (found < 0.3 * self.problem.samples.spread).all():
+                self.deviations = found
+                weights = self._weights(now.sweep.residual)
+        return Iterate(now.theta, states, nodes, sweep(self.problem, nodes, states, now.theta, weights), weights)
+
+    def noise_of(self, now: Iterate | Solution) -> Array:
+        """Noise (c,) from the residuals, each channel charged its share of the fitted numbers."""
+        samples = self.problem.samples
+        count, channels = samples.values.shape
+        fitted = (now.states.shape[1] * len(samples.pieces) + now.theta.size) / channels
+        relative = now.weights / now.weights.max(axis=0)
+        variance = (relative * now.sweep.residual**2).sum(axis=0) / max(count - fitted, 1.0)
+        return np.sqrt(np.maximum(variance, (1e-13 * samples.spread) ** 2))

@@ -108,38 +108,56 @@ def _add(
     length: int,
 ) -> None:
     """The intervals of one length that start at the nodes in `group`, written into `result`."""
-    samples, n, k = problem.samples, states.shape[1], theta.size
-    start = states[group]
-    rows = problem.parameters(theta, nodes.index[group])
+    samples, observation, n = problem.samples, problem.observation, states.shape[1]
+    start, index = states[group], nodes.index[group]
+    rows = problem.parameters(theta, index)
+    at = index[:, None] + np.arange(max(length, 1))
+    reached, tangents = start[:, None], None
     if length:
-        at = nodes.index[group][:, None] + np.arange(length + 1)
-        reached, by_state, by_theta = problem.flow.trajectories(start, samples.time[at], rows, threads=2)
-        arrived = group + 1
-        result.defect[group] = wrap(reached[:, -1] - states[arrived], problem.angles)
+        times = samples.time[index[:, None] + np.arange(length + 1)]
+        run, by_state, by_theta = problem.flow.trajectories(start, times, rows, threads=2)
+        result.defect[group] = wrap(run[:, -1] - states[group + 1], problem.angles)
         result.propagators[group], result.influence[group] = by_state[:, -1], by_theta[:, -1]
-        at, reached, by_state, by_theta = at[:, :-1], reached[:, :-1], by_state[:, :-1], by_theta[:, :-1]
-    else:
-        at, reached = nodes.index[group][:, None], start[:, None]
-        by_state = np.broadcast_to(np.eye(n), (group.size, 1, n, n))
-        by_theta = np.zeros((group.size, 1, n, k))
+        if length > 1:
+            reached, tangents = run[:, :-1], (by_state[:, :-1], by_theta[:, :-1])
     flat = at.ravel()
+    reached = reached.reshape(-1, n)
+    if tangents is None and observation.matrix is not None:
+        _add_at_nodes(observation.matrix, problem, reached, flat, weights, result, group)
+        return
     vectors = np.repeat(rows, at.shape[1], axis=0)
-    value, to_state, to_theta = problem.observation.linearise(reached.reshape(-1, n), samples.time[flat], vectors)
-    gap = problem.observation.residual(value.copy(), samples.values[flat])
+    value, slopes = observation.along(reached, samples.time[flat], vectors, tangents)
+    gap = observation.residual(value.copy(), samples.values[flat])
     result.residual[flat], result.predicted[flat] = gap, value
     root = np.sqrt(weights[flat])
-    readings = at.shape[1] * value.shape[1]
-    in_state = (root[:, :, None] * (to_state @ by_state.reshape(flat.size, n, n))).reshape(group.size, readings, n)
-    in_theta = root[:, :, None] * (to_state @ by_theta.reshape(flat.size, n, k) + to_theta)
-    in_theta = in_theta.reshape(group.size, readings, k)
-    scaled = (root * gap).reshape(group.size, -1)
-    transposed = np.swapaxes(in_state, 1, 2)
-    result.hessian[group] = transposed @ in_state
-    result.mixed[group] = transposed @ in_theta
-    result.gradient[group] = (transposed @ scaled[:, :, None])[:, :, 0]
-    every = in_theta.reshape(group.size * readings, k)
-    result.parameter_hessian[...] += every.T @ every
-    result.parameter_gradient[...] += every.T @ scaled.ravel()
+    slopes *= root[:, :, None]
+    gap *= root
+    slopes, gap = slopes.reshape(group.size, -1, slopes.shape[2]), gap.reshape(group.size, -1)
+    transposed = np.swapaxes(slopes, 1, 2)
+    normal, pull = transposed @ slopes, (transposed @ gap[:, :, None])[:, :, 0]
+    result.hessian[group], result.mixed[group] = normal[:, :n, :n], normal[:, :n, n:]
+    result.gradient[group] = pull[:, :n]
+    result.parameter_hessian[...] += normal[:, n:, n:].sum(axis=0)
+    result.parameter_gradient[...] += pull[:, n:].sum(axis=0)
+
+
+def _add_at_nodes(
+    matrix: Array,
+    problem: Problem,
+    states: Array,
+    at: NDArray[np.intp],
+    weights: Array,
+    result: Sweep,
+    group: NDArray[np.intp],
+) -> None:
+    """Readings at the nodes alone, linear in the states: nothing there depends on the parameters."""
+    value = states @ matrix.T
+    gap = problem.observation.residual(value.copy(), problem.samples.values[at])
+    result.residual[at], result.predicted[at] = gap, value
+    channels, n = matrix.shape
+    squares = (matrix[:, :, None] * matrix[:, None, :]).reshape(channels, n * n)
+    result.hessian[group] = (weights[at] @ squares).reshape(-1, n, n)
+    result.gradient[group] = (weights[at] * gap) @ matrix
 
 
 def wrap(difference: Array, angles: NDArray[np.bool_]) -> Array:
