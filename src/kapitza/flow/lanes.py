@@ -114,7 +114,7 @@ def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array) -> t
 
 def _by_batch(rows: Array) -> Array:
     """Rows (B, q) of the members, B a multiple of the lanes, as (B / lanes, q, lanes)."""
-    return np.ascontiguousarray(rows.reshape(-1, LANES, rows.shape[1]).transpose(0, 2, 1))
+    return np.ascontiguousarray(rows.reshape(len(rows) // LANES, LANES, rows.shape[1]).transpose(0, 2, 1))
 
 
 def _integrator(engine: SmoothEngine) -> Any:
