@@ -14,6 +14,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic import HarmonicFit
 from kapitza.estimate.invariant import InvariantFit
 from kapitza.estimate.shooting import ShootingFit
+from kapitza.estimate.shooting.checks import free_names
 from kapitza.estimate.shooting.pieces import parts_of
 from kapitza.model import Model
 
@@ -29,7 +30,7 @@ class Automatic:
     shooting: ShootingFit = field(default_factory=ShootingFit)
 
     def fit(self, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:
-        names = tuple(model.names if free is None else free)
+        names = free_names(model, free, started=False)
         record = max((part[0] for part in parts_of(data)), key=len)
         story: list[str] = []
         failure: KapitzaError | None = None

@@ -26,6 +26,8 @@ def identify(
         raise KapitzaError(
             f'The only method with a name is "auto", not "{method}": pass settings such as HarmonicFit().'
         )
+    if isinstance(method, type):
+        raise KapitzaError(f"Pass settings, not their class: method={method.__name__}().")
     if not isinstance(method, Estimator):
         raise KapitzaError(f"{method!r} is not a method of identification: pass settings such as HarmonicFit().")
     return method.fit(model, data, free)

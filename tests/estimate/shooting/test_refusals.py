@@ -51,12 +51,53 @@ def test_three_samples_give_wide_intervals_that_hold_the_truth(record):
         ({"noise": {"x": 0.0}}, "positive standard deviation"),
         ({"noise": {"u": 1.0}}, 'noise names "u"'),
         ({"initial": {"w": 1.0}}, "not a state"),
+        ({"initial": {"x": np.nan}}, "x = nan is not a finite number"),
         ({"outputs": {"w": "x"}}, 'No channel "w"'),
+        ({"outputs": {"x": 3}}, "depends on nothing"),
+        ({"outputs": {"x": "3"}}, "depends on nothing"),
+        ({"spacing": 2.5}, "spacing=2.5.*whole number"),
+        ({"max_iterations": 10.5}, "max_iterations=10.5.*whole number"),
+        ({"noise": -0.1}, "positive standard deviation"),
+        ({"process_noise": 0.1}, "process_noise=0.1.*by state"),
+        ({"process_noise": {"x": -0.1}}, "none negative"),
+        ({"process_noise": {}}, "one positive"),
     ],
 )
 def test_settings_that_cannot_work(record, settings, words):
     with pytest.raises(kz.KapitzaError, match=words):
         kz.identify(kz.library.lorenz(), record, FREE, kz.ShootingFit(**settings))
+
+
+@pytest.mark.parametrize("method", [None, kz.ShootingFit()])
+def test_free_parameter_with_a_typing_error(record, method):
+    with pytest.raises(kz.KapitzaError, match=r'"roh".*Did you mean "rho"'):
+        kz.identify(kz.library.lorenz(), record, ["roh"], method)
+
+
+def test_one_free_parameter_may_be_a_plain_name_for_the_chain_and_the_bound(record):
+    fit = kz.identify(kz.library.lorenz(), record, "rho")
+    assert abs(fit.values["rho"] - 28) < 4 * fit.deviations["rho"]
+    run = kz.simulate(kz.library.lorenz(), x0=[1, 1, 1], t=np.arange(100) * 0.01)
+    assert list(kz.cramer_rao(kz.library.lorenz(), run, {"x": 0.1}, "rho").index) == ["rho"]
+
+
+def test_class_in_place_of_settings(record):
+    with pytest.raises(kz.KapitzaError, match=r"method=ShootingFit\(\)"):
+        kz.identify(kz.library.lorenz(), record, FREE, kz.ShootingFit)
+
+
+def test_one_number_is_the_noise_of_every_channel(record):
+    fit = kz.identify(kz.library.lorenz(), record, FREE, kz.ShootingFit(noise=0.05))
+    assert fit.noise == {"x": 0.05, "y": 0.05, "z": 0.05}
+
+
+def test_dead_sensor_beside_a_good_one_is_named():
+    model = kz.Model.from_equations("phi'' + d*phi' + w2*sin(phi) = 0", parameters={"d": 0.1, "w2": 4.0})
+    run = kz.simulate(model, x0=[1.0, 0.0], t=np.arange(1000) * 0.02)
+    noise = 0.01 * np.random.default_rng(1).normal(size=1000)
+    dead = kz.Record.from_arrays(run.time, {"phi": run["phi"] + noise, "phi'": np.zeros(1000)})
+    with pytest.raises(kz.KapitzaError, match=r"phi' reads 0 throughout.*record.select"):
+        kz.identify(model, dead, ["d", "w2"], kz.ShootingFit())
 
 
 def test_start_that_is_not_a_number(record):

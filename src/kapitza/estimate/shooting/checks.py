@@ -3,40 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kapitza.errors import DataError, KapitzaError, nearest_name
+from kapitza.errors import DataError, KapitzaError, ModelError, nearest_name
 from kapitza.estimate.shooting.pieces import Samples
+from kapitza.model import Model
 
 if TYPE_CHECKING:
     from kapitza.estimate.shooting.fit import ShootingFit
 
 
+def free_names(model: Model, free: Sequence[str] | None, started: bool = True) -> tuple[str, ...]:
+    """The parameters to fit, each known to the model and (`started`) with a value to start from."""
+    names = (free,) if isinstance(free, str) else tuple(model.names if free is None else free)
+    for name in names:
+        model.check(name)
+    if not names:
+        raise ModelError("No free parameters: name at least one, for example free=[" + f'"{model.names[0]}"].')
+    if len(set(names)) < len(names):
+        raise ModelError(f"A free parameter is named twice: {', '.join(names)}.")
+    missing = [name for name in names if not np.isfinite(model.values[name])]
+    if started and missing:
+        raise ModelError(f"Give {', '.join(missing)} a starting value by model.with_values({missing[0]}=...).")
+    return names
+
+
 def check_settings(method: ShootingFit) -> None:
     wanted = {
-        "spacing": (method.spacing is None or method.spacing >= 1, "at least 1 sample per interval"),
-        "window": (method.window >= 20, "at least 20 samples"),
-        "softness": (method.softness > 0, "positive, usually 0.01 to 1"),
-        "hold_back": (0 <= method.hold_back < 1, "a fraction of the record below 1"),
-        "max_gap": (method.max_gap >= 1, "at least 1 median step"),
-        "tolerance": (method.tolerance > 0, "positive"),
-        "max_iterations": (method.max_iterations >= 1, "at least 1"),
+        "spacing": (method.spacing is None or _whole(method.spacing, 1), "a whole number of samples, at least 1"),
+        "window": (_whole(method.window, 20), "a whole number of samples, at least 20"),
+        "softness": (_number(method.softness) and method.softness > 0, "positive, usually 0.01 to 1"),
+        "hold_back": (_number(method.hold_back) and 0 <= method.hold_back < 1, "a fraction of the record below 1"),
+        "max_gap": (_number(method.max_gap) and method.max_gap >= 1, "at least 1 median step"),
+        "tolerance": (_number(method.tolerance) and method.tolerance > 0, "positive"),
+        "max_iterations": (_whole(method.max_iterations, 1), "a whole number, at least 1"),
+        "robust": (isinstance(method.robust, bool), "True or False"),
+        "process_noise": (
+            isinstance(method.process_noise, bool) or _sizes_by_name(method.process_noise),
+            "True, False, or the standard deviations of the kicks by state, none negative and one positive: "
+            '{"phi\'": 0.1}',
+        ),
     }
     for name, (good, rule) in wanted.items():
         if not good:
             raise KapitzaError(f"ShootingFit({name}={getattr(method, name)}): it must be {rule}.")
 
 
-def check_noise(noise: Mapping[str, float], channels: Sequence[str]) -> Mapping[str, float]:
+def _number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def _sizes_by_name(sizes: Any) -> bool:
+    if not isinstance(sizes, Mapping) or not all(_number(size) for size in sizes.values()):
+        return False
+    return min(sizes.values(), default=-1.0) >= 0 and max(sizes.values(), default=0.0) > 0
+
+
+def check_noise(noise: Mapping[str, float] | float, channels: Sequence[str]) -> Mapping[str, float]:
+    """Standard deviations by channel; one number stands for all channels."""
+    if not isinstance(noise, Mapping):
+        noise = dict.fromkeys(channels, noise)
     for channel, deviation in noise.items():
         if channel not in channels:
             raise DataError(
                 f'noise names "{channel}"; the channels in use are {", ".join(channels)}.'
                 + nearest_name(channel, channels)
             )
-        if not (np.isfinite(deviation) and deviation > 0):
+        if not (_number(deviation) and deviation > 0):
             raise DataError(
                 f'The noise of "{channel}" is {deviation}: give a positive standard deviation, or leave it out and it '
                 "is estimated."
@@ -44,16 +84,37 @@ def check_noise(noise: Mapping[str, float], channels: Sequence[str]) -> Mapping[
     return noise
 
 
+def check_initial(model: Model, initial: Mapping[str, float]) -> None:
+    for name, value in initial.items():
+        if name not in model.states:
+            raise ModelError(
+                f'initial names "{name}", not a state of {model.name}: {", ".join(model.states)}.'
+                + nearest_name(name, model.states)
+            )
+        if not _number(value):
+            raise ModelError(f"The initial state {name} = {value} is not a finite number: leave it out if unknown.")
+
+
 def check_left(size: int, kept: int) -> None:
     if kept < 2:
         raise DataError(f"Only {kept} of {size} samples are left to fit: hold back less, or record longer.")
 
 
-def check_motion(samples: Samples) -> None:
-    if (samples.values.std(axis=0) == 0).all():
+def check_motion(samples: Samples, channels: Sequence[str]) -> None:
+    """Refuse channels that read the same throughout: sensors that are dead, or a system at rest."""
+    still = samples.values.std(axis=0) == 0
+    if still.all():
         raise DataError(
             "No channel changes over the whole record: a motion at rest says nothing about its parameters. Check the "
             "sensors, or record a moving system."
+        )
+    if still.any():
+        dead = [channel for channel, same in zip(channels, still, strict=True) if same]
+        alive = [channel for channel in channels if channel not in dead]
+        raise DataError(
+            f"{', '.join(dead)} reads {samples.values[0, channels.index(dead[0])]:.6g} throughout while "
+            f"{', '.join(alive)} moves: a dead sensor would count as an exact one. Leave it out by "
+            f"record.select({alive}), or give its noise if it really stands still."
         )
 
 

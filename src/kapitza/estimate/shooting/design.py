@@ -14,6 +14,7 @@ from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbit_fit import OrbitFit, orbit_profile_interval
+from kapitza.estimate.shooting.checks import free_names
 from kapitza.estimate.shooting.fit import ShootingFit
 from kapitza.estimate.shooting.pieces import Part, place_nodes
 from kapitza.estimate.shooting.solver import Fitter, Iterate, SolverSettings
@@ -47,7 +48,7 @@ def cramer_rao(
     phase = record.dataset.attrs.get("phase")
     seen = Record.from_arrays(record.time, readings, segment=segment, period=record.period, phase=phase)
     full = replace(method, noise=dict(noise), hold_back=0.0)
-    task = full.prepare(model, (seen, states[1]) if isinstance(states, tuple) else seen, tuple(free))
+    task = full.prepare(model, (seen, states[1]) if isinstance(states, tuple) else seen, free_names(model, free))
     nodes = place_nodes(task.problem.samples, 1)
     true = record.values(model.states)[_kept(task.problem.samples.size, record.size)]
     theta = np.array([model.values[name] for name in task.names])

@@ -13,7 +13,15 @@ from scipy import optimize
 
 from kapitza.errors import ConvergenceError, IdentifiabilityError, ModelError, Status
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.shooting.checks import check_left, check_motion, check_noise, check_settings, check_unknowns
+from kapitza.estimate.shooting.checks import (
+    check_initial,
+    check_left,
+    check_motion,
+    check_noise,
+    check_settings,
+    check_unknowns,
+    free_names,
+)
 from kapitza.estimate.shooting.judge import Judgement, judge
 from kapitza.estimate.shooting.observation import Observation, observe
 from kapitza.estimate.shooting.pieces import Part, Samples, gather, parts_of
@@ -27,6 +35,10 @@ Array = NDArray[np.float64]
 
 FLOW_TOLERANCE = 1e-13
 """Of the integration: far below any noise, and a third cheaper than rounding."""
+
+LARGEST_STEPS = 1000
+"""Of the integrator between two nodes. Far more than a motion that samples can follow; a trial that blows up or turns
+ever faster is given up after this many, else one wild step of the iteration takes minutes."""
 
 RESTARTS = (4.0, 0.2, 20.0)
 """Factors on the softness of the links when the first run does not reach the data."""
@@ -47,7 +59,8 @@ class ShootingFit:
 
     outputs: what a channel measures where its name is neither a state nor an output of the model, in plain
     notation: {"theta2": "phi2 - phi1"}.
-    noise: standard deviation per channel when known; otherwise the record's own, otherwise estimated.
+    noise: standard deviation per channel when known, or one number for all; otherwise the record's own, otherwise
+    estimated.
     spacing: samples per shooting interval at the end (default: by the growth of the tangents, at most 10).
     window: samples of the first fit of a long record, from which the whole is fitted.
     softness: how far the links may stretch at the start, in units of each state's spread.
@@ -60,7 +73,7 @@ class ShootingFit:
     """
 
     outputs: Mapping[str, str | sp.Expr] = field(default_factory=dict)
-    noise: Mapping[str, float] = field(default_factory=dict)
+    noise: Mapping[str, float] | float = field(default_factory=dict)
     spacing: int | None = None
     window: int = 5000
     softness: float = 0.05
@@ -74,13 +87,13 @@ class ShootingFit:
     throw: bool = True
 
     def fit(self, model: Model, data: Part | Sequence[Part], free: Sequence[str] | None) -> Estimate:
-        return self.fit_named(model, data, _free_names(model, free))
+        return self.fit_named(model, data, free_names(model, free))
 
     def fit_named(self, model: Model, data: Part | Sequence[Part], names: tuple[str, ...]) -> Estimate:
         """The fit with these free parameters, none of them (states alone) included."""
         task = self.prepare(model, data, names)
         samples = task.problem.samples
-        check_motion(samples)
+        check_motion(samples, task.observation.channels)
         prior = int(np.count_nonzero(task.problem.prior_weight)) + len(self.initial) * len(samples.pieces)
         check_unknowns(samples, len(model.states), len(names), prior)
         solution, deviations = self._solve_with_restarts(task)
@@ -108,7 +121,7 @@ class ShootingFit:
         measured = all(c in given for c in observation.channels)
         priors = [model.parameter(name).prior for name in names]
         problem = Problem(
-            flow=Flow(model, wrt=names, tolerance=FLOW_TOLERANCE),
+            flow=Flow(model, wrt=names, tolerance=FLOW_TOLERANCE, max_steps=LARGEST_STEPS),
             samples=samples,
             observation=observation,
             columns=np.array([model.names.index(name) for name in names], np.intp),
@@ -262,24 +275,8 @@ def _follows(task: Task, solution: Solution) -> bool:
     return solution.status is Status.CONVERGED and _misfit(task.problem.samples, solution) < LARGEST_MISFIT
 
 
-def _free_names(model: Model, free: Sequence[str] | None) -> tuple[str, ...]:
-    names = (free,) if isinstance(free, str) else tuple(model.names if free is None else free)
-    for name in names:
-        model.check(name)
-    if not names:
-        raise ModelError("No free parameters: name at least one, for example free=[" + f'"{model.names[0]}"].')
-    if len(set(names)) < len(names):
-        raise ModelError(f"A free parameter is named twice: {', '.join(names)}.")
-    missing = [name for name in names if not np.isfinite(model.values[name])]
-    if missing:
-        raise ModelError(f"Give {', '.join(missing)} a starting value by model.with_values({missing[0]}=...).")
-    return names
-
-
 def _held(model: Model, initial: Mapping[str, float], scale: Array) -> dict[str, Array]:
-    for name in initial:
-        if name not in model.states:
-            raise ModelError(f'initial names "{name}", not a state of {model.name}: {", ".join(model.states)}.')
+    check_initial(model, initial)
     state = np.array([initial.get(name, 0.0) for name in model.states])
     weight = np.array([1e16 if name in initial else 0.0 for name in model.states]) / scale**2
     return {"held_state": state, "held_weight": weight}

@@ -13,6 +13,7 @@ from scipy import special
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.identifiability import Identifiability, analyse
 from kapitza.estimate.shooting.solver import Solution
+from kapitza.flow import Flow
 
 if TYPE_CHECKING:
     from kapitza.estimate.shooting.fit import Task
@@ -147,7 +148,8 @@ def predict(task: Task, solution: Solution, deviations: Array) -> Prediction | N
         return None
     vector = task.problem.parameters(solution.theta, np.array([task.problem.samples.size - 1]))[0]
     try:
-        states = task.problem.flow.trajectory(solution.states[-1], np.concatenate([[start], times]), vector)[1:]
+        # A flow of its own: this one may take as many steps as the held-back stretch needs.
+        states = Flow(task.model).trajectory(solution.states[-1], np.concatenate([[start], times]), vector)[1:]
     except FlowError:
         return None
     value = task.observation.value(states, times, np.broadcast_to(vector, (times.size, vector.size)))

@@ -108,6 +108,11 @@ def observe_channels(
         expression = outputs.get(channel, model.structure.outputs.get(channel))
         if isinstance(expression, str):
             expression = parse_expression(expression, names)
+        if expression is not None and not (isinstance(expression, sp.Expr) and expression.free_symbols):
+            raise DataError(
+                f'The output "{channel}" = {expression} depends on nothing: say which states it measures, e.g. '
+                f'outputs={{"{channel}": "2*{model.states[0]}"}}.'
+            )
         if expression is None and channel in model.states:
             expression = symbol(channel)
         if expression is not None:
