@@ -94,10 +94,13 @@ class Flow:
             raise arguments.failed_members(result.state)
         return result
 
-    def trajectories(self, X: Any, times: Any, parameters: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
+    def trajectories(
+        self, X: Any, times: Any, parameters: Any = None, threads: int = 1, max_steps: int | None = None
+    ) -> tuple[Array, Array, Array]:
         """Many short runs, each sampled at its own times: X (B, n), times (B, m) increasing, the first that of X.
 
-        States (B, m, n), jacobians (B, m, n, n) by X, sensitivities (B, m, n, k).
+        States (B, m, n), jacobians (B, m, n, n) by X, sensitivities (B, m, n, k). max_steps: of each run, where fewer
+        than the flow allows are enough.
         """
         states = arguments.state_rows(self.model, X)
         vectors = arguments.parameter_rows(self.model, parameters, len(states))
@@ -106,7 +109,7 @@ class Flow:
             raise arguments.ArgumentError(
                 f"times has the shape {instants.shape}; give {len(states)} rows of increasing times, one per state."
             )
-        reached, tangents = sample_lanes(self.core, states, instants, vectors, threads)
+        reached, tangents = sample_lanes(self.core, states, instants, vectors, threads, max_steps)
         n = self.core.size
         return reached, tangents[..., :n], tangents[..., n:]
 

@@ -25,14 +25,20 @@ LANES = 8
 WORTH_A_THREAD = 20_000
 """Samples from which a second thread pays: the integrator runs without the interpreter's lock, its set-up does not."""
 
+BATCHES_PER_CHECK = 32
+"""How often a run looks whether it has come to nothing."""
 
-def sample_lanes(core: Core, states: Array, times: Array, vectors: Array, threads: int = 1) -> tuple[Array, Array]:
+
+def sample_lanes(
+    core: Core, states: Array, times: Array, vectors: Array, threads: int = 1, max_steps: int | None = None
+) -> tuple[Array, Array]:
     """States (B, m + 1, n) and tangents (B, m + 1, n, n + k) at times (B, m + 1), the first being those of the start.
 
     states: (B, n); vectors: (B, npar). Systems without switches, walls and measured polynomials run in wide batches;
-    others go from sample to sample with `advance_many`.
+    others go from sample to sample with `advance_many`. max_steps: of each batch, if fewer than those of the core.
     """
     engine = core.engine(vectors[0])
+    limit = core.max_steps if max_steps is None else min(max_steps, core.max_steps)
     one_engine = not core.engine_kinds(vectors).any()
     if not isinstance(engine, SmoothEngine) or engine.system.switches or core.has_knots or not one_engine:
         return _step_by_step(core, states, times, vectors)
@@ -45,10 +51,10 @@ def sample_lanes(core: Core, states: Array, times: Array, vectors: Array, thread
     parts = np.array_split(np.arange(count), threads if times.size >= WORTH_A_THREAD else 1)
     runtime = core.runtime(engine, vectors, None)
     if len(parts) == 1:
-        found = [_run(engine, states - whole, local, runtime)]
+        found = [_run(engine, states - whole, local, runtime, limit)]
     else:
         pool = _pool(len(parts), os.getpid())
-        jobs = [pool.submit(_run, engine, (states - whole)[p], local[p], runtime[p]) for p in parts]
+        jobs = [pool.submit(_run, engine, (states - whole)[p], local[p], runtime[p], limit) for p in parts]
         found = [job.result() for job in jobs]
     reached = np.concatenate([f[0] for f in found])
     tangents = np.concatenate([f[1] for f in found])
@@ -65,7 +71,7 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix=f"kapitza-lanes-{process}")
 
 
-def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array) -> tuple[Array, Array]:
+def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array, limit: int) -> tuple[Array, Array]:
     """States (B, m, n) and tangents (B, m, n, columns) at times (B, m), batch by batch.
 
     Everything is laid out beforehand as the integrator has it, and the views of its state, time and parameters are
@@ -84,8 +90,10 @@ def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array) -> t
     alike = bool((vectors == vectors[0]).all())
     runtime = _by_batch(vectors[members[:LANES] if alike else members, : values.shape[0]])
     values[:] = runtime[0]
-    result, stopped = np.empty((len(starts), samples, n * (1 + columns), LANES)), np.empty((len(starts), LANES))
-    limit = engine.max_steps
+    result, arrived = (
+        np.full((len(starts), samples, n * (1 + columns), LANES), np.nan),
+        np.zeros((len(starts), LANES), bool),
+    )
     for batch, (start, instants) in enumerate(zip(starts, grid, strict=True)):
         if not alike:
             values[:] = runtime[batch]
@@ -97,12 +105,16 @@ def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array) -> t
             result[batch, 1] = state
         else:
             result[batch] = integrator.propagate_grid(instants, max_steps=limit)[1]
-        stopped[batch] = clock
+        # A grid that was left early ends in NaN; a state that ran out of steps stands somewhere on the way.
+        arrived[batch] = True if samples > 2 else clock == instants[1]
+        if batch % BATCHES_PER_CHECK == 0:
+            recent = slice(max(0, batch - BATCHES_PER_CHECK), batch + 1)
+            if not (arrived[recent].all() and np.isfinite(result[recent, -1]).all()):
+                break
     if samples == 2:
         result[:, 0] = starts
     rows = np.ascontiguousarray(result.transpose(0, 3, 1, 2)).reshape(members.size, samples, -1)[:count]
-    # One that ran out of steps stands somewhere on the way.
-    good = np.isfinite(rows[:, -1]).all(axis=1) & ((stopped.ravel()[:count] == times[:, -1]) | (samples > 2))
+    good = np.isfinite(rows[:, -1]).all(axis=1) & arrived.ravel()[:count]
     if not good.all():
         bad = int(np.flatnonzero(~good)[0])
         raise FlowError(

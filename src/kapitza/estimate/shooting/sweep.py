@@ -16,6 +16,9 @@ Array = NDArray[np.float64]
 LARGEST_CHUNK = 100_000
 """Samples whose tangents are held at once."""
 
+STEPS_PER_INTERVAL = 5000
+"""Integration steps beyond which trial values are given up: good ones need a few to a few hundred."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -115,7 +118,7 @@ def _add(
     reached, tangents = start[:, None], None
     if length:
         times = samples.time[index[:, None] + np.arange(length + 1)]
-        run, by_state, by_theta = problem.flow.trajectories(start, times, rows, threads=2)
+        run, by_state, by_theta = problem.flow.trajectories(start, times, rows, 2, STEPS_PER_INTERVAL)
         result.defect[group] = wrap(run[:, -1] - states[group + 1], problem.angles)
         result.propagators[group], result.influence[group] = by_state[:, -1], by_theta[:, -1]
         if length > 1:
