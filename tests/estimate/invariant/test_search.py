@@ -71,13 +71,13 @@ def test_lotka_volterra():
     assert same_up_to_scale(search[0].expression, x / 4 - sp.Rational(3, 4) * sp.log(x) + y / 2 - sp.log(y))
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.003])
-def test_kepler_motion_has_two_and_no_more(noise):
+@pytest.mark.parametrize(("noise", "seed"), [(0.0, 0), (0.003, 0), (0.003, 300), (0.01, 800), (0.02, 500)])
+def test_kepler_motion_has_two_and_no_more(noise, seed):
     model = kz.Model.from_equations(
         ["x'' = -x/(x**2 + y**2)**(3/2)", "y'' = -y/(x**2 + y**2)**(3/2)"], coordinates=["x", "y"], parameters={}
     )
     records = orbits(model, [[1.0, 0.0, 0.1 * k, 1.0 + 0.1 * k] for k in range(4)], np.arange(0, 40, 0.1))
-    seen = [kz.measure(r, relative_noise=noise, seed=i) if noise else r for i, r in enumerate(records)]
+    seen = [kz.measure(r, relative_noise=noise, seed=seed + i) if noise else r for i, r in enumerate(records)]
     search = kz.find_invariant(seen, [*polynomials(records[0].channels, 2), "1/sqrt(x**2 + y**2)"])
     x, y, u, v = (symbol(n) for n in ("x", "y", "x'", "y'"))
     wanted = [x * v - y * u, (u**2 + v**2) / 2 - 1 / sp.sqrt(x**2 + y**2)]
@@ -85,21 +85,44 @@ def test_kepler_motion_has_two_and_no_more(noise):
     for expected in wanted:
         assert any(f.expression.free_symbols == expected.free_symbols for f in search.found)
     spans = [np.ptp(f.evaluate(r)) for f in search.found for r in records]
-    assert max(spans) < (0.02 if noise else 1e-8)
+    assert max(spans) < (5 * noise if noise else 1e-8)
 
 
-@pytest.mark.parametrize("degree", [2, 3, 4])
-@pytest.mark.parametrize("noise", [0.0, 0.001])
+@pytest.mark.parametrize(
+    ("degree", "noise"),
+    [(2, 0.0), (3, 0.0), (4, 0.0), (2, 0.001), (3, 0.001), (4, 0.003), (3, 0.02), (3, 0.05), (2, 0.1), (2, 0.2)],
+)
 def test_lorenz_has_none(degree, noise):
+    """Up to 34 terms bend to the sheet of the attractor as closely as the noise, but their rest follows the motion."""
     record = kz.simulate(kz.library.lorenz(), t=np.arange(0, 100, 0.02))
     seen = kz.measure(record, relative_noise=noise, seed=1) if noise else record
     search = kz.find_invariant(seen, degree=degree)
-    if noise and degree == 4:
-        # 34 terms bend to the sheet of the attractor as closely as this noise: only the closeness can be told
-        assert search.closest < 3
-        return
     assert not search
     assert "No invariant" in str(search)
+
+
+def test_rest_of_an_invariant_is_unpredictable_and_that_of_a_drifting_one_is_not():
+    """x² + v² of an oscillator that loses 4 % of its energy, in noise that hides the loss from its variance."""
+    t = np.arange(0, 200, 0.1)
+    rng, chances = np.random.default_rng(3), []
+    for loss in (0.0, 2e-4):
+        decay = np.exp(-loss * t / 2)
+        x, v = (decay * f(t) + 0.03 * rng.normal(size=t.size) for f in (np.sin, np.cos))
+        search = kz.find_invariant(kz.Record.from_arrays(t, {"x": x, "v": v}), noise=0.03)
+        chances.append(bool(search))
+        assert search.closest < 1.1
+    assert chances == [True, False]
+
+
+@pytest.mark.parametrize("delays", [2, 3])
+def test_delays_of_one_channel_share_its_noise_and_are_not_their_own_past(delays):
+    """cos 2π(θ + k α) at equal delays: the noise of a sample comes back one step later in the next channel."""
+    rng, count = np.random.default_rng(1), 2000
+    s = np.cos(0.7 * np.arange(count + delays)) + 0.01 * rng.normal(size=count + delays)
+    channels = {f"s{k}": s[k : k + count] for k in range(delays)}
+    search = kz.find_invariant(kz.Record.from_arrays(np.arange(count), channels), noise=0.01)
+    # s0² + s1² - 2 cos(0.7) s0 s1 = sin²(0.7) for every pair of neighbours; with three, s2 + s0 = 2 cos(0.7) s1 too
+    assert len(search) >= delays - 1
 
 
 def test_identities_are_left_out_not_found():

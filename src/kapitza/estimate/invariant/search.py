@@ -4,6 +4,7 @@ For I = Σ_k c_k φ_k the mean square about its level, c·S0·c, is compared wit
 would give it, c·N·c with N = mean of ∇φ V ∇φᵀ: the generalised singular values λ of the two say how many times the
 noise each combination varies. Functions without gradient (constants, identities such as sin² + cos², squares of what
 vanishes on the data) are taken out first; multiples of a found invariant have parallel gradients and are no new ones.
+Where the noise is known, what is left of an invariant must also be unpredictable from earlier samples (`whiteness`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
@@ -25,6 +27,7 @@ from kapitza.estimate.invariant.setup import records_of, scrambled
 from kapitza.estimate.invariant.stencils import estimated_noise
 from kapitza.estimate.invariant.terms import candidate_terms, complexity
 from kapitza.estimate.invariant.variance import Bounds, VarianceProblem, minimise_corrected, minimise_raw
+from kapitza.estimate.invariant.whiteness import CHANCE, TESTS, Whiteness, predicted_share, richer
 from kapitza.model import symbol
 
 Array = NDArray[np.float64]
@@ -43,6 +46,14 @@ INDEPENDENT = 20.0
 """Share of the squared gradient outside those already found that makes a function new, in squared relative noise."""
 MOST_POINTS = 20000
 """Points used by a search; longer records are thinned evenly."""
+STRETCH = 100
+"""Neighbouring samples in one stretch of those."""
+WORSE = 20.0
+"""Growth of the statistic of the past, χ² with one degree of freedom, that tells a term from an idle one."""
+OVERSTATED = 0.1
+"""λ below which the data have less noise than stated or estimated, so that their rest is rounding, not this noise."""
+PREDICTED = 0.05
+"""Share of the variation that earlier samples predict and that an estimated noise, never quite white, may leave."""
 SIGNIFICANT = 3.0
 """Standard errors that a coefficient needs to stay."""
 
@@ -73,7 +84,7 @@ def find_invariant(
     _check_terms(library, points, records[0].channels)
     train, test = _split(points, held_back)
     train = train.take(np.arange(0, train.count, -(-train.count // MOST_POINTS)))
-    search = _Search(tuple(library), train, test, kind)
+    search = _Search(tuple(library), train, test, _stretches(points), kind, angles)
     return search.run()
 
 
@@ -165,6 +176,17 @@ def _split(points: Points, held_back: float) -> tuple[Points, Points]:
     return points.take(np.flatnonzero(~last)), points.take(np.flatnonzero(last))
 
 
+def _stretches(points: Points) -> Points:
+    """All points, or of longer records stretches of neighbours spread evenly, as many as a search uses."""
+    if points.count <= MOST_POINTS:
+        return points
+    number, length = MOST_POINTS // STRETCH, STRETCH
+    first = np.linspace(0, points.count - length, number).astype(np.intp)
+    index = (first[:, None] + np.arange(length)).ravel()
+    run = points.run[index] + points.levels * np.repeat(np.arange(number), length)
+    return points.take(index, run)
+
+
 def library_form(terms: Sequence[sp.Expr], variables: tuple[str, ...], lead: int) -> Form:
     """I = φ_lead + Σ c_k φ_k as a form whose parameters are the other coefficients."""
     names = [f"#c{k}" for k in range(len(terms)) if k != lead]
@@ -177,7 +199,15 @@ def library_form(terms: Sequence[sp.Expr], variables: tuple[str, ...], lead: int
 class _Search:
     """One search: moments of the whole library once, then ever larger parts of it, simplest terms first."""
 
-    def __init__(self, library: tuple[sp.Expr, ...], train: Points, test: Points, kind: str):
+    def __init__(
+        self,
+        library: tuple[sp.Expr, ...],
+        train: Points,
+        test: Points,
+        whole: Points,
+        kind: str,
+        angles: Sequence[bool],
+    ):
         self.train, self.test, self.kind = train, test, kind
         self.scrambled = scrambled(train)
         square = np.mean((train.values - np.mean(train.values, axis=1)[:, None]) ** 2, axis=1)
@@ -189,6 +219,10 @@ class _Search:
         self.dropped += [t for t, k in zip(self.library, keep, strict=True) if not k]
         if not keep.all():
             self._measure(tuple(t for t, k in zip(self.library, keep, strict=True) if k))
+        self.whole, self.white, self.past = whole, None, list(self.library)
+        if kind in ("known", "estimated"):
+            self.white = Whiteness(self.library, whole, self.library)
+            self.past = richer(self.library, whole.variables, angles)
 
     def _measure(self, library: tuple[sp.Expr, ...]) -> None:
         form = library_form(library, self.train.variables, 0)
@@ -247,49 +281,87 @@ class _Search:
         order = np.argsort(values)
         return values[order] ** 2, np.asarray(vectors[:, order], float)
 
+    def best(self, chosen: NDArray[np.intp]) -> tuple[Array, Array, float]:
+        """λ ascending, the combination (k,) that looks most conserved, and how surely its rest is no noise.
+
+        Among several that noise may explain the least predictable from the past is taken. The last number is the
+        statistic of `Whiteness`, infinite where noise does not explain it, 0 where the order in time cannot be used.
+        """
+        values, vectors = self.spectrum(chosen)
+        count = int(np.sum(values <= self.limit))
+        vector, scale = vectors[:, 0], self.spread[chosen]
+        if not count:
+            return values, vector, np.inf
+        if self.white is None or not self.white.able(chosen.size) or values[0] < OVERSTATED:
+            return values, vector, 0.0
+        if count > 1:
+            vector = self.white.least_predictable(chosen, vectors[:, :count] / scale[:, None]) * scale
+        _, _, statistic, dof = self.white.fit(chosen, vector / scale)
+        return values, vector, statistic if TESTS * chi2.sf(statistic, dof) >= CHANCE else np.inf
+
     def run(self) -> InvariantSearch:
+        """Ever larger parts of the library; what was found leaves, through one of its terms, before the next search."""
         weight = np.array([complexity(t)[0] for t in self.library])
         found: list[FoundInvariant] = []
         gradients: list[Array] = []
-        closest = np.inf
+        closest, settled = np.inf, np.zeros(weight.size, bool)
         for size in np.unique(weight):
-            chosen = np.flatnonzero(weight <= size)
-            if chosen.size < 2:
-                continue
-            values, vectors = self.spectrum(chosen)
-            closest = min(closest, float(values[0]))
-            count = int(np.sum(values <= self.limit))
-            # one null vector is exact; among several, noise leaves small foreign entries
-            small = (
-                1e-7 if count == 1 or self.kind == "rounding" else float(np.clip(3 * self.relative_noise, 1e-7, 0.1))
-            )
-            for vector in _echelon(vectors[:, :count], max(1e-3, small)).T:
-                result = self._candidate(chosen, vector, gradients, small)
+            chosen = np.flatnonzero((weight <= size) & ~settled)
+            while chosen.size > 1:
+                values, _, statistic = self.best(chosen)
+                closest = min(closest, float(values[0]))
+                if values[0] > self.limit:
+                    break
+                result, pivot = self._candidate(self._simplest(chosen), gradients)
                 if result is not None:
                     found.append(result[0])
                     gradients.append(result[1])
-        return describe(tuple(found), self, closest)
+                    settled[pivot] = True
+                if statistic == np.inf:
+                    break  # the others follow the motion even more
+                chosen = chosen[chosen != pivot]
+        return describe(self._distinct(found, gradients), self, closest)
+
+    def _distinct(self, found: list[FoundInvariant], gradients: list[Array]) -> tuple[FoundInvariant, ...]:
+        """Without those that are, on these data, functions of better conserved ones found later."""
+        kept: list[int] = []
+        for k in sorted(range(len(found)), key=lambda k: found[k].noise_ratio):
+            if self._is_new(gradients[k], [gradients[other] for other in kept]):
+                kept.append(k)
+        return tuple(found[k] for k in sorted(kept))
+
+    def _simplest(self, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Without the most complex terms, while several combinations may be conserved and one stays so without them."""
+        values, _, whole = self.best(chosen)
+        while chosen.size > 2 and values[1] <= self.limit:
+            less, _, statistic = self.best(chosen[:-1])
+            if less[0] > self.limit or statistic > whole + WORSE:
+                break
+            chosen, values = chosen[:-1], less
+        return chosen
 
     def _candidate(
-        self, chosen: NDArray[np.intp], vector: Array, gradients: list[Array], small: float
-    ) -> tuple[FoundInvariant, Array] | None:
-        """The sparse form of one null vector, unless its gradient lies in the span of those found before."""
+        self, chosen: NDArray[np.intp], gradients: list[Array]
+    ) -> tuple[tuple[FoundInvariant, Array] | None, int]:
+        """The sparse form of one null vector, unless its gradient lies in the span of those found before; its pivot."""
+        vector = self.best(chosen)[1]
+        pivot = _most_complex(chosen, vector)
         if not self._is_new(np.einsum("k,kdn->dn", vector, self.gradient[chosen]), gradients):
-            return None
-        support = chosen[np.abs(vector) > small * np.abs(vector).max()]
-        support, coefficients = self._sparse(self._alone(support, np.abs(vector[np.isin(chosen, support)])))
+            return None, pivot
+        support, coefficients = self._sparse(chosen[np.abs(vector) > 1e-7 * np.abs(vector).max()])
+        pivot = _most_complex(support, coefficients * self.spread[support])
         gradient = np.einsum("k,kdn->dn", coefficients * self.spread[support], self.gradient[support])
         if self.spectrum(support)[0][0] > self.limit or not self._is_new(gradient, gradients):
-            return None
+            return None, pivot
         found, held_back = self._judge(support, *self._polish(support, coefficients))
-        reason = self._doubt(found, held_back, np.sum(gradient**2, axis=0))
+        reason = self._doubt(found, support, held_back, np.sum(gradient**2, axis=0))
         if reason:
             text = f"{found.expression} ({reason})"
             self.refused += [text] if text not in self.refused else []
-            return None
-        return found, gradient
+            return None, pivot
+        return (found, gradient), pivot
 
-    def _doubt(self, found: FoundInvariant, held_back: float, explained: Array) -> str:
+    def _doubt(self, found: FoundInvariant, support: NDArray[np.intp], held_back: float, explained: Array) -> str:
         """Why a combination that is constant on the training part is no invariant, or nothing.
 
         held_back: λ there. explained: (N,) mean square that noise gives each point of the training part; a sum of
@@ -302,6 +374,10 @@ class _Search:
             return (
                 f"over unrelated combinations of the same states it varies only {1 / found.variation:.2g} times as much"
             )
+        if self.white is not None and found.noise_ratio**2 >= OVERSTATED:
+            chance, share = predicted_share(found.terms, found.coefficients, self.whole, self.past)
+            if chance < CHANCE and share > (PREDICTED if self.kind == "estimated" else 0.0):
+                return f"time and the samples next to it predict {100 * share:.2g} % of its variation, which is no noise"
         if held_back > HELD_BACK * self.limit:
             return (
                 f"conserved to {100 * found.variation:.2g} % where it was fitted, {100 * found.held_back:.2g} % after"
@@ -320,15 +396,6 @@ class _Search:
         share = np.clip(INDEPENDENT * self.relative_noise**2, 1e-6, 0.2)
         return float(np.sum(rest**2)) > share * float(np.sum(gradient**2))
 
-    def _alone(self, support: NDArray[np.intp], entries: Array) -> NDArray[np.intp]:
-        """Leave out the smallest entries while the support holds a second invariant, which they belong to."""
-        while support.size > 2 and self.spectrum(support)[0][1] <= self.limit:
-            rest = np.delete(support, np.argmin(entries))
-            if self.spectrum(rest)[0][0] > self.limit:
-                break
-            support, entries = rest, np.delete(entries, np.argmin(entries))
-        return support
-
     def _sparse(self, support: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
         """Refit on the support, then drop the least significant term while the rest is still conserved."""
         coefficients, errors = self._refit(support)
@@ -341,7 +408,8 @@ class _Search:
             if doubt[weakest] > SIGNIFICANT:
                 break
             rest = np.delete(support, weakest)
-            if self.spectrum(rest)[0][0] > self.limit:
+            values, _, statistic = self.best(rest)
+            if values[0] > self.limit or statistic > self.best(support)[2] + WORSE:
                 break
             support = rest
             coefficients, errors = self._refit(support)
@@ -354,6 +422,10 @@ class _Search:
         """
         values, vectors = self.spectrum(support)
         tau, vector = values[0], vectors[:, 0]
+        alone = support.size < 2 or tau < OVERSTATED or values[1] > self.limit
+        if self.white is not None and self.white.able(support.size) and not alone:
+            # several combinations are as constant as the noise: only the order in time tells which one is conserved
+            return self.white.fit(support, self.best(support)[1] / self.spread[support])[:2]
         lead = int(np.argmax(np.abs(vector)))
         vector = vector / vector[lead]
         rest = np.delete(np.arange(support.size), lead)
@@ -417,22 +489,6 @@ class _Search:
         return found, beyond / float(explained) if explained > 0 else np.inf
 
 
-def _echelon(vectors: Array, small: float) -> Array:
-    """The same span with each vector ending at a different most complex term, simplest vector first.
-
-    Entries below `small` of the largest do not count.
-    """
-    rows = vectors.T.copy()
-    done: list[Array] = []
-    for column in range(rows.shape[1] - 1, -1, -1):
-        if not len(rows):
-            break
-        pivot = int(np.argmax(np.abs(rows[:, column])))
-        if np.abs(rows[pivot, column]) < small * np.max(np.abs(rows)):
-            continue
-        lead = rows[pivot] / rows[pivot, column]
-        rows = np.delete(rows, pivot, axis=0)
-        rows -= np.outer(rows[:, column], lead)
-        done = [d - d[column] * lead for d in done]
-        done.append(lead)
-    return np.array(done[::-1]).T if done else np.zeros((vectors.shape[0], 0))
+def _most_complex(support: NDArray[np.intp], entries: Array) -> int:
+    """The last of the terms (sorted by simplicity) that matter; entries in units of their spread."""
+    return int(support[np.flatnonzero(np.abs(entries) > 0.1 * np.abs(entries).max())[-1]])
