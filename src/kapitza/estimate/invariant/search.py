@@ -377,7 +377,7 @@ class _Search:
         if self.white is not None and found.noise_ratio**2 >= OVERSTATED:
             chance, share = predicted_share(found.terms, found.coefficients, self.whole, self.past)
             if chance < CHANCE and share > (PREDICTED if self.kind == "estimated" else 0.0):
-                return f"time and the samples next to it predict {100 * share:.2g} % of its variation, which is no noise"
+                return f"time and its neighbours predict {100 * share:.2g} % of its variation, which is no noise"
         if held_back > HELD_BACK * self.limit:
             return (
                 f"conserved to {100 * found.variation:.2g} % where it was fitted, {100 * found.held_back:.2g} % after"
