@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.orbits.local_fit import fit_local, term_count
+from kapitza.orbits.local_fit import fit_local
+from kapitza.orbits.polynomials import term_count
 from kapitza.orbits.section import Section
 
 Array = NDArray[np.float64]

@@ -19,9 +19,11 @@ from kapitza.orbits.bookkeeping import (
     winding_numbers,
     with_partners,
 )
+from kapitza.orbits.calibration import REACH
 from kapitza.orbits.character import describe_section
-from kapitza.orbits.local_fit import REACH, LocalFits, term_count
+from kapitza.orbits.local_fit import LocalFits
 from kapitza.orbits.locate import Cycles, Uncertainty, cycle_time, propagate, refine_cycles
+from kapitza.orbits.polynomials import term_count
 from kapitza.orbits.returns import close_returns, count_visits, cycle_starts, representatives
 from kapitza.orbits.section import Section
 
@@ -87,6 +89,7 @@ def search_section(section: Section, max_period: int, settings: SectionSearch) -
     ledger = Ledger()
     for period in range(1, max_period + 1):
         _search_period(section, period, settings, ledger)
+        _polish(section, period, settings, ledger)
     orbits = [orbit for _, orbit in ledger.kept]
     symmetry = settings.symmetry if settings.symmetry is not None else (-1.0,) * section.dimension
     orbits = with_partners(orbits, section.angles, symmetry, 0.5 * settings.tolerance * section.scale)
@@ -142,6 +145,40 @@ def _search_period(section: Section, period: int, settings: SectionSearch, ledge
             ledger.refuse(
                 _bare_orbit(section, points), "the Newton iteration on the fitted maps left the neighbourhood"
             )
+
+
+def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledger) -> None:
+    """Locate the kept cycles of one period anew with maps one degree higher and a better model of the density.
+
+    The search needs robust maps; the result needs unbiased ones. In windows as wide as the noise asks, what a cubic map
+    and a Gaussian density leave out can each shift a cycle by more than its standard deviation.
+    """
+    degree = settings.degree + 1
+    terms = term_count(section.dimension, degree)
+    neighbours = max(2 * settings.neighbours, 8 * terms)
+    coarse = [entry for entry in ledger.kept if len(entry[0]) == period]
+    if not coarse or not np.any(section.noise > 0) or neighbours > section.size // 30:
+        return
+    ledger.kept = [entry for entry in ledger.kept if len(entry[0]) != period]
+    search = search_size(section, settings, neighbours)
+    batch = max(1, 1_000_000 // (period * search * terms))
+    for first in range(0, len(coarse), batch):
+        entries = coarse[first : first + batch]
+        cycles = refine_cycles(
+            section,
+            np.stack([points for points, _ in entries]),
+            degree=degree,
+            neighbours=neighbours,
+            search=search,
+            noise_widths=settings.noise_widths,
+            iterations=6,
+            density=4,
+        )
+        for index, (points, orbit) in enumerate(entries):
+            if cycles.settled[index]:
+                _judge(section, cycles, index, settings, ledger)
+            else:
+                ledger.kept.append((points, orbit))
 
 
 def _judge(section: Section, cycles: Cycles, index: int, settings: SectionSearch, ledger: Ledger) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.orbits.influence import Influence, cycle_matrix
-from kapitza.orbits.local_fit import LocalFits, fit_local, fit_windows, monomial_curvatures, monomial_slopes, monomials
+from kapitza.orbits.local_fit import LocalFits, fit_local, fit_windows
+from kapitza.orbits.polynomials import monomial_curvatures, monomial_slopes, monomials
 from kapitza.orbits.section import Section
 
 Array = NDArray[np.float64]
@@ -48,6 +49,7 @@ def refine_cycles(
     noise_widths: float,
     iterations: int = 12,
     reach: float = 0.03,
+    density: int = 2,
 ) -> Cycles:
     """Newton from `start` (C, p, n); the maps are fitted anew around the points after every step.
 
@@ -59,7 +61,7 @@ def refine_cycles(
     def fit_around(points: Array) -> LocalFits:
         return fit_local(
             section, points.reshape(-1, n), degree=degree, neighbours=neighbours, search=search,
-            noise_widths=noise_widths,
+            noise_widths=noise_widths, density=density,
         )  # fmt: skip
 
     points = section.canonical(start)
@@ -187,7 +189,7 @@ def misfit(section: Section, fits: LocalFits, points: Array, multipliers: NDArra
     if fits.degree < 2:
         return np.zeros(p * n + n)
     distance = np.linalg.norm(section.wrap(section.unit[fits.rows] - fits.centre[:, None, :]), axis=2)
-    lower = fit_windows(section, fits.centre, distance, fits.rows, fits.width, fits.degree - 1)
+    lower = fit_windows(section, fits.centre, distance, fits.rows, fits.width, fits.degree - 1, fits.density)
     moved, jacobian = solve_cycle(section, lower, points[None])
     values, _ = multiplier_gradient(jacobian[0])
     share = float(np.max(excess_share(section, fits, fits.jacobian(points, section))))

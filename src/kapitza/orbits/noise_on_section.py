@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from kapitza.orbits.local_fit import fit_local, term_count
+from kapitza.orbits.local_fit import fit_local
+from kapitza.orbits.polynomials import term_count
 from kapitza.orbits.section import Section
 
 Array = NDArray[np.float64]
