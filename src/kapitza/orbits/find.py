@@ -151,38 +151,44 @@ def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledg
     """Locate the kept cycles of one period anew with maps one degree higher and a better model of the density.
 
     The search needs robust maps; the result needs unbiased ones. In windows as wide as the noise asks, what a cubic map
-    and a Gaussian density leave out can each shift a cycle by more than its standard deviation.
+    and a Gaussian density leave out can each shift a cycle by more than its standard deviation. Where the higher maps
+    do not settle, the lower ones stay, and their uncertainty holds all that one degree changes.
     """
-    degree = settings.degree + 1
-    terms = term_count(section.dimension, degree)
-    neighbours = max(2 * settings.neighbours, 8 * terms)
-    coarse = [entry for entry in ledger.kept if len(entry[0]) == period]
-    if not coarse or not np.any(section.noise > 0) or neighbours > section.size // 30:
+    terms = term_count(section.dimension, settings.degree + 1)
+    most = max(2 * settings.neighbours, 8 * terms)
+    left = np.array([points for points, _ in ledger.kept if len(points) == period])
+    if not len(left) or not np.any(section.noise > 0) or most > section.size // 30:
         return
     ledger.kept = [entry for entry in ledger.kept if len(entry[0]) != period]
-    search = search_size(section, settings, neighbours)
-    batch = max(1, 1_000_000 // (period * search * terms))
-    for first in range(0, len(coarse), batch):
-        entries = coarse[first : first + batch]
-        cycles = refine_cycles(
-            section,
-            np.stack([points for points, _ in entries]),
-            degree=degree,
-            neighbours=neighbours,
-            search=search,
-            noise_widths=settings.noise_widths,
-            iterations=6,
-            density=4,
-        )
-        for index, (points, orbit) in enumerate(entries):
-            if cycles.settled[index]:
-                _judge(section, cycles, index, settings, ledger)
-            else:
-                ledger.kept.append((points, orbit))
+    for degree, neighbours, doubt in ((settings.degree + 1, most, 0.0), (settings.degree, most // 2, 1.0)):
+        search = search_size(section, settings, neighbours)
+        batch = max(1, 1_000_000 // (period * search * terms))
+        unsettled = np.ones(len(left), bool)
+        for first in range(0, len(left), batch):
+            cycles = refine_cycles(
+                section,
+                left[first : first + batch],
+                degree=degree,
+                neighbours=neighbours,
+                search=search,
+                noise_widths=settings.noise_widths,
+                iterations=6,
+                density=4,
+            )
+            for index in np.flatnonzero(cycles.settled):
+                _judge(section, cycles, int(index), settings, ledger, doubt)
+            unsettled[first : first + batch] = ~cycles.settled
+        left = left[unsettled]
+        if not len(left):
+            return
+    for points in left:
+        ledger.refuse(_bare_orbit(section, points), "its place depends on the window: the finer maps do not settle")
 
 
-def _judge(section: Section, cycles: Cycles, index: int, settings: SectionSearch, ledger: Ledger) -> None:
-    """Keep a candidate or say why not; cheap tests first."""
+def _judge(
+    section: Section, cycles: Cycles, index: int, settings: SectionSearch, ledger: Ledger, doubt: float = 0.0
+) -> None:
+    """Keep a candidate or say why not; cheap tests first. `doubt` is that of `propagate`."""
     points = cycles.points[index]
     period = cycles.period
     close = 0.1 * settings.tolerance
@@ -204,7 +210,7 @@ def _judge(section: Section, cycles: Cycles, index: int, settings: SectionSearch
         )
         return
     fits = cycles.fits_of(index)
-    uncertainty = propagate(section, fits, points, cycles.jacobians[index])
+    uncertainty = propagate(section, fits, points, cycles.jacobians[index], doubt)
     deviation = np.sqrt(np.diag(uncertainty.points)).reshape(points.shape)
     if not np.all(deviation < settings.tolerance):
         ledger.refuse(
@@ -218,7 +224,9 @@ def _judge(section: Section, cycles: Cycles, index: int, settings: SectionSearch
     if visits == 0:
         ledger.refuse(_bare_orbit(section, points), "the record never follows the cycle for a whole period")
         return
-    twin = next((k for k, (other, _) in enumerate(ledger.kept) if _same(section, other, points, deviation)), None)
+    # Cycles closer than their uncertainty, or than the windows their maps average over, are one.
+    apart = max(4.0 * float(np.max(deviation)), 2.0 * float(np.max(fits.width)))
+    twin = next((k for k, (other, _) in enumerate(ledger.kept) if _same(section, other, points, apart)), None)
     orbit = make_orbit(section, points, fits, uncertainty, settings, visits, row, support)
     if twin is None:
         ledger.kept.append((points, orbit))
@@ -226,9 +234,8 @@ def _judge(section: Section, cycles: Cycles, index: int, settings: SectionSearch
         ledger.kept[twin] = (points, orbit)
 
 
-def _same(section: Section, first: Array, second: Array, deviation: Array) -> bool:
-    """Two cycles that differ by less than their uncertainty are one."""
-    return len(first) == len(second) and cycle_gap(section, first, second) < 4.0 * float(np.max(deviation))
+def _same(section: Section, first: Array, second: Array, apart: float) -> bool:
+    return len(first) == len(second) and cycle_gap(section, first, second) < apart
 
 
 def _size(orbit: PeriodicOrbit) -> float:

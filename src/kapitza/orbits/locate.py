@@ -148,11 +148,12 @@ class Uncertainty:
     influence: Influence | None
 
 
-def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array) -> Uncertainty:
+def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array, doubt: float = 0.0) -> Uncertainty:
     """Errors of one cycle (p, n) from the errors of its maps, to first order.
 
     The noise of every sample is followed through all maps it takes part in (see `Influence`). What the residuals show
-    beyond the noise (a map that is not polynomial, noise in the dynamics) is added sample by sample.
+    beyond the noise (a map that is not polynomial, noise in the dynamics) is added sample by sample. `doubt` (0 … 1) is
+    the least share of what one degree of the maps changes that counts as uncertainty.
     """
     p, n = points.shape
     local = section.wrap(points - fits.centre) / fits.width[:, None]
@@ -167,7 +168,7 @@ def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array)
     noise = influence.root()[1].reshape(p * n + n, -1) if noisy else np.zeros((p * n + n, 1))
     excess = _excess_part(section, fits, influence)
     covariance = noise @ noise.T + excess @ excess.T
-    bend = misfit(section, fits, points, multipliers)
+    bend = misfit(section, fits, points, multipliers, doubt)
     covariance += np.outer(bend, bend)
     split = p * n
     deviation = np.sqrt(np.diag(covariance)[split:])
@@ -180,10 +181,13 @@ def excess_share(section: Section, fits: LocalFits, jacobian: Array) -> Array:
     return np.sqrt(np.clip(1.0 - expected / np.maximum(fits.spread**2, 1e-300), 0.0, 1.0))
 
 
-def misfit(section: Section, fits: LocalFits, points: Array, multipliers: NDArray[np.complex128]) -> Array:
+def misfit(
+    section: Section, fits: LocalFits, points: Array, multipliers: NDArray[np.complex128], doubt: float
+) -> Array:
     """Change of points and |multipliers| (p n + n) when the maps are one degree lower: a bound on what their form does.
 
-    It counts as far as the residuals exceed the noise: where noise explains them the form of the map is not at fault.
+    It counts as far as the residuals exceed the noise (where noise explains them the form of the map is not at fault),
+    or as far as the caller doubts it.
     """
     p, n = points.shape
     if fits.degree < 2:
@@ -192,7 +196,7 @@ def misfit(section: Section, fits: LocalFits, points: Array, multipliers: NDArra
     lower = fit_windows(section, fits.centre, distance, fits.rows, fits.width, fits.degree - 1, fits.density)
     moved, jacobian = solve_cycle(section, lower, points[None])
     values, _ = multiplier_gradient(jacobian[0])
-    share = float(np.max(excess_share(section, fits, fits.jacobian(points, section))))
+    share = max(doubt, float(np.max(excess_share(section, fits, fits.jacobian(points, section)))))
     change = np.concatenate([section.wrap(moved[0] - points).ravel(), np.abs(values) - np.abs(multipliers)])
     return share * np.where(np.isfinite(change), change, 0.0)
 
