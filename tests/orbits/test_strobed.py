@@ -111,3 +111,28 @@ def test_segments_are_not_joined(henon_points):
     orbits = kz.find_orbits(strobed(pieces, segment=label), max_period=2)
     x, _ = fixed_point(1.4, 0.3)
     assert orbits[0].points[0, 0] == pytest.approx(x, abs=1e-5)
+
+
+def test_a_strobed_record_is_taken_at_its_own_phase(henon_points):
+    """Between strobes nothing is known: no spline goes through them, whatever their phase."""
+    plain = kz.find_orbits(strobed(henon_points), max_period=2)
+    shifted = kz.find_orbits(strobed(henon_points, phase=0.2), max_period=2)
+    late = kz.Record.from_arrays(
+        np.arange(len(henon_points)) + 40.2, {"x0": henon_points[:, 0], "x1": henon_points[:, 1]}, period=1.0
+    )
+    for orbits in (shifted, kz.find_orbits(late, max_period=2)):
+        assert [o.repeats for o in orbits] == [1, 2]
+        for one, other in zip(orbits, plain, strict=True):
+            assert np.abs(one.points - other.points).max() < 1e-12
+            assert one.details["section_phase"] == pytest.approx(0.2, abs=1e-9)
+
+
+def test_a_phase_that_was_not_sampled_is_refused(henon_points):
+    with pytest.raises(kz.KapitzaError, match=r"strobed once per period, at 0 of it: phase = 0.3"):
+        kz.find_orbits(strobed(henon_points), max_period=1, phase=0.3)
+    sparse = kz.Record.from_arrays(np.arange(20000) / 3, dict(zip("xy", henon_points.T, strict=True)), period=1.0)
+    with pytest.raises(kz.KapitzaError, match="With 3 samples per excitation period"):
+        kz.find_orbits(sparse, max_period=1, phase=0.5)
+    uneven = kz.Record.from_arrays(np.arange(20000) / 1.3, dict(zip("xy", henon_points.T, strict=True)), period=1.0)
+    with pytest.raises(kz.KapitzaError, match=r"1\.3 samples per excitation period"):
+        kz.find_orbits(uneven, max_period=1)

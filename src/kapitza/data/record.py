@@ -33,7 +33,7 @@ class Record:
     Coordinates: "time" [s] and "segment" (an integer that changes where the recording was interrupted).
     Each data variable is a channel; its attributes: "unit", "angle" (True for angles in rad, continuous or wrapped),
     "noise" (standard deviation, when known). Dataset attributes: "period" (of the excitation, s), "phase" (of the first
-    sample, s after the excitation's start, default 0), "name", "source".
+    sample, s after the excitation's start; without it the time stamps count from that start), "name", "source".
     """
 
     dataset: xr.Dataset
@@ -101,8 +101,18 @@ class Record:
 
     @property
     def phase(self) -> float:
-        """Time of the first sample after the start of an excitation period, in seconds."""
-        return float(self.dataset.attrs.get("phase", 0.0))
+        """Time of the first sample after the start of an excitation period, in seconds: as given, or its time stamp."""
+        phase = float(self.time[0]) - self.excitation_start
+        if self.period is None:
+            return phase
+        # A strobe time is a sum of periods: rounding must not turn the start of a period into its end.
+        return 0.0 if phase % self.period > (1 - 1e-9) * self.period else phase % self.period
+
+    @property
+    def excitation_start(self) -> float:
+        """Time stamp at which the excitation started [s], t = 0 of a forced model: 0 unless "phase" says more."""
+        given = self.dataset.attrs.get("phase")
+        return 0.0 if given is None else float(self.time[0]) - float(given)
 
     @property
     def angles(self) -> tuple[bool, ...]:
@@ -215,10 +225,9 @@ class Record:
         return [self.samples(piece) for piece in self.segments()]
 
     def _with_phase(self, shift: float) -> Record:
-        """The same samples, the phase of the first moved on by `shift` seconds (modulo the period)."""
-        if self.period is None or shift == 0.0:
-            return self
-        return self.with_attributes(phase=(self.phase + shift) % self.period)
+        """The same samples, a phase that was given moved on by `shift` seconds."""
+        given = self.dataset.attrs.get("phase")
+        return self if given is None or shift == 0.0 else self.with_attributes(phase=float(given) + shift)
 
     # -- changing ------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from kapitza.orbit import OrbitSet, find_orbits
 from kapitza.orbits.chunks import section_from_chunks
 from kapitza.orbits.dense_returns import ReturnSearch
 from kapitza.orbits.find import SectionSearch
-from kapitza.orbits.from_record import strobe_record
+from kapitza.orbits.from_record import section_phase, strobe_record
 from kapitza.orbits.inspection import Inspection, inspect
 from kapitza.orbits.predict import FittedMap, GlobalMap, LocalMap
 from kapitza.orbits.profiles import with_profiles
@@ -41,7 +41,7 @@ def find_orbits_in_record(
     *,
     channels: list[str] | None = None,
     method: SectionSearch | ReturnSearch | None = None,
-    phase: float = 0.0,
+    phase: float | None = None,
     delay: int | None = None,
     dimension: int | None = None,
     kind: str | None = None,
@@ -51,7 +51,8 @@ def find_orbits_in_record(
     """Unstable periodic orbits that a record visited, with their uncertainty.
 
     record: forced (it has a period), strobed once per excitation period or denser (then cut at `phase`, a share of the
-    period); or autonomous (no period): the section is then where the first channel turns, see `turning_section`.
+    period; each orbit keeps it in seconds as details["section_phase"]); or autonomous (no period): the section is then
+    where the first channel turns, see `turning_section`.
     channels: the state variables to use, all by default; delay, dimension: delay coordinates of each channel.
     noise: standard deviation per channel; known noise of the record, else estimated.
     method: `SectionSearch` (its fields may be given directly: tolerance=0.01, ...), or `ReturnSearch` for dense forced
@@ -66,4 +67,8 @@ def find_orbits_in_record(
     else:
         section = strobe_record(record, channels, phase=phase, delay=delay, dimension=dimension or 1, noise=noise)
     orbits = (method or SectionSearch(**settings)).search(section, max_period)
+    if record.period is not None:
+        when = section_phase(record, phase) * record.period
+        noted = tuple(orbit.with_(details={**orbit.details, "section_phase": when}) for orbit in orbits)
+        orbits = replace(orbits, orbits=noted)
     return with_profiles(replace(orbits, source=record), record, channels)

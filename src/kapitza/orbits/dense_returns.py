@@ -179,7 +179,7 @@ def return_orbit(
     turns = np.round((signal.values[row + lag] - signal.values[row]) / (2 * np.pi)) * signal.circle
     interval = float(period / rate)
     piece = next(p for p in signal.segments if p.start <= row < p.stop)
-    phase = (record.phase + float(record.time[row]) - float(record.time[0])) % period
+    phase = (float(record.time[row]) - record.excitation_start) % period
     first = round(((period - phase) % period) / interval) % lag
     states = np.concatenate([stretch[first:], stretch[:first] + 2 * np.pi * turns])
     states[:, signal.circle] -= 2 * np.pi * np.round(states[0, signal.circle] / (2 * np.pi))

@@ -33,14 +33,15 @@ def strobe_record(
     record: Record,
     channels: Sequence[str] | None = None,
     *,
-    phase: float = 0.0,
+    phase: float | None = None,
     delay: int | None = None,
     dimension: int = 1,
     noise: Array | None = None,
 ) -> Section:
     """Points of the record once per excitation period.
 
-    channels: the coordinates, all by default. phase: where in the period (0 … 1) a dense record is cut.
+    channels: the coordinates, all by default. phase: where in the period (0 … 1) a dense record is cut, at
+    its start by default; a strobed record has its own.
     delay, dimension: each channel gives x(t), x(t + delay), … (dimension coordinates); `delay` counts samples.
     noise: standard deviation per channel in its own unit; known noise of the record, else estimated from the section.
     """
@@ -51,9 +52,10 @@ def strobe_record(
             f"The record is sampled every {record.period / rate if record.period else 0:.6g} s, "
             f"less than once per excitation period of {record.period:.6g} s: check the period."
         )
+    cut = section_phase(record, phase)
     angles = [bool(record.dataset[name].attrs.get("angle", False)) for name in names]
     pieces = [
-        _strobe_piece(record, piece, names, angles, rate, phase, delay or 1, dimension) for piece in record.segments()
+        _strobe_piece(record, piece, names, angles, rate, cut, delay or 1, dimension) for piece in record.segments()
     ]
     pieces = [piece for piece in pieces if len(piece[0])]
     if not pieces:
@@ -86,6 +88,34 @@ def with_noise(
     return section.with_noise(deviation)
 
 
+def section_phase(record: Record, phase: float | None = None) -> float:
+    """Share of the period at which the section lies; what a strobed record cannot give is refused."""
+    rate = samples_per_period(record)
+    if round(rate) > 1:
+        return 0.0 if phase is None else float(phase) % 1.0
+    if abs(rate - 1.0) > 0.02:
+        raise DataError(
+            f"The record has {rate:.3g} samples per excitation period of {record.period:.6g} s: strobe it once per "
+            "period, or sample it at least 4 times per period; or correct the period."
+        )
+    own = record.phase / float(record.period or 1.0)
+    if phase is not None and abs((phase - own + 0.5) % 1.0 - 0.5) > 0.02:
+        raise DataError(
+            f"The record is strobed once per period, at {own:.3g} of it: phase = {phase:.3g} is not in the data. "
+            "Leave phase out, or record more samples per period."
+        )
+    return own
+
+
+def _check_spline(rate: float, period: float) -> None:
+    """Splines need some samples per period to follow the motion."""
+    if rate < 4.0:
+        raise DataError(
+            f"With {rate:.3g} samples per excitation period of {period:.6g} s the motion between them cannot be told: "
+            "cut at a phase that was sampled, strobe once per period, or sample at least 4 times per period."
+        )
+
+
 def _strobe_piece(
     record: Record, piece: slice, names: tuple[str, ...], angles: list[bool], rate: float, phase: float,
     delay: int, dimension: int,
@@ -99,14 +129,16 @@ def _strobe_piece(
         for k in np.flatnonzero(angles):
             columns[:, k] = np.unwrap(columns[:, k])
     reach = (dimension - 1) * delay
-    start_phase = float(record.dataset.attrs.get("phase", 0.0)) / float(record.period or 1.0)
-    elapsed = record.time[piece] - record.time[0]
-    first = (phase - start_phase - elapsed[0] / float(record.period or 1.0)) % 1.0
+    if not dense:
+        rows = np.arange(max(len(columns) - reach, 0))
+        return np.column_stack([columns[rows + k * delay] for k in range(dimension)]), rows + piece.start
+    period = float(record.period or 1.0)
+    times = record.time[piece] - record.time[piece.start]
+    first = (phase - (record.time[piece.start] - record.excitation_start) / period) % 1.0
     if abs(rate - step) * len(columns) / step < 0.02 and abs(first * rate - round(first * rate)) < 0.02:
         rows = np.arange(round(first * rate) % step, len(columns) - reach, step)
         return np.column_stack([columns[rows + k * delay] for k in range(dimension)]), rows + piece.start
-    times = elapsed - elapsed[0]
-    period = float(record.period or 1.0)
+    _check_spline(rate, period)
     spacing = period / rate
     strobes = first * period + period * np.arange(int((times[-1] - reach * spacing - first * period) / period) + 1)
     if not len(strobes) or len(times) < 4:

@@ -152,7 +152,7 @@ def _continuous(record: Record, channels: tuple[str, ...], signals: tuple[Signal
     An excitation recorded as a channel goes before the signal stored in the model.
     """
     angle = dict(zip(record.channels, record.angles, strict=True))
-    times = record.time - record.time[0] + float(record.dataset.attrs.get("phase", 0.0))
+    times = record.time - record.excitation_start
     values = record.values(channels)
     inputs = np.empty((record.size, len(signals)))
     for column, signal in enumerate(signals):

@@ -54,7 +54,6 @@ def close_stretches(
     search = _Search(values, angle, size, record.segments(), per_period, shift)
     found: list[PeriodicOrbit] = []
     codes: dict[int, list[Array]] = {}
-    phase = float(record.dataset.attrs.get("phase", 0.0))
     for period in range(1, max_period + 1):
         for start, closure in search.candidates(period, tolerance, closest_first):
             strobe = search.strobe(start, period)
@@ -76,7 +75,7 @@ def close_stretches(
                     details={
                         "sample": start,
                         "last_sample": start + len(stretch),
-                        "start_time": float(record.time[start] - record.time[0]) + phase,
+                        "start_time": float(record.time[start]) - record.excitation_start,
                     },
                 )
             )

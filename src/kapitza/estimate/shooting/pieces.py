@@ -71,7 +71,7 @@ def gather(model: Model, data: Part | Sequence[Part], observation: Observation, 
             within[:-1] &= step <= max_gap * np.median(inside)
         lonely = ~within & ~np.concatenate([[False], within[:-1]])
         keep = ~lonely
-        times.append(record.time[keep] - _phase_origin(record))
+        times.append(record.time[keep] - record.excitation_start)
         values.append(readings[keep])
         joined.append(within[keep])
         parameters.append(np.broadcast_to(setting.vector, (int(keep.sum()), setting.vector.size)))
@@ -99,12 +99,6 @@ def parts_of(data: Part | Sequence[Part]) -> list[tuple[Record, Mapping[str, flo
     if not found:
         raise DataError("The list of records is empty.")
     return found
-
-
-def _phase_origin(record: Record) -> float:
-    """Time at which the excitation of this record starts: "phase" says how far into it the first sample lies."""
-    phase = record.dataset.attrs.get("phase")
-    return 0.0 if phase is None else float(record.time[0]) - float(phase)
 
 
 @dataclass(frozen=True)
