@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kapitza.data import Record, measure, read, write
     from kapitza.errors import KapitzaError, Status
     from kapitza.estimate import (
+        Automatic,
         Differenced,
         Estimate,
         HarmonicFit,
@@ -66,6 +67,7 @@ _HOMES = {
         "Status",
     ),
     "kapitza.estimate": (
+        "Automatic",
         "Differenced",
         "Estimate",
         "HarmonicFit",
@@ -140,6 +142,7 @@ _FOLDERS = (
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Automatic",
     "Collocation",
     "Coordinate",
     "Differenced",

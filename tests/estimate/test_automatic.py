@@ -31,6 +31,41 @@ def test_a_start_that_does_not_apply_is_told_and_passed_over(record):
     assert any(line.startswith("HarmonicFit") for line in fit.details["chain"][:-1])
 
 
+def test_progressive_horizons_lead_to_the_whole_record(record):
+    """Each horizon starts from the last one's parameters; the story lists them."""
+    far = kz.library.lorenz().with_values(sigma=16.0, rho=14.0, beta=4.5)
+    fit = kz.identify(far, record, list(TRUTH), kz.Automatic(starts=("horizons",)))
+    for name, value in TRUTH.items():
+        assert abs(fit.values[name] - value) < 4 * fit.deviations[name]
+    assert "progressive horizons → ShootingFit" in fit.method
+    assert "horizons of 20, 40, 80" in fit.details["chain"][0]
+
+
+def test_encoders_of_relative_angles_start_from_harmonics():
+    """Channels that combine the coordinates are turned into coordinates for the start, and fitted as they are."""
+    model = kz.library.base_excited_double_pendulum()
+    free = ["B11", "B12", "B13", "B21", "B22", "B23", "C12", "C2"]
+    clean = kz.simulate(model, periods=60, samples_per_period=100)
+    angles = {"theta1": clean["phi1"], "theta2": clean["phi2"] - clean["phi1"]}
+    count = 2 * np.pi / 1024
+    readings = {name: count * np.round(angle / count) for name, angle in angles.items()}
+    encoders = kz.Record.from_arrays(clean.time, readings, angles=list(angles), period=clean.period, phase=0.0)
+    method = kz.Automatic(kz.ShootingFit(outputs={"theta1": "phi1", "theta2": "phi2 - phi1"}))
+    unknown = model.with_values(**dict.fromkeys(free, float("nan")))
+    fit = kz.identify(unknown, encoders, free, method)
+    assert fit.method == "auto (HarmonicFit → ShootingFit)"
+    for name in free:
+        assert abs(fit.values[name] - model.values[name]) < 4 * fit.deviations[name]
+
+
+def test_starts_that_do_not_exist_are_refused(record):
+    with pytest.raises(kz.KapitzaError, match='names "luck"; choose from harmonic'):
+        kz.identify(kz.library.lorenz(), record, ["rho"], kz.Automatic(starts=("luck",)))
+    unknown = kz.library.lorenz().with_values(rho=float("nan"))
+    with pytest.raises(kz.KapitzaError, match="rho has no starting value"):
+        kz.identify(unknown, record, ["rho"], kz.Automatic(starts=("horizons",)))
+
+
 def test_an_unknown_method_is_refused(record):
     with pytest.raises(kz.KapitzaError, match='"auto", not "best"'):
         kz.identify(kz.library.lorenz(), record, ["rho"], "best")

@@ -1,5 +1,6 @@
 """Parameters from data, with intervals."""
 
+from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.harmonic import HarmonicFit
 from kapitza.estimate.identify import identify
@@ -8,6 +9,7 @@ from kapitza.estimate.orbit_fit import Differenced, OrbitFit, advise, posterior
 from kapitza.estimate.shooting import ShootingFit, cramer_rao, profile_interval
 
 __all__ = [
+    "Automatic",
     "Differenced",
     "Estimate",
     "Estimator",

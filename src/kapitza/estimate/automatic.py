@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,26 +15,41 @@ from kapitza.estimate.harmonic import HarmonicFit
 from kapitza.estimate.invariant import InvariantFit
 from kapitza.estimate.shooting import ShootingFit
 from kapitza.estimate.shooting.checks import free_names
+from kapitza.estimate.shooting.horizons import progressive_start
+from kapitza.estimate.shooting.observation import observe
 from kapitza.estimate.shooting.pieces import parts_of
 from kapitza.model import Model
+
+STARTS = {
+    "harmonic": "HarmonicFit",
+    "invariant": "InvariantFit",
+    "given": "the given values",
+    "horizons": "progressive horizons",
+}
+"""Where starting values come from, and how the story calls it."""
 
 
 @dataclass(frozen=True)
 class Automatic:
-    """Starts from `HarmonicFit` or `InvariantFit` where they apply, ends with `ShootingFit`.
+    """Finds starting values, then ends with `ShootingFit`: what `method="auto"` does, with settings.
 
-    Each start is tried in turn, the cheapest first, then the values of the model itself; the first from which the
-    motion follows the data is kept. `details["chain"]` of the estimate says what was done.
+    shooting: the settings of the last step. starts: what is tried, in this order: "harmonic" and "invariant"
+    (`HarmonicFit`, `InvariantFit`; they need no starting values), "given" (the values of the model), "horizons" (the
+    values of the model on a short stretch, what comes out of it on one twice as long, and so on). The first from which
+    the motion follows the data is kept. `details["chain"]` of the estimate says what was done.
     """
 
     shooting: ShootingFit = field(default_factory=ShootingFit)
+    starts: tuple[str, ...] = tuple(STARTS)
 
     def fit(self, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:
+        for start in self.starts:
+            if start not in STARTS:
+                raise KapitzaError(f'Automatic(starts=...) names "{start}"; choose from {", ".join(STARTS)}.')
         names = free_names(model, free, started=False)
-        record = max((part[0] for part in parts_of(data)), key=len)
         story: list[str] = []
         failure: KapitzaError | None = None
-        for label, start in self._starts(model, record, names, story):
+        for label, start in self._starts(model, data, names, story):
             try:
                 found = self.shooting.fit(start, data, names)
             except KapitzaError as error:
@@ -50,25 +65,61 @@ class Automatic:
             "No start could be found: " + "; ".join(story) + ". Give starting values by model.with_values(...)."
         )
 
-    def _starts(self, model: Model, record: Record, names: tuple[str, ...], story: list[str]) -> Any:
+    def _starts(self, model: Model, data: Any, names: tuple[str, ...], story: list[str]) -> Iterator[tuple[str, Model]]:
         """Models with starting values, made only when asked for; what could not be done goes into the story."""
-        cheap: list[tuple[str, Any]] = []
-        if record.size >= 20:
-            cheap.append(("HarmonicFit", HarmonicFit()))
-        if model.invariants and set(model.states) <= set(record.channels):
-            cheap.append(("InvariantFit", InvariantFit()))
-        for label, method in cheap:
+        part = max(parts_of(data), key=lambda part: part[0].size)
+        for start in self.starts:
             try:
-                found = method.fit(model, record, names)
-                values = {name: found.values[name] for name in names}
+                found, said = self._start(start, model, part, names)
             except KapitzaError as error:
-                story.append(f"{label}: {_first_sentence(error)}")
+                story.append(f"{STARTS[start]}: {_first_sentence(error)}")
                 continue
-            if np.isfinite(list(values.values())).all():
-                story.append(f"{label}: " + ", ".join(f"{n} = {v:.4g}" for n, v in values.items()))
-                yield label, model.with_values(**values)
-        if np.isfinite([model.values[name] for name in names]).all():
-            yield "the given values", model
+            if said:
+                story.append(f"{STARTS[start]}: {said}")
+            yield STARTS[start], found
+
+    def _start(
+        self, start: str, model: Model, part: tuple[Record, Mapping[str, float]], names: tuple[str, ...]
+    ) -> tuple[Model, str]:
+        """The model with starting values of one kind, and what was found in words."""
+        record, own = part
+        if start in ("given", "horizons"):
+            unknown = [name for name in names if not np.isfinite(model.values[name])]
+            if unknown:
+                raise KapitzaError(f"{', '.join(unknown)} has no starting value")
+            return progressive_start(self.shooting, model, record, own, names) if start == "horizons" else (model, "")
+        if start == "invariant" and not model.invariants:
+            raise KapitzaError(f"{model.name} has no invariant")
+        method = HarmonicFit() if start == "harmonic" else InvariantFit()
+        seen = in_coordinates(model, record, self.shooting.outputs)
+        found = method.fit(model.with_values(**own), seen, names)
+        values = {name: found.values[name] for name in names}
+        if not np.isfinite(list(values.values())).all():
+            raise KapitzaError("no finite values")
+        return model.with_values(**values), ", ".join(f"{n} = {v:.4g}" for n, v in values.items())
+
+
+def in_coordinates(model: Model, record: Record, outputs: Mapping[str, Any]) -> Record:
+    """The record with the states that its channels combine (encoders of relative angles, say), where they are enough.
+
+    Channels that are states already, and records whose outputs are not linear, stay as they are.
+    """
+    if not outputs or set(record.channels) <= set(model.states):
+        return record
+    observation = observe(model, record, outputs, ())
+    if observation.matrix is None:
+        return record
+    inverse = np.linalg.pinv(observation.matrix)
+    seen = np.flatnonzero(np.isclose((inverse @ observation.matrix).diagonal(), 1.0))
+    values = record.unwrapped().values(observation.channels) @ inverse.T
+    return Record.from_arrays(
+        record.time,
+        {model.states[i]: values[:, i] for i in seen},
+        angles=[model.states[i] for i in seen if model.angles[i]],
+        segment=record.dataset["segment"].values,
+        period=record.period,
+        phase=record.dataset.attrs.get("phase"),
+    )
 
 
 def _first_sentence(error: KapitzaError) -> str:

@@ -95,12 +95,18 @@ class Flow:
         return result
 
     def trajectories(
-        self, X: Any, times: Any, parameters: Any = None, threads: int = 1, max_steps: int | None = None
+        self,
+        X: Any,
+        times: Any,
+        parameters: Any = None,
+        threads: int = 1,
+        max_steps: int | None = None,
+        refuse: bool = True,
     ) -> tuple[Array, Array, Array]:
         """Many short runs, each sampled at its own times: X (B, n), times (B, m) increasing, the first that of X.
 
         States (B, m, n), jacobians (B, m, n, n) by X, sensitivities (B, m, n, k). max_steps: of each run, where fewer
-        than the flow allows are enough.
+        than the flow allows are enough. refuse: raise FlowError when a run fails; otherwise it is NaN after its start.
         """
         states = arguments.state_rows(self.model, X)
         vectors = arguments.parameter_rows(self.model, parameters, len(states))
@@ -109,7 +115,7 @@ class Flow:
             raise arguments.ArgumentError(
                 f"times has the shape {instants.shape}; give {len(states)} rows of increasing times, one per state."
             )
-        reached, tangents = sample_lanes(self.core, states, instants, vectors, threads, max_steps)
+        reached, tangents = sample_lanes(self.core, states, instants, vectors, threads, max_steps, refuse)
         n = self.core.size
         return reached, tangents[..., :n], tangents[..., n:]
 

@@ -30,18 +30,25 @@ BATCHES_PER_CHECK = 32
 
 
 def sample_lanes(
-    core: Core, states: Array, times: Array, vectors: Array, threads: int = 1, max_steps: int | None = None
+    core: Core,
+    states: Array,
+    times: Array,
+    vectors: Array,
+    threads: int = 1,
+    max_steps: int | None = None,
+    refuse: bool = True,
 ) -> tuple[Array, Array]:
     """States (B, m + 1, n) and tangents (B, m + 1, n, n + k) at times (B, m + 1), the first being those of the start.
 
     states: (B, n); vectors: (B, npar). Systems without switches, walls and measured polynomials run in wide batches;
     others go from sample to sample with `advance_many`. max_steps: of each batch, if fewer than those of the core.
+    refuse: raise FlowError when a run fails; otherwise its samples are NaN.
     """
     engine = core.engine(vectors[0])
     limit = core.max_steps if max_steps is None else min(max_steps, core.max_steps)
     one_engine = not core.engine_kinds(vectors).any()
     if not isinstance(engine, SmoothEngine) or engine.system.switches or core.has_knots or not one_engine:
-        return _step_by_step(core, states, times, vectors)
+        return _step_by_step(core, states, times, vectors, refuse)
     count, samples = times.shape
     whole = core.whole_turns(states)
     periods = core.periods(vectors)
@@ -51,10 +58,10 @@ def sample_lanes(
     parts = np.array_split(np.arange(count), threads if times.size >= WORTH_A_THREAD else 1)
     runtime = core.runtime(engine, vectors, None)
     if len(parts) == 1:
-        found = [_run(engine, states - whole, local, runtime, limit)]
+        found = [_run(engine, states - whole, local, runtime, limit, refuse)]
     else:
         pool = _pool(len(parts), os.getpid())
-        jobs = [pool.submit(_run, engine, (states - whole)[p], local[p], runtime[p], limit) for p in parts]
+        jobs = [pool.submit(_run, engine, (states - whole)[p], local[p], runtime[p], limit, refuse) for p in parts]
         found = [job.result() for job in jobs]
     reached = np.concatenate([f[0] for f in found])
     tangents = np.concatenate([f[1] for f in found])
@@ -71,7 +78,9 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix=f"kapitza-lanes-{process}")
 
 
-def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array, limit: int) -> tuple[Array, Array]:
+def _run(
+    engine: SmoothEngine, states: Array, times: Array, vectors: Array, limit: int, refuse: bool
+) -> tuple[Array, Array]:
     """States (B, m, n) and tangents (B, m, n, columns) at times (B, m), batch by batch.
 
     Everything is laid out beforehand as the integrator has it, and the views of its state, time and parameters are
@@ -107,7 +116,7 @@ def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array, limi
             result[batch] = integrator.propagate_grid(instants, max_steps=limit)[1]
         # A grid that was left early ends in NaN; a state that ran out of steps stands somewhere on the way.
         arrived[batch] = True if samples > 2 else clock == instants[1]
-        if batch % BATCHES_PER_CHECK == 0:
+        if refuse and batch % BATCHES_PER_CHECK == 0:
             recent = slice(max(0, batch - BATCHES_PER_CHECK), batch + 1)
             if not (arrived[recent].all() and np.isfinite(result[recent, -1]).all()):
                 break
@@ -115,7 +124,8 @@ def _run(engine: SmoothEngine, states: Array, times: Array, vectors: Array, limi
         result[:, 0] = starts
     rows = np.ascontiguousarray(result.transpose(0, 3, 1, 2)).reshape(members.size, samples, -1)[:count]
     good = np.isfinite(rows[:, -1]).all(axis=1) & arrived.ravel()[:count]
-    if not good.all():
+    rows[~good, 1:] = np.nan
+    if refuse and not good.all():
         bad = int(np.flatnonzero(~good)[0])
         raise FlowError(
             f"Trajectory {bad} of {count}, from {np.array2string(states[bad], precision=4)}, left the finite numbers "
@@ -141,7 +151,7 @@ def _integrator(engine: SmoothEngine) -> Any:
     return kept(("lanes", engine.system, engine.wrt, engine.tolerance), lambda: compile_integrator(build))
 
 
-def _step_by_step(core: Core, states: Array, times: Array, vectors: Array) -> tuple[Array, Array]:
+def _step_by_step(core: Core, states: Array, times: Array, vectors: Array, refuse: bool) -> tuple[Array, Array]:
     count, samples = times.shape
     n = core.size
     reached = np.empty((count, samples, n))
@@ -149,7 +159,7 @@ def _step_by_step(core: Core, states: Array, times: Array, vectors: Array) -> tu
     reached[:, 0], tangents[:, 0] = states, core.unit
     for i in range(1, samples):
         run = advance_many(core, reached[:, i - 1], times[:, i - 1], times[:, i], vectors, True)
-        if not np.isfinite(run.state).all():
+        if refuse and not np.isfinite(run.state).all():
             raise FlowError("A trajectory left the finite numbers between two samples; check parameters and starts.")
         assert run.jacobian is not None
         assert run.sensitivity is not None
