@@ -110,6 +110,7 @@ def test_what_fails_on_held_back_data_is_no_invariant():
     [
         ({"tolerance": 0.0}, "positive"),
         ({"tolerance": -1.0}, "positive"),
+        ({"tolerance": {"x": 0.1}}, "nothing of channel v"),
         ({"degree": 2.5}, "whole number"),
         ({"terms": "x**2 + v**2"}, "list of expressions"),
         ({"terms": ["3", "4"]}, "constant"),

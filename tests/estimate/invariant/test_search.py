@@ -125,6 +125,29 @@ def test_delays_of_one_channel_share_its_noise_and_are_not_their_own_past(delays
     assert len(search) >= delays - 1
 
 
+def test_carts_that_move_together_need_their_noise_by_channel():
+    """E = v1² + v2² + x1² + x2² + 20 (x1 - x2)² of masses on a stiff spring: one tolerance for all drowns the spring."""
+    t, rng = np.arange(0, 100, 0.05), np.random.default_rng(2)
+    slow, fast = np.sqrt(1.0), np.sqrt(41.0)
+    x = {"x1": np.sin(slow * t) + 0.1 * np.sin(fast * t), "x2": np.sin(slow * t) - 0.1 * np.sin(fast * t)}
+    v = {
+        "v1": slow * np.cos(slow * t) + 0.1 * fast * np.cos(fast * t),
+        "v2": slow * np.cos(slow * t) - 0.1 * fast * np.cos(fast * t),
+    }
+    small = dict.fromkeys(x, 0.005) | dict.fromkeys(v, 0.05)
+    channels = {c: s + small[c] * rng.normal(size=t.size) for c, s in (x | v).items()}
+    record = kz.Record.from_arrays(t, channels)
+    terms = ["v1**2", "v2**2", "x1**2", "x2**2", "x1*x2"]
+    assert "Do not trust single coefficients: x1 and x2" in str(kz.find_invariant(record, terms, tolerance=0.3))
+    search = kz.find_invariant(record, terms, tolerance={c: 2 * s for c, s in small.items()})
+    assert "Do not trust" not in str(search)
+    found = search[0].table()["coefficient"] / search[0].table()["coefficient"]["v1**2"]
+    assert found["v2**2"] == pytest.approx(1.0, rel=0.02)
+    assert found["x1*x2"] == pytest.approx(-40.0, rel=0.02)
+    assert found["x1**2"] == pytest.approx(21.0, rel=0.02)
+    assert found["x2**2"] == pytest.approx(21.0, rel=0.02)
+
+
 def test_identities_are_left_out_not_found():
     record = kz.simulate(kz.library.planar_double_pendulum(), t=np.arange(0, 100, 0.25))
     search = kz.find_invariant(record, ["cos(phi1)**2", "sin(phi1)**2", "cos(phi2)", "phi1'", "phi2'"])

@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 
 SHOWN = 3
 """Refused combinations that a verdict names."""
+TOGETHER = 0.95
+"""Correlation of two channels above which the terms of one can stand for those of the other."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ def describe(found: tuple[FoundInvariant, ...], search: Any, closest: float) -> 
         "known": "the stated noise",
         "estimated": "the noise estimated from dense sampling",
         "tolerance": "the tolerance given",
+        "tolerances": "the tolerances given",
         "rounding": "1 % noise",
     }[search.kind]
     count, levels = len(search.library), search.train.levels
@@ -120,6 +123,12 @@ def describe(found: tuple[FoundInvariant, ...], search: Any, closest: float) -> 
     else:
         lines = [_reason(f, source, levels) for f in found]
         verdict = f"{len(found)} invariant(s) among combinations of {count} terms:\n" + "\n".join(lines)
+    together = moving_together(search.train.values, search.train.variables) if search.kind == "tolerance" else []
+    if found and together:
+        verdict += (
+            f"\nDo not trust single coefficients: {', '.join(together)} move together, so that which of their products "
+            "count depends on the tolerance of each. State it by channel (tolerance={...}, or noise=)."
+        )
     if search.refused:
         shown = "; ".join(search.refused[:SHOWN]) + (" …" if len(search.refused) > SHOWN else "")
         verdict += f"\nConstant on the part used, but no invariant: {shown}."
@@ -128,6 +137,13 @@ def describe(found: tuple[FoundInvariant, ...], search: Any, closest: float) -> 
     return InvariantSearch(
         found, verdict, ratio, tuple(search.dropped), search.kind, count, levels, search.train.variables
     )
+
+
+def moving_together(values: Array, names: tuple[str, ...]) -> list[str]:
+    """Pairs of channels (d, N) so correlated that products of one can stand for those of the other."""
+    related = np.atleast_2d(np.corrcoef(values))
+    pairs = np.argwhere(np.triu(np.abs(related), 1) > TOGETHER)
+    return [f"{names[i]} and {names[j]} (correlation {related[i, j]:.2f})" for i, j in pairs]
 
 
 def _reason(found: FoundInvariant, source: str, levels: int) -> str:

@@ -22,9 +22,9 @@ from kapitza.estimate.invariant.expression import Form
 from kapitza.estimate.invariant.found import FoundInvariant, InvariantSearch, describe
 from kapitza.estimate.invariant.intervals import variance_covariance
 from kapitza.estimate.invariant.moments import FeatureTable, level_sums, triangle
-from kapitza.estimate.invariant.points import ASSUMED_NOISE, Points, noise_of
+from kapitza.estimate.invariant.points import ASSUMED_NOISE, Points
+from kapitza.estimate.invariant.samples import MOST_POINTS, fractions_of, search_points, split_off, stretches
 from kapitza.estimate.invariant.setup import records_of, scrambled
-from kapitza.estimate.invariant.stencils import estimated_noise
 from kapitza.estimate.invariant.terms import candidate_terms, complexity
 from kapitza.estimate.invariant.variance import Bounds, VarianceProblem, minimise_corrected, minimise_raw
 from kapitza.estimate.invariant.whiteness import CHANCE, TESTS, Whiteness, predicted_share, richer
@@ -44,10 +44,6 @@ ROUNDING = 1e-6
 """Without any knowledge of noise only what is constant to this fraction counts as conserved."""
 INDEPENDENT = 20.0
 """Share of the squared gradient outside those already found that makes a function new, in squared relative noise."""
-MOST_POINTS = 20000
-"""Points used by a search; longer records are thinned evenly."""
-STRETCH = 100
-"""Neighbouring samples in one stretch of those."""
 WORSE = 20.0
 """Growth of the statistic of the past, χ² with one degree of freedom, that tells a term from an idle one."""
 OVERSTATED = 0.1
@@ -63,93 +59,30 @@ def find_invariant(
     terms: Sequence[str | sp.Expr] | None = None,
     degree: int = 2,
     noise: float | Mapping[str, float] | None = None,
-    tolerance: float | None = None,
+    tolerance: float | Mapping[str, float] | None = None,
     held_back: float = 0.3,
 ) -> InvariantSearch:
     """Conserved combinations of candidate functions of the channels; every record is an orbit with its own value.
 
     terms: expressions or texts in the channels; by default polynomials up to `degree`, times cos and sin for angles.
     noise: standard deviation, one for all or by channel; by default the record's, or an estimate from dense sampling.
-    tolerance: noise level, as a fraction of each channel's mean modulus, that may be held responsible for a variation;
-        by default the known or estimated noise decides. held_back: last part of every record kept for the test.
+    tolerance: noise level, as a fraction of each channel's mean modulus (one for all or by channel), that may be held
+        responsible for a variation; by default the known or estimated noise decides.
+    held_back: last part of every record kept for the test.
     """
     if not 0 < held_back < 1:
         raise KapitzaError(f"held_back is a fraction between 0 and 1, not {held_back}: 0.3 is usual.")
-    if tolerance is not None and not 0 < tolerance < np.inf:
-        raise KapitzaError(f"tolerance is a positive fraction of each channel's mean modulus, not {tolerance}.")
     records = records_of(data)
-    points, kind = _points(records, noise, tolerance)
+    allowed = None if tolerance is None else fractions_of(tolerance, records[0].channels)
+    points, kind = search_points(records, noise, allowed)
+    kind = "tolerances" if isinstance(tolerance, Mapping) else kind
     angles = records[0].angles
     library = sorted(candidate_terms(records[0].channels, angles, terms, degree), key=complexity)
     _check_terms(library, points, records[0].channels)
-    train, test = _split(points, held_back)
+    train, test = split_off(points, held_back)
     train = train.take(np.arange(0, train.count, -(-train.count // MOST_POINTS)))
-    search = _Search(tuple(library), train, test, _stretches(points), kind, angles)
+    search = _Search(tuple(library), train, test, stretches(points), kind, angles)
     return search.run()
-
-
-def _points(
-    records: Sequence[Record], noise: float | Mapping[str, float] | None, tolerance: float | None
-) -> tuple[Points, str]:
-    """All samples, and what the noise scale is: "known", "estimated", "tolerance" or "rounding"."""
-    channels = records[0].channels
-    if any(r.channels != channels for r in records):
-        raise DataError("The records have different channels: give the same ones, in the same order.")
-    values = np.hstack([r.values().T for r in records])
-    sizes = [r.size for r in records]
-    wrapped = np.where(np.array(records[0].angles)[:, None], np.mod(values + np.pi, 2 * np.pi) - np.pi, values)
-    modulus = np.mean(np.abs(wrapped), axis=1)
-    if np.any(modulus == 0):
-        raise DataError(f'Channel "{channels[int(np.argmin(modulus))]}" is zero throughout: leave it out.')
-    still = [c for c in channels if all(np.ptp(r[c]) <= 1e-12 * np.max(np.abs(r[c])) for r in records)]
-    if still:
-        raise DataError(
-            f'Channel "{still[0]}" is constant along every record, an invariant by itself: leave it out with '
-            "record.select(...)."
-        )
-    tables = [noise_of(r, noise) for r in records]
-    kind, deviation = "rounding", np.tile((ASSUMED_NOISE * modulus)[:, None], values.shape[1])
-    if tolerance is not None:
-        kind, deviation = "tolerance", np.tile((tolerance * modulus)[:, None], values.shape[1])
-    elif all(sure for _, sure in tables):
-        known = np.array([[table[c] for c in channels] for table, _ in tables]).T
-        if np.all(known > 0):
-            kind, deviation = "known", np.repeat(known, sizes, axis=1)
-            _refuse_pure_noise(records, known)
-    else:
-        guess = _dense_noise(records)
-        if guess is not None:
-            kind, deviation = "estimated", np.tile(guess[:, None], values.shape[1])
-    level = np.repeat(np.arange(len(records)), sizes)
-    times = np.concatenate([r.time for r in records])
-    return Points(channels, values, deviation**2, level, level, times), kind
-
-
-def _refuse_pure_noise(records: Sequence[Record], deviation: Array) -> None:
-    """Refuse a channel that only its noise (C, R) moves while others move: its powers would hide what is conserved."""
-    spread = np.array([[np.std(r[c]) for r in records] for c in records[0].channels])
-    silent = np.all(spread <= KNOWN_LIMIT * deviation, axis=1)
-    if silent.any() and not silent.all():
-        raise DataError(
-            f'Channel "{records[0].channels[int(np.argmax(silent))]}" varies no more than its noise explains, so it is '
-            "constant as far as can be told: leave it out with record.select(...)."
-        )
-
-
-def _dense_noise(records: Sequence[Record]) -> Array | None:
-    """Noise by channel from high differences, or None where the sampling is too coarse to tell noise from motion."""
-    result = []
-    for j, channel in enumerate(records[0].channels):
-        guesses, spread = [], 0.0
-        for record in records:
-            series = record[channel]
-            spread = max(spread, float(np.std(series)))
-            pieces = [np.unwrap(series[p]) if record.angles[j] else series[p] for p in record.segments()]
-            guesses += [estimated_noise(p) for p in pieces if p.size >= 40]
-        if not guesses or not 1e-9 * spread < np.median(guesses) < 0.03 * spread:
-            return None
-        result.append(float(np.median(guesses)))
-    return np.array(result)
 
 
 def _check_terms(library: Sequence[sp.Expr], points: Points, channels: Sequence[str]) -> None:
@@ -166,25 +99,6 @@ def _check_terms(library: Sequence[sp.Expr], points: Points, channels: Sequence[
             f"{points.count} samples cannot judge {len(library)} candidate terms: "
             f"more than {2 * len(library)} are needed."
         )
-
-
-def _split(points: Points, held_back: float) -> tuple[Points, Points]:
-    last = np.zeros(points.count, bool)
-    for level in range(points.levels):
-        members = np.flatnonzero(points.level == level)
-        last[members[int(np.ceil(members.size * (1 - held_back))) :]] = True
-    return points.take(np.flatnonzero(~last)), points.take(np.flatnonzero(last))
-
-
-def _stretches(points: Points) -> Points:
-    """All points, or of longer records stretches of neighbours spread evenly, as many as a search uses."""
-    if points.count <= MOST_POINTS:
-        return points
-    number, length = MOST_POINTS // STRETCH, STRETCH
-    first = np.linspace(0, points.count - length, number).astype(np.intp)
-    index = (first[:, None] + np.arange(length)).ravel()
-    run = points.run[index] + points.levels * np.repeat(np.arange(number), length)
-    return points.take(index, run)
 
 
 def library_form(terms: Sequence[sp.Expr], variables: tuple[str, ...], lead: int) -> Form:
@@ -268,6 +182,7 @@ class _Search:
             "known": KNOWN_LIMIT,
             "estimated": ESTIMATED_LIMIT,
             "tolerance": 1.0,
+            "tolerances": 1.0,
             "rounding": (ROUNDING / ASSUMED_NOISE) ** 2,
         }[self.kind]
 
@@ -452,7 +367,7 @@ class _Search:
         problem = VarianceProblem(FeatureTable(form, 1), self.train, np.ones(self.train.count))
         free = Bounds(np.full(start.size, -np.inf), np.full(start.size, np.inf))
         solution = minimise_raw(problem, [start], free)
-        if self.kind in ("known", "estimated") and solution.value > 0 and start.size:
+        if self.kind != "rounding" and solution.value > 0 and start.size:
             corrected = minimise_corrected(problem, start, free)
             solution = corrected if corrected.converged else solution
         covariance = variance_covariance(problem, solution)
