@@ -24,6 +24,7 @@ from kapitza.orbits.character import describe_section
 from kapitza.orbits.local_fit import LocalFits
 from kapitza.orbits.locate import Cycles, Uncertainty, cycle_time, propagate, refine_cycles
 from kapitza.orbits.polynomials import term_count
+from kapitza.orbits.resample import widen_by_bootstrap
 from kapitza.orbits.returns import close_returns, count_visits, cycle_starts, representatives
 from kapitza.orbits.section import Section
 
@@ -137,7 +138,7 @@ def _search_period(section: Section, period: int, settings: SectionSearch, ledge
                 reach=3.0 * settings.tolerance,
             )
             for index in np.flatnonzero(cycles.settled):
-                _judge(section, cycles, int(index), settings, ledger)
+                _judge(section, cycles, int(index), settings, ledger, not fine_maps(section, settings))
             left = left[~cycles.settled]
             if not len(left):
                 break
@@ -147,6 +148,12 @@ def _search_period(section: Section, period: int, settings: SectionSearch, ledge
             )
 
 
+def fine_maps(section: Section, settings: SectionSearch) -> int:
+    """Neighbours for maps one degree higher than the search's; 0 where there is no noise or too short a record."""
+    neighbours = max(2 * settings.neighbours, 8 * term_count(section.dimension, settings.degree + 1))
+    return neighbours if np.any(section.noise > 0) and neighbours <= section.size // 30 else 0
+
+
 def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledger) -> None:
     """Locate the kept cycles of one period anew with maps one degree higher and a better model of the density.
 
@@ -154,11 +161,11 @@ def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledg
     and a Gaussian density leave out can each shift a cycle by more than its standard deviation. Where the higher maps
     do not settle, the lower ones stay, and their uncertainty holds all that one degree changes.
     """
-    terms = term_count(section.dimension, settings.degree + 1)
-    most = max(2 * settings.neighbours, 8 * terms)
+    most = fine_maps(section, settings)
     left = np.array([points for points, _ in ledger.kept if len(points) == period])
-    if not len(left) or not np.any(section.noise > 0) or most > section.size // 30:
+    if not len(left) or not most:
         return
+    terms = term_count(section.dimension, settings.degree + 1)
     ledger.kept = [entry for entry in ledger.kept if len(entry[0]) != period]
     for degree, neighbours, doubt in ((settings.degree + 1, most, 0.0), (settings.degree, most // 2, 1.0)):
         search = search_size(section, settings, neighbours)
@@ -176,7 +183,7 @@ def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledg
                 density=4,
             )
             for index in np.flatnonzero(cycles.settled):
-                _judge(section, cycles, int(index), settings, ledger, doubt)
+                _judge(section, cycles, int(index), settings, ledger, True, doubt)
             unsettled[first : first + batch] = ~cycles.settled
         left = left[unsettled]
         if not len(left):
@@ -186,9 +193,10 @@ def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledg
 
 
 def _judge(
-    section: Section, cycles: Cycles, index: int, settings: SectionSearch, ledger: Ledger, doubt: float = 0.0
-) -> None:
-    """Keep a candidate or say why not; cheap tests first. `doubt` is that of `propagate`."""
+    section: Section, cycles: Cycles, index: int, settings: SectionSearch, ledger: Ledger, final: bool,
+    doubt: float = 0.0,
+) -> None:  # fmt: skip
+    """Keep a candidate or say why not; cheap tests first. `final`: no finer maps follow; `doubt`: see `propagate`."""
     points = cycles.points[index]
     period = cycles.period
     close = 0.1 * settings.tolerance
@@ -211,6 +219,8 @@ def _judge(
         return
     fits = cycles.fits_of(index)
     uncertainty = propagate(section, fits, points, cycles.jacobians[index], doubt)
+    if final:
+        uncertainty = widen_by_bootstrap(section, fits, points, uncertainty)
     deviation = np.sqrt(np.diag(uncertainty.points)).reshape(points.shape)
     if not np.all(deviation < settings.tolerance):
         ledger.refuse(
