@@ -21,6 +21,7 @@ from kapitza.orbits.bookkeeping import (
 )
 from kapitza.orbits.calibration import REACH
 from kapitza.orbits.character import describe_section
+from kapitza.orbits.crossings import crossing_details
 from kapitza.orbits.local_fit import LocalFits
 from kapitza.orbits.locate import Cycles, Uncertainty, cycle_time, propagate, refine_cycles
 from kapitza.orbits.polynomials import term_count
@@ -296,6 +297,7 @@ def make_orbit(
             "neighbours": [int(s) for s in np.atleast_1d(support)],
             "joint_covariance": uncertainty.joint * np.outer(units, units),
             "influence": uncertainty.influence,
+            **crossing_details(section, fits, uncertainty, points),
         },
     )
 

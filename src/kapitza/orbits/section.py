@@ -27,6 +27,8 @@ class Section:
     step: time between a point and its image, in seconds.
     turns: (N, n) or None: whole turns of each angle from a point to its image, when the record knows them.
     duration: (N,) or None: time from a point to its image in seconds, where it varies (autonomous records).
+    paths: (N, M, c) or None: the record's own `channels` at M equal parts of the way to the image, in physical units;
+    rates: (N, c) their slopes in time at the point itself.
     """
 
     unit: Array
@@ -39,6 +41,9 @@ class Section:
     step: float
     turns: Array | None = None
     duration: Array | None = None
+    paths: Array | None = None
+    rates: Array | None = None
+    channels: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:

@@ -8,13 +8,14 @@ so that the period of a cycle, unknown for autonomous systems, comes out of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.data import Record
 from kapitza.errors import DataError
+from kapitza.orbits.crossings import paths_between
 from kapitza.orbits.noise_on_section import section_noise
 from kapitza.orbits.section import Section, make_section
 from kapitza.signal import mutual_information, smoothing_coordinates
@@ -61,18 +62,23 @@ def turning_section(
     crossings = [turning_points(record, names, piece, half, dimension) for piece in pieces]
     middle = float(np.mean(main))
     kind = kind or section_kind(crossings, middle, half)
-    chosen = [choose(c, kind, middle, half) for c in crossings]
-    chosen = [c for c in chosen if len(c.time) > 1]
+    chosen = [(piece, choose(c, kind, middle, half)) for piece, c in zip(pieces, crossings, strict=True)]
+    chosen = [(piece, c) for piece, c in chosen if len(c.time) > 1]
     if not chosen:
         raise DataError(f'"{names[0]}" has no two turning points in a segment: the record does not oscillate.')
-    points = np.concatenate([c.points for c in chosen])
-    follows = np.concatenate([np.arange(len(c.time)) < len(c.time) - 1 for c in chosen])
-    duration = np.concatenate([np.append(np.diff(c.time), np.nan) for c in chosen])
+    points = np.concatenate([c.points for _, c in chosen])
+    follows = np.concatenate([np.arange(len(c.time)) < len(c.time) - 1 for _, c in chosen])
+    duration = np.concatenate([np.append(np.diff(c.time), np.nan) for _, c in chosen])
     marks = ["", "''", "'''", "''''"][: dimension - 1]
     states = tuple(names[0] + mark for mark in marks) + names[1:]
     section = make_section(
         points, follows, states, (False,) * points.shape[1], float(np.nanmedian(duration)),
-        sample=np.concatenate([c.sample for c in chosen]), duration=duration,
+        sample=np.concatenate([c.sample for _, c in chosen]), duration=duration,
+    )  # fmt: skip
+    parts = [paths_between(record, piece, c.time) for piece, c in chosen]
+    section = replace(
+        section, channels=record.channels, paths=np.concatenate([path for path, _ in parts]),
+        rates=np.concatenate([rates for _, rates in parts]),
     )  # fmt: skip
     if noise is None and len(section.starts) >= 200:
         return section.with_noise(section_noise(section))

@@ -15,7 +15,7 @@ from kapitza.estimate.orbit_fit.judge import Outcome
 from kapitza.estimate.orbit_fit.nested import close_orbits
 from kapitza.estimate.orbit_fit.problem import Problem, lay_out
 from kapitza.estimate.orbit_fit.solver import reduce_block, scaled_inverse
-from kapitza.estimate.orbit_fit.targets import Item, make_targets, whitening
+from kapitza.estimate.orbit_fit.targets import Item, Reader, whitening
 from kapitza.estimate.orbit_fit.task import Task
 from kapitza.orbit import PeriodicOrbit
 
@@ -71,7 +71,8 @@ def _further(task: Task, outcome: Outcome, estimate: Estimate, orbit: PeriodicOr
     problem = outcome.problem
     noise = dict(zip(problem.sensors.channels, _typical_noise(outcome), strict=True))
     item = Item(orbit.with_(covariance=None), {}, 0.0, task.model.angles)
-    targets = make_targets([item], estimate.model, problem.sensors, repeats=None, nodes=1, profiles=False, noise=noise)
+    reader = Reader(estimate.model, problem.sensors, task.names, nodes=1, profiles=False, noise=noise)
+    targets = reader.targets([item])
     extra = Problem(
         task.model, task.names, problem.sensors, targets, problem.flow, problem.scale, problem.channel_scale,
         problem.prior_mean, problem.prior_weight, lay_out(problem.sensors, targets),

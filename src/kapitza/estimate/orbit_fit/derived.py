@@ -17,11 +17,16 @@ Array = NDArray[np.float64]
 
 
 def derived_parameters(
-    model: Model, names: Sequence[str], covariance: Array, wanted: Mapping[str, str] | None = None
+    model: Model,
+    names: Sequence[str],
+    covariance: Array,
+    wanted: Mapping[str, str] | None = None,
+    strict: bool = True,
 ) -> pd.DataFrame:
     """Value and standard error of the model's derived parameters and of further expressions of its parameters.
 
     To first order: σ_d² = (∂d/∂θ) Σ (∂d/∂θ)ᵀ; this carries mathematical parameters back to physical ones, and forth.
+    Infinite and undefined values are NaN; with strict=False (at starting values) only the expressions are checked.
     """
     base = derived_in_base(model)
     expressions = {s.name: e for s, e in base.items()}
@@ -31,7 +36,14 @@ def derived_parameters(
     at = {symbol(n): sp.Float(v, 17) for n, v in zip(model.names, model.vector, strict=True)}
     rows = []
     for label, expression in expressions.items():
-        slope = np.array([float(sp.N(sp.diff(expression, symbol(n)).xreplace(at))) for n in names])
-        value = float(sp.N(expression.xreplace(at)))
-        rows.append((label, value, float(np.sqrt(max(slope @ covariance @ slope, 0.0)))))
+        slope = np.array([_number(sp.diff(expression, symbol(n)).xreplace(at)) for n in names])
+        value = _number(expression.xreplace(at))
+        if strict or np.isfinite(value):
+            rows.append((label, value, float(np.sqrt(max(slope @ covariance @ slope, 0.0)))))
     return pd.DataFrame(rows, columns=["name", "value", "error"])
+
+
+def _number(expression: sp.Basic) -> float:
+    """The value of an expression without symbols, NaN where it has none (a division by zero)."""
+    value = sp.N(expression)
+    return float(value) if value.is_Float or value.is_Integer or value.is_Rational else float("nan")

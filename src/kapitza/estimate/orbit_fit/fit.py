@@ -12,9 +12,10 @@ from scipy import stats
 
 from kapitza.errors import ConvergenceError, FlowError
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.orbit_fit.checks import check_settings
 from kapitza.estimate.orbit_fit.judge import Outcome, acceptable, make_estimate, post_mortem, unmatched_reasons
 from kapitza.estimate.orbit_fit.multipliers import MultiplierTerms
-from kapitza.estimate.orbit_fit.nested import NestedFit, check_formulation
+from kapitza.estimate.orbit_fit.nested import NestedFit
 from kapitza.estimate.orbit_fit.problem import Problem
 from kapitza.estimate.orbit_fit.readings import Output
 from kapitza.estimate.orbit_fit.solver import SOFTNESS, Solution, Solver, SolverSettings
@@ -39,7 +40,7 @@ class OrbitFit:
     `method`, any periodic solver).
     outputs: what a channel measures where it is neither state nor output of the model: {"v": "phi'*l"}, or
     {"phi'": Differenced("phi", 0.01508)}.
-    noise: standard deviation per channel where the orbits carry no covariance.
+    noise: standard deviation per channel, or one for all, where the orbits carry no covariance.
     multipliers: also fit the Floquet multipliers, weighted by their uncertainty.
     profiles: fit sampled profiles instead of section points (default: where an orbit has no covariance).
     period: excitation periods per repetition of a record; nodes: shooting nodes per excitation period of sampled data.
@@ -51,7 +52,7 @@ class OrbitFit:
     formulation: str = "all-at-once"
     method: Any = None
     outputs: Mapping[str, Output] = field(default_factory=dict)
-    noise: Mapping[str, float] = field(default_factory=dict)
+    noise: Mapping[str, float] | float = field(default_factory=dict)
     multipliers: bool = False
     profiles: bool | None = None
     period: int | None = None
@@ -65,12 +66,11 @@ class OrbitFit:
     seed: int = 0
     throw: bool = True
 
+    def __post_init__(self) -> None:
+        check_settings(self)
+
     def fit(self, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:
-        check_formulation(self.formulation)
-        task = prepare(
-            model, data, free, estimator=self.estimator, outputs=self.outputs, noise=self.noise, repeats=self.period,
-            nodes=self.nodes, profiles=self.profiles,
-        )  # fmt: skip
+        task = prepare(model, data, free, self)
         known = identifiability(task)
         if self.throw:
             refuse_unidentifiable(known)

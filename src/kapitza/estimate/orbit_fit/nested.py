@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.errors import FlowError, KapitzaError
+from kapitza.errors import FlowError
 from kapitza.estimate.orbit_fit.problem import Block, Problem
 from kapitza.estimate.orbit_fit.solver import Iterate, Solution, Solver
 from kapitza.orbit import PeriodicOrbit
@@ -101,8 +101,3 @@ def close_orbits(
     if throw:
         raise FlowError(f"Not all of the {len(blocks)} orbits close at these parameters.")
     return unknowns, blocks
-
-
-def check_formulation(name: str) -> None:
-    if name not in ("all-at-once", "nested"):
-        raise KapitzaError(f'formulation = "{name}": choose "all-at-once" or "nested".')

@@ -70,7 +70,8 @@ class Target:
 
     nodes: (J, n) first guess of the states at `node_times` (J,); period [s]; vector: (npar,) run-time parameters.
     times (m,), channel (m,), values (m,): the readings; node (m,): the segment each lies in.
-    covariance: (m, m) of the readings, None where it is not known.
+    covariance: (m, m) of the readings or its diagonal (m,), None where it is not known; one more row is the period's.
+    rows: (m,) which entries of the orbit's points the readings are, where they are points.
     multipliers: moduli (n,) with their deviation (n,), None where not measured.
     period_deviation: of a measured period, None where the excitation sets it.
     winding: turns per period where the data show them: whole profiles do, one point per excitation period does not.
@@ -92,6 +93,7 @@ class Target:
     period_deviation: float | None = None
     winding: tuple[int, ...] = ()
     source: object = None
+    rows: Index | None = None
 
     @property
     def count(self) -> int:

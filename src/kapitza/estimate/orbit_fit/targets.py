@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.data import Record
-from kapitza.errors import ConvergenceError, DataError
-from kapitza.estimate.orbit_fit.readings import Sensors, Target
+from kapitza.errors import DataError
+from kapitza.estimate.orbit_fit.checks import check_orbit, check_own_values, check_record
+from kapitza.estimate.orbit_fit.guesses import folded_states, hidden_states
+from kapitza.estimate.orbit_fit.readings import Index, Sensors, Target
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit
-from kapitza.periodic import Loop, solve_orbit
 
 Array = NDArray[np.float64]
 
@@ -33,7 +34,9 @@ class Item:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        return self.source.channels if isinstance(self.source, Record) else self.source.states
+        if isinstance(self.source, Record):
+            return self.source.channels
+        return tuple(self.source.details.get("crossing_channels", self.source.states))
 
 
 def items_of(data: Any, model: Model, own: Mapping[str, float] | None = None) -> list[Item]:
@@ -44,20 +47,24 @@ def items_of(data: Any, model: Model, own: Mapping[str, float] | None = None) ->
             model.check(name)
         return items_of(data[0], model, data[1])
     if isinstance(data, PeriodicOrbit):
-        known = dict(zip(model.states, model.angles, strict=True))
-        return [Item(data, own, 0.0, tuple(known.get(s, False) for s in data.states))]
+        return [Item(data, own, 0.0, _circles(data, model))]
     if isinstance(data, Record):
         return [Item(data, own, 0.0, tuple(data.angles))]
     if isinstance(data, OrbitSet):
         phase = _section_phase(data.source)
-        known = dict(zip(model.states, model.angles, strict=True))
-        circles = [data.angles or tuple(known.get(s, False) for s in orbit.states) for orbit in data]
-        return [Item(orbit, own, phase, tuple(c)) for orbit, c in zip(data, circles, strict=True)]
-    if isinstance(data, Iterable):
+        return [Item(orbit, own, phase, _circles(orbit, model, data.angles)) for orbit in data]
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         return [item for part in data for item in items_of(part, model, own)]
     raise DataError(
         f"OrbitFit works on orbits, sets of orbits and records of periodic motion, not {type(data).__name__}."
     )
+
+
+def _circles(orbit: PeriodicOrbit, model: Model, told: tuple[bool, ...] = ()) -> tuple[bool, ...]:
+    """Which channels of an orbit are angles: as its set says, else as the model has them."""
+    known = dict(zip(model.states, model.angles, strict=True))
+    names = orbit.details.get("crossing_channels", orbit.states)
+    return told if len(told) == len(names) and names == orbit.states else tuple(known.get(s, False) for s in names)
 
 
 def _section_phase(source: Any) -> float:
@@ -76,164 +83,201 @@ def common_channels(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[bool,
     return tuple(found), tuple(found.values())
 
 
-def make_targets(
-    items: Sequence[Item], model: Model, sensors: Sensors, *, repeats: int | None, nodes: int, profiles: bool | None,
-    noise: Mapping[str, float],
-) -> tuple[Target, ...]:  # fmt: skip
-    return tuple(_target(item, i, model, sensors, repeats, nodes, profiles, noise) for i, item in enumerate(items))
+@dataclass(frozen=True)
+class Reader:
+    """What turns items into targets: the model, the sensors and the settings of the fit."""
 
+    model: Model
+    sensors: Sensors
+    free: tuple[str, ...]
+    repeats: int | None = None
+    nodes: int = 4
+    profiles: bool | None = None
+    noise: Mapping[str, float] = field(default_factory=dict)
 
-def _target(
-    item: Item, index: int, model: Model, sensors: Sensors, repeats: int | None, nodes: int, profiles: bool | None,
-    noise: Mapping[str, float],
-) -> Target:  # fmt: skip
-    setting = model.with_values(**item.own) if item.own else model
-    source = item.source
-    if isinstance(source, Record):
-        return _from_record(source, index, setting, sensors, repeats, nodes, noise)
-    use_profile = source.profile is not None and (profiles if profiles is not None else source.covariance is None)
-    label = f"{index}: period {len(source.points)}" + (f" {source.code}" if source.code else "")
-    if use_profile:
-        return _from_profile(source, label, setting, sensors, nodes, noise)
-    return _from_points(source, label, setting, sensors, item.phase, noise)
+    def targets(self, items: Sequence[Item]) -> tuple[Target, ...]:
+        return tuple(self.target(item, i) for i, item in enumerate(items))
+
+    def target(self, item: Item, index: int) -> Target:
+        setting = self.model.with_values(**item.own) if item.own else self.model
+        source = item.source
+        if isinstance(source, Record):
+            check_own_values(item.own, self.free, f"record {index}")
+            return self._from_record(source, f"{index}: record", setting)
+        label = f"{index}: period {len(source.points)}" + (f" {source.code}" if source.code else "")
+        check_own_values(item.own, self.free, f"orbit {label}")
+        if self.repeats is not None:
+            raise DataError(f"period = {self.repeats} is for records; orbit {label} knows its own period.")
+        use_profile = self._by_profile(source)
+        check_orbit(source, label, use_profile)
+        if use_profile:
+            return self._from_profile(source, label, setting)
+        if "crossing_channels" in source.details and setting.period is None:
+            read = self._from_path if self.profiles else self._from_crossings
+            return read(source, label, setting)
+        return self._from_points(source, label, setting, item)
+
+    def _by_profile(self, orbit: PeriodicOrbit) -> bool:
+        if orbit.profile is None:
+            return False
+        return self.profiles if self.profiles is not None else orbit.covariance is None
+
+    def _known(self, channel: Index, covariance: Array | None) -> Array | None:
+        """Covariance of readings of these channels (m,): the given one, or from the noise of the channels."""
+        names = [self.sensors.channels[c] for c in channel]
+        if covariance is None and all(name in self.noise for name in names):
+            return np.diag([self.noise[name] ** 2 for name in names])
+        return covariance
+
+    def _from_points(self, orbit: PeriodicOrbit, label: str, setting: Model, item: Item) -> Target:
+        period, count = _period(setting, orbit.repeats, orbit.period, label)
+        points = np.asarray(orbit.points, float)[: 1 if count is None else None]
+        if count is not None and count != len(points):
+            raise DataError(
+                f"Orbit {label} has {len(points)} points over {count} excitation periods: one each is expected."
+            )
+        seen = [i for i, name in enumerate(orbit.states) if name in self.sensors.channels]
+        channel = np.tile([self.sensors.channels.index(orbit.states[i]) for i in seen], len(points)).astype(np.intp)
+        times = item.phase + np.arange(len(points)) * period / len(points)
+        rows = (np.arange(len(points))[:, None] * len(orbit.states) + seen).ravel()
+        known = None if orbit.covariance is None else np.asarray(orbit.covariance, float)[np.ix_(rows, rows)]
+        known = self._known(channel, known)
+        deviation = None
+        if setting.period is None:
+            size = max(float(np.abs(points).max()), 1e-300)
+            error = 1e-3 if known is None else float(np.sqrt(np.diag(known).max())) / size
+            deviation = float(orbit.details.get("period_deviation", error * period)) or error * period
+        # One point per excitation period does not show the turns; dense records and models do.
+        told = bool(orbit.winding) and orbit.states == setting.states and not any("winding" in n for n in orbit.notes)
+        multipliers = None if orbit.multipliers is None or count is None else np.abs(orbit.multipliers)
+        return Target(
+            label=label, nodes=self._start_nodes(orbit, points, setting, times), node_times=times,
+            period=item.phase + period, repeats=count, vector=setting.vector, times=np.repeat(times, len(seen)),
+            channel=channel, node=np.repeat(np.arange(len(points)), len(seen)), values=points[:, seen].ravel(),
+            covariance=known, multipliers=multipliers, multiplier_deviation=orbit.multiplier_deviation,
+            period_deviation=deviation, winding=tuple(orbit.winding) if told else (), source=orbit, rows=rows,
+        )  # fmt: skip
+
+    def _start_nodes(self, orbit: PeriodicOrbit, points: Array, setting: Model, times: Array) -> Array:
+        if set(setting.states) <= set(orbit.states):
+            return points[:, [orbit.states.index(name) for name in setting.states]]
+        start, seen = np.zeros((len(points), len(setting.states))), []
+        for i, name in enumerate(setting.states):
+            if name in orbit.states:
+                start[:, i] = points[:, orbit.states.index(name)]
+                seen.append(i)
+        hidden = [i for i in range(len(setting.states)) if i not in seen]
+        repeats = None if setting.period is None else len(points)
+        found = hidden_states(setting, repeats, orbit.period, times, start, seen, self.free)
+        start[:, hidden] = found[:, hidden]
+        return start
+
+    def _from_crossings(self, orbit: PeriodicOrbit, label: str, setting: Model) -> Target:
+        """A free motion by its crossings of a section: the record's channels there, the times between, the period."""
+        names = list(orbit.details["crossing_channels"])
+        values = np.array(orbit.details["crossing_values"], float)
+        times = np.array(orbit.details["crossing_times"], float)
+        covariance = np.array(orbit.details["crossing_covariance"], float)
+        seen = [i for i, name in enumerate(names) if name in self.sensors.channels]
+        if not seen:
+            raise DataError(f"Orbit {label} shows {', '.join(names)} at its crossings, none of which the model has.")
+        rows = np.append((np.arange(len(values))[:, None] * len(names) + seen).ravel(), len(covariance) - 1)
+        channel = np.tile([self.sensors.channels.index(names[i]) for i in seen], len(values)).astype(np.intp)
+        nodes, node_times, place = self._path_nodes(orbit, names, values, times, setting)
+        return Target(
+            label=label, nodes=nodes, node_times=node_times, period=orbit.period, repeats=None, vector=setting.vector,
+            times=np.repeat(times, len(seen)), channel=channel, node=np.repeat(place, len(seen)),
+            values=values[:, seen].ravel(), covariance=covariance[np.ix_(rows, rows)],
+            period_deviation=float(np.sqrt(covariance[-1, -1])), source=orbit,
+        )  # fmt: skip
+
+    def _path_nodes(
+        self, orbit: PeriodicOrbit, names: list[str], values: Array, times: Array, setting: Model
+    ) -> tuple[Array, Array, Index]:
+        """Nodes (J, n) and times (J,) at the crossings and between them, and which nodes are the crossings."""
+        path, instants = np.array(orbit.details["path_values"], float), np.array(orbit.details["path_times"], float)
+        parts = len(instants) // len(times)
+        chosen = np.flatnonzero(np.arange(len(instants)) % max(1, parts // self.nodes) == 0)
+        if not set(setting.states) <= set(names):
+            bare = orbit.with_(states=tuple(names), points=values, repeats=None)
+            return self._start_nodes(bare, values, setting, times), times, np.arange(len(times))
+        nodes = path[chosen][:, [names.index(state) for state in setting.states]]
+        return nodes, instants[chosen], np.flatnonzero(chosen % parts == 0)
+
+    def _from_path(self, orbit: PeriodicOrbit, label: str, setting: Model) -> Target:
+        names = list(orbit.details["crossing_channels"])
+        path = np.array(orbit.details["path_values"], float)
+        channels = {name: path[:, i] for i, name in enumerate(names) if name in self.sensors.channels}
+        times = np.array(orbit.details["path_times"], float)
+        target = self._sampled(label, setting, times, channels, self.noise, orbit.period, None)
+        deviation = float(orbit.details.get("period_deviation", 0.0)) or 1e-4 * orbit.period
+        return replace(target, period_deviation=deviation, source=orbit)
+
+    def _from_profile(self, orbit: PeriodicOrbit, label: str, setting: Model) -> Target:
+        assert orbit.profile is not None
+        period, count = _period(setting, orbit.repeats, orbit.period, label)
+        channels = {n: orbit.profile.states[:, i] for i, n in enumerate(orbit.states) if n in self.sensors.channels}
+        target = self._sampled(label, setting, orbit.profile.times, channels, self.noise, period, count)
+        return replace(
+            target,
+            multipliers=None if orbit.multipliers is None or count is None else np.abs(orbit.multipliers),
+            multiplier_deviation=orbit.multiplier_deviation,
+            winding=tuple(orbit.winding) if orbit.states == setting.states else (),
+            source=orbit,
+        )
+
+    def _from_record(self, record: Record, label: str, setting: Model) -> Target:
+        """A record of one or more periods of a periodic motion; time is folded into one period."""
+        if setting.period is None:
+            raise DataError(
+                "A record of a free motion has no period to fold it by: find its orbits first, or use ShootingFit."
+            )
+        check_record(record, f"Record {label.split(':')[0]}", setting)
+        count = self.repeats or 1
+        period = count * setting.period
+        elapsed = record.time - record.time[0] + record.phase
+        channels = {name: record[name] for name in record.channels if name in self.sensors.channels}
+        noise = {**{name: value for name, value in record.noise.items() if value > 0}, **self.noise}
+        return replace(self._sampled(label, setting, elapsed % period, channels, noise, period, count), source=record)
+
+    def _sampled(
+        self, label: str, setting: Model, times: Array, channels: Mapping[str, Array], noise: Mapping[str, float],
+        period: float, count: int | None,
+    ) -> Target:  # fmt: skip
+        total = self.nodes * (count or 1)
+        grid = np.arange(total) * period / total
+        # A reading on the end of the period, to rounding, is one at its start.
+        times = np.where(times > period * (1 - 1e-12), 0.0, times)
+        segment = np.minimum((times / period * total + 1e-9).astype(np.intp), total - 1)
+        names = list(channels)
+        index = np.array([self.sensors.channels.index(name) for name in names], np.intp)
+        known = None
+        if all(name in noise for name in names):
+            known = np.tile([noise[name] ** 2 for name in names], times.size)
+        if set(setting.states) <= set(names):
+            rows = np.abs((times[None, :] - grid[:, None] + period / 2) % period - period / 2).argmin(axis=1)
+            start = np.column_stack([channels[name][rows] for name in setting.states])
+        else:
+            circles = dict(zip(self.sensors.channels, self.sensors.angles.tolist(), strict=True))
+            start = folded_states(setting, channels, circles, times, grid, period, count or 1, self.free)
+        return Target(
+            label=label, nodes=start, node_times=grid, period=period, repeats=count, vector=setting.vector,
+            times=np.repeat(times, len(names)), channel=np.tile(index, times.size),
+            node=np.repeat(segment, len(names)), values=np.column_stack([channels[n] for n in names]).ravel(),
+            covariance=known, period_deviation=1e-6 * period if setting.period is None else None,
+        )  # fmt: skip
 
 
 def _period(setting: Model, repeats: int | None, measured: float, label: str) -> tuple[float, int | None]:
     if setting.period is None:
         return measured, None
     count = repeats or max(1, round(measured / setting.period))
-    if abs(measured / (count * setting.period) - 1) > 1e-3:
+    if not abs(measured / (count * setting.period) - 1) <= 1e-3:
         raise DataError(
             f"Orbit {label} has the period {measured:.6g} s, {measured / setting.period:.4g} excitation periods "
             f"of the model ({setting.period:.6g} s): give this orbit its own excitation, (orbits, {{name: value}})."
         )
     return count * setting.period, count
-
-
-def _from_points(
-    orbit: PeriodicOrbit, label: str, setting: Model, sensors: Sensors, phase: float, noise: Mapping[str, float]
-) -> Target:
-    period, count = _period(setting, orbit.repeats, orbit.period, label)
-    # On a free motion the time between two crossings of the section is not known: only the first one is used.
-    points = np.asarray(orbit.points, float)[: 1 if count is None else None]
-    if count is not None and count != len(points):
-        raise DataError(
-            f"Orbit {label} has {len(points)} points over {count} excitation periods: one each is expected."
-        )
-    seen = [i for i, name in enumerate(orbit.states) if name in sensors.channels]
-    channel = np.array([sensors.channels.index(orbit.states[i]) for i in seen], np.intp)
-    times = phase + np.arange(len(points)) * period / len(points)
-    rows = (np.arange(len(points))[:, None] * len(orbit.states) + seen).ravel()
-    known = None if orbit.covariance is None else np.asarray(orbit.covariance)[np.ix_(rows, rows)]
-    if known is None and all(sensors.channels[c] in noise for c in channel):
-        known = np.diag(np.tile([noise[sensors.channels[c]] ** 2 for c in channel], len(points)))
-    values = points[:, seen]
-    deviation = None
-    if setting.period is None:
-        size = max(float(np.abs(points).max()), 1e-300)
-        error = 1e-3 if known is None else float(np.sqrt(np.diag(known).max())) / size
-        deviation = float(orbit.details.get("period_deviation", error * period))
-    return Target(
-        label=label, nodes=_start_nodes(orbit, points, setting, times), node_times=times, period=phase + period,
-        repeats=count, vector=setting.vector, times=np.repeat(times, len(seen)), channel=np.tile(channel, len(points)),
-        node=np.repeat(np.arange(len(points)), len(seen)), values=values.ravel(), covariance=known,
-        multipliers=None if orbit.multipliers is None or count is None else np.abs(orbit.multipliers),
-        multiplier_deviation=orbit.multiplier_deviation, period_deviation=deviation, source=orbit,
-    )  # fmt: skip
-
-
-def _start_nodes(orbit: PeriodicOrbit, points: Array, setting: Model, times: Array) -> Array:
-    if set(setting.states) <= set(orbit.states):
-        return points[:, [orbit.states.index(name) for name in setting.states]]
-    start = _model_orbit(setting, len(points), orbit.period)(times / orbit.period)
-    for i, name in enumerate(setting.states):
-        if name in orbit.states:
-            start[:, i] = points[:, orbit.states.index(name)]
-    return start
-
-
-def _model_orbit(setting: Model, repeats: int | None, period: float) -> Loop:
-    """Where the data do not give every state: the model's own orbit near its start, or the one it settles on."""
-    wanted = period if setting.period is None else repeats
-    if setting.start:
-        near = solve_orbit(setting, setting.state(), wanted, throw=False, profile=False)
-        if near.status.ok:
-            return near.details["loop"]
-    try:
-        return solve_orbit(setting, period=wanted, profile=False).details["loop"]
-    except ConvergenceError as error:
-        raise DataError(
-            f"The data do not give every state of {setting.name}, and the model at its starting values has no orbit to "
-            f"start from ({error}) Change the starting values, or measure the missing states."
-        ) from None
-
-
-def _from_profile(
-    orbit: PeriodicOrbit, label: str, setting: Model, sensors: Sensors, nodes: int, noise: Mapping[str, float]
-) -> Target:
-    assert orbit.profile is not None
-    period, count = _period(setting, orbit.repeats, orbit.period, label)
-    channels = {name: orbit.profile.states[:, i] for i, name in enumerate(orbit.states) if name in sensors.channels}
-    spread = {name: noise[name] for name in channels if name in noise}
-    target = _sampled(label, setting, sensors, orbit.profile.times, channels, spread, period, count, nodes)
-    return Target(
-        **{
-            **vars(target),
-            "multipliers": None if orbit.multipliers is None else np.abs(orbit.multipliers),
-            "multiplier_deviation": orbit.multiplier_deviation,
-            "winding": tuple(orbit.winding),
-            "source": orbit,
-        }
-    )
-
-
-def _from_record(
-    record: Record, index: int, setting: Model, sensors: Sensors, repeats: int | None, nodes: int,
-    noise: Mapping[str, float],
-) -> Target:  # fmt: skip
-    """A record of one or more periods of a periodic motion; time is folded into one period."""
-    label = f"{index}: record"
-    if setting.period is None:
-        raise DataError(
-            "A record of a free motion has no period to fold it by: find its orbits first, or use ShootingFit."
-        )
-    count = repeats or 1
-    period = count * setting.period
-    elapsed = record.time - record.time[0] + record.phase
-    channels = {name: record[name] for name in record.channels if name in sensors.channels}
-    own = {
-        name: float(record.dataset[name].attrs["noise"]) for name in channels if "noise" in record.dataset[name].attrs
-    }
-    target = _sampled(label, setting, sensors, elapsed % period, channels, {**own, **noise}, period, count, nodes)
-    return Target(**{**vars(target), "source": record})
-
-
-def _sampled(
-    label: str, setting: Model, sensors: Sensors, times: Array, channels: Mapping[str, Array],
-    noise: Mapping[str, float], period: float, count: int | None, nodes: int,
-) -> Target:  # fmt: skip
-    total = nodes * (count or 1)
-    grid = np.arange(total) * period / total
-    # A reading on the end of the period, to rounding, is one at its start.
-    times = np.where(times > period * (1 - 1e-12), 0.0, times)
-    segment = np.minimum((times / period * total + 1e-9).astype(np.intp), total - 1)
-    names = list(channels)
-    values = np.column_stack([channels[name] for name in names])
-    index = np.array([sensors.channels.index(name) for name in names], np.intp)
-    known = None
-    if all(name in noise for name in names):
-        known = np.tile([noise[name] ** 2 for name in names], times.size)
-    if set(setting.states) <= set(names):
-        rows = np.abs((times[None, :] - grid[:, None] + period / 2) % period - period / 2).argmin(axis=1)
-        start = np.column_stack([channels[name][rows] for name in setting.states])
-    else:
-        start = _model_orbit(setting, count, period)(grid / period)
-    return Target(
-        label=label, nodes=start, node_times=grid, period=period, repeats=count, vector=setting.vector,
-        times=np.repeat(times, len(names)), channel=np.tile(index, times.size), node=np.repeat(segment, len(names)),
-        values=values.ravel(), covariance=known,
-        period_deviation=1e-6 * period if setting.period is None else None,
-    )  # fmt: skip
 
 
 def whitening(covariance: Array) -> Array:

@@ -4,31 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, ModelError
 from kapitza.estimate.identifiability import Identifiability, analyse
+from kapitza.estimate.orbit_fit.checks import check_freedom, noise_by_channel
+from kapitza.estimate.orbit_fit.derived import derived_parameters
+from kapitza.estimate.orbit_fit.multipliers import known_multipliers
 from kapitza.estimate.orbit_fit.problem import Problem, lay_out
 from kapitza.estimate.orbit_fit.readings import Differenced, Output, Sensors, Target, sensors_of
 from kapitza.estimate.orbit_fit.solver import reduce_block
-from kapitza.estimate.orbit_fit.targets import common_channels, items_of, make_targets, whitening
+from kapitza.estimate.orbit_fit.targets import Reader, common_channels, items_of, whitening
 from kapitza.flow import Flow
 from kapitza.model import Model
+from kapitza.orbit import PeriodicOrbit
+
+if TYPE_CHECKING:
+    from kapitza.estimate.orbit_fit.fit import OrbitFit
 
 Array = NDArray[np.float64]
 
 FLOW_TOLERANCE = 1e-14
 """Of the integration: far below any reading."""
 
-ESTIMATORS = ("auto", "least squares", "weighted", "maximum likelihood", "bayes")
-
 
 @dataclass(frozen=True)
 class Task:
-    """Problem, estimator in force, first noise level per channel, bounds."""
+    """Problem, estimator in force, first noise level per channel, bounds.
+
+    own: parameters that some of the data have values of their own for.
+    """
 
     model: Model
     problem: Problem
@@ -39,32 +47,36 @@ class Task:
     high: Array
     typical: Array
     data: Any
+    own: frozenset[str] = frozenset()
 
     @property
     def noise_known(self) -> bool:
         return self.estimator == "weighted"
 
 
-def prepare(
-    model: Model, data: Any, free: Sequence[str] | None, *, estimator: str, outputs: Mapping[str, Output],
-    noise: Mapping[str, float], repeats: int | None, nodes: int, profiles: bool | None,
-) -> Task:  # fmt: skip
+def prepare(model: Model, data: Any, free: Sequence[str] | None, settings: OrbitFit) -> Task:
+    """Everything that can be refused is refused here, before anything is iterated."""
     names = free_names(model, free)
     items = items_of(data, model)
     if not items:
         raise DataError("There are no orbits to fit: find_orbits found none, or every one was left out.")
     channels, angles = common_channels(items)
-    for name in (*outputs, *noise):
+    noise = noise_by_channel(settings.noise, channels)
+    for name in (*settings.outputs, *noise):
         if name not in channels:
             raise DataError(f'"{name}" is not a channel of the data: {", ".join(channels)}.')
-    sensors = sensors_of(model, channels, angles, outputs, names)
-    targets = make_targets(items, model, sensors, repeats=repeats, nodes=nodes, profiles=profiles, noise=noise)
-    targets = tuple(_inverted(model, sensors, targets, outputs))
+    derived_parameters(model, names, np.zeros((len(names), len(names))), settings.derived, strict=False)
+    sensors = sensors_of(model, channels, angles, settings.outputs, names)
+    reader = Reader(model, sensors, names, settings.period, settings.nodes, settings.profiles, noise)
+    targets = tuple(_inverted(model, sensors, reader.targets(items), settings.outputs))
+    _refuse_useless(settings, targets, noise)
     scale, channel_scale = _spreads(model, sensors, targets)
-    weigh, priors = _estimator(estimator, targets), [model.parameter(name).prior for name in names]
-    if estimator == "bayes" and not any(priors):
+    weigh = _estimator(settings.estimator, targets)
+    check_freedom(targets, names, weigh == "weighted", model.excitation is None)
+    priors = [model.parameter(name).prior for name in names]
+    if settings.estimator == "bayes" and not any(priors):
         raise ModelError('estimator = "bayes" needs a prior: Parameter(..., prior=Prior(mean, deviation)).')
-    used = [p if estimator in ("auto", "bayes") else None for p in priors]
+    used = [p if settings.estimator in ("auto", "bayes") else None for p in priors]
     problem = Problem(
         model, names, sensors, targets, Flow(model, wrt=names, tolerance=FLOW_TOLERANCE), scale, channel_scale,
         np.array([p.mean if p else 0.0 for p in used], float),
@@ -72,7 +84,25 @@ def prepare(
     )  # fmt: skip
     bounds = np.array([model.parameter(name).bounds for name in names])
     typical = typical_sizes(problem, np.array([model.values[name] for name in names]))
-    return Task(model, problem, names, weigh, 0.01 * channel_scale, bounds[:, 0], bounds[:, 1], typical, data)
+    own = {name for item in items for name in item.own}
+    return Task(
+        model, problem, names, weigh, 0.01 * channel_scale, bounds[:, 0], bounds[:, 1], typical, data, frozenset(own)
+    )
+
+
+def _refuse_useless(settings: OrbitFit, targets: Sequence[Target], noise: Mapping[str, float]) -> None:
+    """Settings that would change nothing are misunderstandings."""
+    carried = all(isinstance(t.source, PeriodicOrbit) and t.source.covariance is not None for t in targets)
+    if noise and carried and not settings.profiles:
+        raise DataError(
+            "noise is given, but every orbit carries its own covariance, which is used: leave noise out, or drop "
+            "the covariances by orbit.with_(covariance=None)."
+        )
+    if settings.multipliers and not any(known_multipliers(t).any() for t in targets):
+        raise DataError(
+            "multipliers=True, but no orbit carries the uncertainty of its multipliers: set "
+            "orbit.with_(multiplier_deviation=...), or leave multipliers out."
+        )
 
 
 def typical_sizes(problem: Problem, theta: Array) -> Array:
@@ -96,7 +126,7 @@ def _plain_weights(problem: Problem) -> list[Array]:
 def free_names(model: Model, free: Sequence[str] | None) -> tuple[str, ...]:
     if model.is_map:
         raise ModelError(f"{model.name} is a map; OrbitFit fits orbits of flows. Use InvariantFit.")
-    names = tuple(model.names if free is None else free)
+    names = tuple(model.names if free is None else [free] if isinstance(free, str) else free)
     period = set() if model.excitation is None else {s.name for s in model.excitation.period.free_symbols}
     for name in names:
         model.check(name)
@@ -115,8 +145,6 @@ def free_names(model: Model, free: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _estimator(name: str, targets: Sequence[Target]) -> str:
-    if name not in ESTIMATORS:
-        raise KapitzaError(f'estimator = "{name}": choose one of {", ".join(ESTIMATORS)}.')
     known = all(t.covariance is not None for t in targets)
     if name == "weighted" and not known:
         missing = next(t.label for t in targets if t.covariance is None)
@@ -183,7 +211,7 @@ def weights_of(task: Task, problem: Problem, deviations: Array, inflation: Array
             weight = whitening(target.covariance)
         else:
             weight = 1.0 / deviations[target.channel]
-        if target.period_deviation is not None:
+        if target.period_deviation is not None and len(weight) == target.times.size:
             weight = _with_period(weight, target.period_deviation)
         result.append(weight if inflation is None else weight / np.sqrt(inflation[i]))
     return result
