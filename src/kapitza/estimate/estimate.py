@@ -25,6 +25,8 @@ class Estimate:
     fixed: values that were held.
     dof: degrees of freedom of the noise estimate (infinite when the noise was known): intervals are Student-t.
     residuals: by name of output, weighted (so that 1 is one standard deviation) unless the method says otherwise.
+    derived: standard errors of derived parameters and combinations, by name (their values are in `values`).
+    draws: (S, k) samples of the free parameters where bounds make their distribution one-sided; else None.
     history: one row per iteration. details: what the method adds (orbits, nodes, regressors, ...).
     """
 
@@ -45,6 +47,8 @@ class Estimate:
     history: pd.DataFrame | None = None
     model: Any = field(default=None, repr=False)
     data: Any = field(default=None, repr=False)
+    derived: Mapping[str, float] = field(default_factory=dict)
+    draws: Array | None = field(default=None, repr=False)
     details: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -56,16 +60,24 @@ class Estimate:
     @property
     def correlation(self) -> Array:
         spread = np.sqrt(np.diag(self.covariance))
-        return self.covariance / np.outer(spread, spread)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.covariance / np.outer(spread, spread)
 
     def interval(self, level: float = 0.95) -> pd.DataFrame:
         """Two-sided intervals: columns low, high; one row per free parameter."""
-        if not 0 < level < 1:
-            raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
-        factor = special.stdtrit(self.dof, 0.5 + level / 2) if np.isfinite(self.dof) else special.ndtri(0.5 + level / 2)
+        factor = self._factor(level)
         spread = self.deviations
         rows = {n: (self.values[n] - factor * spread[n], self.values[n] + factor * spread[n]) for n in self.names}
+        if self.draws is not None:
+            rows = {n: _shortest(self.draws[:, i], level) for i, n in enumerate(self.names)}
         return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high"])
+
+    def _factor(self, level: float) -> float:
+        """Half the width of an interval in standard errors."""
+        if not 0 < level < 1:
+            raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
+        middle = 0.5 + level / 2
+        return float(special.stdtrit(self.dof, middle) if np.isfinite(self.dof) else special.ndtri(middle))
 
     def __getitem__(self, name: str) -> float:
         if name not in self.values:
@@ -82,16 +94,20 @@ class Estimate:
             low, high = interval.loc[name]
             unit = self.units.get(name, "")
             rows.append((name, value, unit, spread[name], relative, low, high, self.start.get(name, np.nan), "free"))
+        factor = self._factor(level)
         for name, value in {**{k: v for k, v in self.values.items() if k not in self.names}, **self.fixed}.items():
             kind = "fixed" if name in self.fixed else "derived"
-            rows.append((name, value, self.units.get(name, ""), np.nan, np.nan, np.nan, np.nan, np.nan, kind))
+            error = self.derived.get(name, np.nan) if kind == "derived" else np.nan
+            relative = 100 * error / abs(value) if value else np.nan
+            low, high = value - factor * error, value + factor * error
+            rows.append((name, value, self.units.get(name, ""), error, relative, low, high, np.nan, kind))
         columns = ["name", "value", "unit", "error", "error_%", "low", "high", "start", "role"]
         return pd.DataFrame(rows, columns=columns).set_index("name")
 
     def __str__(self) -> str:
         lines = [f"{self.method}: {self.status.value}"]
         interval, spread = self.interval(0.95), self.deviations
-        width = max((len(n) for n in (*self.names, *self.fixed)), default=1)
+        width = max((len(n) for n in (*self.names, *self.derived, *self.fixed)), default=1)
         for name in self.names:
             value = self.values[name]
             relative = f"({100 * spread[name] / abs(value):.2g} %)" if value else ""
@@ -100,6 +116,11 @@ class Estimate:
                 f"  {name:<{width}} = {value:.6g} ± {spread[name]:.2g} {self.units.get(name, '')} {relative}"
                 f"  95 %: [{low:.6g}, {high:.6g}]".rstrip()
             )
+        for name, error in self.derived.items():
+            if name not in self.names:
+                unit = self.units.get(name, "")
+                text = f"  {name:<{width}} = {self.values[name]:.6g} ± {error:.2g} {unit}".rstrip()
+                lines.append(f"{text}  (derived)")
         lines += [f"  {n:<{width}} = {v:.6g} {self.units.get(n, '')} (fixed)".rstrip() for n, v in self.fixed.items()]
         if self.identifiable:
             lines.append("  identifiable: " + ", ".join(self.identifiable))
@@ -115,6 +136,15 @@ class Estimate:
         from kapitza.report import plot_estimate
 
         return plot_estimate(self, **settings)
+
+
+def _shortest(draws: Array, level: float) -> tuple[float, float]:
+    """The shortest interval that holds this share of the draws (S,): one-sided where they crowd at a bound."""
+    ordered = np.sort(draws)
+    inside = int(np.ceil(level * ordered.size))
+    widths = ordered[inside - 1 :] - ordered[: ordered.size - inside + 1]
+    first = int(np.argmin(widths))
+    return float(ordered[first]), float(ordered[first + inside - 1])
 
 
 @runtime_checkable

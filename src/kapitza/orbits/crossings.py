@@ -40,21 +40,24 @@ def paths_between(record: Record, piece: slice, crossing: Array) -> tuple[Array,
     at = (crossing[:, None] + length[:, None] * np.arange(PARTS) / PARTS).ravel()
     sample = np.clip(np.searchsorted(time, at, side="right") - 1, 0, len(time) - 2)
     step = time[sample + 1] - time[sample]
-    states, slopes = cubic_between(values, sample, (at - time[sample]) / step)
+    states, slopes = between_samples(values, sample, (at - time[sample]) / step)
     shape = (len(crossing), PARTS, values.shape[1])
     return states.reshape(shape), (slopes / step[:, None]).reshape(shape)[:, 0]
 
 
-def cubic_between(values: Array, sample: NDArray[np.intp], share: Array) -> tuple[Array, Array]:
-    """Values and slopes per sample (M, c) of the cubic through samples s-1 … s+2 at s + share, of columns (N, c)."""
-    rows = np.clip(sample[:, None] + np.arange(-1, 3), 0, len(values) - 1)
-    around = values[rows]
-    u = share[:, None]
-    weight = np.hstack([-u * (u - 1) * (u - 2) / 6, (u * u - 1) * (u - 2) / 2, -u * (u + 1) * (u - 2) / 2,
-                        u * (u * u - 1) / 6])  # fmt: skip
-    slope = np.hstack([-(3 * u * u - 6 * u + 2) / 6, (3 * u * u - 4 * u - 1) / 2, -(3 * u * u - 2 * u - 2) / 2,
-                       (3 * u * u - 1) / 6])  # fmt: skip
-    return np.einsum("mk,mkc->mc", weight, around), np.einsum("mk,mkc->mc", slope, around)
+def between_samples(values: Array, sample: NDArray[np.intp], share: Array) -> tuple[Array, Array]:
+    """Values and slopes per sample (M, c) at s + share: the polynomial through samples s-2 … s+3 of columns (N, c)."""
+    knots = np.arange(-2.0, 4.0)
+    rows = np.clip(sample[:, None] + knots.astype(np.intp), 0, len(values) - 1)
+    gaps = knots[:, None] - knots[None, :] + np.eye(knots.size)
+    factor = np.where(np.eye(knots.size, dtype=bool), 1.0, (share[:, None, None] - knots) / gaps)
+    weight = factor.prod(axis=2)
+    slope = np.zeros_like(weight)
+    for k in range(knots.size):
+        # The product rule: one factor differentiated at a time.
+        others = np.where(np.arange(knots.size) == k, 1.0, factor).prod(axis=2)
+        slope += np.where(np.arange(knots.size) == k, 0.0, others / gaps[:, k])
+    return np.einsum("mk,mkc->mc", weight, values[rows]), np.einsum("mk,mkc->mc", slope, values[rows])
 
 
 def crossing_details(section: Section, fits: LocalFits, uncertainty: Uncertainty, points: Array) -> dict[str, Any]:

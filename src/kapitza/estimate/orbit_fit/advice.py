@@ -50,7 +50,7 @@ def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataF
             solution.information + _further(task, outcome, estimate, orbit),
         )  # fmt: skip
     for channel, name in enumerate(problem.sensors.channels):
-        consider("half the noise", name, _quieter(task, outcome, channel))
+        consider("half the noise", name, _quieter(outcome, channel))
     for index, name in enumerate(task.model.states):
         if name not in problem.sensors.channels:
             consider("new sensor", name, solution.information + _sensor(outcome, index))
@@ -86,16 +86,16 @@ def _further(task: Task, outcome: Outcome, estimate: Estimate, orbit: PeriodicOr
     return weighted.T @ weighted
 
 
-def _quieter(task: Task, outcome: Outcome, channel: int) -> Array:
+def _quieter(outcome: Outcome, channel: int) -> Array:
     """The information if one channel had half its noise."""
-    total = np.diag(outcome.problem.prior_weight)
     solution = outcome.solution
+    total = solution.information
     for target, block, weight in zip(outcome.problem.targets, solution.blocks, solution.weights, strict=True):
         factor = np.ones(len(block.residual))
         factor[: target.times.size][target.channel == channel] = 2.0
         sharper = weight * factor if weight.ndim == 1 else weight * factor[None, :]
-        slope = reduce_block(block, sharper).slope
-        total = total + slope.T @ slope
+        now, before = (reduce_block(block, w).slope for w in (sharper, weight))
+        total = total + now.T @ now - before.T @ before
     return total
 
 

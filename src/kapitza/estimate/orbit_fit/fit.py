@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,11 +13,15 @@ from scipy import stats
 from kapitza.errors import ConvergenceError, FlowError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbit_fit.checks import check_settings
-from kapitza.estimate.orbit_fit.judge import Outcome, acceptable, make_estimate, post_mortem, unmatched_reasons
+from kapitza.estimate.orbit_fit.combinations import combinations_of, in_combinations
+from kapitza.estimate.orbit_fit.continuation import continue_readings
+from kapitza.estimate.orbit_fit.judge import SURE, Outcome, acceptable, post_mortem
+from kapitza.estimate.orbit_fit.matching import sort_out
 from kapitza.estimate.orbit_fit.multipliers import MultiplierTerms
 from kapitza.estimate.orbit_fit.nested import NestedFit
 from kapitza.estimate.orbit_fit.problem import Problem
 from kapitza.estimate.orbit_fit.readings import Output
+from kapitza.estimate.orbit_fit.result import make_estimate
 from kapitza.estimate.orbit_fit.solver import SOFTNESS, Solution, Solver, SolverSettings
 from kapitza.estimate.orbit_fit.starts import further_starts
 from kapitza.estimate.orbit_fit.task import Task, identifiability, prepare, refuse_unidentifiable, weights_of
@@ -70,8 +74,11 @@ class OrbitFit:
         check_settings(self)
 
     def fit(self, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:
+        base = combinations_of(model, free)
+        if base is not None:
+            return in_combinations(self.fit(model, data, base.names), base)
         task = prepare(model, data, free, self)
-        known = identifiability(task)
+        known = identifiability(task, self.multipliers)
         if self.throw:
             refuse_unidentifiable(known)
         outcome = self.search(task)
@@ -81,50 +88,73 @@ class OrbitFit:
         return estimate
 
     def search(self, task: Task) -> Outcome:
-        """From the given start, then from others, until χ² accepts a minimum; the best one is kept."""
+        """From the given start, by continuation from it, then from others, until χ² accepts a minimum.
+
+        Where χ² can hardly tell (few degrees of freedom) all starts are tried, and what fits as well is kept too.
+        """
         best: Outcome | None = None
-        given = np.array([task.model.values[name] for name in task.names])
-        for attempt, theta in enumerate(further_starts(task, given, self.restarts, self.spread, self.seed)):
+        others: list[Outcome] = []
+        trouble, tried = "", 0
+        for attempt, (begun, theta) in enumerate(self._starts(task)):
+            tried = attempt + 1
             try:
-                outcome = replace(self.attempt(task, theta), attempts=attempt + 1)
-            except FlowError:
+                outcome = replace(self.attempt(task, theta), attempts=tried, begun=begun)
+            except FlowError as error:
+                trouble = f" ({error})"
                 continue
-            if best is None or outcome.merit < best.merit:
-                best = replace(outcome, attempts=attempt + 1)
-            if best.accepted:
+            if outcome.accepted and best is not None and best.accepted:
+                others.append(outcome)
+            elif best is None or outcome.merit < best.merit:
+                best = outcome
+            if best is not None and best.accepted and (best.freedom >= SURE or not task.noise_known):
                 break
         if best is None:
             raise ConvergenceError(
-                f"OrbitFit: the model could not be run from any of {self.restarts + 1} starts: check their values."
+                f"OrbitFit: the model could not be run from any of {tried} starts{trouble}: check their values."
             )
-        return best
+        return replace(best, tried=tried, alternatives=_distinct(best, others))
+
+    def _starts(self, task: Task) -> Iterator[tuple[str, Array]]:
+        given = np.array([task.model.values[name] for name in task.names])
+        for number, theta in enumerate(further_starts(task, given, self.restarts, self.spread, self.seed)):
+            if number == 0:
+                yield "the given values", theta
+                if self.restarts and self.formulation == "all-at-once":
+                    led = continue_readings(task, task.deviations, theta)
+                    if led is not None:
+                        yield "continuation from the given values", led
+            else:
+                yield "a point around them", theta
 
     def attempt(self, task: Task, theta: Array) -> Outcome:
-        """One fit from one start: solve, set unmatched orbits aside, settle the noise, add the multipliers."""
-        keep, reasons = list(range(len(task.problem.targets))), {}
+        """One fit from one start: solve, put lost orbits back, set unmatched ones aside, settle noise, multipliers."""
         problem, deviations = task.problem, task.deviations
         solution = self._solve(task, problem, weights_of(task, problem, deviations), theta, problem.starts(), True)
-        for _ in range(4):
-            found = unmatched_reasons(problem, solution) if self.set_aside else {}
-            if not found or 2 * len(found) > len(keep):
+        kept: tuple[int, ...] = tuple(range(len(problem.targets)))
+        reasons: dict[int, str] = {}
+        returned: set[int] = set()
+        for _ in range(4 if self.set_aside else 0):
+            found = sort_out(task.problem, weights_of(task, task.problem, deviations), kept, solution)
+            now = tuple(found.kept)
+            if (now == kept and not found.returned) or 2 * len(now) < len(task.problem.targets):
                 break
-            reasons |= {keep[i]: reason for i, reason in found.items()}
-            stay = [i for i in range(len(keep)) if i not in found]
-            keep, problem = [keep[i] for i in stay], problem.subset(stay)
-            unknowns = [solution.unknowns[i] for i in stay]
+            kept, reasons = now, found.reasons
+            returned |= set(found.returned)
+            problem = task.problem.subset(list(kept))
             weights = weights_of(task, problem, deviations)
-            solution = self._solve(task, problem, weights, solution.theta, unknowns, False)
-        outcome = Outcome(problem, solution, deviations, tuple(keep), reasons, np.ones(len(keep)), solution.covariance)
+            solution = self._solve(task, problem, weights, solution.theta, list(found.kept.values()), False)
+        outcome = Outcome(problem, solution, deviations, kept, reasons, np.ones(len(kept)), solution.covariance)
         if not solution.status.ok:
             return outcome
         solution, deviations = self._settle_noise(task, problem, solution, deviations)
         solution, inflation = self._tame(task, problem, solution, deviations)
-        before = solution.covariance
-        if self.multipliers:
-            solution = self._with_multipliers(task, problem, solution, deviations, inflation)
         outcome = replace(
-            outcome, solution=solution, deviations=deviations, inflation=inflation, without_multipliers=before
-        )
+            outcome, solution=solution, deviations=deviations, inflation=inflation,
+            without_multipliers=solution.covariance, returned=tuple(sorted(returned & set(kept))),
+        )  # fmt: skip
+        if self.multipliers:
+            solution, extra = self._with_multipliers(task, problem, solution, deviations, inflation)
+            outcome = replace(outcome, solution=solution, extra=extra)
         return replace(outcome, accepted=acceptable(task, outcome))
 
     def _solve(
@@ -174,12 +204,12 @@ class OrbitFit:
 
     def _with_multipliers(
         self, task: Task, problem: Problem, solution: Solution, deviations: Array, inflation: Array
-    ) -> Solution:
+    ) -> tuple[Solution, MultiplierTerms]:
         settings = SolverSettings(max(self.tolerance, 1e-8), self.max_iterations)
         weights = weights_of(task, problem, deviations, inflation)
         spread = np.ones(len(problem.targets))
         for _ in range(3):
-            terms = MultiplierTerms(problem, spread)
+            terms = MultiplierTerms(problem, spread, weights)
             solver = Solver(problem, settings, weights, task.low, task.high, task.typical, terms)
             found = solver.solve(solution.theta, solution.unknowns, soft=False)
             misfit = np.array([_extra_misfit(r.residual, w) for r, w in zip(found.reduced, weights, strict=True)])
@@ -187,7 +217,19 @@ class OrbitFit:
             if np.allclose(wanted, spread, rtol=0.05):
                 break
             spread = wanted
-        return found
+        return found, terms
+
+
+def _distinct(best: Outcome, others: list[Outcome]) -> tuple[Array, ...]:
+    """Parameters of other accepted minima, each more than five standard errors away and no worse by χ²."""
+    found: list[Array] = []
+    deviation = np.sqrt(np.clip(np.diag(best.solution.covariance), 1e-300, None))
+    for other in others:
+        theta = other.solution.theta
+        near = [best.solution.theta, *found]
+        if other.chi2 <= best.chi2 + 9 and all((np.abs(theta - x) > 5 * deviation).any() for x in near):
+            found.append(theta)
+    return tuple(found)
 
 
 def _extra_misfit(residual: Array, weight: Array) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,11 @@ class Problem:
             self.model, self.names, self.sensors, targets, self.flow, self.scale, self.channel_scale, self.prior_mean,
             self.prior_weight, lay_out(self.sensors, targets),
         )  # fmt: skip
+
+    def with_values(self, values: list[Array]) -> Problem:
+        """The same orbits with other readings, one array (m,) each."""
+        targets = tuple(replace(t, values=v) for t, v in zip(self.targets, values, strict=True))
+        return replace(self, targets=targets)
 
     def starts(self) -> list[Array]:
         """First guess of the unknowns of every orbit."""
@@ -251,4 +256,6 @@ def _merged(times: Array) -> Array:
 
 
 def _nearest(grid: Array, times: Array) -> Index:
-    return np.abs(times[:, None] - grid[None, :]).argmin(axis=1) if times.size else np.zeros(0, np.intp)
+    """Index of the entry of the sorted grid (G ≥ 2) nearest to each time."""
+    after = np.clip(np.searchsorted(grid, times), 1, grid.size - 1)
+    return after - (times - grid[after - 1] < grid[after] - times)

@@ -71,6 +71,7 @@ class Target:
     nodes: (J, n) first guess of the states at `node_times` (J,); period [s]; vector: (npar,) run-time parameters.
     times (m,), channel (m,), values (m,): the readings; node (m,): the segment each lies in.
     covariance: (m, m) of the readings or its diagonal (m,), None where it is not known; one more row is the period's.
+    clustered: whether the errors of the readings are correlated along the orbit in a way not known.
     rows: (m,) which entries of the orbit's points the readings are, where they are points.
     multipliers: moduli (n,) with their deviation (n,), None where not measured.
     period_deviation: of a measured period, None where the excitation sets it.
@@ -94,6 +95,7 @@ class Target:
     winding: tuple[int, ...] = ()
     source: object = None
     rows: Index | None = None
+    clustered: bool = False
 
     @property
     def count(self) -> int:

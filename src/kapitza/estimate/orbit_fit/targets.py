@@ -211,7 +211,7 @@ class Reader:
         times = np.array(orbit.details["path_times"], float)
         target = self._sampled(label, setting, times, channels, self.noise, orbit.period, None)
         deviation = float(orbit.details.get("period_deviation", 0.0)) or 1e-4 * orbit.period
-        return replace(target, period_deviation=deviation, source=orbit)
+        return replace(target, period_deviation=deviation, source=orbit, clustered=True)
 
     def _from_profile(self, orbit: PeriodicOrbit, label: str, setting: Model) -> Target:
         assert orbit.profile is not None

@@ -13,10 +13,10 @@ from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaEr
 from kapitza.estimate.identifiability import Identifiability, analyse
 from kapitza.estimate.orbit_fit.checks import check_freedom, noise_by_channel
 from kapitza.estimate.orbit_fit.derived import derived_parameters
-from kapitza.estimate.orbit_fit.multipliers import known_multipliers
+from kapitza.estimate.orbit_fit.multipliers import MultiplierTerms, known_multipliers
 from kapitza.estimate.orbit_fit.problem import Problem, lay_out
 from kapitza.estimate.orbit_fit.readings import Differenced, Output, Sensors, Target, sensors_of
-from kapitza.estimate.orbit_fit.solver import reduce_block
+from kapitza.estimate.orbit_fit.solver import Iterate, reduce_block
 from kapitza.estimate.orbit_fit.targets import Reader, common_channels, items_of, whitening
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -225,7 +225,7 @@ def _with_period(weight: Array, deviation: float) -> Array:
     return wider
 
 
-def identifiability(task: Task) -> Identifiability:
+def identifiability(task: Task, multipliers: bool = False) -> Identifiability:
     """Rank of the sensitivities of all readings, orbits eliminated, before anything is iterated.
 
     Parameters that start at zero are moved off it, to where the readings feel them: at zero friction, for instance, no
@@ -235,7 +235,7 @@ def identifiability(task: Task) -> Identifiability:
     theta = np.array([task.model.values[name] for name in task.names])
     theta = np.clip(np.where(theta != 0, theta, task.typical), task.low, task.high)
     try:
-        information = _information(problem, theta, _plain_weights(problem))
+        information = _information(problem, theta, _plain_weights(problem), multipliers)
     except FlowError as error:
         raise KapitzaError(
             f"The model cannot be run at the starting values from the states in the data ({error}): start elsewhere."
@@ -246,9 +246,12 @@ def identifiability(task: Task) -> Identifiability:
     return analyse(information + prior, task.names, np.clip(np.abs(theta), np.minimum(least, 1e6), None))
 
 
-def _information(problem: Problem, theta: Array, weights: list[Array]) -> Array:
-    blocks = problem.evaluate(problem.starts(), theta)
-    slopes = [reduce_block(b, w).slope for b, w in zip(blocks, weights, strict=True)]
+def _information(problem: Problem, theta: Array, weights: list[Array], multipliers: bool = False) -> Array:
+    now = Iterate(theta, problem.starts(), problem.evaluate(problem.starts(), theta))
+    reduced = [reduce_block(b, w) for b, w in zip(now.blocks, weights, strict=True)]
+    if multipliers:
+        reduced = MultiplierTerms(problem, np.ones(len(reduced)), weights)(now, reduced)
+    slopes = [r.slope for r in reduced]
     return sum((s.T @ s for s in slopes), np.zeros((theta.size, theta.size)))
 
 
