@@ -47,12 +47,11 @@ def items_of(data: Any, model: Model, own: Mapping[str, float] | None = None) ->
             model.check(name)
         return items_of(data[0], model, data[1])
     if isinstance(data, PeriodicOrbit):
-        return [Item(data, own, 0.0, _circles(data, model))]
+        return [Item(data, own, _section_phase(data), _circles(data, model))]
     if isinstance(data, Record):
         return [Item(data, own, 0.0, tuple(data.angles))]
     if isinstance(data, OrbitSet):
-        phase = _section_phase(data.source)
-        return [Item(orbit, own, phase, _circles(orbit, model, data.angles)) for orbit in data]
+        return [Item(orbit, own, _section_phase(orbit), _circles(orbit, model, data.angles)) for orbit in data]
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         return [item for part in data for item in items_of(part, model, own)]
     raise DataError(
@@ -67,12 +66,9 @@ def _circles(orbit: PeriodicOrbit, model: Model, told: tuple[bool, ...] = ()) ->
     return told if len(told) == len(names) and names == orbit.states else tuple(known.get(s, False) for s in names)
 
 
-def _section_phase(source: Any) -> float:
-    """Time within the excitation period at which a strobed record was taken [s]; dense ones are cut at its start."""
-    if not isinstance(source, Record) or source.period is None or source.size < 2:
-        return 0.0
-    dense = source.period / float(np.median(np.diff(source.time))) > 1.5
-    return 0.0 if dense else source.phase
+def _section_phase(orbit: PeriodicOrbit) -> float:
+    """Time within the excitation period at which the points of an orbit lie [s]."""
+    return float(orbit.details.get("section_phase", 0.0))
 
 
 def common_channels(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
@@ -217,7 +213,8 @@ class Reader:
         assert orbit.profile is not None
         period, count = _period(setting, orbit.repeats, orbit.period, label)
         channels = {n: orbit.profile.states[:, i] for i, n in enumerate(orbit.states) if n in self.sensors.channels}
-        target = self._sampled(label, setting, orbit.profile.times, channels, self.noise, period, count)
+        times = (orbit.profile.times + _section_phase(orbit)) % period
+        target = self._sampled(label, setting, times, channels, self.noise, period, count)
         return replace(
             target,
             multipliers=None if orbit.multipliers is None or count is None else np.abs(orbit.multipliers),
@@ -235,7 +232,7 @@ class Reader:
         check_record(record, f"Record {label.split(':')[0]}", setting)
         count = self.repeats or 1
         period = count * setting.period
-        elapsed = record.time - record.time[0] + record.phase
+        elapsed = record.time - record.excitation_start
         channels = {name: record[name] for name in record.channels if name in self.sensors.channels}
         noise = {**{name: value for name, value in record.noise.items() if value > 0}, **self.noise}
         return replace(self._sampled(label, setting, elapsed % period, channels, noise, period, count), source=record)
