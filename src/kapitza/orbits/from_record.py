@@ -134,7 +134,7 @@ def _strobe_piece(
         return np.column_stack([columns[rows + k * delay] for k in range(dimension)]), rows + piece.start
     period = float(record.period or 1.0)
     times = record.time[piece] - record.time[piece.start]
-    first = (phase - (record.time[piece.start] - record.excitation_start) / period) % 1.0
+    first = (phase - (float(record.time[piece.start]) - record.excitation_start) / period) % 1.0
     if abs(rate - step) * len(columns) / step < 0.02 and abs(first * rate - round(first * rate)) < 0.02:
         rows = np.arange(round(first * rate) % step, len(columns) - reach, step)
         return np.column_stack([columns[rows + k * delay] for k in range(dimension)]), rows + piece.start
