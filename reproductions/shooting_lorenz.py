@@ -35,6 +35,7 @@ def full_observation(
         )
     reached, ratio, coverage = trials.reached(bound), trials.against(bound), trials.coverage()
     seconds, wall = float(np.median(trials.processor)), float(np.median(trials.wall))
+    longest = max(trials.processor)
     name = f"{model.name.capitalize()}, {100 * level:g} % noise"
     return [
         Comparison(
@@ -49,8 +50,8 @@ def full_observation(
             "85-95 %", bool(((coverage >= 0.85) & (coverage <= 0.95)).all()), "per parameter: " + ", ".join(free),
         ),
         Comparison(
-            f"{name}: processor time per fit, median", "", f"{seconds:.3f} s", "≤ 0.2 s", seconds <= 0.2,
-            f"longest {max(trials.processor):.2f} s; wall time during this run {wall:.2f} s",
+            f"{name}: processor time per fit, longest", "", f"{longest:.3f} s", "≤ 0.2 s", longest <= 0.2,
+            f"median {seconds:.3f} s; wall time during this run, median {wall:.2f} s",
         ),
     ]  # fmt: skip
 
@@ -65,7 +66,9 @@ def one_channel(clean: kz.Record, level: float) -> Comparison:
     return Comparison(
         f"Lorenz, x alone, {100 * level:g} % noise: runs at the truth", "", f"{reached}/{FEWER}", "≥ 90 %",
         reached >= 0.9 * FEWER,
-        f"variance / bound {trials.against(bound):.2f}, {np.median(trials.processor):.2f} s per fit",
+        f"variance / bound {trials.against(bound):.2f}; 90 % intervals hold the truth in "
+        + ", ".join(f"{100 * c:.0f}" for c in trials.coverage())
+        + f" %; {np.median(trials.processor):.2f} s per fit",
     )  # fmt: skip
 
 
