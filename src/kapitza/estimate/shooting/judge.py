@@ -12,6 +12,7 @@ from scipy import special
 
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.identifiability import Identifiability, analyse
+from kapitza.estimate.shooting.post_mortem import explain
 from kapitza.estimate.shooting.solver import Solution
 from kapitza.flow import Flow
 
@@ -55,7 +56,7 @@ def judge(task: Task, solution: Solution, deviations: Array) -> Judgement:
     likelihood = -0.5 * float((weighted**2).sum()) - float(
         (np.log(deviations * np.sqrt(2 * np.pi)) * len(weighted)).sum()
     )
-    post_mortem = "" if solution.status is Status.CONVERGED else explain(task, solution, deviations)
+    post_mortem = "" if solution.status is Status.CONVERGED else explain(task, solution, identifiability)
     return Judgement(
         tuple(_warnings(task, solution, whiteness, identifiability)),
         whiteness,
@@ -157,43 +158,3 @@ def predict(task: Task, solution: Solution, deviations: Array) -> Prediction | N
     wrong = np.flatnonzero((np.abs(error) > 4).any(axis=1))
     horizon = float((times[wrong[0]] if wrong.size else times[-1]) - start)
     return Prediction(times, error, horizon)
-
-
-def explain(task: Task, solution: Solution, deviations: Array) -> str:
-    """What most likely went wrong, with numbers, and the next thing to try."""
-    model, problem = task.model, task.problem
-    lines = [f"ShootingFit did not converge: {solution.status.value}."]
-    defect = np.sqrt((solution.sweep.defect**2).mean(axis=0)) / task.scale
-    residual = solution.sweep.residual / problem.samples.spread
-    misfit = float(np.sqrt((residual**2).mean()))
-    unseen = [name for name, known in zip(model.states, task.known, strict=True) if not known]
-    spread = solution.sweep.predicted.std(axis=0) / problem.samples.spread
-    worst = int(np.argmax(defect))
-    if solution.softness > 1e-4 or defect.max() > 1e-3:
-        where = problem.samples.time[solution.nodes.index[int(np.argmax(np.abs(solution.sweep.defect[:, worst])))]]
-        lines.append(
-            f"The model cannot follow the data: the gaps between shooting intervals do not close (in "
-            f"{model.states[worst]} still {defect[worst]:.1e} of its spread, worst near t = {where:.6g} s). "
-            "Check the equations, units and sign conventions, or allow process_noise=True."
-        )
-    if (spread < 0.2).any():
-        lines.append(
-            "The fitted motion is a flat line beside the data: the start is too far off; start from "
-            "HarmonicFit or InvariantFit, or give better starting values."
-        )
-    if misfit > 0.5 and not (spread < 0.2).any():
-        lines.append(
-            f"The fitted motion runs out of step with the data (residuals {100 * misfit:.0f} % of their spread): "
-            "a slip by a period; check the excitation's period and phase, or fit a shorter window first."
-        )
-    if unseen:
-        lines.append(
-            f"No sensor sees {', '.join(unseen)}: a prior, a known initial state or one more channel would help."
-        )
-    found = analyse(solution.information, task.names, _sizes(solution))
-    if not found.complete or found.condition > 1e6:
-        lines.append(f"Parameters are nearly exchangeable (condition {found.condition:.1e}). " + found.message())
-    if solution.at_bound.any():
-        stuck = ", ".join(n for n, at in zip(task.names, solution.at_bound, strict=True) if at)
-        lines.append(f"At a bound: {stuck}.")
-    return " ".join(lines)
