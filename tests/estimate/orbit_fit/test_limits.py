@@ -1,4 +1,4 @@
-"""What an estimate says about its own limits: bounds, multipliers, dependent parameters, derived ones, free combinations."""
+"""What an estimate says about its limits: bounds, multipliers, dependent, derived and combined parameters."""
 
 from dataclasses import replace
 
