@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kapitza.errors import KapitzaError
+from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.orbit_fit import OrbitFit
@@ -20,6 +20,8 @@ def identify(
     method: settings of an estimator, such as `HarmonicFit()`. By default, orbits are fitted by `OrbitFit()` and records
     by "auto": a chain that starts cheap and ends efficient.
     """
+    if isinstance(data, list | tuple) and not data:
+        raise DataError("There are no data to fit: pass a record, several of them, or the orbits found in one.")
     if method is None or method == "auto":
         method = OrbitFit() if _holds_orbits(data) else Automatic()
     if isinstance(method, str):

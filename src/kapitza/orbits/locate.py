@@ -66,19 +66,24 @@ def refine_cycles(
 
     points = section.canonical(start)
     step_size = np.full(cycles, np.inf)
-    fits = fit_around(points)
+    moving = np.arange(cycles)
     for iteration in range(iterations):
-        step = section.wrap(solve_cycle(section, fits, points)[0] - points)
-        width = fits.width.reshape(cycles, p)
+        here = points[moving]
+        fits = fit_around(here)
+        step = section.wrap(solve_cycle(section, fits, here)[0] - here)
+        width = fits.width.reshape(len(moving), p)
         length = np.linalg.norm(step, axis=2)
         cut = np.minimum(1.0, np.min(2.0 * width / np.maximum(length, 1e-300), axis=1))
         # Noisy windows gain and lose neighbours as they move; half steps end the wandering between two such sets.
         damping = 1.0 if iteration < 4 else 0.5
-        points = section.canonical(points + damping * cut[:, None, None] * step)
-        step_size = np.max(length / width, axis=1)
-        fits = fit_around(points)
-        if np.all(step_size < 1e-4):
+        points[moving] = section.canonical(here + damping * cut[:, None, None] * step)
+        step_size[moving] = np.max(length / width, axis=1)
+        away = np.linalg.norm(section.wrap(points[moving] - start[moving]), axis=2).max(axis=1)
+        # Candidates that have settled, or left for good, are not moved any more.
+        moving = moving[(step_size[moving] >= 1e-4) & (away < 2.0 * reach)]
+        if not len(moving):
             break
+    fits = fit_around(points)
     points, jacobians = solve_cycle(section, fits, points)
     shift = np.linalg.norm(section.wrap(points - start), axis=2).max(axis=1)
     # Where noise fills the window its centre cannot settle better than within it; the solution of the last maps can.

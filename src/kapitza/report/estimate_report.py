@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,10 @@ import pandas as pd
 
 from kapitza.data import Record
 from kapitza.estimate import Estimate
-from kapitza.orbit import OrbitSet
+from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.report.estimate_figures import plot_estimate
 from kapitza.report.figures import plot_attractor, plot_orbits, plot_record
+from kapitza.report.orbit_fit_sections import likelihood_notes, orbit_fit_sections
 from kapitza.report.page import Section, write_page
 
 
@@ -32,6 +35,7 @@ def write_report(estimate: Estimate, path: str | Path, level: float = 0.95) -> P
             figure=plot_estimate(estimate, level),
             caption="Intervals, correlations of the errors, and residuals; on the line they are Gaussian.",
         ),
+        *orbit_fit_sections(estimate),
         *data_sections(estimate.data),
         *model_sections(estimate.model),
     ]
@@ -61,10 +65,32 @@ def parameter_notes(estimate: Estimate, level: float) -> tuple[str, ...]:
     if estimate.noise:
         known = ", ".join(f"{name} {value:.3g}" for name, value in estimate.noise.items())
         notes.append(f"Standard deviation of the noise: {known}.")
-    return tuple(notes)
+    return (*notes, *likelihood_notes(estimate.details))
 
 
-def data_sections(data: Any) -> list[Section]:
+def data_sections(data: Any, own: Mapping[str, float] | None = None) -> list[Section]:
+    """The data of a fit: a record, orbits, or several of them, each perhaps with parameter values of its own."""
+    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Mapping):
+        return data_sections(data[0], data[1])
+    if isinstance(data, list | tuple):
+        parts = list(data)
+        loose = [part for part in parts if isinstance(part, PeriodicOrbit)]
+        sections = data_sections(OrbitSet(tuple(loose)), own) if loose else []
+        for part in parts:
+            if not isinstance(part, PeriodicOrbit):
+                sections += data_sections(part, own)
+        return sections
+    return [_with_values(section, own) for section in _single_data(data)]
+
+
+def _with_values(section: Section, own: Mapping[str, float] | None) -> Section:
+    if not own:
+        return section
+    text = "Its own values: " + ", ".join(f"{name} = {value:.6g}" for name, value in own.items()) + "."
+    return replace(section, paragraphs=(*section.paragraphs, text))
+
+
+def _single_data(data: Any) -> list[Section]:
     if isinstance(data, Record):
         text = (repr(data), f"Sampling: {data.sampling()}")
         if len(data.channels) > 1:
@@ -72,7 +98,9 @@ def data_sections(data: Any) -> list[Section]:
         return [Section("Data", text, figure=plot_record(data), caption="The record against time.")]
     if isinstance(data, OrbitSet) and len(data):
         text = (f"{len(data)} periodic orbits." + (f" {data.message}" if data.message else ""),)
-        return [Section("Data", text, table=orbit_table(data), figure=plot_orbits(data), caption="The orbits fitted.")]
+        figure = plot_orbits(data) if len(data[0].states) > 1 else None
+        caption = "The orbits fitted." if figure else ""
+        return [Section("Data", text, table=orbit_table(data), figure=figure, caption=caption)]
     return []
 
 

@@ -126,7 +126,7 @@ def test_delays_of_one_channel_share_its_noise_and_are_not_their_own_past(delays
 
 
 def test_carts_that_move_together_need_their_noise_by_channel():
-    """E = v1² + v2² + x1² + x2² + 20 (x1 - x2)² of masses on a stiff spring: one tolerance for all drowns the spring."""
+    """E = v1² + v2² + x1² + x2² + 20 (x1 - x2)² of masses on a stiff spring: one tolerance drowns the spring."""
     t, rng = np.arange(0, 100, 0.05), np.random.default_rng(2)
     slow, fast = np.sqrt(1.0), np.sqrt(41.0)
     x = {"x1": np.sin(slow * t) + 0.1 * np.sin(fast * t), "x2": np.sin(slow * t) - 0.1 * np.sin(fast * t)}

@@ -78,3 +78,34 @@ def test_landing_gear_gives_the_same_estimate_by_every_solver():
     for name in ("theta4", "theta11"):
         assert abs(first[name] - truth.values[name]) < 4 * first.deviations[name]
         assert first[name] == pytest.approx(second[name], rel=1e-5)
+
+
+def test_noise_of_a_decisive_channel_is_not_underestimated(duffing):
+    """x is fifty times noisier than x': both parameters are charged to the eight readings of x'.
+
+    Then E|r|² = σ² (8 - 2) there and σ² · 8 for x, so that the squares of the weighted residuals sum to 6 and 8; the
+    intervals rest on those six degrees of freedom, not on all fourteen.
+    """
+    orbit = kz.solve_orbit(duffing)
+    share = np.arange(8) / 8
+    states = orbit.details["loop"](share)
+    clean = kz.Record.from_arrays(
+        share * orbit.period, {"x": states[:, 0], "x'": states[:, 1]}, period=duffing.period, phase=0.0
+    )
+    method = kz.OrbitFit(estimator="maximum likelihood", restarts=0)
+    for seed in range(3):
+        record = kz.measure(clean, noise={"x": 5e-3, "x'": 1e-4}, seed=seed)
+        fit = kz.identify(duffing, record, ["k", "B"], method)
+        assert float((fit.residuals["x'"] ** 2).sum()) == pytest.approx(6, abs=0.05)
+        assert float((fit.residuals["x"] ** 2).sum()) == pytest.approx(8, abs=0.05)
+        assert fit.dof == pytest.approx(6, abs=0.2)
+
+
+def test_the_nested_form_has_the_same_history_as_the_other(duffing):
+    record = kz.measure(steady(duffing, None), noise=1e-3, seed=1)
+    start = duffing.with_values(k=0.09, B=0.21)
+    fit = kz.identify(start, record, ["k", "B"], kz.OrbitFit(formulation="nested", noise=1e-3))
+    history = fit.history
+    assert history["k"].iloc[-1] == pytest.approx(fit["k"], rel=1e-6)
+    assert history["cost"].is_monotonic_decreasing
+    assert 0 < history["closure"].max() < 1e-8

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kapitza.errors import KapitzaError
+from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbit_fit.judge import Outcome
 from kapitza.estimate.orbit_fit.nested import close_orbits
@@ -17,9 +17,12 @@ from kapitza.estimate.orbit_fit.problem import Problem, lay_out
 from kapitza.estimate.orbit_fit.solver import reduce_block, scaled_inverse
 from kapitza.estimate.orbit_fit.targets import Item, Reader, whitening
 from kapitza.estimate.orbit_fit.task import Task
-from kapitza.orbit import PeriodicOrbit
+from kapitza.orbit import PeriodicOrbit, circle_difference
 
 Array = NDArray[np.float64]
+
+ELSEWHERE = 0.3
+"""Share of the spread by which an orbit may move from where it was given to where it closes; beyond, it is another."""
 
 
 def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataFrame:
@@ -45,10 +48,12 @@ def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataF
         again = solution.information + reduced.slope.T @ reduced.slope
         consider("orbit located once more", target.label, again)
     for orbit in orbits:
-        consider(
-            "further orbit", f"period {len(orbit.points)} {orbit.code}".strip(),
-            solution.information + _further(task, outcome, estimate, orbit),
-        )  # fmt: skip
+        label = f"period {len(orbit.points)} {orbit.code}".strip()
+        further = _further(task, outcome, estimate, orbit)
+        if further is None:
+            rows.append({"what": "further orbit (does not close here)", "which": label})
+        else:
+            consider("further orbit", label, solution.information + further)
     for channel, name in enumerate(problem.sensors.channels):
         consider("half the noise", name, _quieter(outcome, channel))
     for index, name in enumerate(task.model.states):
@@ -67,7 +72,8 @@ def _typical_noise(outcome: Outcome) -> Array:
     return np.array([np.median(values[channel == c]) for c in range(len(problem.sensors.channels))])
 
 
-def _further(task: Task, outcome: Outcome, estimate: Estimate, orbit: PeriodicOrbit) -> Array:
+def _further(task: Task, outcome: Outcome, estimate: Estimate, orbit: PeriodicOrbit) -> Array | None:
+    """The information that an orbit of the model would add; None where the model has no such orbit."""
     problem = outcome.problem
     noise = dict(zip(problem.sensors.channels, _typical_noise(outcome), strict=True))
     item = Item(orbit.with_(covariance=None), {}, 0.0, task.model.angles)
@@ -77,7 +83,13 @@ def _further(task: Task, outcome: Outcome, estimate: Estimate, orbit: PeriodicOr
         task.model, task.names, problem.sensors, targets, problem.flow, problem.scale, problem.channel_scale,
         problem.prior_mean, problem.prior_weight, lay_out(problem.sensors, targets),
     )  # fmt: skip
-    _, blocks = close_orbits(extra, extra.starts(), outcome.solution.theta)
+    try:
+        unknowns, blocks = close_orbits(extra, extra.starts(), outcome.solution.theta)
+    except FlowError:
+        return None
+    found = extra.nodes(unknowns)[0]
+    if np.abs(circle_difference(found, targets[0].nodes, task.model.angles) / problem.scale).max() > ELSEWHERE:
+        return None
     covariance = targets[0].covariance
     assert covariance is not None
     rows = len(covariance)

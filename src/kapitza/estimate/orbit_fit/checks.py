@@ -63,11 +63,12 @@ def check_own_values(own: Mapping[str, float], free: Sequence[str], label: str) 
 
 def check_orbit(orbit: PeriodicOrbit, label: str, profile: bool) -> None:
     """Finite readings, and a covariance that can be one."""
+    if not (np.isfinite(orbit.period) and orbit.period > 0):
+        raise DataError(f"Orbit {label} has the period {orbit.period} s: give a positive number.")
     values, what = orbit.points, "point"
     if profile and orbit.profile is not None:
         values, what = orbit.profile.states, "sample"
-        if not np.isfinite(orbit.profile.times).all():
-            raise DataError(f"Orbit {label} has a time in its profile that is no number: clean the data.")
+        check_profile_times(orbit.profile.times, len(values), orbit.period, label)
     bad = np.argwhere(~np.isfinite(values))
     if bad.size:
         row, column = bad[0]
@@ -77,6 +78,18 @@ def check_orbit(orbit: PeriodicOrbit, label: str, profile: bool) -> None:
         )
     if orbit.covariance is not None and not profile:
         check_covariance(np.asarray(orbit.covariance, float), orbit.points.size, label)
+
+
+def check_profile_times(times: Array, count: int, period: float, label: str) -> None:
+    if len(times) != count:
+        raise DataError(f"The profile of orbit {label} has {len(times)} times for {count} samples: give one each.")
+    if not (np.diff(times) > 0).all():
+        raise DataError(f"The times in the profile of orbit {label} must increase: sort them, each with its sample.")
+    if times[0] < 0 or not times[-1] < period * (1 + 1e-9):
+        raise DataError(
+            f"The times in the profile of orbit {label} run from {times[0]:.6g} to {times[-1]:.6g} s; they count from "
+            f"0 up to the period of {period:.6g} s."
+        )
 
 
 def check_covariance(covariance: Array, size: int, label: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.estimate.orbit_fit.judge import Outcome
+from kapitza.estimate.orbit_fit.noise import noise_freedom
 from kapitza.estimate.orbit_fit.readings import Target
 from kapitza.estimate.orbit_fit.solver import Reduced
 from kapitza.estimate.orbit_fit.task import Task
@@ -28,7 +29,9 @@ def robust_covariance(task: Task, outcome: Outcome) -> tuple[Array, float]:
     observation, M = Σ_o g_o g_oᵀ with g_o = S_oᵀ r_o, and there are orbits less parameters degrees of freedom.
     """
     covariance = outcome.solution.covariance.copy()
-    freedom = float("inf") if task.noise_known else float(outcome.dof)
+    freedom = float("inf")
+    if not task.noise_known:
+        freedom = noise_freedom(task, outcome.problem, outcome.solution, float(outcome.dof))
     if any(t.clustered for t in outcome.problem.targets):
         groups, free = len(outcome.kept), len(task.names)
         if groups <= free:

@@ -19,6 +19,7 @@ from kapitza.estimate.orbit_fit.judge import SURE, Outcome, acceptable, post_mor
 from kapitza.estimate.orbit_fit.matching import sort_out
 from kapitza.estimate.orbit_fit.multipliers import MultiplierTerms
 from kapitza.estimate.orbit_fit.nested import NestedFit
+from kapitza.estimate.orbit_fit.noise import residual_deviations
 from kapitza.estimate.orbit_fit.problem import Problem
 from kapitza.estimate.orbit_fit.readings import Output
 from kapitza.estimate.orbit_fit.result import make_estimate
@@ -175,7 +176,7 @@ class OrbitFit:
         for _ in range(10):
             if not solution.status.ok:
                 break
-            now = _residual_deviations(task, problem, solution)
+            now = residual_deviations(task, problem, solution)
             change = np.log(now / deviations)
             deviations = now
             weights = weights_of(task, problem, deviations)
@@ -235,21 +236,3 @@ def _distinct(best: Outcome, others: list[Outcome]) -> tuple[Array, ...]:
 def _extra_misfit(residual: Array, weight: Array) -> float:
     extra = residual[len(weight) :]
     return float((extra**2).max(initial=0.0))
-
-
-def _residual_deviations(task: Task, problem: Problem, solution: Solution) -> Array:
-    """Noise per channel from the residuals, each channel charged its share of the fitted parameters."""
-    channel = np.concatenate([t.channel for t in problem.targets])
-    residual = np.concatenate(
-        [b.residual[: t.times.size] for b, t in zip(solution.blocks, problem.targets, strict=True)]
-    )
-    least = 1e-12 * problem.channel_scale
-    if task.estimator == "least squares":
-        dof = max(residual.size - len(task.names), 1)
-        return np.maximum(np.full(len(least), np.sqrt(float((residual**2).sum()) / dof)), least)
-    result = problem.channel_scale * 1e-12
-    for c in np.unique(channel):
-        mine = residual[channel == c]
-        share = len(task.names) * mine.size / residual.size
-        result[c] = max(np.sqrt(float((mine**2).sum()) / max(mine.size - share, 1.0)), least[c])
-    return result

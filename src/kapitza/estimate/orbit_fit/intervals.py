@@ -68,7 +68,7 @@ def orbit_profile_interval(estimate: Estimate, name: str, level: float = 0.95) -
     index, solution = estimate.names.index(name), outcome.solution
     threshold = float(stats.chi2.ppf(level, 1)) * _widening(estimate)
     spread = estimate.covariance if estimate.draws is not None else solution.covariance
-    if not (np.isfinite(spread).all() and spread[index, index] > 0):
+    if not (np.isfinite(estimate.covariance).all() and np.isfinite(spread).all() and spread[index, index] > 0):
         raise KapitzaError(f"{name} is not determined by these data: its profile is flat.")
     before = _chi2(outcome, solution.reduced, solution.theta)
 
@@ -204,7 +204,12 @@ def posterior(
     if not np.isfinite(estimate.covariance).all():
         raise KapitzaError("Some parameters are not determined by these data: there is no posterior to sample.")
     count, random = len(estimate.names), np.random.RandomState(seed)
-    walkers = walkers or max(8 * count, 32)
+    walkers = max(8 * count, 32) if walkers is None else walkers
+    if walkers < 2 * count or draws < 1 or tune < 0:
+        raise KapitzaError(
+            f"walkers = {walkers}, draws = {draws}, tune = {tune}: {count} parameters need at least {2 * count} "
+            "walkers and one draw."
+        )
     start = _first_draws(estimate, task, walkers, random)
     fast, error = None, float("nan")
     if exact is not True:

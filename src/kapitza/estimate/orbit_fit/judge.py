@@ -150,4 +150,11 @@ def post_mortem(task: Task, outcome: Outcome) -> str:
         place = ", ".join(f"{n} = {v:.6g}" for n, v in zip(task.names, outcome.solution.theta, strict=True))
         gone = "; ".join(task.problem.targets[i].label for i in outcome.reasons)
         return text + f"Those matched agree within their errors at {place}: check the orbits not matched ({gone})."
-    return text + "Check the model and the fixed parameters, start nearer, or raise restarts."
+    used = np.flatnonzero(outcome.problem.prior_weight)
+    told = " and ".join(
+        f"the prior of {task.names[i]} ({outcome.problem.prior_mean[i]:.6g} ± "
+        f"{outcome.problem.prior_weight[i] ** -0.5:.2g})"
+        for i in used
+    )
+    what = f"the model, the fixed parameters and {told}" if told else "the model and the fixed parameters"
+    return text + f"Check {what}, start nearer, or raise restarts."

@@ -33,10 +33,9 @@ class NestedFit:
         self.unknowns, self.last = unknowns, theta
         self.follow = [np.zeros((z.size, theta.size)) for z in unknowns]
         self.known: dict[int, PeriodicOrbit] = {}
+        self.lowest = np.inf
         settings = LeastSquaresSettings(step_tolerance=tolerance, max_iterations=max_iterations)
         found = gauss_newton(self._evaluate, theta, self.solver.low, self.solver.high, settings=settings)
-        for row in found.history:
-            self.solver.rows.append({"softness": 0.0, "cost": row.cost, "closure": 0.0})
         self._evaluate(found.x)
         now = Iterate(found.x, self.unknowns, self.problem.evaluate(self.unknowns, found.x))
         return self.solver._finish(now, self.solver.reduce(now), found.status)
@@ -53,6 +52,11 @@ class NestedFit:
         self.unknowns, self.last, self.follow = unknowns, theta, [r.follow for r in reduced]
         root = np.sqrt(self.problem.prior_weight)
         residual = np.concatenate([*(r.residual for r in reduced), root * (theta - self.problem.prior_mean)])
+        cost = 0.5 * float(residual @ residual)
+        if cost < self.lowest:
+            # Only steps that lower the cost are accepted: these are the iterations.
+            self.lowest = cost
+            self.solver.note(0.0, cost, Iterate(theta, unknowns, blocks))
         return residual, np.vstack([*(r.slope for r in reduced), np.diag(root)])
 
     def _orbits(self, theta: Array) -> tuple[list[Array], list[Block]]:

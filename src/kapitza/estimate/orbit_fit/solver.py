@@ -143,7 +143,7 @@ class Solver:
                     break
                 continue
             now, damping = trial, max(damping / 8, 1e-12)
-            self._note(level, new, now)
+            self.note(level, new, now)
             if cost - new < 1e-3 * cost:
                 break
         return now
@@ -234,7 +234,7 @@ class Solver:
                 break
             size = max(self._relative(step, now.theta), *lengths)
             now, reduced = trial, self.reduce(trial)
-            self._note(0.0, self.cost(now), now)
+            self.note(0.0, self.cost(now), now)
             if size <= self.settings.tolerance or self._immaterial(step, reduced, now, size):
                 status = Status.CONVERGED
                 break
@@ -308,7 +308,7 @@ class Solver:
         size = np.maximum(np.abs(theta), np.abs(theta + step))
         return float((np.abs(step) / np.maximum(size, 1e-300)).max(initial=0.0))
 
-    def _note(self, level: float, cost: float, now: Iterate) -> None:
+    def note(self, level: float, cost: float, now: Iterate) -> None:
         gap = np.concatenate([b.gap.reshape(-1, self.problem.scale.size) / self.problem.scale for b in now.blocks])
         row = {"softness": level, "cost": cost, "closure": float(np.sqrt((gap**2).mean()))}
         self.rows.append(row | dict(zip(self.problem.names, now.theta.tolist(), strict=True)))

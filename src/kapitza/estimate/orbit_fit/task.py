@@ -92,6 +92,11 @@ def prepare(model: Model, data: Any, free: Sequence[str] | None, settings: Orbit
 
 def _refuse_useless(settings: OrbitFit, targets: Sequence[Target], noise: Mapping[str, float]) -> None:
     """Settings that would change nothing are misunderstandings."""
+    bare = [t.label for t in targets if isinstance(t.source, PeriodicOrbit) and t.rows is not None]
+    if settings.profiles and bare:
+        raise DataError(
+            f"profiles=True, but orbit {bare[0]} has no profile: leave profiles out, or sample the orbit first."
+        )
     carried = all(isinstance(t.source, PeriodicOrbit) and t.source.covariance is not None for t in targets)
     if noise and carried and not settings.profiles:
         raise DataError(
