@@ -43,16 +43,22 @@ SMOOTHNESS = 4
 """The window is (1 - u²)^4: its derivatives vanish at the ends, so that sums over samples are accurate integrals."""
 OVERLAP = 4
 """Windows start every quarter of their length."""
+REACH = 3
+"""Shortest windows over which scores of neighbouring windows are taken to be related."""
 REWEIGHTINGS = 6
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Sparse (W, N) matrices of the integrals ∫ w' · dt and ∫ w · dt, and the run (W,) of every window."""
+    """Sparse (W, N) matrices of the integrals ∫ w' · dt and ∫ w · dt, the run (W,) and place (W,) of every window.
+
+    place: time of the middle since the start of the run, in quarters of the shortest window.
+    """
 
     slope: sparse.csr_array
     plain: sparse.csr_array
     run: NDArray[np.intp]
+    place: NDArray[np.intp]
 
 
 def power_of(model: Model, invariant: sp.Expr) -> sp.Expr:
@@ -63,32 +69,44 @@ def power_of(model: Model, invariant: sp.Expr) -> sp.Expr:
     return sp.simplify(sp.expand(sp.Add(*parts) + sp.diff(invariant, time)))
 
 
-def make_windows(points: Points, length: float) -> Windows:
-    """Windows of `length` seconds, a quarter apart, inside every run of samples."""
+def make_windows(points: Points, shortest: float) -> Windows:
+    """Windows of `shortest` seconds and of twice, four times … that length, a quarter apart, inside every run.
+
+    Short windows tell the stiffness, long ones what is lost meanwhile: over a whole period the exchange of kinetic and
+    potential energy averages out, and with it the errors of measured rates. The longest is half the longest run.
+    """
+    runs = [np.flatnonzero(points.run == run) for run in np.unique(points.run)]
+    longest = max(float(np.ptp(points.times[members])) for members in runs)
+    lengths = [shortest]
+    while 2 * lengths[-1] <= longest / 2:
+        lengths.append(2 * lengths[-1])
     entries: list[tuple[NDArray, NDArray, NDArray, NDArray]] = []
-    runs: list[int] = []
-    for run in np.unique(points.run):
-        members = np.flatnonzero(points.run == run)
+    owner: list[int] = []
+    centre: list[float] = []
+    for number, members in enumerate(runs):
         t = points.times[members]
-        if t.size < 8 or t[-1] - t[0] < length:
+        if t.size < 8:
             continue
         measure = np.gradient(t)  # trapezoidal weights; the ends of a window weigh nothing
-        for start in np.arange(t[0], t[-1] - length * (1 - 1e-9), length / OVERLAP):
-            a, b = np.searchsorted(t, [start, start + length])
-            u = 2 * (t[a:b] - start) / length - 1
-            bump = np.clip(1 - u**2, 0, None)
-            plain = bump**SMOOTHNESS * measure[a:b]
-            slope = -2 * SMOOTHNESS * u * bump ** (SMOOTHNESS - 1) * (2 / length) * measure[a:b]
-            entries.append((np.full(b - a, len(runs)), members[a:b], slope, plain))
-            runs.append(int(run))
+        for length in lengths:
+            for start in np.arange(t[0], t[-1] - length * (1 - 1e-9), length / OVERLAP):
+                a, b = np.searchsorted(t, [start, start + length])
+                u = 2 * (t[a:b] - start) / length - 1
+                bump = np.clip(1 - u**2, 0, None)
+                plain = bump**SMOOTHNESS * measure[a:b]
+                slope = -2 * SMOOTHNESS * u * bump ** (SMOOTHNESS - 1) * (2 / length) * measure[a:b]
+                entries.append((np.full(b - a, len(owner)), members[a:b], slope, plain))
+                owner.append(number)
+                centre.append((start + length / 2 - t[0]) * OVERLAP / shortest)
     if not entries:
         raise DataError(
-            f"No segment is longer than the window of {length:.4g} s: pass InvariantFit(window=...) in seconds."
+            f"No segment is longer than the window of {shortest:.4g} s: pass InvariantFit(window=...) in seconds."
         )
     row, column, slope, plain = (np.concatenate([e[i] for e in entries]) for i in range(4))
-    shape = (len(runs), points.count)
+    shape = (len(owner), points.count)
     matrix = sparse.csr_array((slope, (row, column)), shape=shape)
-    return Windows(matrix, sparse.csr_array((plain, (row, column)), shape=shape), np.array(runs))
+    plain = sparse.csr_array((plain, (row, column)), shape=shape)
+    return Windows(matrix, plain, np.array(owner), np.array(centre).astype(np.intp))
 
 
 def default_window(points: Points) -> float:
@@ -246,4 +264,9 @@ def _covariance(rows: _Rows, form: Form, theta: Array, weight: Array, tau: float
     share = weight / weight.sum()
     bread = np.linalg.pinv(slopes.T @ rows.moments(weight).at(tau) @ slopes)
     score = share * (rows.columns @ c) * (rows.columns @ slopes).T
-    return bread @ long_run(score, rows.windows.run, OVERLAP) @ bread
+    # windows of all lengths about the same time share their samples: their scores count as one
+    places = int(rows.windows.place.max()) + 1
+    index = rows.windows.run * places + rows.windows.place
+    size = (int(rows.windows.run.max()) + 1) * places
+    together = np.array([np.bincount(index, row, size) for row in score])
+    return bread @ long_run(together, np.repeat(np.arange(size // places), places), REACH * OVERLAP) @ bread
