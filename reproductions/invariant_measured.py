@@ -211,7 +211,7 @@ def single_pendulum() -> str:
     return (
         "## Single pendulum (MultiArm): energy balance\n\nFrom the angle alone, all settings at their defaults:\n\n"
         + comparison_table(rows, "published")
-        + "\n\nThat windows of several lengths are used was settled on simulated pendulums, where they make the scatter of "
+        + "\n\nWindows of several lengths were settled on with simulated pendulums, where they make the scatter of "
         "the friction three to six times smaller, but also in view of this rig. How little the answer depends on the "
         "shortest window and on the channels, as deviations from ShootingFit:\n\n"
         + window_table(model, {"angle": record, "angle and the authors' rate": both}, reference)

@@ -43,6 +43,18 @@ def test_annealing_finds_the_same(henon_heiles):
         assert fit[name] == pytest.approx(truth, abs=1e-6)
 
 
+@pytest.mark.parametrize("correction", [0, 1, 2])
+def test_annealing_honours_the_correction(henon_heiles, correction):
+    noisy = kz.measure(henon_heiles, relative_noise=0.05, seed=7)
+    model = kz.library.henon_heiles()
+    exact = kz.identify(model, noisy, method=kz.InvariantFit(correction=correction))
+    search = kz.identify(model, noisy, method=kz.InvariantFit(solver="annealing", correction=correction, seed=2))
+    for name in HENON_HEILES:
+        # far below the bias that the correction takes off, some 2 % here
+        assert search[name] == pytest.approx(exact[name], abs=1e-5)
+    assert search.details["noise_factor"] == pytest.approx(exact.details["noise_factor"], rel=1e-6)
+
+
 def test_any_normalisation_gives_the_same_ratios(henon_heiles):
     noisy = kz.measure(henon_heiles, relative_noise=0.02, seed=1)
     model = kz.library.henon_heiles()

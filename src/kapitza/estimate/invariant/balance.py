@@ -268,5 +268,5 @@ def _covariance(rows: _Rows, form: Form, theta: Array, weight: Array, tau: float
     places = int(rows.windows.place.max()) + 1
     index = rows.windows.run * places + rows.windows.place
     size = (int(rows.windows.run.max()) + 1) * places
-    together = np.array([np.bincount(index, row, size) for row in score])
+    together = np.array([np.bincount(index, row, size) for row in score], float)
     return bread @ long_run(together, np.repeat(np.arange(size // places), places), REACH * OVERLAP) @ bread

@@ -53,7 +53,8 @@ class InvariantFit:
     weights: "equal", "gradient" (1/variance of H at the point), "auto": gradient where states were reconstructed.
     loss: "linear", "cauchy" (points far off count less), "auto": cauchy where states were reconstructed.
     levels: each "record" or each "segment" has its own level E.
-    solver: "gauss-newton", "annealing" (successive-annealing Monte Carlo on the variance), "odrpack" (small surfaces).
+    solver: "gauss-newton", "annealing" (successive-annealing Monte Carlo on the variance, corrected if asked for),
+        "odrpack" (small surfaces).
     starts: random starts besides the model's values. bootstrap: resampled fits for the covariance, 0 for the sandwich.
     window: length [s] of the windows of the balance. seed: of everything random.
     then: a method that fits the motion (F1), started from the result, such as ShootingFit().
@@ -148,7 +149,10 @@ class InvariantFit:
 
     def _solve(self, problem: VarianceProblem, begin: Array, bounds: Bounds, first: bool) -> VarianceSolution:
         if self.solver == "annealing" and first:
-            return anneal(problem, begin, np.maximum(np.abs(begin), 1.0), bounds, self.seed)
+            size = np.maximum(np.abs(begin), 1.0)
+            raw = anneal(problem, begin, size, bounds, self.seed)
+            clean = not problem.table.order or not CLEAN <= problem.noise_factor(raw.theta) < np.inf
+            return raw if clean else anneal(problem, raw.theta, size, bounds, self.seed, corrected=True)
         starts = [begin, *linear_starts(problem, begin, bounds)] if first else [begin]
         if first:
             starts += random_starts(begin, bounds, self.starts if problem.form.separable else 0, self.seed)

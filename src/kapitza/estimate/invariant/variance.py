@@ -96,12 +96,16 @@ class VarianceProblem:
             return np.inf
         moment = self.moment(theta)
         a, b, e = float(np.sum((moment.root @ c) ** 2)), c @ moment.noise @ c, c @ moment.second @ c
-        if not b > 0:
-            return np.inf
-        if abs(e) * a < 1e-14 * b * b:
-            return float(a / b)
-        gap = b * b - 4 * a * e
-        return float(b / (2 * e) if gap < 0 else 2 * a / (b + np.sqrt(gap)))
+        return float(smallest_root(np.array([a]), np.array([b]), np.array([e]))[0])
+
+
+def smallest_root(a: Array, b: Array, e: Array) -> Array:
+    """Smallest τ (M,) with a - τ b + τ² e = 0, or where it comes closest; infinite where noise would add nothing."""
+    gap = b * b - 4 * a * e
+    with np.errstate(all="ignore"):
+        curved = np.where(gap < 0, b / (2 * e), 2 * a / (b + np.sqrt(np.clip(gap, 0, None))))
+        root = np.where(np.abs(e) * a < 1e-14 * b * b, a / b, curved)
+    return np.where(b > 0, root, np.inf)
 
 
 def minimise_raw(problem: VarianceProblem, starts: list[Array], bounds: Bounds) -> VarianceSolution:
