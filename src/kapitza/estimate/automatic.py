@@ -106,7 +106,7 @@ def in_coordinates(model: Model, record: Record, outputs: Mapping[str, Any]) -> 
     """
     if not outputs or set(record.channels) <= set(model.states):
         return record
-    observation = observe(model, record, outputs, ())
+    observation = observe(model, [record], outputs, ())
     if observation.matrix is None:
         return record
     inverse = np.linalg.pinv(observation.matrix)

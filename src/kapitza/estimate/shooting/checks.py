@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kapitza.errors import DataError, KapitzaError, ModelError, nearest_name
+from kapitza.estimate.shooting.noise import Sensors
 from kapitza.estimate.shooting.pieces import Samples
 from kapitza.model import Model
 
@@ -100,29 +101,33 @@ def check_left(size: int, kept: int) -> None:
         raise DataError(f"Only {kept} of {size} samples are left to fit: hold back less, or record longer.")
 
 
-def check_motion(samples: Samples, channels: Sequence[str]) -> None:
-    """Refuse channels that read the same throughout: sensors that are dead, or a system at rest."""
-    still = samples.values.std(axis=0) == 0
-    if still.all():
+def check_motion(samples: Samples, sensors: Sensors, channels: Sequence[str]) -> None:
+    """Refuse sensors of unknown noise that read the same throughout: dead ones, or a system at rest."""
+    dead, alive = [], []
+    for s, c in enumerate(sensors.channel):
+        readings = samples.values[samples.sensor[:, c] == s, c]
+        still = readings.size > 0 and not np.ptp(readings)
+        name = channels[c] if sensors.record.max() == 0 else f"{channels[c]} of record {sensors.record[s]}"
+        (dead if still and not sensors.known[s] else alive).append((name, readings[:1]))
+    if not alive:
         raise DataError(
             "No channel changes over the whole record: a motion at rest says nothing about its parameters. Check the "
             "sensors, or record a moving system."
         )
-    if still.any():
-        dead = [channel for channel, same in zip(channels, still, strict=True) if same]
-        alive = [channel for channel in channels if channel not in dead]
+    if dead:
+        name, first = dead[0]
         raise DataError(
-            f"{', '.join(dead)} reads {samples.values[0, channels.index(dead[0])]:.6g} throughout while "
-            f"{', '.join(alive)} moves: a dead sensor would count as an exact one. Leave it out by "
-            f"record.select({alive}), or give its noise if it really stands still."
+            f"{name} reads {first[0]:.6g} throughout while {', '.join(other for other, _ in alive)} moves: a dead "
+            "sensor would count as an exact one. Leave it out by record.select([...]), or give its noise if it "
+            "really stands still."
         )
 
 
 def check_unknowns(samples: Samples, states: int, free: int, known: int) -> None:
     """Readings (and prior knowledge) must at least be as many as the unknowns."""
     unknowns, pieces = states * len(samples.pieces) + free, len(samples.pieces)
-    if samples.values.size + known < unknowns:
+    if samples.readings + known < unknowns:
         raise DataError(
-            f"{samples.values.size} readings cannot determine {unknowns} unknowns ({states} initial states for each of "
+            f"{samples.readings} readings cannot determine {unknowns} unknowns ({states} initial states for each of "
             f"{pieces} pieces and {free} parameters): record longer, free fewer parameters, or give priors."
         )

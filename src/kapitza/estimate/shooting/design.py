@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from kapitza.data import Record
-from kapitza.errors import DataError, KapitzaError, Status
+from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.identifiability import analyse
 from kapitza.estimate.orbit_fit import OrbitFit, orbit_profile_interval
 from kapitza.estimate.shooting.checks import free_names
 from kapitza.estimate.shooting.fit import ShootingFit
 from kapitza.estimate.shooting.pieces import Part, place_nodes
+from kapitza.estimate.shooting.search import finish, fitter_for, search
 from kapitza.estimate.shooting.solver import Fitter, Iterate, SolverSettings
 from kapitza.estimate.shooting.sweep import sweep
 from kapitza.model import Model
@@ -52,12 +55,14 @@ def cramer_rao(
     nodes = place_nodes(task.problem.samples, 1)
     true = record.values(model.states)[_kept(task.problem.samples.size, record.size)]
     theta = np.array([model.values[name] for name in task.names])
-    weights = np.broadcast_to(task.deviations**-2.0, task.problem.samples.values.shape)
-    fitter = Fitter(
-        task.problem, SolverSettings(), task.scale, task.deviations, -np.inf + 0 * theta, np.inf + 0 * theta
-    )
+    weights = task.problem.samples.at_readings(task.sensors.deviations) ** -2.0
+    fitter = Fitter(task.problem, SolverSettings(), task.scale, task.sensors, -np.inf + 0 * theta, np.inf + 0 * theta)
     at_truth = Iterate(theta, true, nodes, sweep(task.problem, nodes, true, theta, weights), weights)
-    covariance = np.linalg.inv(fitter.information(at_truth))
+    information = fitter.information(at_truth)
+    found = analyse(information, task.names, np.where(theta != 0, np.abs(theta), 1.0))
+    if not found.complete:
+        raise IdentifiabilityError("The bound is infinite. " + found.message())
+    covariance = np.linalg.inv(information)
     return pd.DataFrame(covariance, index=list(task.names), columns=list(task.names))
 
 
@@ -70,35 +75,97 @@ def _kept(kept: int, size: int) -> slice:
 def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tuple[float, float]:
     """Interval of one parameter by profile likelihood: all others are fitted again at each value tried.
 
-    Ends where twice the drop of the log-likelihood reaches the χ² quantile with one degree of freedom.
+    Ends where twice the drop of the logarithm of what was maximised (likelihood or robust loss, with the priors)
+    reaches the χ² quantile with one degree of freedom, or at a bound of the parameter that is met before. Noise and
+    kicks are held at their estimates.
     """
-    method, model = estimate.details.get("settings"), estimate.model
+    method = estimate.details.get("settings")
     if isinstance(method, OrbitFit):
         return orbit_profile_interval(estimate, name, level)
     if not isinstance(method, ShootingFit):
         raise KapitzaError("Profile likelihood needs an estimate made by ShootingFit or OrbitFit.")
     if name not in estimate.names:
         raise KapitzaError(f'"{name}" was not free in this fit; free were {", ".join(estimate.names)}.')
-    others = tuple(n for n in estimate.names if n != name)
-    known = replace(method, noise=dict(estimate.noise), softness=1e-3, throw=False)
+    if not (isinstance(level, Real) and 0 < level < 1):
+        raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
+    if not estimate.status.ok:
+        raise KapitzaError(f"There is no profile of a fit that did not converge: {estimate.status.value}.")
+    profile = Profile(estimate, name, method)
     threshold = float(stats.chi2.ppf(level, 1))
+    return profile.end(-1.0, threshold), profile.end(1.0, threshold)
 
-    def excess(value: float) -> float:
-        moved = model.with_values(**{name: value})
-        again = known.fit_named(moved, estimate.data, others)
-        if again.status is not Status.CONVERGED:
-            raise KapitzaError(f"The profile of {name} could not be followed to {value:.6g}: {again.status.value}.")
-        return again.chi2 - estimate.chi2 - threshold
 
-    centre, deviation = estimate.values[name], estimate.deviations[name]
-    ends = []
-    for side in (-1.0, 1.0):
-        reach = side * deviation * np.sqrt(threshold)
-        factor = 1.0
-        while excess(centre + factor * reach) < 0 and factor < 16:
-            factor *= 1.5
-        found = optimize.root_scalar(
-            excess, bracket=(centre + 0.2 * reach, centre + factor * reach), xtol=1e-3 * deviation
+class Profile:
+    """What was maximised, as a function of one parameter."""
+
+    def __init__(self, estimate: Estimate, name: str, method: ShootingFit):
+        self.estimate, self.name = estimate, name
+        kicks = estimate.details["process_noise"]
+        self.method = replace(method, softness=1e-3, throw=False, process_noise=kicks or False)
+        self.others = tuple(n for n in estimate.names if n != name)
+        self.prior = estimate.model.parameter(name).prior
+        self.sensors = replace(estimate.details["sensors"], known=np.ones_like(estimate.details["sensors"].known))
+        self.states, self.residual = estimate.details["states"], None
+        self.theta = np.array([estimate.values[n] for n in self.others])
+        self.best = self.objective(estimate.values[name])
+
+    def objective(self, value: float) -> float:
+        """-2 log likelihood with the others at their best, up to a constant; begun where the last value ended."""
+        moved = self.estimate.model.with_values(**{self.name: value})
+        task = self.method.prepare(moved, self.estimate.data, self.others)
+        task = replace(task, sensors=self.sensors)
+        fitter = fitter_for(task, self.method.softness)
+        try:
+            solution = fitter.go_on(self.theta, self.states, self.estimate.details["nodes"], self.residual)
+            found = finish(task, fitter, solution)
+        except FlowError:
+            found = search(task)
+        if found.solution.status is not Status.CONVERGED:
+            found = search(task)
+        if found.solution.status is not Status.CONVERGED:
+            why = found.solution.status.value
+            raise KapitzaError(f"The profile of {self.name} could not be followed to {value:.6g}: {why}.")
+        if found.solution.nodes.size == len(self.states):
+            self.theta, self.states = found.solution.theta, found.solution.states
+            self.residual = found.solution.sweep.residual
+        prior = 0.0 if self.prior is None else ((value - self.prior.mean) / self.prior.deviation) ** 2
+        return found.objective + prior
+
+    def end(self, side: float, threshold: float) -> float:
+        """Where the objective has risen by `threshold`, on one side."""
+        centre, bounds = self.estimate.values[self.name], self.estimate.model.parameter(self.name).bounds
+        bound = bounds[0] if side < 0 else bounds[1]
+        reach = side * self._width() * np.sqrt(threshold)
+        inner, outer = centre, centre
+        for _ in range(12):
+            outer = centre + reach if np.isinf(bound) else side * min(side * (centre + reach), side * bound)
+            if outer == centre:
+                return centre
+            if self.objective(outer) - self.best >= threshold:
+                return self._crossing(inner, outer, threshold)
+            if outer == bound:
+                return float(bound)
+            inner, reach = outer, 1.6 * reach
+        raise KapitzaError(
+            f"The data do not bound {self.name} from {'below' if side < 0 else 'above'}: at {outer:.6g} the fit is "
+            "still as good as the level allows."
         )
-        ends.append(float(found.root))
-    return ends[0], ends[1]
+
+    def _crossing(self, inner: float, outer: float, threshold: float) -> float:
+        known = {inner: -threshold} if inner == self.estimate.values[self.name] else {}
+        found = optimize.root_scalar(
+            lambda value: known[value] if value in known else self.objective(value) - self.best - threshold,
+            bracket=(inner, outer),
+            xtol=1e-3 * abs(outer - inner),
+        )
+        return float(found.root)
+
+    def _width(self) -> float:
+        """A first step: the standard error, or where a bound holds the parameter what its own curvature gives."""
+        deviation = self.estimate.deviations[self.name]
+        if np.isinf(deviation):
+            raise KapitzaError(f"{self.name} is not determined by these data: its interval has no ends.")
+        if np.isfinite(deviation) and deviation > 0:
+            return deviation
+        own = self.estimate.names.index(self.name)
+        return float(self.estimate.details["information"][own, own]) ** -0.5

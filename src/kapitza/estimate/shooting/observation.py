@@ -89,9 +89,15 @@ class Observation:
         return gap
 
 
-def observe(model: Model, record: Record, outputs: Mapping[str, str | sp.Expr], free: Sequence[str]) -> Observation:
-    """Match the channels of a record to the model: by `outputs` first, then outputs of the model, then states."""
-    return observe_channels(model, record.channels, record.angles, outputs, free)
+def observe(
+    model: Model, records: Sequence[Record], outputs: Mapping[str, str | sp.Expr], free: Sequence[str]
+) -> Observation:
+    """Match the channels of all records to the model: by `outputs` first, then outputs of the model, then states."""
+    circles: dict[str, bool] = {}
+    for record in records:
+        for channel, angle in zip(record.channels, record.angles, strict=True):
+            circles[channel] = circles.get(channel, False) or angle
+    return observe_channels(model, tuple(circles), tuple(circles.values()), outputs, free)
 
 
 def observe_channels(
@@ -175,3 +181,22 @@ def _compile(
         by_parameter = [sp.diff(e, symbol(name)) for e in expressions for name in free]
         evaluate = compile_expressions([*expressions, *by_state, *by_parameter], [*states, time], model.names)
     return Observation(channels, expressions, angles, matrix, len(states), len(free), evaluate, picked)
+
+
+def linear_rows(model: Model, observation: Observation) -> tuple[NDArray[np.bool_], Array, Array]:
+    """Which channels (c,) are linear in the states, with gains (c, n) and offsets (c,) at the model's values."""
+    count = len(observation.channels)
+    if observation.matrix is not None:
+        return np.ones(count, bool), observation.matrix, np.zeros(count)
+    states = [symbol(name) for name in model.states]
+    values = {symbol(name): value for name, value in model.values.items()}
+    linear, gains, offsets = np.zeros(count, bool), np.zeros((count, len(states))), np.zeros(count)
+    for i, expression in enumerate(observation.expressions):
+        slopes = [sp.diff(expression, x) for x in states]
+        rest = sp.expand(expression - sum(slope * x for slope, x in zip(slopes, states, strict=True)))
+        if {*states, time} & {*rest.free_symbols, *(s for slope in slopes for s in slope.free_symbols)}:
+            continue
+        row = [complex(sp.N(e.xreplace(values))) for e in (*slopes, rest)]
+        if np.isfinite(row).all() and not np.iscomplex(row).any():
+            linear[i], gains[i], offsets[i] = True, np.real(row[:-1]), np.real(row[-1])
+    return linear, gains, offsets

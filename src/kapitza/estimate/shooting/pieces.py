@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -17,73 +18,134 @@ from kapitza.model import Model
 Array = NDArray[np.float64]
 
 
+MEDIAN_TO_DEVIATION = 1.4826
+"""Standard deviation of a Gaussian over its median absolute deviation."""
+
+
 @dataclass(frozen=True)
 class Samples:
     """Samples of all pieces, end to end.
 
-    time: (N,); values: (N, c); joined: (N,) True where the flow links sample i to sample i + 1;
-    parameters: (N, npar) run-time vector of each sample (records may differ in what is fixed), the free columns are
-    overwritten during the fit.
+    time: (N,); values: (N, c), 0 where a record lacks the channel; joined: (N,) True where the flow links sample i to
+    sample i + 1; parameters: (N, npar) run-time vector of each sample (records may differ in what is fixed), the free
+    columns are overwritten during the fit.
+    sensor: (N, c) number of the sensor of each reading (one channel in one record), -1 where there is none.
+    record: (N,) number of the record; begins: (N,) True at the very first sample of a record.
+    outliers: whether sizes are to be taken by medians.
     """
 
     time: Array
     values: Array
     joined: NDArray[np.bool_]
     parameters: Array
+    sensor: NDArray[np.intp]
+    record: NDArray[np.intp]
+    begins: NDArray[np.bool_]
+    outliers: bool = False
 
     @property
     def size(self) -> int:
         return self.time.size
 
-    @property
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every channel was read at every sample."""
+        return bool((self.sensor >= 0).all())
+
+    @cached_property
+    def readings(self) -> int:
+        return int((self.sensor >= 0).sum())
+
+    @cached_property
     def spread(self) -> Array:
         """Standard deviation (c,) of each channel; a channel at rest counts with the largest of the others."""
-        own = self.values.std(axis=0)
+        columns = zip(self.values.T, (self.sensor >= 0).T, strict=True)
+        own = np.array([size_of(values[read], self.outliers) for values, read in columns])
         return np.where(own > 0, own, own.max(initial=0.0) or 1.0)
 
-    @property
+    @cached_property
     def pieces(self) -> list[slice]:
         ends = np.flatnonzero(~self.joined) + 1
         starts = np.concatenate([[0], ends[:-1]])
         return [slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
 
+    def at_readings(self, per_sensor: Array) -> Array:
+        """A number per sensor spread over the readings (N, c); infinite where nothing was read."""
+        return np.append(per_sensor, np.inf)[self.sensor]
+
     def take(self, start: int, stop: int) -> Samples:
-        joined = self.joined[start:stop].copy()
-        joined[-1] = False
-        return Samples(self.time[start:stop], self.values[start:stop], joined, self.parameters[start:stop])
+        return self.choose(np.arange(start, stop))
+
+    def choose(self, index: NDArray[np.intp]) -> Samples:
+        """The samples at these increasing positions; the motion is cut where samples between them are left out."""
+        joined = self.joined[index] & (np.diff(index, append=index[-1] + 2) == 1)
+        return Samples(
+            self.time[index], self.values[index], joined, self.parameters[index], self.sensor[index],
+            self.record[index], self.begins[index], self.outliers,
+        )  # fmt: skip
+
+
+def size_of(values: Array, outliers: bool) -> float:
+    """Standard deviation, or what the median deviation says of it where readings may be wild."""
+    if not values.size:
+        return 0.0
+    if outliers and (middle := float(np.median(np.abs(values - np.median(values))))) > 0:
+        return MEDIAN_TO_DEVIATION * middle
+    return float(values.std())
 
 
 Part = Record | tuple[Record, Mapping[str, float]]
 
 
-def gather(model: Model, data: Part | Sequence[Part], observation: Observation, max_gap: float) -> Samples:
+def gather(
+    model: Model, data: Part | Sequence[Part], observation: Observation, max_gap: float, outliers: bool = False
+) -> Samples:
     """Lay records end to end; cut at segments and at gaps longer than `max_gap` median steps."""
-    times, values, joined, parameters = [], [], [], []
-    for record, own in parts_of(data):
+    pieces: list[Samples] = []
+    for number, (record, own) in enumerate(parts_of(data)):
         setting = model.with_values(**own) if own else model
-        readings = record.values(observation.channels)
-        step = np.diff(record.time)
-        within = np.ones(record.size, bool)
-        for piece in record.segments():
-            within[piece.stop - 1] = False
-        inside = step[within[:-1]]
-        if inside.size:
-            within[:-1] &= step <= max_gap * np.median(inside)
-        lonely = ~within & ~np.concatenate([[False], within[:-1]])
-        keep = ~lonely
-        times.append(record.time[keep] - record.excitation_start)
-        values.append(readings[keep])
-        joined.append(within[keep])
-        parameters.append(np.broadcast_to(setting.vector, (int(keep.sum()), setting.vector.size)))
-    samples = Samples(
-        np.concatenate(times), np.concatenate(values), np.concatenate(joined), np.concatenate(parameters).copy()
-    )
+        within = _within(record, max_gap)
+        keep = within | np.concatenate([[False], within[:-1]])
+        count = int(keep.sum())
+        read = np.array([channel in record.channels for channel in observation.channels])
+        if not read.any():
+            raise DataError(
+                f"Record {number} has the channels {', '.join(record.channels)}, none of them in use "
+                f"({', '.join(observation.channels)}): rename them, say what they measure by outputs, or leave it out."
+            )
+        columns = [record[c] if c in record.channels else np.zeros(record.size) for c in observation.channels]
+        sensor = np.where(read, len(observation.channels) * number + np.arange(read.size), -1)
+        pieces.append(
+            Samples(
+                time=record.time[keep] - record.excitation_start,
+                values=np.column_stack(columns)[keep],
+                joined=within[keep],
+                parameters=np.broadcast_to(setting.vector, (count, setting.vector.size)),
+                sensor=np.broadcast_to(sensor, (count, read.size)),
+                record=np.full(count, number),
+                begins=(np.arange(record.size) == 0)[keep],
+            )
+        )
+    together = {f.name: np.concatenate([getattr(p, f.name) for p in pieces]) for f in fields(Samples)[:-1]}
+    samples = Samples(**together, outliers=outliers)
     if samples.size < 2:
         raise DataError(
             "The record has no two samples without a gap between them: multiple shooting follows the motion from "
             "sample to sample. Check the segments, or raise max_gap."
         )
     return samples
+
+
+def _within(record: Record, max_gap: float) -> NDArray[np.bool_]:
+    """Where (N,) the motion goes on from sample i to sample i + 1."""
+    step = np.diff(record.time)
+    within = np.ones(record.size, bool)
+    for piece in record.segments():
+        within[piece.stop - 1] = False
+    inside = step[within[:-1]]
+    if inside.size:
+        within[:-1] &= step <= max_gap * np.median(inside)
+    return within
 
 
 def parts_of(data: Part | Sequence[Part]) -> list[tuple[Record, Mapping[str, float]]]:

@@ -8,18 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.estimate.identifiability import Identifiability
+from kapitza.estimate.shooting.residuals import LARGEST_MISFIT, misfit
 from kapitza.estimate.shooting.solver import Solution
 
 if TYPE_CHECKING:
-    from kapitza.estimate.shooting.fit import Task
+    from kapitza.estimate.shooting.task import Task
 
 Array = NDArray[np.float64]
 
 FLAT = 0.2
 """A motion with less than this fraction of the data's spread is a flat line beside them."""
-
-OUT_OF_STEP = 0.5
-"""Residuals beyond this fraction of the data's spread."""
 
 SLOPPY = 1e6
 """Ratio of the largest to the smallest relative standard error from which parameters count as exchangeable."""
@@ -71,8 +69,8 @@ def _open_gaps(task: Task, solution: Solution) -> list[str]:
 def _out_of_step(task: Task, solution: Solution) -> list[str]:
     """A motion as large as the data but not with them: counts of the oscillations say by how many periods it slips."""
     samples = task.problem.samples
-    size = float(np.sqrt(((solution.sweep.residual / samples.spread) ** 2).mean()))
-    if size <= OUT_OF_STEP:
+    size = misfit(samples, solution)
+    if size <= LARGEST_MISFIT:
         return []
     words = f"The fitted motion runs out of step with the data (residuals {100 * size:.0f} % of their spread)"
     for c, channel in enumerate(task.observation.channels):

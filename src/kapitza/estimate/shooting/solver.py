@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, Status
+from kapitza.estimate.shooting.noise import Sensors, noise_found
 from kapitza.estimate.shooting.pieces import Nodes, place_nodes
 from kapitza.estimate.shooting.sweep import Problem, Sweep, sweep
 from kapitza.solve import ChainProgram, ChainStep
@@ -127,11 +128,11 @@ class Fitter:
     """Carries the iterate through the levels of softness."""
 
     def __init__(
-        self, problem: Problem, settings: SolverSettings, scale: Array, deviations: Array, low: Array, high: Array
+        self, problem: Problem, settings: SolverSettings, scale: Array, sensors: Sensors, low: Array, high: Array
     ):
         self.problem, self.settings = problem, settings
         self.scale, self.low, self.high = scale, low, high
-        self.deviations = deviations
+        self.sensors = sensors
         self.rows: list[tuple[float, ...]] = []
 
     def solve(self, theta: Array, states: Array, softness: float | None = None, spacing: int = 1) -> Solution:
@@ -141,13 +142,20 @@ class Fitter:
         weights = self._weights(None)
         start = states[nodes.index].copy()
         now = Iterate(theta, start, nodes, sweep(self.problem, nodes, start, theta, weights), weights)
+        if self.settings.huber is not None:
+            # The states are those of the readings but where these are wild.
+            now = self._reweigh(now, 0.0)
         return self._iterate(now, self.settings.softness if softness is None else softness, thin=spacing == 1)
 
     def resume(self, solution: Solution) -> Solution:
         """Go on from a solution with rigid links, after the weights have changed."""
-        weights = self._weights(solution.sweep.residual)
-        again = sweep(self.problem, solution.nodes, solution.states, solution.theta, weights)
-        return self._iterate(Iterate(solution.theta, solution.states, solution.nodes, again, weights), 0.0, thin=False)
+        return self.go_on(solution.theta, solution.states, solution.nodes, solution.sweep.residual)
+
+    def go_on(self, theta: Array, states: Array, nodes: Nodes, residual: Array | None) -> Solution:
+        """Iterate with rigid links from parameters and states (J, n) at nodes that are nearly right."""
+        weights = self._weights(residual)
+        again = sweep(self.problem, nodes, states, theta, weights)
+        return self._iterate(Iterate(theta, states, nodes, again, weights), 0.0, thin=False)
 
     def _iterate(self, now: Iterate, level: float, thin: bool) -> Solution:
         typical = np.where(now.theta != 0, np.abs(now.theta), 1.0)
@@ -226,6 +234,28 @@ class Fitter:
         border = float(np.linalg.slogdet(program.information)[1]) if self.low.size else 0.0
         return 2 * self._cost(solution.sweep, slack) + program.system.log_determinant + border
 
+    def objective(self, solution: Solution) -> float:
+        """-2 log of what was maximised: readings under the loss in use, priors, given initial states, kicks."""
+        weighted = 2 * self._cost(solution.sweep, self._slack(0.0))
+        if self.settings.huber is None:
+            return weighted
+        deviations = self.problem.samples.at_readings(self.sensors.deviations)
+        size, limit = np.abs(solution.sweep.residual / deviations), self.settings.huber
+        plain = 2 * solution.sweep.cost - float((solution.weights * solution.sweep.residual**2).sum())
+        loss = np.where(size > limit, 2 * limit * size - limit**2, size**2)
+        return plain + weighted - 2 * solution.sweep.cost + float(loss.sum())
+
+    def with_plain_weights(self, solution: Solution, weights: Array) -> Solution:
+        """The same answer with the information and covariance that these weights (N, c) give."""
+        again = sweep(self.problem, solution.nodes, solution.states, solution.theta, weights)
+        typical = np.where(solution.theta != 0, np.abs(solution.theta), 1.0)
+        now = Iterate(solution.theta, solution.states, solution.nodes, again, weights)
+        program = self._program(now, self._slack(0.0), typical)
+        inside = ~solution.at_bound
+        covariance = np.zeros_like(program.information)
+        covariance[np.ix_(inside, inside)] = np.linalg.pinv(program.information[np.ix_(inside, inside)])
+        return replace(solution, information=program.information - self._anchor(typical), covariance=covariance)
+
     def closure(self, now: Sweep) -> float:
         """Root mean square defect of the links, in units of each state's size."""
         return float(np.sqrt(((now.defect / self.scale) ** 2).mean()))
@@ -253,10 +283,11 @@ class Fitter:
         return (level * self.scale) ** 2 + own**2
 
     def _weights(self, residual: Array | None) -> Array:
-        plain = np.broadcast_to(self.deviations**-2.0, self.problem.samples.values.shape)
+        deviations = self.problem.samples.at_readings(self.sensors.deviations)
+        plain = deviations**-2.0
         if self.settings.huber is None or residual is None:
             return plain
-        size = np.abs(residual / self.deviations)
+        size = np.abs(residual / deviations)
         return plain * np.minimum(1.0, self.settings.huber / np.maximum(size, 1e-300))
 
     def _reweigh(self, now: Iterate, level: float) -> Iterate:
@@ -288,13 +319,17 @@ class Fitter:
         )
 
     def _cost(self, part: Sweep, slack: Array | None) -> float:
-        return part.cost + (0.0 if slack is None else 0.5 * float((part.defect**2 / slack).sum()))
+        if slack is None:
+            return part.cost
+        soft = slack > 0
+        return part.cost + 0.5 * float((part.defect[:, soft] ** 2 / slack[soft]).sum())
 
     def _advance(
         self, now: Iterate, step: ChainStep, slack: Array | None, limit: Array, largest: float
     ) -> tuple[float, Iterate | None]:
         """The largest tried fraction of the step that lowers the cost; rigid links take `largest` at once."""
         known = now.theta != 0
+        rigid = slack is None or not slack.all()
         fraction = largest / max(float((np.abs(step.parameters) / limit)[known].max(initial=0.0)), 1.0)
         before = self._cost(now.sweep, slack)
         for _ in range(12):
@@ -305,7 +340,7 @@ class Fitter:
                 fraction /= 2
                 continue
             after = self._cost(part, slack)
-            if slack is None or after <= before * (1 + 1e-9) + 1e-9 or not np.isfinite(before):
+            if rigid or after <= before * (1 + 1e-9) + 1e-9 or not np.isfinite(before):
                 return fraction, Iterate(theta, states, now.nodes, part, now.weights)
             fraction /= 2
         return fraction, None
@@ -326,18 +361,16 @@ class Fitter:
         states, weights = now.states[nodes.index], now.weights
         if self.settings.learn_noise:
             found = self.noise_of(now)
-            change = np.log(found / self.deviations)
+            change = np.log(found / self.sensors.deviations)
+            small = found < 0.3 * self.problem.samples.spread[self.sensors.channel]
             # Residuals far from what the data themselves say of their noise belong to a motion that is still wrong.
-            if np.ptp(change) < LARGEST_CHANGE_OF_WEIGHTS and (found < 0.3 * self.problem.samples.spread).all():
-                self.deviations = found
+            if np.ptp(change) < LARGEST_CHANGE_OF_WEIGHTS and small.all():
+                self.sensors = self.sensors.with_deviations(found)
                 weights = self._weights(now.sweep.residual)
         return Iterate(now.theta, states, nodes, sweep(self.problem, nodes, states, now.theta, weights), weights)
 
     def noise_of(self, now: Iterate | Solution) -> Array:
-        """Noise (c,) from the residuals, each channel charged its share of the fitted numbers."""
+        """Noise (S,) from the residuals, each sensor charged its share of the fitted numbers."""
         samples = self.problem.samples
-        count, channels = samples.values.shape
-        fitted = (now.states.shape[1] * len(samples.pieces) + now.theta.size) / channels
-        relative = now.weights / now.weights.max(axis=0)
-        variance = (relative * now.sweep.residual**2).sum(axis=0) / max(count - fitted, 1.0)
-        return np.sqrt(np.maximum(variance, (1e-13 * samples.spread) ** 2))
+        fitted = now.states.shape[1] * len(samples.pieces) + now.theta.size
+        return noise_found(samples, now.sweep.residual, self.sensors, fitted, self.settings.huber)

@@ -26,7 +26,7 @@ class Problem:
 
     columns: (k,) positions of the free parameters in the run-time vector; angles: (n,) states on a circle.
     prior_mean, prior_weight: (k,), weight 1/deviation² (0 without a prior).
-    held: (n,) weights that tie the first state of every piece to `held_state`, or None.
+    held_state, held_weight: (R, n) known first states of the records with their weights (0 where unknown), or None.
     """
 
     flow: Flow
@@ -38,6 +38,13 @@ class Problem:
     prior_weight: Array
     held_state: Array | None = None
     held_weight: Array | None = None
+
+    @property
+    def held_count(self) -> int:
+        """How many numbers of the first states are known."""
+        if self.held_weight is None:
+            return 0
+        return int(np.count_nonzero(self.held_weight[self.samples.record[self.samples.begins]]))
 
     def parameters(self, theta: Array, index: NDArray[np.intp]) -> Array:
         """Run-time vectors (len(index), npar) with the free columns set."""
@@ -92,11 +99,13 @@ def sweep(problem: Problem, nodes: Nodes, states: Array, theta: Array, weights: 
     cost = 0.5 * float((weights * result.residual**2).sum())
     cost += 0.5 * float((problem.prior_weight * (theta - problem.prior_mean) ** 2).sum())
     if problem.held_weight is not None and problem.held_state is not None:
-        first_nodes = np.flatnonzero(np.concatenate([[True], ~nodes.linked[:-1]]))
-        gap = wrap(states[first_nodes] - problem.held_state, problem.angles)
-        result.hessian[first_nodes] += np.diag(problem.held_weight)
-        result.gradient[first_nodes] += problem.held_weight * gap
-        cost += 0.5 * float((problem.held_weight * gap**2).sum())
+        first_nodes = np.flatnonzero(problem.samples.begins[nodes.index])
+        record = problem.samples.record[nodes.index[first_nodes]]
+        gap = wrap(states[first_nodes] - problem.held_state[record], problem.angles)
+        weight = problem.held_weight[record]
+        result.hessian[first_nodes] += weight[:, :, None] * np.eye(states.shape[1])
+        result.gradient[first_nodes] += weight * gap
+        cost += 0.5 * float((weight * gap**2).sum())
     return replace(result, cost=cost)
 
 
