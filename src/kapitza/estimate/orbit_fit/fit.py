@@ -120,7 +120,7 @@ class OrbitFit:
         for number, theta in enumerate(further_starts(task, given, self.restarts, self.spread, self.seed)):
             if number == 0:
                 yield "the given values", theta
-                if self.restarts and self.formulation == "all-at-once":
+                if self.restarts:
                     led = continue_readings(task, task.deviations, theta)
                     if led is not None:
                         yield "continuation from the given values", led

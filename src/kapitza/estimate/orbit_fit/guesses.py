@@ -19,6 +19,10 @@ SOLVABLE = 24
 """Parameter sets tried in search of one at which the model has an orbit of the kind wanted."""
 
 
+WALKS = 3
+"""Orbits followed from solvable cases before the nearest of them is taken."""
+
+
 def folded_states(
     setting: Model, channels: Mapping[str, Array], angles: Mapping[str, bool], times: Array, grid: Array, period: float,
     count: int, free: Sequence[str],
@@ -119,22 +123,30 @@ def continued(setting: Model, wanted: float | None, free: Sequence[str]) -> Iter
     (a fold), its last member is given: near enough to start a fit in which the parameters move anyway.
     """
     goal = np.array([setting.values[name] for name in free])
-    size = np.where(goal != 0, goal, 1.0)
+    size = np.where(goal != 0, goal, 0.1)
     low, high = np.array([setting.parameter(name).bounds for name in free]).T
     shape = qmc.Sobol(goal.size, rng=np.random.default_rng(0)).random(1 << (SOLVABLE - 1).bit_length())[:SOLVABLE]
     # From small changes to a factor of three: the nearest solvable case comes first.
     shape = shape[np.argsort(np.abs(shape - 0.5).max(axis=1))]
-    for theta in np.clip(size * 3.0 ** (2 * shape - 1), low, high):
+    points = size * 3.0 ** (2 * shape - 1)
+    if (goal < 0).any():
+        # A motion that cannot settle often has a damping of the wrong sign.
+        points = np.concatenate([np.abs(points[::2]), points[1::2]])
+    given = 0
+    for theta in np.clip(points, low, high):
         orbit = _solved(_at(setting, free, theta), None, wanted)
         if orbit is not None:
             yield _walk(setting, free, theta, goal, orbit, wanted)
+            given += 1
+        if given == WALKS:
+            return
 
 
 def _walk(
     setting: Model, free: Sequence[str], begin: Array, goal: Array, orbit: PeriodicOrbit, wanted: float | None
 ) -> PeriodicOrbit:
     done, step = 0.0, 0.25
-    while done < 1 and step > 1e-3:
+    while done < 1 and step > 0.03:
         ahead = min(1.0, done + step)
         trial = _solved(_at(setting, free, begin + ahead * (goal - begin)), orbit, wanted)
         if trial is None:
