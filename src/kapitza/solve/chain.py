@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,11 @@ class ChainProgram:
         n = self._shape[1] // 2
         return ChainStep(by_node[:, :n], p, by_node[:, n:], covariance)
 
+    def solve_given(self, p: Array) -> ChainStep:
+        """The minimiser over the nodes alone for a parameter step p (k,) that is known."""
+        x, _ = self.system.solve_given(self._right, p)
+        return self._step(x, p, np.zeros_like(self.information))
+
     def solve_within(self, low: Array, high: Array) -> ChainStep:
         """The minimiser with low ≤ p ≤ high; parameters that end at a limit have no variance."""
         free = self.solve()
@@ -119,5 +124,4 @@ class ChainProgram:
         inside = (p > low) & (p < high)
         covariance = np.zeros_like(self.information)
         covariance[np.ix_(inside, inside)] = np.linalg.inv(self.information[np.ix_(inside, inside)])
-        x, _ = self.system.solve_given(self._right, p)
-        return self._step(x, p, covariance)
+        return replace(self.solve_given(p), covariance=covariance)

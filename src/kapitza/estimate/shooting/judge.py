@@ -55,11 +55,16 @@ class Judgement:
 def judge(task: Task, found: Found) -> Judgement:
     solution, samples = found.solution, task.problem.samples
     identifiability = analyse(solution.information, task.names, _sizes(solution))
-    chances = dict(zip(task.observation.channels, whiteness(samples, solution), strict=True))
+    # States that may jump follow the noise: what they leave of it is not white, and need not be.
+    kicked = bool(task.settings.process_noise)
+    chances = {} if kicked else dict(zip(task.observation.channels, whiteness(samples, solution), strict=True))
     deviations = samples.at_readings(found.sensors.deviations)
     read = samples.sensor >= 0
     weighted = (solution.sweep.residual / deviations)[read]
     likelihood = -0.5 * float((weighted**2).sum()) - float(np.log(deviations[read] * np.sqrt(2 * np.pi)).sum())
+    if solution.marginal is not None:
+        count = samples.readings - solution.states.shape[1] * len(samples.pieces)
+        likelihood = -0.5 * (solution.marginal + count * np.log(2 * np.pi))
     post_mortem = "" if solution.status is Status.CONVERGED else explain(task, solution, identifiability)
     covariance = _honest_covariance(solution, identifiability)
     prediction = predict(task, found)

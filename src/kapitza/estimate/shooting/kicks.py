@@ -8,15 +8,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
-from kapitza.errors import ModelError
+from kapitza.errors import ModelError, Status
+from kapitza.estimate.shooting.marginal import Marginal, with_states_integrated_out
 from kapitza.estimate.shooting.solver import Fitter, Solution
 
 if TYPE_CHECKING:
     from kapitza.estimate.shooting.task import Task
 
 Array = NDArray[np.float64]
+
+FIRST_SIZE = 0.01
+"""Kicks to begin with, in units of each state's size."""
+
+SIZES = tuple(0.3 * 3.0 ** -np.arange(10))
+"""Sizes tried before the likeliest one is sought, from soft links to rigid ones."""
+
+CLEARLY_WORSE = 20.0
+"""Rise of -log p at which still smaller sizes are not tried any more."""
 
 
 def first_kicks(task: Task) -> Array | None:
@@ -27,32 +36,29 @@ def first_kicks(task: Task) -> Array | None:
             if name not in states:
                 raise ModelError(f'process_noise names "{name}", not a state of {task.model.name}.')
         return np.array([wanted.get(name, 0.0) for name in states], float)
-    # Soft from the start: with kicks in the data rigid links would not close.
-    return 0.01 * task.scale if wanted else None
+    # Soft from the start: with kicks in the data rigid links would not close. A force kicks the rate of a coordinate,
+    # not the coordinate.
+    pushed = np.array([f"{name}'" not in states for name in states])
+    return FIRST_SIZE * np.where(pushed, task.scale, 0.0) if wanted else None
 
 
 def with_likeliest_kicks(task: Task, fitter: Fitter, first: Solution) -> Solution:
-    """The common relative size of kicks that makes the data most likely, the noise of the sensors taken as known.
+    """Parameters, and the common relative size of the kicks unless it is given, that make the data most likely.
 
     Links soften from sample to sample, so the nodes stay at the samples.
     """
-    found: dict[float, tuple[float, Solution]] = {}
-    current = first
+    kicks = first_kicks(task)
+    assert kicks is not None
     if isinstance(task.settings.process_noise, Mapping):
-        return first
-
-    def unlikely(log_size: float) -> float:
-        nonlocal current
-        fitter.settings = replace(fitter.settings, process_noise=np.exp(log_size) * task.scale)
-        current = fitter.resume(current)
-        found[log_size] = fitter.evidence(current), current
-        return found[log_size][0]
-
-    coarse = np.log(np.geomspace(3e-2, 1e-5, 8))
-    values = [unlikely(x) for x in coarse]
-    best = int(np.argmin(values))
-    ends = sorted((coarse[max(best - 1, 0)], coarse[min(best + 1, coarse.size - 1)]))
-    current = found[coarse[best]][1]
-    optimize.minimize_scalar(unlikely, bounds=ends, method="bounded", options={"xatol": 0.05})
-    size = min(found, key=lambda x: found[x][0])
-    return replace(found[size][1], kicks=np.exp(size) * task.scale)
+        return with_states_integrated_out(task, fitter, first, kicks, 1.0, sought=False)
+    pattern, best, current = kicks / FIRST_SIZE, (np.inf, FIRST_SIZE, first), first
+    for size in SIZES:
+        fitter.settings = replace(fitter.settings, process_noise=size * pattern)
+        joint = fitter.resume(current)
+        if joint.status is Status.CONVERGED:
+            marginal = Marginal(fitter, joint, pattern, size, sought=True)
+            value, current = marginal(marginal.start), joint
+            if value > best[0] + CLEARLY_WORSE:
+                break
+            best = min(best, (value, size, joint), key=lambda found: found[0])
+    return with_states_integrated_out(task, fitter, best[2], pattern, best[1], sought=True)
