@@ -89,7 +89,9 @@ def main() -> str:
         "0.1, 1 ± 0.5. Noise is Gaussian, in units of each channel's standard deviation, and its size is "
         "estimated with the parameters. A run is at the truth when every error is below six standard deviations of "
         "the Cramér-Rao bound. "
-        "The document reports promising estimates of these two systems by Baake et al. (1992) without numbers. "
+        "The document reports promising estimates of these two systems by Baake et al. (1992) without numbers, and "
+        "asks what becomes of higher dimensions, very long series and real data: see shooting_systems, fit_long and "
+        "shooting_real_pendulums. "
         "Variance / bound is the largest over all combinations of the parameters, about the truth.\n\n"
         + comparison_table(rows)
     )
