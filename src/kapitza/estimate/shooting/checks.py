@@ -36,6 +36,7 @@ def check_settings(method: ShootingFit) -> None:
     wanted = {
         "spacing": (method.spacing is None or _whole(method.spacing, 1), "a whole number of samples, at least 1"),
         "window": (_whole(method.window, 20), "a whole number of samples, at least 20"),
+        "windows": (_whole(method.windows, 0), "a whole number, 0 for the whole record"),
         "softness": (_number(method.softness) and method.softness > 0, "positive, usually 0.01 to 1"),
         "hold_back": (_number(method.hold_back) and 0 <= method.hold_back < 1, "a fraction of the record below 1"),
         "max_gap": (_number(method.max_gap) and method.max_gap >= 1, "at least 1 median step"),

@@ -14,7 +14,7 @@ from kapitza.estimate.shooting.checks import check_motion, check_unknowns, free_
 from kapitza.estimate.shooting.judge import judge
 from kapitza.estimate.shooting.pieces import Part
 from kapitza.estimate.shooting.result import estimate_of
-from kapitza.estimate.shooting.search import search
+from kapitza.estimate.shooting.search import in_best_windows, search
 from kapitza.estimate.shooting.task import Task, prepare
 from kapitza.model import Model
 
@@ -32,6 +32,8 @@ class ShootingFit:
     estimated for each record of its own.
     spacing: samples per shooting interval at the end (default: by the growth of the tangents, at most 10).
     window: samples of the first fit of a long record, from which the whole is fitted.
+    windows: instead of the whole, only so many windows: those that together tell most about the parameters, each with
+    states of its own, joined by the parameters (0: the whole).
     softness: how far the links may stretch at the start, in units of each state's spread.
     process_noise: standard deviation per state and interval of kicks that the motion really has, or True to
     estimate one common relative size.
@@ -45,6 +47,7 @@ class ShootingFit:
     noise: Mapping[str, float] | float = field(default_factory=dict)
     spacing: int | None = None
     window: int = 5000
+    windows: int = 0
     softness: float = 0.05
     process_noise: bool | Mapping[str, float] = False
     robust: bool = False
@@ -64,6 +67,7 @@ class ShootingFit:
         check_motion(task.problem.samples, task.sensors, task.observation.channels)
         prior = int(np.count_nonzero(task.problem.prior_weight)) + task.problem.held_count
         check_unknowns(task.problem.samples, len(model.states), len(names), prior)
+        task = in_best_windows(task)
         found = search(task)
         verdict = judge(task, found)
         estimate = estimate_of(task, found, verdict)

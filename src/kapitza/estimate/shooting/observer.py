@@ -23,6 +23,9 @@ ROUNDS = 12
 WIDTH = 24
 """Samples of a window."""
 
+AT_ONCE = 500
+"""Windows whose tangents are held at once."""
+
 MODEL_ERROR = 0.03
 """What wrong parameters may do to the readings within a window, as a fraction of their spread."""
 
@@ -52,7 +55,11 @@ def observe_unseen(
     # Unseen states may be of any sign and of different sizes; the first guess is the one at hand.
     sizes = np.geomspace(0.1, 2.0, GUESSES - 1)[:, None] * scale[~known]
     guesses[:, 1:, ~known] += sizes * rng.normal(size=sizes.shape)
-    found, cost, runs = _refine(problem, theta, windows, guesses.reshape(-1, n), known, scale)
+    parts = [
+        _refine(problem, theta, windows.at[some], guesses[some].reshape(-1, n), known, scale)
+        for some in np.array_split(np.arange(count), -(-count // AT_ONCE))
+    ]
+    found, cost, runs = (np.concatenate(part) for part in zip(*parts, strict=True))
     if not np.isfinite(cost).reshape(count, GUESSES).any(axis=1).all():
         return None
     runs = runs.reshape(count, GUESSES, -1, n)
@@ -86,10 +93,10 @@ def _fill_tails(filled: Array, windows: _Windows, samples: Samples) -> None:
 
 
 def _refine(
-    problem: Problem, theta: Array, windows: _Windows, start: Array, known: NDArray[np.bool_], scale: Array
+    problem: Problem, theta: Array, windows: NDArray[np.intp], start: Array, known: NDArray[np.bool_], scale: Array
 ) -> tuple[Array, Array, Array]:
-    """Start states (B, n) that fit their windows, their cost (B,), their motions (B, width + 1, n)."""
-    at = np.repeat(windows.at, GUESSES, axis=0)
+    """Start states (B, n) that fit their windows (W, width + 1), their cost (B,), their motions (B, width + 1, n)."""
+    at = np.repeat(windows, GUESSES, axis=0)
     times, rows = problem.samples.time[at], problem.parameters(theta, at[:, 0])
     weights = 1 / (MODEL_ERROR * problem.samples.spread)
     # Unseen states that the window does not determine stay near their guess.

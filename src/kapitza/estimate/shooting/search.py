@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 from kapitza.errors import Status
 from kapitza.estimate.shooting.kicks import first_kicks, with_likeliest_kicks
 from kapitza.estimate.shooting.noise import HUBER, Sensors, robust_deviations
+from kapitza.estimate.shooting.observer import observe_unseen
 from kapitza.estimate.shooting.residuals import follows, misfit
 from kapitza.estimate.shooting.solver import Fitter, Solution, SolverSettings
 from kapitza.estimate.shooting.task import Task
+from kapitza.estimate.shooting.windows import best_window, best_windows
 
 Array = NDArray[np.float64]
 
@@ -33,19 +36,51 @@ class Found:
 
 
 def search(task: Task) -> Found:
-    """From softer and stiffer links in turn, until the motion follows the data; the best is kept."""
-    samples, softness = task.problem.samples, task.settings.softness
-    best = _solve(task, softness)
-    for factor in RESTARTS:
-        if follows(samples, best.solution, best.sensors):
+    """From several beginnings in turn, until the motion follows the data; the best is kept."""
+    samples, best = task.problem.samples, None
+    for start, factor in _beginnings(task):
+        found = _solve(start, factor * task.settings.softness)
+        reached = follows(samples, found.solution, found.sensors)
+        if best is None or reached or misfit(samples, found.solution) < misfit(samples, best.solution):
+            best = found
+        if reached:
             return best
-        again = _solve(task, factor * softness)
-        nearer = misfit(samples, again.solution) < misfit(samples, best.solution)
-        if nearer or follows(samples, again.solution, again.sensors):
-            best = again
-    if best.solution.status is Status.CONVERGED and not follows(samples, best.solution, best.sensors):
+    assert best is not None
+    if best.solution.status is Status.CONVERGED:
         return replace(best, solution=replace(best.solution, status=Status.DIVERGED))
     return best
+
+
+def _beginnings(task: Task) -> Iterator[tuple[Task, float]]:
+    """States as they are, then those of an observer where some are not seen; then softer and stiffer links."""
+    yield task, 1.0
+    if not task.known.all():
+        observed = observe_unseen(task.problem, _start_values(task), task.states, task.known, task.scale)
+        if observed is not None:
+            task = replace(task, states=observed)
+            yield task, 1.0
+    for factor in RESTARTS:
+        yield task, factor
+
+
+def in_best_windows(task: Task) -> Task:
+    """The task on the windows that tell most about the parameters alone, where so many are asked for."""
+    count, width, samples = task.settings.windows, task.settings.window, task.problem.samples
+    if not count or samples.size <= count * width:
+        return task
+    fitter = fitter_for(task, task.settings.softness)
+    theta = _first_window(task, fitter, _start_values(task))[0]
+    index = best_windows(fitter, theta, task.states, width, count)
+    return replace(
+        task,
+        problem=replace(task.problem, samples=samples.choose(index)),
+        states=task.states[index],
+        kept=task.kept[index],
+    )
+
+
+def _start_values(task: Task) -> Array:
+    return np.array([task.model.values[name] for name in task.names])
 
 
 def fitter_for(task: Task, softness: float) -> Fitter:
@@ -61,8 +96,7 @@ def fitter_for(task: Task, softness: float) -> Fitter:
 
 def _solve(task: Task, softness: float) -> Found:
     fitter = fitter_for(task, softness)
-    theta = np.array([task.model.values[name] for name in task.names])
-    spacing = 1
+    theta, spacing = _start_values(task), 1
     if task.problem.samples.size > 2 * task.settings.window:
         theta, softness, spacing = _first_window(task, fitter, theta)
     solution = fitter.solve(theta, task.states, softness=softness, spacing=spacing)
@@ -105,22 +139,18 @@ def with_noise(task: Task, fitter: Fitter, solution: Solution) -> Solution:
 
 
 def _first_window(task: Task, fitter: Fitter, theta: Array) -> tuple[Array, float, int]:
-    """Parameters from the stretch with the largest excursions, a softness and a node spacing to go on with.
+    """Parameters from the most informative stretch, a softness and a node spacing to go on with.
 
     The noise found there becomes that of `fitter`. From good parameters and states that the data give, nodes need not
     be dense any more: that saves most of the work on a long record.
     """
     problem, width = task.problem, task.settings.window
-    samples = problem.samples
-    moves = problem.observation.residual(samples.values[1:].copy(), samples.values[:-1]) / samples.spread
-    activity = np.cumsum(np.abs(moves).sum(axis=1) * samples.joined[:-1])
-    starts = np.arange(0, samples.size - width, max(1, width // 2))
-    best = int(starts[np.argmax(activity[starts + width - 1] - activity[starts])])
-    inner = replace(problem, samples=samples.take(best, best + width))
-    states = task.states[best : best + width]
-    for factor in (1.0, *RESTARTS):
+    best = best_window(fitter, theta, task.states, width, bool(task.known.all()))
+    inner = replace(problem, samples=problem.samples.take(best, best + width))
+    small = replace(task, problem=inner, states=task.states[best : best + width])
+    for start, factor in _beginnings(small):
         first = Fitter(inner, fitter.settings, task.scale, task.sensors, fitter.low, fitter.high)
-        found = first.solve(theta, states, softness=factor * fitter.settings.softness)
+        found = first.solve(theta, start.states, softness=factor * fitter.settings.softness)
         if follows(inner.samples, found, first.sensors):
             found = with_noise(task, first, found)
             fitter.sensors = first.sensors

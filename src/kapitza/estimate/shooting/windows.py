@@ -53,7 +53,7 @@ def best_windows(fitter: Fitter, theta: Array, states: Array, width: int, count:
 
 
 def informations(fitter: Fitter, theta: Array, states: Array, starts: Indices, width: int) -> Array:
-    """Fisher information (W, k, k) of each window at these parameters and states; none where no motion leads through."""
+    """Fisher information (W, k, k) of each window at these parameters and states; 0 where no motion leads through."""
     found = np.zeros((starts.size, theta.size, theta.size))
     for i, start in enumerate(starts):
         inside = slice(int(start), int(start) + width)
