@@ -98,7 +98,8 @@ def _refine(
     """Start states (B, n) that fit their windows (W, width + 1), their cost (B,), their motions (B, width + 1, n)."""
     at = np.repeat(windows, GUESSES, axis=0)
     times, rows = problem.samples.time[at], problem.parameters(theta, at[:, 0])
-    weights = 1 / (MODEL_ERROR * problem.samples.spread)
+    read = problem.samples.sensor[at.ravel()] >= 0
+    weights = np.where(read, 1 / (MODEL_ERROR * problem.samples.spread), 0.0)
     # Unseen states that the window does not determine stay near their guess.
     loose = np.where(known, 0.0, (0.1 / scale) ** 2)
     begun, state, damping = start, start, np.full(len(start), 1e-2)
@@ -134,7 +135,7 @@ def _misfit(
         run.reshape(-1, n), times.ravel(), np.repeat(rows, at.shape[1], axis=0), (by_state, by_theta)
     )
     gap = problem.observation.residual(value.copy(), problem.samples.values[at.ravel()]) * weights
-    slopes = (slopes[..., :n] * weights[:, None]).reshape(len(state), -1, n)
+    slopes = (slopes[..., :n] * weights[..., None]).reshape(len(state), -1, n)
     gap = gap.reshape(len(state), count // len(state) * gap.shape[1])
     gradient = np.einsum("brn,br->bn", slopes, gap)
     return np.where(failed, np.inf, 0.5 * (gap**2).sum(axis=1)), gradient, np.swapaxes(slopes, 1, 2) @ slopes, run
