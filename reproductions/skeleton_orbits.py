@@ -224,8 +224,8 @@ def noisy_section(level: float, clean: list[kz.Record], truth: list[Truth]) -> s
             seen[code].append(pair)
     title = f"## {SHORT} points with dry friction, rate from two readings, noise {level:g} of the attractor"
     note = (
-        f"{SEEDS} noise seeds over {len(clean)} records. Every orbit found is judged: by the orbit of the model near it, "
-        "or by Newton's method from its own points."
+        f"{SEEDS} noise seeds over {len(clean)} records. Every orbit found is judged: by the orbit of the model near "
+        "it, or by Newton's method from its own points."
     )
     return "\n\n".join([title, coverage_table(total, false, positions, multipliers), note, beside_the_table(seen)])
 

@@ -273,7 +273,7 @@ def make_orbit(
     code = symbolic_code(physical, partition, deviation)
     winding, note = winding_numbers(section, points, row)
     gap = section.wrap(section.unit[row + period] - section.unit[row])
-    time, time_deviation = cycle_time(section, fits, points)
+    time, time_deviation = cycle_time(section, fits, points, uncertainty.points)
     return PeriodicOrbit(
         states=section.states,
         points=physical,

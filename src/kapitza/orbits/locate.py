@@ -122,21 +122,35 @@ def cyclic_solve(jacobian: Array, residual: Array) -> Array:
     return step.reshape(cycles, p, n)
 
 
-def cycle_time(section: Section, fits: LocalFits, points: Array) -> tuple[float, float]:
+def cycle_time(section: Section, fits: LocalFits, points: Array, covariance: Array) -> tuple[float, float]:
     """Period of one cycle (p, n) in seconds and its standard deviation, from the times to the images of neighbours.
 
-    The same smoother that gives the image gives the time: τ(x_k) = Σ_i w_i τ_i over the neighbours of x_k.
+    The same smoother that gives the image gives the time: T = Σ_k τ_k(x_k), τ_k(x) = Σ_i w_i(x) τ_i over the neighbours
+    of x_k. Its error is that of the times about the fit, through ∂τ/∂x that of the points (`covariance`, scaled), and
+    what one degree of the maps changes as far as the residuals exceed the noise.
     """
     if section.duration is None:
         return len(points) * section.step, 0.0
+    period, slopes, scatter = _time_along(section, fits, points)
+    variance = scatter**2 + slopes.ravel() @ covariance @ slopes.ravel()
+    if fits.degree > 1:
+        lower, moved, _ = lower_cycle(section, fits, points)
+        share = float(np.max(excess_share(section, fits, fits.jacobian(points, section))))
+        variance += (share * (_time_along(section, lower, moved)[0] - period)) ** 2
+    return period, float(np.sqrt(variance))
+
+
+def _time_along(section: Section, fits: LocalFits, points: Array) -> tuple[float, Array, float]:
+    """Σ τ_k(x_k), its slopes (p, n) by the points, and the deviation that the scatter of the times causes."""
+    assert section.duration is not None
     local = section.wrap(points - fits.centre) / fits.width[:, None]
     weight = np.einsum("kq,kqi->ki", monomials(local, fits.degree), fits.influence)
     times = section.duration[fits.rows]
-    period = float(np.sum(weight * times))
     offset = section.wrap(section.unit[fits.rows] - fits.centre[:, None]) / fits.width[:, None, None]
-    terms = monomials(offset, fits.degree)
-    fitted = np.einsum("kiq,kqj,kj->ki", terms, fits.influence, times, optimize=True)
-    return period, float(np.sqrt(np.sum((weight * (times - fitted)) ** 2)))
+    coefficient = np.einsum("kqi,ki->kq", fits.influence, times)
+    residual = times - np.einsum("kiq,kq->ki", monomials(offset, fits.degree), coefficient)
+    slopes = np.einsum("kqa,kq->ka", monomial_slopes(local, fits.degree), coefficient) / fits.width[:, None]
+    return float(np.sum(weight * times)), slopes, float(np.sqrt(np.sum((weight * residual) ** 2)))
 
 
 @dataclass(frozen=True)
@@ -197,13 +211,19 @@ def misfit(
     p, n = points.shape
     if fits.degree < 2:
         return np.zeros(p * n + n)
+    _, moved, jacobian = lower_cycle(section, fits, points)
+    values, _ = multiplier_gradient(jacobian)
+    share = max(doubt, float(np.max(excess_share(section, fits, fits.jacobian(points, section)))))
+    change = np.concatenate([section.wrap(moved - points).ravel(), np.abs(values) - np.abs(multipliers)])
+    return share * np.where(np.isfinite(change), change, 0.0)
+
+
+def lower_cycle(section: Section, fits: LocalFits, points: Array) -> tuple[LocalFits, Array, Array]:
+    """Maps one degree lower in the same windows, with the cycle (p, n) and the Jacobians (p, n, n) they give."""
     distance = np.linalg.norm(section.wrap(section.unit[fits.rows] - fits.centre[:, None, :]), axis=2)
     lower = fit_windows(section, fits.centre, distance, fits.rows, fits.width, fits.degree - 1, fits.density)
     moved, jacobian = solve_cycle(section, lower, points[None])
-    values, _ = multiplier_gradient(jacobian[0])
-    share = max(doubt, float(np.max(excess_share(section, fits, fits.jacobian(points, section)))))
-    change = np.concatenate([section.wrap(moved[0] - points).ravel(), np.abs(values) - np.abs(multipliers)])
-    return share * np.where(np.isfinite(change), change, 0.0)
+    return lower, moved[0], jacobian[0]
 
 
 def multiplier_gradient(jacobian: Array) -> tuple[NDArray[np.complex128], Array]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kapitza.data import Record
 from kapitza.errors import DataError
+from kapitza.orbits.coordinates import independent_columns
 from kapitza.orbits.crossings import paths_between
 from kapitza.orbits.noise_on_section import section_noise
 from kapitza.orbits.section import Section, make_section
@@ -46,9 +47,10 @@ def turning_section(
     """Points where the first of the `channels` turns, each with the time to the next.
 
     dimension: coordinates of the first channel before the section takes one (3: value and curvature remain); other
-    channels add their smoothed value. delay: half width of the smoothing window in samples, by default the first
-    minimum of the mutual information. kind: "maxima", "minima", or "outward" (maxima above the mean, minima below);
-    by default "outward" when the signal circles two centres, else "maxima".
+    channels add their smoothed value; coordinates that are functions of the others are left out. delay: half width of
+    the smoothing window in samples, by default the first minimum of the mutual information. kind: "maxima", "minima",
+    or "outward" (maxima above the mean, minima below); by default "outward" when the signal circles two centres, else
+    "maxima".
     """
     names = tuple(channels or record.channels)
     main = record[names[0]]
@@ -71,6 +73,9 @@ def turning_section(
     duration = np.concatenate([np.append(np.diff(c.time), np.nan) for _, c in chosen])
     marks = ["", "''", "'''", "''''"][: dimension - 1]
     states = tuple(names[0] + mark for mark in marks) + names[1:]
+    # Derivatives go before recorded channels: these are what a model knows.
+    columns = independent_columns(points, list(range(1, len(marks))))
+    points, states = points[:, columns], tuple(states[k] for k in columns)
     section = make_section(
         points, follows, states, (False,) * points.shape[1], float(np.nanmedian(duration)),
         sample=np.concatenate([c.sample for _, c in chosen]), duration=duration,
