@@ -30,6 +30,23 @@ def test_lorenz_multiplier_follows_its_exponent(lorenz_x):
     assert abs(orbit.multipliers[0]) == pytest.approx(np.exp(0.9946 * orbit.period), rel=0.1)
 
 
+def test_coordinates_that_are_functions_of_others_do_not_spoil_multipliers():
+    """x, y, z of the Lorenz system: at a turn of x, y and the curvature of x follow from x and z."""
+    record = kz.simulate(kz.library.lorenz(), t=np.arange(60000) * 0.01).samples(slice(1000, None))
+    orbits = kz.find_orbits(record, max_period=2)
+    orbit = orbits.select(code="AB")[0]
+    assert len(orbit.states) == 2
+    assert abs(orbit.multipliers[0]) == pytest.approx(np.exp(0.9946 * LORENZ["AB"]), rel=0.1)
+
+
+def test_deviation_of_the_period_holds_the_error(lorenz_x):
+    for seed in range(3):
+        noisy = kz.measure(lorenz_x, noise=0.01 * float(np.std(lorenz_x["x"])), seed=seed)
+        for orbit in kz.find_orbits(noisy, max_period=3):
+            assert orbit.code in LORENZ
+            assert abs(orbit.period - LORENZ[orbit.code]) < 3.0 * orbit.details["period_deviation"]
+
+
 def test_dense_forced_record_gives_the_same_orbits_at_every_phase():
     """Multipliers of an orbit do not depend on where in the period the section lies."""
     record = kz.simulate(kz.library.parametric_pendulum(), periods=30000, samples_per_period=8)
