@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.errors import ConvergenceError
+from kapitza.errors import ConvergenceError, IdentifiabilityError, KapitzaError
 from kapitza.estimate.orbit_fit.matching import sort_out
 from kapitza.estimate.orbit_fit.solver import Solver, SolverSettings
 from kapitza.estimate.orbit_fit.task import prepare, weights_of
@@ -113,3 +113,20 @@ def test_a_solver_that_fails_says_why(duffing):
     method = kz.OrbitFit(formulation="nested", method=kz.HarmonicBalance(harmonics=1, tolerance=1e-12), restarts=1)
     with pytest.raises(ConvergenceError, match=r"could not be run from any of 2 starts \(Orbit 0: record: .+\)"):
         kz.identify(duffing.with_values(k=0.1), record, ["k"], method)
+
+
+def test_a_start_is_blamed_where_it_is_to_blame(pendulum, exact):
+    with pytest.raises(IdentifiabilityError, match=r"Judged at the start, m = 1e\+09"):
+        kz.identify(pendulum.with_values(m=1e9), list(exact), ["m", "l"])
+    with pytest.raises(KapitzaError, match=r"m = -0\.1 \(outside its bounds, 0 to inf\)"):
+        kz.identify(pendulum.with_values(m=-0.1), list(exact), ["m", "l"])
+
+
+def test_a_start_from_which_nothing_runs_is_replaced():
+    """x' + a³ x = cos t grows by exp(1000 · T/4) between nodes at a = -10: too much for any number."""
+    lag = kz.Model.from_equations("x' + a**3*x = cos(t)", parameters={"a": 1.0}, period="2*pi")
+    orbit, start = kz.solve_orbit(lag, profile=True), lag.with_values(a=-10.0)
+    with pytest.raises(KapitzaError, match="cannot be run from the states in the data at a = -10"):
+        kz.identify(start, [orbit], ["a"], kz.OrbitFit(profiles=True, restarts=0))
+    fit = kz.identify(start, [orbit], ["a"], kz.OrbitFit(profiles=True, spread=1.5))
+    assert fit["a"] == pytest.approx(1.0, rel=1e-7)

@@ -50,15 +50,40 @@ def test_records_with_different_excitations_are_fitted_together(duffing):
     assert len(fit.details["orbits"]) == 2
 
 
-def test_a_free_oscillation_is_fitted_with_its_period():
-    van_der_pol = kz.Model.from_equations(
+@pytest.fixture(scope="module")
+def van_der_pol():
+    return kz.Model.from_equations(
         "x'' - mu*(1 - x**2)*x' + k*x = 0", parameters={"mu": 0.8, "k": 1.3}, start={"x": 2.0}, name="van_der_pol"
     )
+
+
+def test_a_free_oscillation_is_fitted_with_its_period(van_der_pol):
     orbit = kz.solve_orbit(van_der_pol, [2.0, 0.0], 5.9)
     fit = kz.identify(van_der_pol.with_values(mu=1.0, k=1.2), [orbit], ["mu", "k"], kz.OrbitFit(profiles=True))
     assert fit["mu"] == pytest.approx(0.8, rel=1e-7)
     assert fit["k"] == pytest.approx(1.3, rel=1e-7)
     assert fit.details["orbits"][0].period == pytest.approx(orbit.period, rel=1e-8)
+
+
+def test_a_wrong_period_of_a_free_oscillation_does_not_spoil_the_fit(van_der_pol):
+    """The samples carry the period; the number written beside them counts only with an error of its own."""
+    exact = kz.solve_orbit(van_der_pol, [2.0, 0.0], 5.9)
+    start, method = van_der_pol.with_values(mu=0.9, k=1.25), kz.OrbitFit(profiles=True, noise=1e-3)
+    rng = np.random.default_rng(7)
+    states = exact.profile.states + 1e-3 * rng.standard_normal(exact.profile.states.shape)
+    fits = []
+    for share in (1.0, 1.003):
+        orbit = exact.with_(period=share * exact.period, profile=kz.orbit.Profile(exact.profile.times, states))
+        fits.append(kz.identify(start, [orbit], ["mu", "k"], method))
+        for name in ("mu", "k"):
+            assert abs(fits[-1][name] - van_der_pol.values[name]) < 4 * fits[-1].deviations[name]
+    assert fits[0]["k"] == pytest.approx(fits[1]["k"], abs=1e-3 * fits[0].deviations["k"])
+    known = exact.with_(
+        profile=kz.orbit.Profile(exact.profile.times, states), details={"period_deviation": 1e-6 * exact.period}
+    )
+    sharper = kz.identify(start, [known], ["mu", "k"], method)
+    assert sharper.deviations["k"] < 0.7 * fits[0].deviations["k"]
+    assert abs(sharper["k"] - 1.3) < 4 * sharper.deviations["k"]
 
 
 def test_landing_gear_gives_the_same_estimate_by_every_solver():

@@ -16,7 +16,7 @@ from kapitza.estimate.orbit_fit.checks import check_settings
 from kapitza.estimate.orbit_fit.combinations import combinations_of, in_combinations
 from kapitza.estimate.orbit_fit.continuation import continue_readings
 from kapitza.estimate.orbit_fit.judge import SURE, Outcome, acceptable, post_mortem
-from kapitza.estimate.orbit_fit.matching import sort_out
+from kapitza.estimate.orbit_fit.matching import hopeless, sort_out
 from kapitza.estimate.orbit_fit.multipliers import MultiplierTerms
 from kapitza.estimate.orbit_fit.nested import NestedFit
 from kapitza.estimate.orbit_fit.noise import residual_deviations
@@ -79,9 +79,11 @@ class OrbitFit:
         if base is not None:
             return in_combinations(self.fit(model, data, base.names), base)
         task = prepare(model, data, free, self)
-        known = identifiability(task, self.multipliers)
+        given = np.array([task.model.values[name] for name in task.names])
+        starts = further_starts(task, given, self.restarts, self.spread, self.seed)
+        known = identifiability(task, starts, self.multipliers)
         if self.throw:
-            refuse_unidentifiable(known)
+            refuse_unidentifiable(task, known)
         outcome = self.search(task)
         estimate = make_estimate(task, outcome, known, self)
         if self.throw and not outcome.accepted:
@@ -135,6 +137,8 @@ class OrbitFit:
         reasons: dict[int, str] = {}
         returned: set[int] = set()
         for _ in range(4 if self.set_aside else 0):
+            if hopeless(problem, solution):
+                break
             found = sort_out(task.problem, weights_of(task, task.problem, deviations), kept, solution)
             now = tuple(found.kept)
             if (now == kept and not found.returned) or 2 * len(now) < len(task.problem.targets):

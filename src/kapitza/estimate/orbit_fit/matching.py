@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 CLOSED = 1e-6
 """Largest gap, in units of the spread, of an orbit that counts as closed."""
 
+HOPELESS = 0.5
+"""Root mean square residual of the median orbit, in units of the spread, at which the parameters are plainly wrong."""
+
 MISMATCH = 4.5
 """Standard errors by which a multiplier must be off to be called so; one in 10^5 is by chance."""
 
@@ -66,6 +69,15 @@ def sort_out(problem: Problem, weights: list[Array], kept: tuple[int, ...], solu
             reason = "the model has no such orbit nearby"
         reasons[index] = reason
     return Sorted(matched, reasons, tuple(returned))
+
+
+def hopeless(problem: Problem, solution: Solution) -> bool:
+    """Whether most orbits lie so far from their readings that these parameters are not worth sorting orbits at."""
+    sizes = [
+        float(np.sqrt(np.mean((block.residual[: t.times.size] / problem.channel_scale[t.channel]) ** 2)))
+        for t, block in zip(problem.targets, solution.blocks, strict=True)
+    ]
+    return float(np.median(sizes)) > HOPELESS
 
 
 def why_not(problem: Problem, index: int, z: Array, block: Block, weight: Array, typical: float) -> str:

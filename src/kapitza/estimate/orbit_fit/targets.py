@@ -215,8 +215,11 @@ class Reader:
         channels = {n: orbit.profile.states[:, i] for i, n in enumerate(orbit.states) if n in self.sensors.channels}
         times = (orbit.profile.times + _section_phase(orbit)) % period
         target = self._sampled(label, setting, times, channels, self.noise, period, count)
+        # The samples of a free motion show its period by themselves; a reading of it counts where its error is known.
+        deviation = float(orbit.details.get("period_deviation", 0.0)) if count is None else 0.0
         return replace(
             target,
+            period_deviation=deviation or None,
             multipliers=None if orbit.multipliers is None or count is None else np.abs(orbit.multipliers),
             multiplier_deviation=orbit.multiplier_deviation,
             winding=tuple(orbit.winding) if orbit.states == setting.states else (),
@@ -261,7 +264,7 @@ class Reader:
             label=label, nodes=start, node_times=grid, period=period, repeats=count, vector=setting.vector,
             times=np.repeat(times, len(names)), channel=np.tile(index, times.size),
             node=np.repeat(segment, len(names)), values=np.column_stack([channels[n] for n in names]).ravel(),
-            covariance=known, period_deviation=1e-6 * period if setting.period is None else None,
+            covariance=known,
         )  # fmt: skip
 
 

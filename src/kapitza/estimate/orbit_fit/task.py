@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -230,21 +230,26 @@ def _with_period(weight: Array, deviation: float) -> Array:
     return wider
 
 
-def identifiability(task: Task, multipliers: bool = False) -> Identifiability:
+def identifiability(task: Task, starts: Iterable[Array], multipliers: bool = False) -> Identifiability:
     """Rank of the sensitivities of all readings, orbits eliminated, before anything is iterated.
 
-    Parameters that start at zero are moved off it, to where the readings feel them: at zero friction, for instance, no
-    motion depends on the mass.
+    starts: the given values, then others, of which the first is taken at which the model can be run. Parameters that
+    start at zero are moved off it, to where the readings feel them: at zero friction, for instance, no motion depends
+    on the mass.
     """
-    problem = task.problem
-    theta = np.array([task.model.values[name] for name in task.names])
-    theta = np.clip(np.where(theta != 0, theta, task.typical), task.low, task.high)
-    try:
-        information = _information(problem, theta, _plain_weights(problem), multipliers)
-    except FlowError as error:
+    problem, trouble, information, theta = task.problem, "", None, np.zeros(len(task.names))
+    for start in starts:
+        theta = np.clip(np.where(start != 0, start, task.typical), task.low, task.high)
+        try:
+            information = _information(problem, theta, _plain_weights(problem), multipliers)
+            break
+        except FlowError as error:
+            trouble = trouble or str(error)
+    if information is None:
         raise KapitzaError(
-            f"The model cannot be run at the starting values from the states in the data ({error}): start elsewhere."
-        ) from None
+            f"The model cannot be run from the states in the data at {start_text(task)}, nor at values around it "
+            f"({trouble}): start elsewhere."
+        )
     # What a reading of one per cent of the spread would resolve is the least size that makes sense for a parameter.
     least = 1e-6 / np.sqrt(np.maximum(np.diag(information), 1e-300))
     prior = np.diag(problem.prior_weight) * 1e-4
@@ -260,6 +265,16 @@ def _information(problem: Problem, theta: Array, weights: list[Array], multiplie
     return sum((s.T @ s for s in slopes), np.zeros((theta.size, theta.size)))
 
 
-def refuse_unidentifiable(found: Identifiability) -> None:
+def start_text(task: Task) -> str:
+    """The starting values, with the bounds of those that lie outside."""
+    parts = []
+    for name, low, high in zip(task.names, task.low, task.high, strict=True):
+        value = task.model.values[name]
+        outside = "" if low <= value <= high else f" (outside its bounds, {low:g} to {high:g})"
+        parts.append(f"{name} = {value:.6g}{outside}")
+    return ", ".join(parts)
+
+
+def refuse_unidentifiable(task: Task, found: Identifiability) -> None:
     if not found.complete:
-        raise IdentifiabilityError(found.message())
+        raise IdentifiabilityError(f"{found.message()} (Judged at the start, {start_text(task)}.)")
