@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
-from harness import Comparison, comparison_table
+from harness import Comparison, comparison_table, markdown_table
 
 import kapitza as kz
-from reproductions._invariant import SEEDS, clean_row, first, only, repeat, row
+from reproductions._invariant import (
+    FIRST_SEED,
+    INDEPENDENT,
+    SEEDS,
+    Errors,
+    clean_row,
+    first,
+    judged,
+    only,
+    percent,
+    repeat,
+    row,
+)
 
 TRUTH = {"lambda_": 1.0, "mu": 2.0, "omega1": float(np.sqrt(9.81))}
 RATIO, SHAPE = ("mu",), ("lambda_", "omega1")
@@ -63,30 +75,52 @@ def noisy() -> list[Comparison]:
     return rows
 
 
-def incomplete() -> list[Comparison]:
+def other_orbits(count: int) -> list[kz.Record]:
+    """Orbits from the document's angles with other rates, within a tenth of its energy."""
+    model, rng, found = kz.library.planar_double_pendulum(), np.random.default_rng(FIRST_SEED), []
+    omega = TRUTH["omega1"]
+    for _ in range(count):
+        angles = np.pi / 2 + rng.uniform(-0.1, 0.1, 2)
+        start = dict(zip(("phi1", "phi2"), angles, strict=True))
+        start |= {"phi1'": omega * rng.uniform(0.95, 1.05), "phi2'": omega * rng.uniform(0.95, 1.05)}
+        found.append(kz.simulate(model, x0=[start[s] for s in model.states], t=0.25 * np.arange(200)))
+    return found
+
+
+def incomplete() -> str:
     model, rows = kz.library.planar_double_pendulum(), []
     cases = [(0.0, 50, "fourth", 0.05, 0.05), (0.05, 100, "fourth", 0.30, 0.10), (0.05, 100, "auto", 0.30, 0.10)]
+    others = other_orbits(20)
     for noise, count, momenta, ratio, shape in cases:
-        part, seeds = first(series(), count), SEEDS if noise else 1
         fits = {
             "F3 unweighted": kz.InvariantFit(momenta=momenta, weights="equal", loss="linear", correction=0),
             "F3": kz.InvariantFit(momenta=momenta),
             "F2": kz.InvariantFit("surface", momenta=momenta),
         }
-        errors = {k: repeat(model, part, TRUTH, m, noise, seeds, only("phi1", "phi2")) for k, m in fits.items()}
-        ours = "F2" if noise else "F3"  # the surface where there is noise, as recommended
-        for names, goal in ((RATIO, ratio), (SHAPE, shape)):
-            others = {k: e.worst(names) for k, e in errors.items() if k != ours}
-            what = (
-                f"angles only, {100 * noise:g} % noise, {count} points, {momenta}: worst of {', '.join(names)}, {ours}"
-            )
-            rows.append(row(what, f"{100 * goal:g} %", goal, errors[ours].worst(names), others))
-    return rows
+        for orbits, records in (("the document's", [series()]), ("20 others", others)):
+            seeds = (SEEDS if len(records) == 1 else 5) if noise else 1
+            for label, fit in fits.items():
+                parts = [
+                    repeat(model, first(r, count), TRUTH, fit, noise, seeds, only("phi1", "phi2")) for r in records
+                ]
+                every = Errors(parts[0].names, np.vstack([p.signed for p in parts]), parts[0].coverage)
+                cells = [f"{100 * noise:g} %, {count} points", momenta, orbits, label]
+                for names, goal in ((RATIO, ratio), (SHAPE, shape)):
+                    worst = every.worst(names)
+                    cells += [f"≤ {percent(goal)}", percent(worst), judged(worst, goal)]
+                rows.append(cells)
+    heads = ["mu: target", "median", "verdict", "lambda, omega1: target", "worst median", "verdict"]
+    return markdown_table(["data", "differences", "orbit", "objective", *heads], rows)
 
 
 def main() -> str:
     return (
         "# INVARIANT, section 4: planar double pendulum\n\n"
-        f"Medians of the relative error over {SEEDS} seeds; the document gives one run each.\n\n"
-        + comparison_table([*clean(), *noisy(), *incomplete()])
+        f"Medians of the relative error over {SEEDS} noise seeds, from {FIRST_SEED} on; the document gives one run "
+        "each.\n\n"
+        + comparison_table([*clean(), *noisy()])
+        + "\n\n## Angles only\n\n"
+        + incomplete()
+        + f"\n\n{INDEPENDENT} The targets are the document's for its own orbit; the other orbits show how far they"
+        " carry. The motion is chaotic: beyond about 50 points an orbit depends on rounding."
     )
