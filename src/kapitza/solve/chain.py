@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from kapitza.solve.structured import BorderedBand, fold, scatter_blocks
+from kapitza.solve.structured import BorderedBand, fold, scaled_inverse, scatter_blocks
 
 Array = NDArray[np.float64]
 
@@ -115,13 +115,16 @@ class ChainProgram:
         free = self.solve()
         if ((free.parameters >= low) & (free.parameters <= high)).all():
             return free
-        values, vectors = np.linalg.eigh((self.information + self.information.T) / 2)
-        root = np.sqrt(np.clip(values, values.max() * 1e-14, None))
-        target = root * (vectors.T @ free.parameters)
+        size = np.sqrt(np.abs(np.diag(self.information)))
+        size = np.where(size > 0, size, 1.0)
+        values, vectors = np.linalg.eigh((self.information + self.information.T) / (2 * np.outer(size, size)))
+        root = np.sqrt(np.clip(values, values.max() * UNDETERMINED, None))
+        target = root * (vectors.T @ (size * free.parameters))
         # lsq_linear wants room between the limits, a parameter that sits on one has it on the other side.
-        bounded = lsq_linear(root[:, None] * vectors.T, target, (low, np.maximum(high, low + 1e-300)), method="bvls")
-        p = np.clip(bounded.x, low, high)
+        limits = low * size, np.maximum(high * size, low * size + 1e-300)
+        bounded = lsq_linear(root[:, None] * vectors.T, target, limits, method="bvls")
+        p = np.clip(bounded.x / size, low, high)
         inside = (p > low) & (p < high)
         covariance = np.zeros_like(self.information)
-        covariance[np.ix_(inside, inside)] = np.linalg.inv(self.information[np.ix_(inside, inside)])
+        covariance[np.ix_(inside, inside)] = scaled_inverse(self.information[np.ix_(inside, inside)], UNDETERMINED)
         return replace(self.solve_given(p), covariance=covariance)

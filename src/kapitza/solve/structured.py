@@ -187,7 +187,7 @@ class BorderedBand:
         self.corner = np.zeros((self.border, self.border)) if corner is None else corner
         self._reached = self._band_solve(self.columns) if self.border else self.columns
         self.schur = self.corner - self.rows @ self._reached
-        self.schur_inverse = _scaled_inverse(self.schur, truncate)
+        self.schur_inverse = scaled_inverse(self.schur, truncate)
 
     def _band_solve(self, right: Array) -> Array:
         solution, info = _gbtrs(self._lu, self.lower, self.upper, right, self._pivots)
@@ -233,7 +233,7 @@ class BorderedBand:
         return self._band_solve((right - self.columns @ p)[:, None])[:, 0], p
 
 
-def _scaled_inverse(matrix: Array, truncate: float) -> Array:
+def scaled_inverse(matrix: Array, truncate: float) -> Array:
     """Inverse of a small matrix with unit-free rows and columns; with `truncate` without its weak directions."""
     if not matrix.size:
         return matrix

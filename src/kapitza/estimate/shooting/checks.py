@@ -87,6 +87,8 @@ def check_noise(noise: Mapping[str, float] | float, channels: Sequence[str]) -> 
 
 
 def check_initial(model: Model, initial: Mapping[str, float]) -> None:
+    if not isinstance(initial, Mapping):
+        raise ModelError(f"The initial state {initial} must be given by name: {{{model.states[0]!r}: 1.0, ...}}.")
     for name, value in initial.items():
         if name not in model.states:
             raise ModelError(

@@ -19,6 +19,8 @@ from kapitza.estimate.shooting.noise import Sensors, noise_found
 from kapitza.estimate.shooting.pieces import Nodes, place_nodes
 from kapitza.estimate.shooting.sweep import Problem, Sweep, sweep
 from kapitza.solve import ChainProgram, ChainStep
+from kapitza.solve.chain import UNDETERMINED
+from kapitza.solve.structured import scaled_inverse
 
 Array = NDArray[np.float64]
 
@@ -271,7 +273,7 @@ class Fitter:
         program = self._program(now, self._slack(0.0), typical)
         inside = ~solution.at_bound
         covariance = np.zeros_like(program.information)
-        covariance[np.ix_(inside, inside)] = np.linalg.pinv(program.information[np.ix_(inside, inside)])
+        covariance[np.ix_(inside, inside)] = scaled_inverse(program.information[np.ix_(inside, inside)], UNDETERMINED)
         return replace(solution, information=program.information - self._anchor(typical), covariance=covariance)
 
     def closure(self, now: Sweep) -> float:
