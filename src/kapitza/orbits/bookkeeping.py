@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.errors import DataError
 from kapitza.orbit import PeriodicOrbit, circle_difference
 from kapitza.orbits.section import Section
 
@@ -68,19 +69,27 @@ def default_partition(section: Section) -> Partition:
     return Threshold(border) if np.isfinite(border) else signs
 
 
+def symbols_of(points: Array, partition: Partition) -> list[str]:
+    """One symbol per point; what a partition returns is checked."""
+    symbols = [str(symbol) for symbol in partition(points)]
+    if len(symbols) != len(points):
+        raise DataError(f"The partition gave {len(symbols)} symbols for {len(points)} points: give one per point.")
+    return symbols
+
+
 def symbolic_code(points: Array, partition: Partition, deviation: Array | None) -> str:
     """The code of a cycle, started so that it is first in the alphabet.
 
     A point whose symbol changes within its own uncertainty gets "*": it lies on a border of the partition.
     """
-    symbols = list(partition(points))
+    symbols = symbols_of(points, partition)
     if deviation is not None:
-        reach = np.maximum(3.0 * deviation, 1e-9)
+        reach = np.maximum(3.0 * deviation, 1e-9 * np.maximum(np.ptp(points, axis=0), np.abs(points).max(axis=0)))
         for column in range(points.shape[1]):
             for sign in (-1.0, 1.0):
                 moved = points.copy()
                 moved[:, column] += sign * reach[:, column]
-                for k, other in enumerate(partition(moved)):
+                for k, other in enumerate(symbols_of(moved, partition)):
                     if other != symbols[k] and symbols[k] != "*":
                         symbols[k] = "*"
     text = "".join(symbols) if all(len(s) == 1 for s in symbols) else "-".join(symbols)

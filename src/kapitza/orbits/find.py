@@ -25,9 +25,11 @@ from kapitza.orbits.crossings import crossing_details
 from kapitza.orbits.local_fit import LocalFits
 from kapitza.orbits.locate import Cycles, Uncertainty, cycle_time, propagate, refine_cycles
 from kapitza.orbits.polynomials import term_count
+from kapitza.orbits.preparation import require_count
 from kapitza.orbits.resample import widen_by_bootstrap
 from kapitza.orbits.returns import close_returns, count_visits, cycle_starts, representatives
 from kapitza.orbits.section import Section
+from kapitza.orbits.stable import stable_orbit
 
 Array = NDArray[np.float64]
 KEEP_REJECTED = 200
@@ -60,6 +62,16 @@ class SectionSearch:
             raise DataError(f"tolerance = {self.tolerance} must lie between 0 and 0.5: it is a share of the attractor.")
         if self.degree not in (1, 2, 3):
             raise DataError(f"degree = {self.degree}: local maps are linear (1), quadratic (2) or cubic (3).")
+        for name, least in (("neighbours", 4), ("support", 1), ("starts", 1)):
+            require_count(name, getattr(self, name), least)
+        if not 0 < self.window < 1:
+            raise DataError(f"window = {self.window} must lie between 0 and 1: it is a share of the attractor.")
+        if not 0 <= self.noise_widths < 100:
+            raise DataError(f"noise_widths = {self.noise_widths}: it counts noise deviations, 2.5 is usual.")
+        if self.partition is not None and not callable(self.partition):
+            raise DataError(
+                f"partition = {self.partition!r}: pass a function from points (p, n) to p symbols, or leave it out."
+            )
 
     def search(self, section: Section, max_period: int) -> OrbitSet:
         return search_section(section, max_period, self)
@@ -71,20 +83,26 @@ class Ledger:
 
     kept: list[tuple[Array, PeriodicOrbit]] = field(default_factory=list)
     refused: list[tuple[PeriodicOrbit, str]] = field(default_factory=list)
+    count: int = 0
 
     def refuse(self, orbit: PeriodicOrbit, reason: str) -> None:
+        self.count += 1
         if len(self.refused) < KEEP_REJECTED:
             self.refused.append((orbit, reason))
 
 
 def search_section(section: Section, max_period: int, settings: SectionSearch) -> OrbitSet:
     """All cycles of period 1 … max_period that the section visits."""
-    if max_period < 1:
-        raise DataError(f"max_period = {max_period}: it counts steps of the map and must be at least 1.")
+    require_count("max_period", max_period, 1)
+    if settings.symmetry is not None and len(settings.symmetry) != section.dimension:
+        raise DataError(
+            f"symmetry has {len(settings.symmetry)} signs, the section {section.dimension} coordinates "
+            f"({', '.join(section.states)}): give one for each."
+        )
     character = describe_section(section, max_period, settings.tolerance)
     if character.kind == "periodic":
         return OrbitSet(
-            (stable_orbit(section, character.period, settings),), section.angles, message=character.sentence
+            (stable_orbit(section, character.period, settings.partition),), section.angles, message=character.sentence
         )
     if character.kind != "deterministic":
         return OrbitSet((), section.angles, message=character.sentence)
@@ -97,11 +115,15 @@ def search_section(section: Section, max_period: int, settings: SectionSearch) -
     orbits = with_partners(orbits, section.angles, symmetry, 0.5 * settings.tolerance * section.scale)
     message = (
         f"{len(orbits)} orbits of up to {max_period} steps in {section.size} points; "
-        f"{len(ledger.refused)} candidates refused; noise "
-        + ", ".join(f"{100 * s:.2g} % of {name}" for s, name in zip(section.noise, section.states, strict=True))
-        + "."
+        f"{ledger.count} candidates refused; noise {said_noise(section)}."
     )
     return OrbitSet(tuple(orbits), section.angles, tuple(ledger.refused), message)
+
+
+def said_noise(section: Section) -> str:
+    if section.noise_source == "not estimated":
+        return "not estimated (too few points)"
+    return ", ".join(f"{100 * s:.2g} % of {name}" for s, name in zip(section.noise, section.states, strict=True))
 
 
 def search_size(section: Section, settings: SectionSearch, neighbours: int) -> int:
@@ -308,34 +330,3 @@ def judge_stability(multipliers: NDArray[np.complex128], deviation: Array) -> st
     if largest - 2 * deviation[0] > 1:
         return "unstable"
     return "stable" if largest + 2 * deviation[0] < 1 else "unknown"
-
-
-def stable_orbit(section: Section, period: int, settings: SectionSearch) -> PeriodicOrbit:
-    """The orbit that a periodic record repeats: mean of its passes, covariance of the mean."""
-    first = int(np.argmax(section.run >= period))
-    base = section.unit[first : first + period]
-    rows = np.flatnonzero(section.run >= period - 1)
-    # The last rows of the record have settled best, and a phase is a row modulo the period within one segment.
-    segment = np.cumsum(np.concatenate([[0], ~section.follows[:-1]]))
-    rows = rows[segment[rows] == segment[first]]
-    rows = rows[(rows - first) % period == 0]
-    path = section.wrap(section.unit[rows[:, None] + np.arange(period)] - base)
-    passes = path.reshape(len(rows), -1)
-    points = section.canonical(base + np.median(path, axis=0))
-    covariance = np.atleast_2d(np.cov(passes.T)) / len(rows) if len(rows) > 1 else None
-    scale = np.tile(section.scale, period)
-    physical = section.physical(points)
-    partition = settings.partition or default_partition(section)
-    return PeriodicOrbit(
-        states=section.states,
-        points=physical,
-        period=period * section.step,
-        repeats=period,
-        winding=winding_numbers(section, points, first)[0],
-        closure=float(np.abs(path).max()),
-        code=symbolic_code(physical, partition, None),
-        stability="stable",
-        covariance=None if covariance is None else covariance * np.outer(scale, scale),
-        visits=len(rows),
-        method="mean of a periodic record",
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,23 @@ from scipy.interpolate import CubicSpline
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.orbits.noise_on_section import section_noise
+from kapitza.orbits.preparation import (
+    channel_noise,
+    chosen_channels,
+    record_delay,
+    require_count,
+    require_even,
+    without_gaps,
+)
 from kapitza.orbits.section import Section, make_section
 
 Array = NDArray[np.float64]
+LEAST_FOR_NOISE = 200
+GAP = 1.5
 
 
 def samples_per_period(record: Record) -> float:
-    """Excitation period divided by the median sampling interval."""
+    """Excitation period divided by the sampling interval (mean of the steps, gaps apart: stamps may be rounded)."""
     if record.period is None:
         raise DataError(
             "The record has no excitation period: set it (period=... when reading or in Record.from_arrays), "
@@ -26,7 +37,7 @@ def samples_per_period(record: Record) -> float:
     steps = np.concatenate([np.diff(record.time[piece]) for piece in record.segments()])
     if not steps.size:
         raise DataError("Every segment of the record has a single sample: no two samples follow each other.")
-    return float(record.period / np.median(steps))
+    return float(record.period / np.mean(steps[steps <= GAP * np.median(steps)]))
 
 
 def strobe_record(
@@ -36,27 +47,30 @@ def strobe_record(
     phase: float | None = None,
     delay: int | None = None,
     dimension: int = 1,
-    noise: Array | None = None,
+    noise: Any = None,
 ) -> Section:
-    """Points of the record once per excitation period.
+    """Points of the record once per excitation period; gaps inside a segment cut it.
 
     channels: the coordinates, all by default. phase: where in the period (0 … 1) a dense record is cut, at
     its start by default; a strobed record has its own.
-    delay, dimension: each channel gives x(t), x(t + delay), … (dimension coordinates); `delay` counts samples.
-    noise: standard deviation per channel in its own unit; known noise of the record, else estimated from the section.
+    delay, dimension: each channel gives x(t), x(t + delay), … (dimension coordinates); `delay` counts samples, by
+    default from the mutual information (dense records) or one period (strobed ones).
+    noise: standard deviation per channel in its own unit (number, one each, or by name); known noise of the record,
+    else estimated from the section.
     """
-    names = tuple(channels or record.channels)
+    names = chosen_channels(record, channels)
+    require_count("dimension", dimension, 1)
+    deviation = channel_noise(record, names, noise)
+    record, _ = without_gaps(record)
     rate = samples_per_period(record)
-    if rate < 0.999:
-        raise DataError(
-            f"The record is sampled every {record.period / rate if record.period else 0:.6g} s, "
-            f"less than once per excitation period of {record.period:.6g} s: check the period."
-        )
     cut = section_phase(record, phase)
+    if round(rate) == 1:
+        require_even(record)
+    if delay is None:
+        delay = record_delay(record, names, rate) if dimension > 1 and round(rate) > 1 else 1
+    require_count("delay", delay, 1)
     angles = [bool(record.dataset[name].attrs.get("angle", False)) for name in names]
-    pieces = [
-        _strobe_piece(record, piece, names, angles, rate, cut, delay or 1, dimension) for piece in record.segments()
-    ]
+    pieces = [_strobe_piece(record, piece, names, angles, rate, cut, delay, dimension) for piece in record.segments()]
     pieces = [piece for piece in pieces if len(piece[0])]
     if not pieces:
         raise DataError(f"No segment of the record is longer than one excitation period ({record.period:.6g} s).")
@@ -64,33 +78,41 @@ def strobe_record(
     follows = np.concatenate([np.arange(len(piece[0])) < len(piece[0]) - 1 for piece in pieces])
     sample = np.concatenate([piece[1] for piece in pieces])
     turns = _turns_between(points, follows, np.tile(angles, dimension))
-    suffix = [""] + [f"(t+{k * (delay or 1)})" for k in range(1, dimension)]
+    suffix = [""] + [f"(t+{k * delay})" for k in range(1, dimension)]
     states = tuple(name + s for s in suffix for name in names)
+    extent = np.tile([signal_range(record[name]) for name in names], dimension) if round(rate) > 1 else None
     section = make_section(
-        points, follows, states, tuple(angles) * dimension, float(record.period or 0.0), sample=sample, turns=turns
-    )
-    return with_noise(section, record, names, dimension, noise)
+        points, follows, states, tuple(angles) * dimension, float(record.period or 0.0), sample=sample, turns=turns,
+        extent=extent,
+    )  # fmt: skip
+    return with_noise(section, None if deviation is None else np.tile(deviation, dimension))
 
 
-def with_noise(
-    section: Section, record: Record, names: tuple[str, ...], dimension: int, noise: Array | None
-) -> Section:
-    """The section with its noise: given, else known by the record, else estimated when there are enough points."""
-    known = record.noise
-    if noise is not None:
-        deviation = np.tile(np.broadcast_to(np.asarray(noise, float), (len(names),)), dimension) / section.scale
-    elif all(name in known for name in names):
-        deviation = np.tile([known[name] for name in names], dimension) / section.scale
-    elif len(section.starts) >= 200:
-        deviation = section_noise(section)
-    else:
-        deviation = np.zeros(section.dimension)
-    return section.with_noise(deviation)
+def signal_range(values: Array) -> float:
+    """Size of a signal: the span of its middle 98 %, which single outliers do not stretch."""
+    low, high = np.quantile(values, [0.01, 0.99])
+    return float(high - low) or float(np.ptp(values))
+
+
+def with_noise(section: Section, deviation: Array | None) -> Section:
+    """The section with its noise: known (n,) in the units of the states, else estimated from enough points."""
+    if deviation is not None:
+        return section.with_noise(deviation / section.scale, "known")
+    if len(section.starts) < LEAST_FOR_NOISE:
+        return section.with_noise(np.zeros(section.dimension), "not estimated")
+    return section.with_noise(section_noise(section), "estimated")
 
 
 def section_phase(record: Record, phase: float | None = None) -> float:
     """Share of the period at which the section lies; what a strobed record cannot give is refused."""
     rate = samples_per_period(record)
+    if phase is not None and not (isinstance(phase, (int, float)) and np.isfinite(phase)):
+        raise DataError(f"phase = {phase!r}: give the share of the period, between 0 and 1.")
+    if rate < 0.98:
+        raise DataError(
+            f"The record is sampled every {float(record.period or 0.0) / rate:.6g} s, less than once per excitation "
+            f"period of {record.period:.6g} s: check the period."
+        )
     if round(rate) > 1:
         return 0.0 if phase is None else float(phase) % 1.0
     if abs(rate - 1.0) > 0.02:
@@ -134,8 +156,9 @@ def _strobe_piece(
         return np.column_stack([columns[rows + k * delay] for k in range(dimension)]), rows + piece.start
     period = float(record.period or 1.0)
     times = record.time[piece] - record.time[piece.start]
-    first = (phase - (float(record.time[piece.start]) - record.excitation_start) / period) % 1.0
-    if abs(rate - step) * len(columns) / step < 0.02 and abs(first * rate - round(first * rate)) < 0.02:
+    first = float((phase - (record.time[piece.start] - record.excitation_start) / period) % 1.0)
+    even = float(np.abs(times - np.arange(len(times)) * (period / rate)).max()) < 0.25 * period / rate
+    if even and abs(rate - step) * len(columns) / step < 0.02 and abs(first * rate - round(first * rate)) < 0.02:
         rows = np.arange(round(first * rate) % step, len(columns) - reach, step)
         return np.column_stack([columns[rows + k * delay] for k in range(dimension)]), rows + piece.start
     _check_spline(rate, period)

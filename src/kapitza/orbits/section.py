@@ -29,6 +29,8 @@ class Section:
     duration: (N,) or None: time from a point to its image in seconds, where it varies (autonomous records).
     paths: (N, M, c) or None: the record's own `channels` at M equal parts of the way to the image, in physical units;
     rates: (N, c) their slopes in time at the point itself.
+    extent: (n,) or None: size of the whole signal in units of `scale`, where the record shows more than the section.
+    noise_source: "known", "estimated", or "not estimated" (then `noise` is zero).
     """
 
     unit: Array
@@ -44,6 +46,8 @@ class Section:
     paths: Array | None = None
     rates: Array | None = None
     channels: tuple[str, ...] = ()
+    extent: Array | None = None
+    noise_source: str = "known"
 
     @property
     def size(self) -> int:
@@ -96,9 +100,9 @@ class Section:
         points[..., self.circle] = (points[..., self.circle] + np.pi) % (2 * np.pi) - np.pi
         return points
 
-    def with_noise(self, noise: Array) -> Section:
+    def with_noise(self, noise: Array, source: str = "known") -> Section:
         """The same points with another noise (n,), in scaled units; the search tree is shared."""
-        other = replace(self, noise=np.asarray(noise, float))
+        other = replace(self, noise=np.asarray(noise, float), noise_source=source)
         for name in ("tree", "starts", "run"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
@@ -124,11 +128,18 @@ def make_section(
     turns: Array | None = None,
     duration: Array | None = None,
     scale: Array | None = None,
+    extent: Array | None = None,
 ) -> Section:
-    """Scale physical points (N, n) into a `Section`; `noise` is a standard deviation in physical units."""
+    """Scale physical points (N, n) into a `Section`; `noise` (a standard deviation) and `extent` in physical units.
+
+    A section on which a moving signal always stands at one place (a response with the period of the drive) is scaled by
+    a millionth of the signal's extent: what is smaller is rounding.
+    """
     points = np.asarray(points, float)
     circle = np.asarray(angles, bool)
     size: Array = np.where(circle, 2 * np.pi, np.ptp(points, axis=0) if scale is None else scale)
+    if extent is not None:
+        size = np.maximum(size, 1e-6 * np.asarray(extent, float))
     flat = np.flatnonzero(size <= 0)
     if flat.size:
         raise DataError(
@@ -152,4 +163,5 @@ def make_section(
         step=float(step),
         turns=turns,
         duration=duration,
+        extent=None if extent is None else np.where(circle, 1.0, np.asarray(extent, float) / size),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.orbits.coordinates import independent_columns
 from kapitza.orbits.crossings import paths_between
-from kapitza.orbits.noise_on_section import section_noise
+from kapitza.orbits.from_record import with_noise
+from kapitza.orbits.preparation import channel_noise, chosen_channels, require_count, require_even, without_gaps
 from kapitza.orbits.section import Section, make_section
 from kapitza.signal import mutual_information, smoothing_coordinates
 
@@ -27,12 +29,19 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Crossings:
-    """Turning points of one segment: samples before them, times, coordinates (M, n), and which are maxima."""
+    """Turning points of one segment: samples before them, times, coordinates (M, n), and which are maxima.
+
+    slip (M, n): change of each coordinate with the slope, along the motion: an error of the slope moves the crossing.
+    low, high (n,): range of the coordinates over all samples, not at the turning points only.
+    """
 
     sample: Index
     time: Array
     points: Array
     maximum: NDArray[np.bool_]
+    slip: Array
+    low: Array
+    high: Array
 
 
 def turning_section(
@@ -42,7 +51,7 @@ def turning_section(
     delay: int | None = None,
     dimension: int = 3,
     kind: str | None = None,
-    noise: Array | None = None,
+    noise: Any = None,
 ) -> Section:
     """Points where the first of the `channels` turns, each with the time to the next.
 
@@ -50,22 +59,32 @@ def turning_section(
     channels add their smoothed value; coordinates that are functions of the others are left out. delay: half width of
     the smoothing window in samples, by default the first minimum of the mutual information. kind: "maxima", "minima",
     or "outward" (maxima above the mean, minima below); by default "outward" when the signal circles two centres, else
-    "maxima".
+    "maxima". noise: standard deviation of the samples of each channel (number, one each, or by name); known noise of
+    the record, else estimated from the section.
     """
-    names = tuple(channels or record.channels)
+    names = chosen_channels(record, channels)
+    require_count("dimension", dimension, 2, 5)
+    deviation = channel_noise(record, names, noise)
+    record, _ = without_gaps(record)
+    require_even(record)
+    record = _continuous(record, names)
     main = record[names[0]]
     segments = record.segments()
-    if bool(record.dataset[names[0]].attrs.get("angle", False)) and np.ptp(main) > 1.8 * np.pi:
-        raise DataError(f'"{names[0]}" turns over: choose a channel that oscillates as the first, or give a period.')
+    if delay is not None:
+        require_count("delay", delay, 1)
     half = delay or window_half_width(main, segments)
     pieces = [piece for piece in segments if piece.stop - piece.start > 4 * half + 2]
     if not pieces:
-        raise DataError(f"No segment is longer than two smoothing windows of {2 * half + 1} samples: lower delay=...")
+        raise DataError(
+            f"No segment is longer than two smoothing windows of {2 * half + 1} samples: lower delay=..., or bridge "
+            "short gaps with record.resampled(interval)."
+        )
     crossings = [turning_points(record, names, piece, half, dimension) for piece in pieces]
     middle = float(np.mean(main))
     kind = kind or section_kind(crossings, middle, half)
     chosen = [(piece, choose(c, kind, middle, half)) for piece, c in zip(pieces, crossings, strict=True)]
     chosen = [(piece, c) for piece, c in chosen if len(c.time) > 1]
+    low, high = np.min([c.low for c in crossings], axis=0), np.max([c.high for c in crossings], axis=0)
     if not chosen:
         raise DataError(f'"{names[0]}" has no two turning points in a segment: the record does not oscillate.')
     points = np.concatenate([c.points for _, c in chosen])
@@ -78,16 +97,44 @@ def turning_section(
     points, states = points[:, columns], tuple(states[k] for k in columns)
     section = make_section(
         points, follows, states, (False,) * points.shape[1], float(np.nanmedian(duration)),
-        sample=np.concatenate([c.sample for _, c in chosen]), duration=duration,
+        sample=np.concatenate([c.sample for _, c in chosen]), duration=duration, extent=(high - low)[columns],
     )  # fmt: skip
     parts = [paths_between(record, piece, c.time) for piece, c in chosen]
     section = replace(
         section, channels=record.channels, paths=np.concatenate([path for path, _ in parts]),
         rates=np.concatenate([rates for _, rates in parts]),
     )  # fmt: skip
-    if noise is None and len(section.starts) >= 200:
-        return section.with_noise(section_noise(section))
-    return section if noise is None else section.with_noise(np.asarray(noise, float) / section.scale)
+    if deviation is not None:
+        deviation = coordinate_noise(deviation, np.concatenate([c.slip for _, c in chosen]), half, dimension)[columns]
+    return with_noise(section, deviation)
+
+
+def _continuous(record: Record, names: tuple[str, ...]) -> Record:
+    """Angles made continuous; one that oscillates across ±π is fine, one that keeps turning is no coordinate here."""
+    smooth = record.unwrapped()
+    for name in names:
+        angle = bool(smooth.dataset[name].attrs.get("angle", False))
+        if angle and any(np.ptp(smooth[name][piece]) > 4 * np.pi for piece in smooth.segments()):
+            raise DataError(
+                f'"{name}" turns over: use its rate, or sine and cosine (record.with_channel), or give a period.'
+            )
+        if angle:
+            values = smooth[name].copy()
+            middle = values[smooth.segments()[0]].mean()
+            for piece in smooth.segments():
+                values[piece] -= 2 * np.pi * np.round((values[piece].mean() - middle) / (2 * np.pi))
+            smooth = smooth.with_channel(name, values, smooth.units[name], True, smooth.noise.get(name))
+    return smooth
+
+
+def coordinate_noise(deviation: Array, slip: Array, half: int, dimension: int) -> Array:
+    """Noise (n,) of the section's coordinates from that of the samples of each channel (c,).
+
+    A window of 2 h + 1 samples divides it by the square root of their number. The slope of the first channel has that
+    noise as well and moves the crossing along the motion: the other coordinates move with it, by `slip` (M, n).
+    """
+    smoothed = np.concatenate([np.full(dimension - 1, deviation[0]), deviation[1:]]) / np.sqrt(2 * half + 1.0)
+    return np.sqrt(smoothed**2 + np.median(slip**2, axis=0) * smoothed[0] ** 2)
 
 
 def window_half_width(values: Array, segments: list[slice]) -> int:
@@ -110,10 +157,14 @@ def turning_points(record: Record, names: tuple[str, ...], piece: slice, half: i
     sample = np.flatnonzero(np.signbit(slope[:-1]) != np.signbit(slope[1:]))
     share = slope[sample] / (slope[sample] - slope[sample + 1])
     table = np.column_stack([np.delete(coordinates, 1, axis=1), *others])
-    points = table[sample] + share[:, None] * (table[sample + 1] - table[sample])
+    along = table[sample + 1] - table[sample]
+    points = table[sample] + share[:, None] * along
+    slip = along / (slope[sample + 1] - slope[sample])[:, None]
     time = record.time[piece][half : len(record.time[piece]) - half]
     at = time[sample] + share * (time[sample + 1] - time[sample])
-    return Crossings(sample + half + piece.start, at, points, slope[sample] > 0)
+    return Crossings(
+        sample + half + piece.start, at, points, slope[sample] > 0, slip, *np.quantile(table, [0.01, 0.99], axis=0)
+    )
 
 
 def section_kind(crossings: list[Crossings], middle: float, half: int) -> str:
@@ -139,4 +190,7 @@ def choose(crossing: Crossings, kind: str, middle: float, half: int) -> Crossing
     rows = np.flatnonzero(wanted[kind])
     if len(rows):
         rows = rows[np.append(True, np.diff(crossing.sample[rows]) > half)]
-    return Crossings(crossing.sample[rows], crossing.time[rows], crossing.points[rows], crossing.maximum[rows])
+    return replace(
+        crossing,
+        **{name: getattr(crossing, name)[rows] for name in ("sample", "time", "points", "maximum", "slip")},
+    )
