@@ -1,11 +1,12 @@
 """Parameters from data, with intervals."""
 
 from kapitza.estimate.automatic import Automatic
+from kapitza.estimate.comparison import compare_fits
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.harmonic import HarmonicFit
 from kapitza.estimate.identify import identify
 from kapitza.estimate.invariant import FoundInvariant, InvariantFit, InvariantSearch, find_invariant
-from kapitza.estimate.orbit_fit import Differenced, OrbitFit, advise, posterior
+from kapitza.estimate.orbit_fit import Differenced, OrbitFit, advise, missing_orbits, posterior
 from kapitza.estimate.shooting import ShootingFit, cramer_rao, profile_interval
 
 __all__ = [
@@ -20,9 +21,11 @@ __all__ = [
     "OrbitFit",
     "ShootingFit",
     "advise",
+    "compare_fits",
     "cramer_rao",
     "find_invariant",
     "identify",
+    "missing_orbits",
     "posterior",
     "profile_interval",
 ]

@@ -163,3 +163,17 @@ def test_a_wrong_model_shows_in_the_residuals():
     duffing = kz.library.duffing().with_values(k=0.08, B=0.2)
     fit = kz.identify(duffing, noisy, ["k", "B"], kz.OrbitFit(estimator="maximum likelihood", throw=False))
     assert any("residuals of x are not white" in text for text in fit.warnings)
+
+
+def test_orbits_that_the_record_does_not_show_are_listed_with_the_reason(pendulum):
+    """Of the eight orbits of period 2 (census, six seeds) and the six of period 1 a short record shows some."""
+    record = kz.measure(kz.simulate(pendulum, periods=6000), noise={"phi": 3e-3, "phi'": 1.5e-2}, seed=1)
+    orbits = kz.find_orbits(record, max_period=2)
+    fit = kz.identify(pendulum.with_values(m=0.09), orbits, ["m", "l"])
+    table = kz.missing_orbits(fit, starts=256, rounds=3)
+    shown = table["found"].value_counts()
+    assert shown["matched"] == len(fit.details["orbits"])
+    upright = table[table["first point"].str.startswith(("3.14", "-3.14")) & (table["period"] == 1)]
+    assert list(upright["found"]) == ["missing"]
+    assert upright["|μ|"].iloc[0] == pytest.approx(37.47, rel=0.02)  # science: multipliers 37.47, 0.026
+    assert table[table["found"] == "missing"]["why"].str.contains("visited").all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,10 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
 from kapitza.estimate.orbit_fit.problem import Block, Problem
-from kapitza.estimate.orbit_fit.solver import Iterate, Solution, Solver
+from kapitza.estimate.orbit_fit.solver import Iterate, Reduced, Solution, Solver, whiten
+from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
-from kapitza.periodic import solve_orbit
+from kapitza.periodic import MultipleShooting, Shooting, solve_orbit
 from kapitza.solve import LeastSquaresSettings, gauss_newton
 
 Array = NDArray[np.float64]
@@ -24,6 +27,9 @@ class NestedFit:
     """min_θ Σ |W r(z(θ), θ)|² where z(θ) solves c(z, θ) = 0; dz/dθ by implicit differentiation.
 
     method: a periodic solver (Shooting(), Collocation(), …) for the inner problem; None: Newton on all nodes at once.
+    A solver that discretises the equations (Collocation, Differences, HarmonicBalance) is taken at its word where the
+    motion is forced: readings come from its own curve and slopes from differences of its own curves, so that nothing
+    of the flow enters the minimum.
     """
 
     def __init__(self, solver: Solver, method: Any = None):
@@ -38,11 +44,21 @@ class NestedFit:
         found = gauss_newton(self._evaluate, theta, self.solver.low, self.solver.high, settings=settings)
         self._evaluate(found.x)
         now = Iterate(found.x, self.unknowns, self.problem.evaluate(self.unknowns, found.x))
-        return self.solver._finish(now, self.solver.reduce(now), found.status)
+        if not self.discretised:
+            return self.solver._finish(now, self.solver.reduce(now), found.status)
+        own = [replace(b, residual=r, gap=np.zeros_like(b.gap)) for b, r in zip(now.blocks, self.readings, strict=True)]
+        return self.solver._finish(replace(now, blocks=own), self.own, found.status)
+
+    @property
+    def discretised(self) -> bool:
+        plain = isinstance(self.method, Shooting | MultipleShooting)
+        return self.method is not None and not plain and not self.problem.autonomous and self.solver.extra is None
 
     def _evaluate(self, theta: Array) -> tuple[Array, Array]:
         unknowns, blocks = self._orbits(theta)
-        reduced = self.solver.reduce(Iterate(theta, unknowns, blocks))
+        reduced = self._by_own_curves(theta) if self.discretised else self.solver.reduce(
+            Iterate(theta, unknowns, blocks)
+        )  # fmt: skip
         if self.problem.autonomous:
             # The phase of a free motion is not set by its closure: the readings set it.
             for _ in range(2):
@@ -67,23 +83,67 @@ class NestedFit:
         near = [self._by_method(i, z, theta) for i, z in enumerate(near)]
         return near, self.problem.evaluate(near, theta)
 
-    def _by_method(self, index: int, z: Array, theta: Array) -> Array:
-        target, model = self.problem.targets[index], self.problem.model
-        vector = target.vector.copy()
+    def _by_own_curves(self, theta: Array) -> list[Reduced]:
+        """Readings and slopes (central differences) from the curves that the method itself finds."""
+        here = [self.known[i] for i in range(len(self.problem.targets))]
+        residual, nodes = self._read(here, theta)
+        slopes = [np.zeros((r.size, theta.size)) for r in residual]
+        follow = [np.zeros((z.size, theta.size)) for z in nodes]
+        for column, value in enumerate(theta):
+            step = 1e-4 * max(abs(value), 1e-3 * float(self.solver.typical[column]), 1e-12)
+            sides = []
+            for sign in (1.0, -1.0):
+                moved = theta.copy()
+                moved[column] += sign * step
+                orbits = [self._solved(i, orbit, moved) for i, orbit in enumerate(here)]
+                sides.append(self._read(orbits, moved))
+            for i, (slope, path) in enumerate(zip(slopes, follow, strict=True)):
+                slope[:, column] = (sides[0][0][i] - sides[1][0][i]) / (2 * step)
+                path[:, column] = (sides[0][1][i] - sides[1][1][i]) / (2 * step)
+        self.readings = residual
+        self.own = [
+            Reduced(whiten(w, r), whiten(w, s), np.zeros(len(f)), f)
+            for w, r, s, f in zip(self.solver.weights, residual, slopes, follow, strict=True)
+        ]
+        return self.own
+
+    def _read(self, orbits: list[PeriodicOrbit], theta: Array) -> tuple[list[Array], list[Array]]:
+        """Residuals of the readings and states at the nodes, off the curves of these orbits."""
+        curves = [_curve(orbit) for orbit in orbits]
+        nodes = [c(t.node_times).ravel() for c, t in zip(curves, self.problem.targets, strict=True)]
+        return self.problem.read_along(curves, theta), nodes
+
+    def _setting(self, index: int, theta: Array) -> Model:
+        vector = self.problem.targets[index].vector.copy()
         vector[self.problem.columns] = theta
-        setting = model.with_values(**dict(zip(model.names, vector.tolist(), strict=True)))
+        names = self.problem.model.names
+        return self.problem.model.with_values(**dict(zip(names, vector.tolist(), strict=True)))
+
+    def _solved(self, index: int, near: object, theta: Array, period: float | None = None) -> PeriodicOrbit:
+        target = self.problem.targets[index]
+        wanted = target.repeats if period is None else period
+        orbit = solve_orbit(self._setting(index, theta), near, wanted, self.method, throw=False)
+        if not orbit.status.ok:
+            raise FlowError(f"orbit {target.label} by {orbit.method}: {orbit.status.value}")
+        return orbit
+
+    def _by_method(self, index: int, z: Array, theta: Array) -> Array:
+        target, setting = self.problem.targets[index], self._setting(index, theta)
         nodes = z[: target.nodes.size].reshape(target.nodes.shape)
         period = z[-1] if self.problem.autonomous else target.repeats
         # Nodes are too few for a method that wants a curve: the first time shooting draws one through them.
         near = self.known.get(index)
         if near is None:
             near = solve_orbit(setting, nodes if len(nodes) > 1 else nodes[0], period, throw=False)
-        orbit = solve_orbit(setting, near, period, self.method, throw=False)
-        if not orbit.status.ok:
-            raise FlowError(f"Orbit {target.label}: {orbit.status.value}.")
-        self.known[index] = orbit
+        orbit = self.known[index] = self._solved(index, near, theta, period)
         states = orbit.details["loop"](target.node_times / orbit.period)
         return np.append(states.ravel(), orbit.period) if self.problem.autonomous else states.ravel()
+
+
+def _curve(orbit: PeriodicOrbit) -> Callable[[Array], Array]:
+    """States at times, on the closed curve that a periodic solver found."""
+    loop = orbit.details["loop"]
+    return lambda times: loop(times / orbit.period)
 
 
 def close_orbits(

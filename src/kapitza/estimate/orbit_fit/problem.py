@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -120,6 +121,19 @@ class Problem:
                             [a[mine] for a in readings], speed)
             )  # fmt: skip
         return blocks
+
+    def read_along(self, curves: list[Callable[[Array], Array]], theta: Array) -> list[Array]:
+        """Residuals (m,) of every orbit, read off closed curves (states (M, n) at times (M,)) and not off the flow."""
+        n, k = self.scale.size, len(self.names)
+        owner = np.repeat(np.arange(len(self.targets)), [t.count for t in self.targets])
+        reached, row = np.empty((self.layout.rows, n)), 0
+        for segments, times in self.layout.runs:
+            for segment, instants in zip(segments, times, strict=True):
+                reached[row : row + instants.size] = curves[owner[segment]](instants)
+                row += instants.size
+        still = np.zeros((self.layout.rows, n, n)), np.zeros((self.layout.rows, n, k))
+        residual = self._read(reached, *still, self.vectors(theta))[0]
+        return np.split(residual, np.cumsum([t.times.size for t in self.targets])[:-1])
 
     def _sample(self, states: Array, vectors: Array) -> tuple[Array, Array, Array]:
         n, k = states.shape[1], len(self.names)
