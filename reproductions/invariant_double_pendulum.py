@@ -90,14 +90,14 @@ def other_orbits(count: int) -> list[kz.Record]:
 def incomplete() -> str:
     model, rows = kz.library.planar_double_pendulum(), []
     cases = [(0.0, 50, "fourth", 0.05, 0.05), (0.05, 100, "fourth", 0.30, 0.10), (0.05, 100, "auto", 0.30, 0.10)]
-    others = other_orbits(20)
+    others = other_orbits(10)
     for noise, count, momenta, ratio, shape in cases:
         fits = {
             "F3 unweighted": kz.InvariantFit(momenta=momenta, weights="equal", loss="linear", correction=0),
             "F3": kz.InvariantFit(momenta=momenta),
             "F2": kz.InvariantFit("surface", momenta=momenta),
         }
-        for orbits, records in (("the document's", [series()]), ("20 others", others)):
+        for orbits, records in (("the document's", [series()]), ("10 others", others)):
             seeds = (SEEDS if len(records) == 1 else 5) if noise else 1
             for label, fit in fits.items():
                 parts = [

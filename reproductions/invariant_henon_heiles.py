@@ -158,7 +158,7 @@ LAGRANGIAN = (
 
 def incomplete() -> str:
     model, rows = kz.library.henon_heiles(), []
-    documents, others = [first(series(), 100)], other_orbits(20)
+    documents, others = [first(series(), 100)], other_orbits(10)
     cases = [
         (0.0, "second", 0.15, 0.30, 2.5e-2),
         (0.0, "fourth", 0.05, 0.15, 2e-2),
@@ -172,13 +172,13 @@ def incomplete() -> str:
             "F3": kz.InvariantFit(momenta=momenta),
             "F2": kz.InvariantFit("surface", momenta=momenta),
         }
-        for orbits, records in (("the document's", documents), ("20 others", others)):
+        for orbits, records in (("the document's", documents), ("10 others", others)):
             seeds = (SEEDS if len(records) == 1 else 5) if noise else 1
             for label, fit in fits.items():
                 parts = [repeat(model, r, TRUTH, fit, noise, seeds, only("q1", "q2")) for r in records]
                 rows.append(_positions(f"{100 * noise:g} %", momenta, orbits, label, parts, goals))
     middle = {"F3": kz.InvariantFit(invariant=LAGRANGIAN), "F2": kz.InvariantFit("surface", invariant=LAGRANGIAN)}
-    for orbits, records in (("the document's", documents), ("20 others", others)):
+    for orbits, records in (("the document's", documents), ("10 others", others)):
         for label, fit in middle.items():
             parts = [half_way(r, fit) for r in records]
             rows.append(_positions("0 %", "second, half way", orbits, label, parts, cases[0][2:]))

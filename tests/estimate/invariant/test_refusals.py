@@ -33,6 +33,12 @@ def test_factor_alone_is_refused(model, record):
         kz.identify(model, record, method=kz.InvariantFit(invariant="m2*q1"))
 
 
+def test_maps_are_not_handed_over_to_fits_of_flows():
+    series = kz.Record.from_arrays(np.arange(40), {"x": np.cos(np.arange(40.0))})
+    with pytest.raises(ModelError, match="is a map, and ShootingFit fits flows"):
+        kz.identify(kz.library.trace_map(), series, method=kz.InvariantFit(then=kz.ShootingFit()))
+
+
 def test_noise_and_invariant_must_make_sense(model, record):
     with pytest.raises(DataError, match="finite"):
         kz.identify(model, record, method=kz.InvariantFit(noise=float("nan")))

@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.errors import ConvergenceError, KapitzaError, Status
+from kapitza.errors import ConvergenceError, KapitzaError, ModelError, Status
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.invariant.annealing import anneal
 from kapitza.estimate.invariant.intervals import bootstrap, surface_covariance, variance_covariance
@@ -97,6 +97,11 @@ class InvariantFit:
 
     def fit(self, model: Model, data: Any, free: Sequence[str] | None = None) -> Estimate:
         """Estimate `free` (all parameters of the invariant by default) from a Record or a list of Records."""
+        if model.is_map and self.then is not None and not isinstance(self.then, InvariantFit):
+            raise ModelError(
+                f'"{model.name}" is a map, and {type(self.then).__name__} fits flows: leave then= out; '
+                'InvariantFit("surface") is the most accurate fit of a map.'
+            )
         if self.objective == "balance":
             from kapitza.estimate.invariant.balance import fit_balance
 
