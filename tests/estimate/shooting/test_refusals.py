@@ -162,3 +162,58 @@ def test_long_record_goes_through_a_window_first():
     errors = np.array([(fit.values[n] - model.values[n]) / fit.deviations[n] for n in FREE])
     assert np.abs(errors).max() < 4
     assert fit.details["times"].size < run.size / 3
+
+
+ROTOR = kz.Model.from_equations("phi'' + d*phi' + w2*sin(phi) = u", parameters={"d": 0.3, "w2": 4.0, "u": 3.0})
+
+
+def turning(**marks):
+    """A rotor that turns over again and again, read modulo a turn; the model does not call phi an angle."""
+    run = kz.simulate(ROTOR, x0=[0.0, 4.0], t=np.arange(600) * 0.02)
+    readings = run["phi"] + 0.01 * np.random.default_rng(4).normal(size=600)
+    return kz.Record.from_arrays(run.time, {"phi": (readings + np.pi) % (2 * np.pi) - np.pi}, **marks)
+
+
+def test_angle_of_the_record_that_the_model_takes_as_a_plain_coordinate():
+    fit = kz.identify(ROTOR.with_values(d=0.2, w2=3.5), turning(angles=["phi"]), ["d", "w2"], kz.ShootingFit())
+    for name in ("d", "w2"):
+        assert abs(fit.values[name] - ROTOR.values[name]) < 4 * fit.deviations[name]
+
+
+def test_jumps_by_a_turn_that_nobody_declared_are_named():
+    method = kz.ShootingFit(max_iterations=15)
+    with pytest.raises(kz.KapitzaError, match='"phi" jumps by about a turn'):
+        kz.identify(ROTOR.with_values(d=0.2, w2=3.5), turning(), ["d", "w2"], method)
+
+
+def test_recorded_force_that_is_not_the_one_in_the_model():
+    knots = np.linspace(0, 6.0, 61)[:-1]
+    signal = kz.Signal("F", knots, np.sin(2 * np.pi * knots / 6), 6.0, degree=1)
+    model = kz.Model.from_equations("m*x'' + c*x' + 3*x = F", parameters={"m": 1.0, "c": 0.3}, signals=[signal])
+    run = kz.simulate(model, x0=[0.0, 0.0], t=np.arange(600) * 0.05)
+    x, force = run["x"] + 0.005 * np.random.default_rng(2).normal(size=run.size), signal(run.time)
+    right = kz.Record.from_arrays(run.time, {"x": x, "F": force + 0.01}, period=6.0, phase=0.0)
+    fit = kz.identify(model.with_values(m=1.2), right, ["m", "c"], kz.ShootingFit())
+    assert abs(fit.values["m"] - 1.0) < 4 * fit.deviations["m"]
+    wrong = kz.Record.from_arrays(run.time, {"x": x, "F": 2 * force}, period=6.0, phase=0.0)
+    with pytest.raises(kz.KapitzaError, match='channel "F" differs from the signal "F"'):
+        kz.identify(model, wrong, ["m", "c"], kz.ShootingFit())
+
+
+def test_record_without_noise_gives_no_warning_of_its_residuals():
+    run = kz.simulate(kz.library.lorenz(), x0=[1, 1, 1], t=np.arange(800) * 0.01)
+    fit = kz.identify(kz.library.lorenz(), run, FREE, kz.ShootingFit())
+    assert fit.warnings == ()
+
+
+def test_outputs_beside_a_curved_one_give_the_states_they_see():
+    """x is seen through its square alone; y by a gain and an offset, z directly."""
+    run = kz.simulate(kz.library.lorenz(), x0=[1, 1, 1], t=np.arange(1300) * 0.01)
+    noise = 0.1 * np.random.default_rng(5).normal(size=(3, 800))
+    late = {c: run[c][500:] for c in "xyz"}
+    channels = {"u": late["x"] ** 2 + noise[0], "v": 2 * late["y"] + 3 + noise[1], "z": late["z"] + noise[2]}
+    record = kz.Record.from_arrays(np.arange(800) * 0.01, channels)
+    start = kz.library.lorenz().with_values(sigma=7.0, rho=35.0, beta=2.0)
+    fit = kz.identify(start, record, FREE, kz.ShootingFit(outputs={"u": "x**2", "v": "2*y + 3"}))
+    errors = [(fit.values[n] - kz.library.lorenz().values[n]) / fit.deviations[n] for n in FREE]
+    assert np.abs(errors).max() < 4

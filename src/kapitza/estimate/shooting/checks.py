@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError, ModelError, nearest_name
 from kapitza.estimate.shooting.noise import Sensors
 from kapitza.estimate.shooting.pieces import Samples
@@ -97,6 +98,23 @@ def check_initial(model: Model, initial: Mapping[str, float]) -> None:
             )
         if not _number(value):
             raise ModelError(f"The initial state {name} = {value} is not a finite number: leave it out if unknown.")
+
+
+def check_signals(model: Model, record: Record) -> None:
+    """An excitation that was recorded must be the one in the model: the motion is driven by the latter."""
+    for signal in () if model.excitation is None else model.excitation.signals:
+        if signal.name not in record.channels:
+            continue
+        stated, measured = signal(record.time - record.excitation_start), record[signal.name]
+        gap = float(np.sqrt(((measured - stated) ** 2).mean()))
+        noise = record.noise.get(signal.name, 0.0)
+        if gap > 0.1 * max(float(stated.std()), float(measured.std())) + 2 * noise:
+            raise DataError(
+                f'The record\'s channel "{signal.name}" differs from the signal "{signal.name}" of the model by '
+                f"{gap:.3g} (root mean square; the signal's spread is {stated.std():.3g}). ShootingFit drives the "
+                f'motion by the signal of the model: build it from this record, kz.Signal("{signal.name}", times, '
+                "values, period), check the phase, or leave the channel out of the record."
+            )
 
 
 def check_left(size: int, kept: int) -> None:

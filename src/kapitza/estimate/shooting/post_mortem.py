@@ -27,7 +27,7 @@ def explain(task: Task, solution: Solution, identifiability: Identifiability) ->
     """One line for every likely cause."""
     lines = [f"ShootingFit did not converge: {solution.status.value}."]
     flat = solution.sweep.predicted.std(axis=0) < FLAT * task.problem.samples.spread
-    lines += _open_gaps(task, solution)
+    lines += _open_gaps(task, solution) + _undeclared_turns(task)
     if flat.any():
         lines.append(
             "The fitted motion is a flat line beside the data: the start is too far off; start from "
@@ -64,6 +64,20 @@ def _open_gaps(task: Task, solution: Solution) -> list[str]:
         f"{task.model.states[worst]} still {defect[worst]:.1e} of its spread, worst near t = {where:.6g} s). "
         "Check the equations, units and sign conventions, or allow process_noise=True."
     ]
+
+
+def _undeclared_turns(task: Task) -> list[str]:
+    """Channels that jump by a turn though nobody said that they are angles."""
+    samples, lines = task.problem.samples, []
+    for c in np.flatnonzero(~task.observation.angles):
+        steps = np.abs(np.diff(samples.values[:, c]))[samples.joined[:-1]]
+        jumps = steps > np.pi
+        if jumps.any() and np.ptp(samples.values[:, c]) < 2 * np.pi + 0.5 and steps[~jumps].max(initial=0.0) < 2.0:
+            lines.append(
+                f'"{task.observation.channels[c]}" jumps by about a turn {int(jumps.sum())} times: if it is an angle, '
+                "say so (angles= of the record, or the coordinate of the model)."
+            )
+    return lines
 
 
 def _out_of_step(task: Task, solution: Solution) -> list[str]:

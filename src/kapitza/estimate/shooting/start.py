@@ -27,6 +27,12 @@ def states_from_data(model: Model, samples: Samples, observation: Observation) -
     known = np.zeros((samples.size, n), bool)
     linear, gains, offsets = linear_rows(model, observation)
     values = _without_spikes(samples, observation) if samples.outliers else samples.values
+    # An angle of the sensor that the model takes as a plain coordinate turns on beyond half a turn.
+    turning = observation.angles & linear & (gains[:, ~np.array(model.angles)] != 0).any(axis=1)
+    if turning.any():
+        values = values.copy()
+        for piece in samples.pieces:
+            values[piece, turning] = np.unwrap(values[piece, turning], axis=0)
     read = samples.sensor >= 0
     pattern = np.zeros(samples.size, np.intp) if samples.complete else read @ (1 << np.arange(read.shape[1]))
     for kind in np.unique(pattern):

@@ -40,7 +40,7 @@ def warnings_of(
             texts.append(
                 f"{name} sits at its {side} bound {value:.6g}: its interval is not meaningful; widen the bound."
             )
-        elif value == task.model.values[name]:
+        elif value == task.model.values[name] and not deviation[i] < abs(value):
             texts.append(f"{name} did not move from its start {value:.6g}: the data may not depend on it.")
         elif np.isfinite(deviation[i]) and deviation[i] > abs(value):
             texts.append(f"{name} is smaller than its own standard error: the data hardly determine it.")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
-from kapitza.estimate.shooting.checks import check_initial, check_left, check_noise, check_settings
+from kapitza.estimate.shooting.checks import check_initial, check_left, check_noise, check_settings, check_signals
 from kapitza.estimate.shooting.noise import Sensors, sensors_of
 from kapitza.estimate.shooting.observation import Observation, observe
 from kapitza.estimate.shooting.pieces import Part, Samples, gather, parts_of
@@ -68,6 +68,8 @@ def prepare(method: ShootingFit, model: Model, data: Part | Sequence[Part], name
                 f"{name} is free, and set to {own[name]:.6g} by record {number}: leave it out of `free`, or of the "
                 "values that come with the record."
             )
+    for record in records:
+        check_signals(model, record)
     observation = observe(model, records, method.outputs, names)
     everything = gather(model, data, observation, method.max_gap, method.robust)
     everything, sensors = sensors_of(everything, observation, records, check_noise(method.noise, observation.channels))
