@@ -70,3 +70,15 @@ def test_gaps_that_do_not_close():
     assert "gaps between shooting intervals do not close" in words
     assert "worst near t = " in words
     assert "process_noise=True" in words
+
+
+def test_residuals_far_above_the_scatter_of_the_readings_are_told():
+    """A hardening spring fitted by a linear one: no noise explains what is left of the third harmonic."""
+    hard = kz.Model.from_equations("x'' + k*x + x**3 = 0", parameters={"k": 1.0})
+    soft = kz.Model.from_equations("x'' + k*x = 0", parameters={"k": 1.0})
+    noise = 0.002 * np.random.default_rng(0).normal(size=TIME.size)
+    record = kz.Record.from_arrays(TIME, {"x": kz.simulate(hard, x0=[1.5, 0.0], t=TIME)["x"] + noise})
+    fit = kz.identify(soft, record, ["k"], kz.ShootingFit())
+    text = next(text for text in fit.warnings if "not white" in text)
+    assert "times the scatter of neighbouring readings" in text
+    assert 'method="auto"' in text

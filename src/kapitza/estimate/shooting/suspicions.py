@@ -23,6 +23,9 @@ Array = NDArray[np.float64]
 WRONG_NOISE = 1.2
 """Residuals that differ from the noise given by more than this factor (and more than chance allows) are told."""
 
+FAR_ABOVE_NOISE = 5.0
+"""Residuals that are this many times the scatter of neighbouring readings are no noise."""
+
 SURPRISING_PRIOR = 4.0
 """Standard deviations between a prior and the answer, or between the prior and what the data say, that are told."""
 
@@ -50,9 +53,25 @@ def warnings_of(
         if chance < 1e-3:
             texts.append(
                 f'residuals of "{channel}" are not white (p = {chance:.1e}): the model misses something, or the noise '
-                "is correlated; the intervals are then too narrow."
+                "is correlated; the intervals are then too narrow." + _far_above_noise(task, found, channel)
             )
     return texts + _wrong_noise(task, found) + _surprising_priors(task, found) + _shared_noise(task, solution)
+
+
+def _far_above_noise(task: Task, found: Found, channel: str) -> str:
+    """What neighbouring readings say of the noise, where the residuals are many times larger."""
+    mine = (found.sensors.channel == task.observation.channels.index(channel)) & ~found.sensors.known
+    if not mine.any():
+        return ""
+    ratio = found.sensors.deviations[mine] / task.sensors.deviations[mine]
+    worst = int(np.argmax(ratio))
+    if ratio[worst] < FAR_ABOVE_NOISE:
+        return ""
+    return (
+        f" They are {ratio[worst]:.0f} times the scatter of neighbouring readings "
+        f"({task.sensors.deviations[mine][worst]:.2g}): a false minimum if the model is right; try other starting "
+        'values or method="auto".'
+    )
 
 
 def _wrong_noise(task: Task, found: Found) -> list[str]:
