@@ -14,6 +14,7 @@ from kapitza.errors import DataError
 from kapitza.estimate.orbit_fit.checks import check_orbit, check_own_values, check_record
 from kapitza.estimate.orbit_fit.guesses import folded_states, hidden_states
 from kapitza.estimate.orbit_fit.readings import Index, Sensors, Target
+from kapitza.estimate.orbit_fit.section_guesses import chained_rates
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 
@@ -163,6 +164,10 @@ class Reader:
                 start[:, i] = points[:, orbit.states.index(name)]
                 seen.append(i)
         hidden = [i for i in range(len(setting.states)) if i not in seen]
+        if setting.period is not None and hidden == [1] and setting.states[1] == setting.states[0] + "'":
+            rates = chained_rates(setting, start[:, 0], times, setting.angles[0], float(np.abs(points).max()))
+            if rates is not None:
+                return np.column_stack([start[:, 0], rates])
         repeats = None if setting.period is None else len(points)
         found = hidden_states(setting, repeats, orbit.period, times, start, seen, self.free)
         start[:, hidden] = found[:, hidden]
