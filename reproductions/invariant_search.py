@@ -13,8 +13,8 @@ from kapitza.estimate.invariant import polynomials
 from kapitza.model import parse_expression
 from reproductions._invariant import FIRST_SEED
 
-RUNS = 10
-LEVELS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.1)
+RUNS = 5
+LEVELS = (0.0, 0.003, 0.01, 0.03, 0.1)
 
 
 def kepler() -> list[kz.Record]:
