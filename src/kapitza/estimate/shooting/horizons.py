@@ -38,7 +38,9 @@ def progressive_start(
     unknowns = len(model.states) + len(names)
     first = max(20, -(-READINGS_PER_UNKNOWN * unknowns // len(record.channels)))
     lengths = [first * 2**i for i in range(32) if first * 2**i < available]
-    step = replace(method, throw=False, hold_back=0.0, initial=method.initial if longest.start == 0 else {})
+    # A known initial state is that of the first sample of the record; one of many records is not told apart here.
+    known = method.initial if longest.start == 0 and isinstance(method.initial, Mapping) else {}
+    step = replace(method, throw=False, hold_back=0.0, initial=known)
     done: list[int] = []
     for length in lengths:
         part = record.samples(slice(longest.start, longest.start + length))
