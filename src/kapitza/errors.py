@@ -53,6 +53,7 @@ class Status(Enum):
     ITERATION_LIMIT = "the iteration limit was reached before the tolerance"
     STALLED = "the steps became too small to make progress"
     DIVERGED = "the iterates left the region where the equations make sense"
+    FALSE_MINIMUM = "the iteration settled on a motion that does not follow the data"
     SINGULAR = "the Jacobian is singular to working precision"
     GRAZING = "the orbit touches a switching surface without crossing it"
     WRONG_PERIOD = "the iteration ended on an orbit of a shorter period"

@@ -19,6 +19,9 @@ Array = NDArray[np.float64]
 FLAT = 0.2
 """A motion with less than this fraction of the data's spread is a flat line beside them."""
 
+RAN_AWAY = 1e4
+"""Growth of a parameter from its start that is told."""
+
 SLOPPY = 1e6
 """Ratio of the largest to the smallest relative standard error from which parameters count as exchangeable."""
 
@@ -38,12 +41,18 @@ def explain(task: Task, solution: Solution, identifiability: Identifiability) ->
     unseen = [name for name, known in zip(task.model.states, task.known, strict=True) if not known]
     if unseen:
         lines.append(
-            f"No sensor sees {', '.join(unseen)}: a prior, a known initial state or one more channel would help."
+            f"No sensor sees {', '.join(unseen)} directly: a prior, a known initial state or one more channel would "
+            "help."
         )
     if not identifiability.complete or identifiability.condition > SLOPPY:
         lines.append(
             f"Parameters are nearly exchangeable (condition {identifiability.condition:.1e}). "
             + (_weakest(task.names, solution) if identifiability.complete else identifiability.message())
+        )
+    begun = np.array([task.model.values[name] for name in task.names])
+    for i in np.flatnonzero((begun != 0) & (np.abs(solution.theta) > RAN_AWAY * np.abs(begun))):
+        lines.append(
+            f"{task.names[i]} ran away from {begun[i]:.3g} to {solution.theta[i]:.3g}: bound it, or start nearer."
         )
     if solution.at_bound.any():
         stuck = ", ".join(n for n, at in zip(task.names, solution.at_bound, strict=True) if at)

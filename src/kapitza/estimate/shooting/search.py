@@ -47,7 +47,7 @@ def search(task: Task) -> Found:
             return best
     assert best is not None
     if best.solution.status is Status.CONVERGED:
-        return replace(best, solution=replace(best.solution, status=Status.DIVERGED))
+        return replace(best, solution=replace(best.solution, status=Status.FALSE_MINIMUM))
     return best
 
 

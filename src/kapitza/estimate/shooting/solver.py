@@ -30,6 +30,9 @@ THIN_BELOW = 1e-3
 RIGID_BELOW = 1e-2
 """Softness from which the links may be made rigid in one go."""
 
+RUNAWAY = 1e5
+"""A parameter that grew by this factor from its start will not come back."""
+
 LARGEST_CHANGE_OF_WEIGHTS = 1.0
 """Logarithm of the change between channels up to which their noise is corrected on the way."""
 
@@ -166,6 +169,7 @@ class Fitter:
 
     def _iterate(self, now: Iterate, level: float, thin: bool) -> Solution:
         typical = np.where(now.theta != 0, np.abs(now.theta), 1.0)
+        farthest = np.where(now.theta != 0, RUNAWAY * typical, np.inf)
         status, trouble, creeping = Status.ITERATION_LIMIT, 0, 0
         information = covariance = np.zeros((now.theta.size, now.theta.size))
         smallest = np.inf
@@ -189,6 +193,9 @@ class Fitter:
             shifted = float((np.abs(fraction * step.nodes) / self.scale).max())
             now = self._reweigh(reached, level)
             typical = np.maximum(typical, np.abs(now.theta))
+            if (typical > farthest).any():
+                status = Status.DIVERGED
+                break
             cost = self._cost(now.sweep, slack)
             self.rows.append((level, cost, fraction, moved, shifted, self.closure(now.sweep), *now.theta))
             # Ever smaller fractions of ever new steps: this softness leads nowhere, another one may.
