@@ -84,8 +84,13 @@ INDEPENDENT = (
 )
 
 
-def judged(ours: float, limit: float, bound: float | None = None) -> str:
-    """met, or missed and whether the best unbiased estimate would have missed too."""
+def judged(ours: float, limit: float, bound: float | None = None, own: bool = True) -> str:
+    """met, or missed and whether the best unbiased estimate would have missed too.
+
+    own: the data are the document's; for others its numbers are no target, and the words are below and above.
+    """
+    if not own:
+        return "below" if ours <= limit else "above"
     if ours <= limit:
         return "met"
     return "**missed**, as the bound" if bound is not None and bound > limit else "**missed**"

@@ -107,7 +107,7 @@ def incomplete() -> str:
                 cells = [f"{100 * noise:g} %, {count} points", momenta, orbits, label]
                 for names, goal in ((RATIO, ratio), (SHAPE, shape)):
                     worst = every.worst(names)
-                    cells += [f"≤ {percent(goal)}", percent(worst), judged(worst, goal)]
+                    cells += [f"≤ {percent(goal)}", percent(worst), judged(worst, goal, own=len(records) == 1)]
                 rows.append(cells)
     heads = ["mu: target", "median", "verdict", "lambda, omega1: target", "worst median", "verdict"]
     return markdown_table(["data", "differences", "orbit", "objective", *heads], rows)

@@ -193,7 +193,7 @@ def _positions(noise: str, momenta: str, orbits: str, label: str, parts: list[Er
     for names, goal in zip((STIFF, CUBIC, ABSENT), goals, strict=True):
         show = (lambda v: f"{v:.2g}") if names is ABSENT else percent
         worst = every.worst(names)
-        cells += [f"≤ {show(goal)}", show(worst), judged(worst, goal)]
+        cells += [f"≤ {show(goal)}", show(worst), judged(worst, goal, own=len(parts) == 1)]
     return (noise, momenta, orbits, label, *cells)
 
 
