@@ -53,7 +53,7 @@ def cramer_rao(
     full = replace(method, noise=dict(noise), hold_back=0.0)
     task = full.prepare(model, (seen, states[1]) if isinstance(states, tuple) else seen, free_names(model, free))
     nodes = place_nodes(task.problem.samples, 1)
-    true = record.values(model.states)[_kept(task.problem.samples.size, record.size)]
+    true = record.values(model.states)[_kept(task.everything.size, record.size)][task.kept[nodes.index]]
     theta = np.array([model.values[name] for name in task.names])
     weights = task.problem.samples.at_readings(task.sensors.deviations) ** -2.0
     fitter = Fitter(task.problem, SolverSettings(), task.scale, task.sensors, -np.inf + 0 * theta, np.inf + 0 * theta)

@@ -95,7 +95,7 @@ def _sizes(solution: Solution) -> Array:
 def predict(task: Task, found: Found) -> Prediction | None:
     """Carry the last state of each record on over its samples that were held back, as far as no gap intervenes."""
     everything, solution = task.everything, found.solution
-    if task.kept.size == everything.size:
+    if not task.settings.hold_back:
         return None
     last = task.kept[np.flatnonzero(np.diff(everything.record[task.kept], append=-1))]
     ends = np.flatnonzero(~everything.joined)

@@ -32,6 +32,7 @@ class Samples:
     sensor: (N, c) number of the sensor of each reading (one channel in one record), -1 where there is none.
     record: (N,) number of the record; begins: (N,) True at the very first sample of a record.
     outliers: whether sizes are to be taken by medians.
+    free: (N,) where nodes may lie, None for everywhere.
     """
 
     time: Array
@@ -42,6 +43,7 @@ class Samples:
     record: NDArray[np.intp]
     begins: NDArray[np.bool_]
     outliers: bool = False
+    free: NDArray[np.bool_] | None = None
 
     @property
     def size(self) -> int:
@@ -81,7 +83,7 @@ class Samples:
         joined = self.joined[index] & (np.diff(index, append=index[-1] + 2) == 1)
         return Samples(
             self.time[index], self.values[index], joined, self.parameters[index], self.sensor[index],
-            self.record[index], self.begins[index], self.outliers,
+            self.record[index], self.begins[index], self.outliers, None if self.free is None else self.free[index],
         )  # fmt: skip
 
 
@@ -126,7 +128,7 @@ def gather(
                 begins=(np.arange(record.size) == 0)[keep],
             )
         )
-    together = {f.name: np.concatenate([getattr(p, f.name) for p in pieces]) for f in fields(Samples)[:-1]}
+    together = {f.name: np.concatenate([getattr(p, f.name) for p in pieces]) for f in fields(Samples)[:-2]}
     samples = Samples(**together, outliers=outliers)
     if samples.size < 2:
         raise DataError(
@@ -181,15 +183,29 @@ class Nodes:
 
 
 def place_nodes(samples: Samples, spacing: int) -> Nodes:
-    """A node every `spacing` samples, and at the first and last sample of each piece."""
+    """A node every `spacing` samples where they may lie, and at the first and last sample of each piece."""
     count = samples.size
+    if samples.free is not None:
+        return _nodes_in_flight(samples, samples.free, spacing)
     piece_start = np.zeros(count, np.intp)
     starts = np.concatenate([[0], np.flatnonzero(~samples.joined)[:-1] + 1])
     piece_start[starts] = starts
     piece_start = np.maximum.accumulate(piece_start)
     chosen = (np.arange(count) - piece_start) % spacing == 0
-    chosen |= ~samples.joined
-    index = np.flatnonzero(chosen)
+    return _nodes_at(samples, chosen)
+
+
+def _nodes_in_flight(samples: Samples, free: NDArray[np.bool_], spacing: int) -> Nodes:
+    """The same counted over the samples that may be nodes."""
+    chosen = np.zeros(samples.size, bool)
+    for piece in samples.pieces:
+        chosen[piece.start + np.flatnonzero(free[piece])[::spacing]] = True
+        chosen[piece.start] = True
+    return _nodes_at(samples, chosen)
+
+
+def _nodes_at(samples: Samples, chosen: NDArray[np.bool_]) -> Nodes:
+    index = np.flatnonzero(chosen | ~samples.joined)
     linked = samples.joined[index]
-    length = np.where(linked, np.diff(np.append(index, count)), 0)
+    length = np.where(linked, np.diff(np.append(index, samples.size)), 0)
     return Nodes(index, linked, length)

@@ -385,7 +385,7 @@ class Fitter:
 
     def _thinned(self, now: Iterate, spacing: int) -> Iterate:
         nodes = place_nodes(self.problem.samples, spacing)
-        states, weights = now.states[nodes.index], now.weights
+        states, weights = now.states[np.searchsorted(now.nodes.index, nodes.index)], now.weights
         if self.settings.learn_noise:
             found = self.noise_of(now)
             change = np.log(found / self.sensors.deviations)

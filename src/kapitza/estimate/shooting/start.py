@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from kapitza.estimate.shooting.impacts import Flights, find_flights
 from kapitza.estimate.shooting.observation import Observation, linear_rows
 from kapitza.estimate.shooting.pieces import MEDIAN_TO_DEVIATION, Samples, size_of
 from kapitza.model import Model
@@ -16,8 +19,10 @@ WIDEST_SLOPE = 40
 """Samples over which a noisy coordinate is differenced at most."""
 
 
-def states_from_data(model: Model, samples: Samples, observation: Observation) -> tuple[Array, NDArray[np.bool_]]:
-    """States (N, n) at all samples, and which of them (N, n) the data gave.
+def states_from_data(
+    model: Model, samples: Samples, observation: Observation
+) -> tuple[Array, NDArray[np.bool_], Flights | None]:
+    """States (N, n) at all samples, which of them (N, n) the data gave, and the flights between impacts, if any.
 
     Channels that are linear in the states are inverted; the rate of a coordinate that was seen is its smoothed
     difference; what remains starts from the model's own start and is found by the iteration.
@@ -46,11 +51,15 @@ def states_from_data(model: Model, samples: Samples, observation: Observation) -
         states[np.ix_(rows, np.flatnonzero(seen))] = found[:, seen]
         known[np.ix_(rows, np.flatnonzero(seen))] = True
     index = {name: i for i, name in enumerate(model.states)}
+    flights = find_flights(model, samples, states, known)
+    stretches = samples.pieces if flights is None else flights.stretches
     for name in model.states:
         coordinate = name[:-1] if name.endswith("'") else ""
         if coordinate in index:
-            _fill_rates(samples, states, known, index[coordinate], index[name], model.angles[index[coordinate]])
-    return states, known
+            columns = index[coordinate], index[name]
+            slope = _slope if flights is None else flights.slope
+            _fill_rates(samples, stretches, slope, states, known, *columns, model.angles[index[coordinate]])
+    return states, known, flights
 
 
 def _without_spikes(samples: Samples, observation: Observation) -> Array:
@@ -67,12 +76,19 @@ def _without_spikes(samples: Samples, observation: Observation) -> Array:
 
 
 def _fill_rates(
-    samples: Samples, states: Array, known: NDArray[np.bool_], coordinate: int, rate: int, angle: bool
+    samples: Samples,
+    stretches: list[slice],
+    slope: Callable[[Array, Array], Array],
+    states: Array,
+    known: NDArray[np.bool_],
+    coordinate: int,
+    rate: int,
+    angle: bool,
 ) -> None:
-    for piece in samples.pieces:
-        if known[piece, coordinate].all() and not known[piece, rate].any():
+    for piece in stretches:
+        if known[piece, coordinate].all() and not known[piece, rate].any() and piece.stop - piece.start > 1:
             part = states[piece, coordinate]
-            states[piece, rate] = _slope(np.unwrap(part) if angle else part, samples.time[piece])
+            states[piece, rate] = slope(np.unwrap(part) if angle else part, samples.time[piece])
             known[piece, rate] = True
 
 

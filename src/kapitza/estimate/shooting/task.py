@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
 from kapitza.estimate.shooting.checks import check_initial, check_left, check_noise, check_settings, check_signals
+from kapitza.estimate.shooting.impacts import in_flight
 from kapitza.estimate.shooting.noise import Sensors, sensors_of
 from kapitza.estimate.shooting.observation import Observation, observe
 from kapitza.estimate.shooting.pieces import Part, Samples, gather, parts_of
@@ -76,7 +77,10 @@ def prepare(method: ShootingFit, model: Model, data: Part | Sequence[Part], name
     kept = _kept(everything, method.hold_back)
     check_left(everything.size, kept.size)
     samples = everything if kept.size == everything.size else everything.choose(kept)
-    states, seen = states_from_data(model, samples, observation)
+    states, seen, flights = states_from_data(model, samples, observation)
+    if flights is not None:
+        samples, flying = in_flight(model, samples, observation, flights)
+        kept, states, seen = kept[flying], states[flying], seen[flying] | ~flights.free[flying, None]
     scale = sizes(model, samples, states, seen)
     priors = [model.parameter(name).prior for name in names]
     problem = Problem(
