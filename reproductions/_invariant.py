@@ -79,7 +79,8 @@ def row(
 INDEPENDENT = (
     "The default weights, loss and correction for positions only (gradient, cauchy, 0) were chosen among "
     f"several on noise seeds 0 to 99 of the document's orbit. All noise here has seeds from {FIRST_SEED} "
-    "on, and the other orbits start at states never used before: neither took part in the choice. Every "
+    "on, and the other orbits start at states never used before: neither took part in the choice. For the"
+    " other orbits the document's numbers are no target; below and above say how they compare. Every "
     "objective is shown with a verdict of its own; none wins everywhere."
 )
 

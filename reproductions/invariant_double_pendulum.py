@@ -121,6 +121,5 @@ def main() -> str:
         + comparison_table([*clean(), *noisy()])
         + "\n\n## Angles only\n\n"
         + incomplete()
-        + f"\n\n{INDEPENDENT} The targets are the document's for its own orbit; the other orbits show how far they"
-        " carry. The motion is chaotic: beyond about 50 points an orbit depends on rounding."
+        + f"\n\n{INDEPENDENT} The motion is chaotic: beyond about 50 points an orbit depends on rounding."
     )
