@@ -6,10 +6,16 @@ import numpy as np
 from harness import Comparison, comparison_table, markdown_table
 
 import kapitza as kz
+from kapitza.orbits.dense_returns import best_returns, chance_shares, dense_signal
 from kapitza.signal import forced_delay, mutual_information
 
 PERIODS = 6700
 COUNTS = 1024
+SAMPLES = 100.0
+EXPLAINED = """Tolerances are shares of a full turn, held over one delay. A return counts as an orbit when at most 5 %
+of those that stay together as long come from unrelated stretches, measured at lags that are no multiple of the
+drive (no orbit of the forced pendulum can return there). Orbits of returns are starts for a solver, not certified: two
+stretches that stay together for a while have an orbit near them only if its multipliers are not too large."""
 
 
 def chaotic_record() -> kz.Record:
@@ -54,13 +60,34 @@ def main() -> str:
         Comparison("distinct orbits within 5 %", 6, len(strict), "≥ 6", len(strict) >= 6),
         Comparison("distinct orbits within 8 %", 58, len(loose), "more", len(loose) > len(strict)),
     ]
+    counted = return_counts(measured, delay)
     closest = [
-        (o.repeats, f"{100 * o.closure:.2f} %", ", ".join(map(str, o.winding)), o.details["sample"])
+        (o.repeats, f"{100 * o.closure:.2f} %", f"{o.details['chance']:.3f}", ", ".join(map(str, o.winding)),
+         o.details["sample"])
         for p in range(1, 16)
         for o in sorted(strict.select(period=p), key=lambda o: o.closure)[:2]
-    ]
+    ]  # fmt: skip
     return (
         "# Close returns of the double pendulum\n\n" + comparison_table(rows, "HARMONIC")
-        + "\n\nTolerances are shares of a full turn, held over one delay. The two closest returns of every period:\n\n"
-        + markdown_table(["period", "return error", "turns", "sample"], closest)
+        + "\n\n" + EXPLAINED + "\n\n" + strict.message + "\n\n" + loose.message
+        + "\n\nReturns by period, and how many chance alone gives (mean over lags between the periods):\n\n"
+        + markdown_table(["period", "returns 5 %", "by chance", "orbits", "returns 8 %", "by chance", "orbits"],
+                         [(p, *counted[0.05][p - 1], len(strict.select(period=p)), *counted[0.08][p - 1],
+                           len(loose.select(period=p))) for p in range(1, 16)])
+        + "\n\nThe two closest orbits of every period; chance is the share of such returns that unrelated stretches "
+        "give:\n\n" + markdown_table(["period", "return error", "chance", "turns", "sample"], closest)
     )  # fmt: skip
+
+
+def return_counts(record: kz.Record, delay: int) -> dict[float, list[tuple[int, str]]]:
+    """Per tolerance and period: separate returns at the lag of the period, and the mean at lags between the periods."""
+    counts = {}
+    for tolerance in (0.05, 0.08):
+        settings = kz.ReturnSearch(tolerance=tolerance, delay=delay)
+        signal = dense_signal(record, record.channels, settings, SAMPLES)
+        counts[tolerance] = []
+        for period in range(1, 16):
+            found = best_returns(signal, round(period * SAMPLES))
+            expected = chance_shares(signal, found, period, SAMPLES)[1]
+            counts[tolerance].append((len(found.rows), f"{expected:.1f}"))
+    return counts
