@@ -136,7 +136,7 @@ def study(rig: Rig) -> str:
             n,
             f"{rig.published[n]:.5g}" if n in rig.published else "-",
             f"{chosen.values[n]:.5g}",
-            f"{chosen.deviations[n]:.1g}",
+            f"{chosen.deviations[n]:.1g}" if np.isfinite(chosen.deviations[n]) else "at its bound",
         ]
         for n in chosen.names
     ]
