@@ -93,6 +93,8 @@ def test_dependent_parameters_have_infinite_errors_when_they_are_fitted_all_the_
         kz.profile_interval(fit, "m")
     with pytest.raises(KapitzaError, match="not determined"):
         kz.posterior(fit)
+    with pytest.raises(KapitzaError, match="free only l, k2/m, k3/m"):
+        kz.advise(fit)
 
 
 def test_derived_parameters_are_printed_with_their_errors(pendulum, noisy):

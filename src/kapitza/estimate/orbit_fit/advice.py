@@ -36,6 +36,11 @@ def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataF
     task, outcome = estimate.details.get("task"), estimate.details.get("outcome")
     if not (isinstance(task, Task) and isinstance(outcome, Outcome)):
         raise KapitzaError("Advice needs an estimate made by OrbitFit.")
+    if not np.isfinite(estimate.covariance).all():
+        raise KapitzaError(
+            f"Some of {', '.join(estimate.names)} are not determined by these data, and more of the same does not "
+            f"change that: free only {', '.join(estimate.identifiable)}."
+        )
     problem, solution = outcome.problem, outcome.solution
     rows: list[dict[str, Any]] = []
 
