@@ -91,7 +91,7 @@ class Automatic:
         if start == "invariant" and not model.invariants:
             raise KapitzaError(f"{model.name} has no invariant")
         method = HarmonicFit() if start == "harmonic" else InvariantFit()
-        seen = in_coordinates(model, record, self.shooting.outputs)
+        seen = in_coordinates(model, record.split_at_gaps(), self.shooting.outputs)
         found = method.fit(model.with_values(**own), seen, names)
         values = {name: found.values[name] for name in names}
         if not np.isfinite(list(values.values())).all():

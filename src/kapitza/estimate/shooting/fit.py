@@ -41,6 +41,7 @@ class ShootingFit:
     initial: the state at the first sample of a record, where it is known; a list holds one mapping per record.
     hold_back: fraction of the last samples of each record kept out of the fit to test its prediction.
     max_gap: gaps longer than this many median steps cut the record.
+    bridge: segments parted by fewer lost samples than that are one motion; False for trials that share a clock.
     """
 
     outputs: Mapping[str, str | sp.Expr] = field(default_factory=dict)
@@ -54,6 +55,7 @@ class ShootingFit:
     initial: Mapping[str, float] | Sequence[Mapping[str, float]] = field(default_factory=dict)
     hold_back: float = 0.0
     max_gap: float = 20.0
+    bridge: bool = True
     tolerance: float = 1e-9
     max_iterations: int = 100
     throw: bool = True

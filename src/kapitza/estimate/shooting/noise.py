@@ -88,7 +88,10 @@ def noise_guess(samples: Samples, observation: Observation, channel: NDArray[np.
     Only the ratios between sensors matter before the fit; the residuals give the final values.
     """
     guess = np.empty(channel.size)
-    whole = samples.joined[:-3] & samples.joined[1:-2] & samples.joined[2:-1]
+    step = np.diff(samples.time)
+    # Steps over lost samples are not small.
+    near = samples.joined[:-1] & (step < 1.5 * np.median(step))
+    whole = near[:-2] & near[1:-1] & near[2:]
     for c in range(len(observation.channels)):
         steps = np.diff(samples.values[:, c])
         if observation.angles[c]:

@@ -100,13 +100,21 @@ Part = Record | tuple[Record, Mapping[str, float]]
 
 
 def gather(
-    model: Model, data: Part | Sequence[Part], observation: Observation, max_gap: float, outliers: bool = False
+    model: Model,
+    data: Part | Sequence[Part],
+    observation: Observation,
+    max_gap: float,
+    outliers: bool = False,
+    bridge: bool = True,
 ) -> Samples:
-    """Lay records end to end; cut at segments and at gaps longer than `max_gap` median steps."""
+    """Lay records end to end; cut at segments and at gaps longer than `max_gap` median steps.
+
+    bridge: whether segments that only a few lost samples part are one motion.
+    """
     pieces: list[Samples] = []
     for number, (record, own) in enumerate(parts_of(data)):
         setting = model.with_values(**own) if own else model
-        within = _within(record, max_gap)
+        within = _within(record, max_gap, bridge)
         keep = within | np.concatenate([[False], within[:-1]])
         count = int(keep.sum())
         read = np.array([channel in record.channels for channel in observation.channels])
@@ -138,7 +146,7 @@ def gather(
     return samples
 
 
-def _within(record: Record, max_gap: float) -> NDArray[np.bool_]:
+def _within(record: Record, max_gap: float, bridge: bool) -> NDArray[np.bool_]:
     """Where (N,) the motion goes on from sample i to sample i + 1."""
     step = np.diff(record.time)
     within = np.ones(record.size, bool)
@@ -146,7 +154,10 @@ def _within(record: Record, max_gap: float) -> NDArray[np.bool_]:
         within[piece.stop - 1] = False
     inside = step[within[:-1]]
     if inside.size:
-        within[:-1] &= step <= max_gap * np.median(inside)
+        usual = np.median(inside)
+        # Lost samples leave a step of two or more; segments that follow each other at once were cut on purpose.
+        lost = step > 1.5 * usual
+        within[:-1] = (within[:-1] | (lost & bridge)) & (step <= max_gap * usual)
     return within
 
 

@@ -72,7 +72,7 @@ def prepare(method: ShootingFit, model: Model, data: Part | Sequence[Part], name
     for record in records:
         check_signals(model, record)
     observation = observe(model, records, method.outputs, names)
-    everything = gather(model, data, observation, method.max_gap, method.robust)
+    everything = gather(model, data, observation, method.max_gap, method.robust, method.bridge)
     everything, sensors = sensors_of(everything, observation, records, check_noise(method.noise, observation.channels))
     kept = _kept(everything, method.hold_back)
     check_left(everything.size, kept.size)
