@@ -42,7 +42,8 @@ class NestedFit:
         self.lowest = np.inf
         settings = LeastSquaresSettings(step_tolerance=tolerance, max_iterations=max_iterations)
         found = gauss_newton(self._evaluate, theta, self.solver.low, self.solver.high, settings=settings)
-        self._evaluate(found.x)
+        if not np.array_equal(self.last, found.x):
+            self._evaluate(found.x)
         now = Iterate(found.x, self.unknowns, self.problem.evaluate(self.unknowns, found.x))
         if not self.discretised:
             return self.solver._finish(now, self.solver.reduce(now), found.status)

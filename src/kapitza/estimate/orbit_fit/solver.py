@@ -342,5 +342,9 @@ def scaled_inverse(information: Array) -> Array:
         return information
     if not (size > 0).all():
         return np.full_like(information, np.inf)
-    scaled = information / np.outer(size, size)
-    return np.linalg.pinv(scaled, rcond=1e-15, hermitian=True) / np.outer(size, size)
+    values, vectors = np.linalg.eigh(information / np.outer(size, size))
+    null = values <= 1e-14 * values.max()
+    inverse = (vectors[:, ~null] / values[~null]) @ vectors[:, ~null].T / np.outer(size, size)
+    touched = (np.abs(vectors[:, null]) > 1e-6).any(axis=1)
+    inverse[touched, touched] = np.inf
+    return inverse
