@@ -106,6 +106,7 @@ def readings(run, deviation, seed, outliers=0.0):
     rng = np.random.default_rng(seed)
     x = run["x"] + deviation * rng.normal(size=run.size)
     wild = rng.random(run.size) < 0.05
+    wild[0] = True
     return kz.Record.from_arrays(run.time, {"x": x + outliers * wild * rng.choice([-1.0, 1.0], run.size)})
 
 

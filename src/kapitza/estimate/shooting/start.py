@@ -68,7 +68,7 @@ def _without_spikes(samples: Samples, observation: Observation) -> Array:
     for c in np.flatnonzero(~observation.angles):
         middle = values[:, c].copy()
         for piece in samples.pieces:
-            middle[piece] = ndimage.median_filter(values[piece, c], size=7, mode="nearest")
+            middle[piece] = ndimage.median_filter(values[piece, c], size=7, mode="reflect")
         distance = np.abs(values[:, c] - middle)
         wild = distance > 5 * MEDIAN_TO_DEVIATION * np.median(distance)
         values[wild, c] = middle[wild]
