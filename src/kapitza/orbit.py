@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import singledispatch
 from pathlib import Path
@@ -141,7 +141,7 @@ class OrbitSet(Sequence[PeriodicOrbit]):
     def __getitem__(self, index: slice) -> OrbitSet: ...
     def __getitem__(self, index: int | slice) -> PeriodicOrbit | OrbitSet:
         if isinstance(index, slice):
-            return replace(self, orbits=self.orbits[index])
+            return self._chosen(range(len(self.orbits))[index])
         return self.orbits[index]
 
     def __iter__(self) -> Iterator[PeriodicOrbit]:
@@ -149,19 +149,31 @@ class OrbitSet(Sequence[PeriodicOrbit]):
 
     def select(self, *, period: int | Sequence[int] | None = None, code: str | Sequence[str] | None = None) -> OrbitSet:
         """Only the orbits with one of these periods (counted in points) and one of these codes (any rotation)."""
-        periods = None if period is None else {period} if isinstance(period, int) else set(period)
+        periods = None if period is None else {int(p) for p in np.atleast_1d(np.asarray(period))}
         codes = None if code is None else {code} if isinstance(code, str) else set(code)
         turned = None if codes is None else {c[k:] + c[:k] for c in codes for k in range(max(len(c), 1))}
-        chosen = tuple(
-            orbit
-            for orbit in self.orbits
+        return self._chosen(
+            k
+            for k, orbit in enumerate(self.orbits)
             if (periods is None or len(orbit.points) in periods) and (turned is None or orbit.code in turned)
         )
-        return replace(self, orbits=chosen)
+
+    def _chosen(self, positions: Iterable[int]) -> OrbitSet:
+        """The orbits at these positions; partners, noted as positions, follow them, or are None when left out."""
+        place = {old: new for new, old in enumerate(positions)}
+        orbits = []
+        for old in place:
+            orbit = self.orbits[old]
+            if orbit.details.get("partner") is not None:
+                partner = place.get(orbit.details["partner"])
+                orbit = orbit.with_(details={**orbit.details, "partner": partner})
+            orbits.append(orbit)
+        return replace(self, orbits=tuple(orbits))
 
     def table(self) -> pd.DataFrame:
         """One row per orbit: period, code, winding, first point, multipliers, deviations, visits, partner."""
-        return pd.DataFrame([_table_row(orbit) for orbit in self.orbits])
+        empty = {"period": [], "time [s]": [], "code": [], "stability": [], "closure": [], "visits": []}
+        return pd.DataFrame([_table_row(orbit) for orbit in self.orbits] or empty)
 
     def save(self, path: str | Path) -> None:
         """Write the orbits (not the record they come from) as JSON; an interrupted write leaves the old file."""
@@ -174,6 +186,8 @@ class OrbitSet(Sequence[PeriodicOrbit]):
             "orbits": [_plain(orbit) for orbit in self.orbits],
             "rejected": rejected,
         }
+        if not path.parent.is_dir():
+            raise DataError(f"There is no folder {path.parent}: make it first, or save elsewhere.")
         partial = path.with_name(path.name + ".part")
         partial.write_text(json.dumps(content), encoding="utf-8")
         partial.replace(path)
@@ -181,6 +195,8 @@ class OrbitSet(Sequence[PeriodicOrbit]):
     @classmethod
     def load(cls, path: str | Path) -> OrbitSet:
         """Read what `save` wrote."""
+        if not Path(path).is_file():
+            raise DataError(f"There is no file {path}: pass one that OrbitSet.save wrote.")
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as problem:
@@ -188,12 +204,15 @@ class OrbitSet(Sequence[PeriodicOrbit]):
         if not isinstance(content, dict) or content.get("format") != FILE_FORMAT:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
             raise DataError(f'{path} says format {found!r}, expected "{FILE_FORMAT}": pass a file from OrbitSet.save.')
-        return cls(
-            orbits=tuple(_revived(entry) for entry in content["orbits"]),
-            angles=tuple(bool(a) for a in content["angles"]),
-            rejected=tuple((_revived(entry["orbit"]), str(entry["reason"])) for entry in content["rejected"]),
-            message=str(content["message"]),
-        )
+        try:
+            return cls(
+                orbits=tuple(_revived(entry) for entry in content["orbits"]),
+                angles=tuple(bool(a) for a in content["angles"]),
+                rejected=tuple((_revived(entry["orbit"]), str(entry["reason"])) for entry in content["rejected"]),
+                message=str(content["message"]),
+            )
+        except (KeyError, TypeError, ValueError) as problem:
+            raise DataError(f"{path} is damaged ({problem!r}): save the orbits again.") from None
 
     def plot(self, **settings: Any) -> Any:
         from kapitza.report import plot_orbits

@@ -42,7 +42,8 @@ def test_saved_orbits_come_back_equal(orbits, tmp_path):
         assert (first.code, first.winding, first.visits) == (second.code, second.winding, second.visits)
     assert np.array_equal(back[1].multipliers, orbits[1].multipliers)
     assert np.array_equal(back[1].profile.states, orbits[1].profile.states)
-    assert back[1].certificate == orbits[1].certificate or np.isnan(back[1].certificate.determinant)
+    assert back[1].certificate.trivial == orbits[1].certificate.trivial
+    assert np.isnan(back[1].certificate.determinant)
     assert back[1].details == {"partner": 0, "sample": 12}
 
 
@@ -67,3 +68,21 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "other.json").write_text(json.dumps({"format": "something"}))
     with pytest.raises(DataError, match="kapitza orbits 1"):
         OrbitSet.load(tmp_path / "other.json")
+
+
+def test_missing_places_and_damaged_files_are_named(orbits, tmp_path):
+    with pytest.raises(DataError, match="no folder"):
+        orbits.save(tmp_path / "absent" / "orbits.json")
+    with pytest.raises(DataError, match="no file"):
+        OrbitSet.load(tmp_path / "absent.json")
+    orbits.save(tmp_path / "orbits.json")
+    content = json.loads((tmp_path / "orbits.json").read_text())
+    del content["orbits"][0]["points"]
+    (tmp_path / "orbits.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match="damaged"):
+        OrbitSet.load(tmp_path / "orbits.json")
+
+
+def test_periods_of_the_table_select(orbits):
+    assert len(orbits.select(period=orbits.table()["period"][1])) == 1
+    assert list(orbits[:0].table()["period"]) == []

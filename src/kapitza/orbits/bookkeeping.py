@@ -143,23 +143,14 @@ def with_partners(
 
 
 def winding_numbers(section: Section, points: Array, row: int) -> tuple[tuple[int, ...], str]:
-    """Turns of each angle over one period of a cycle (p, n), and a note on where they come from.
+    """Turns of each angle over one period of a cycle (p, n), and a note where they cannot be known.
 
-    Known turns of the record are summed along the visit that starts at `row`. Strobed wrapped angles do not know their
-    turns; then the rate of the angle, averaged over the points of the cycle, decides, when the record has it.
+    Turns that the record shows are summed along the visit that starts at `row`. One sample per period of an angle
+    modulo 2π does not show them (the rate at one phase is no mean rate): the winding is then empty, not a guess.
     """
-    p = len(points)
-    winding = [0] * section.dimension
-    note = ""
-    for column in np.flatnonzero(section.circle):
-        if section.turns is not None and row >= 0:
-            winding[column] = round(float(section.turns[row : row + p, column].sum()))
-            continue
-        rate = section.states[column] + "'"
-        if rate in section.states:
-            mean = float(np.mean(points[:, section.states.index(rate)])) * section.scale[section.states.index(rate)]
-            winding[column] = round(mean * section.step * p / (2 * np.pi))
-            note = f"winding estimated from the mean of {rate}: the record holds the angle only modulo 2π"
-        else:
-            note = "winding unknown: the record holds the angle only modulo 2π"
-    return tuple(winding), note
+    if not section.circle.any():
+        return (0,) * section.dimension, ""
+    if section.turns is None or row < 0:
+        return (), "winding unknown: the record holds the angle only modulo 2π, once per period"
+    total = section.turns[row : row + len(points)].sum(axis=0)
+    return tuple(round(float(t)) if c else 0 for t, c in zip(total, section.circle, strict=True)), ""

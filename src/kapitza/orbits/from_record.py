@@ -77,7 +77,7 @@ def strobe_record(
     points = np.concatenate([piece[0] for piece in pieces])
     follows = np.concatenate([np.arange(len(piece[0])) < len(piece[0]) - 1 for piece in pieces])
     sample = np.concatenate([piece[1] for piece in pieces])
-    turns = _turns_between(points, follows, np.tile(angles, dimension))
+    turns = _turns_between(points, follows, np.tile(angles, dimension), round(rate) > 1)
     suffix = [""] + [f"(t+{k * delay})" for k in range(1, dimension)]
     states = tuple(name + s for s in suffix for name in names)
     extent = np.tile([signal_range(record[name]) for name in names], dimension) if round(rate) > 1 else None
@@ -171,11 +171,13 @@ def _strobe_piece(
     return points, np.searchsorted(times, strobes).clip(0, len(times) - 1) + piece.start
 
 
-def _turns_between(points: Array, follows: NDArray[np.bool_], angles: NDArray[np.bool_]) -> Array | None:
+def _turns_between(
+    points: Array, follows: NDArray[np.bool_], angles: NDArray[np.bool_], continuous: bool
+) -> Array | None:
     """Whole turns from each point to its image (N, n), or None when every angle is known modulo 2π only."""
     circle = np.flatnonzero(angles)
     # Noise pushes wrapped angles a little beyond one turn; a continuous angle of a rotating body goes far beyond it.
-    if not circle.size or all(np.ptp(points[:, k]) <= 2.4 * np.pi for k in circle):
+    if not circle.size or (not continuous and all(np.ptp(points[:, k]) <= 2.4 * np.pi for k in circle)):
         return None
     turns = np.zeros_like(points)
     lap = np.floor((points[:, circle] + np.pi) / (2 * np.pi))

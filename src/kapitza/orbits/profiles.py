@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
 
 from kapitza.data import Record
 from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile
@@ -17,10 +18,12 @@ Array = NDArray[np.float64]
 def with_profiles(orbits: OrbitSet, record: Record, channels: Sequence[str] | None = None) -> OrbitSet:
     """The orbits with the stretch of the record that follows each best, where the record is dense enough to show it.
 
-    Profiles hold the channels asked for; they are attached when these are the states of the orbits.
+    Profiles hold the channels asked for and start on the section; they are attached when these channels are the states
+    of the orbits and there are at least four samples per period. (Orbits of autonomous records keep the path of the
+    recorded channels as details["path_values"] instead.)
     """
     names = tuple(channels or record.channels)
-    dense = [orbit for orbit in orbits if _length(orbit) >= 8 * len(orbit.points)]
+    dense = [orbit for orbit in orbits if _length(orbit) >= 4 * len(orbit.points)]
     if not dense or any(orbit.states != names for orbit in dense):
         return orbits
     values = record.select(names).unwrapped()
@@ -34,12 +37,27 @@ def _length(orbit: PeriodicOrbit) -> int:
 
 def _with_profile(orbit: PeriodicOrbit, record: Record) -> PeriodicOrbit:
     first, last = int(orbit.details["sample"]), int(orbit.details["last_sample"])
-    states = record.values()[first:last]
+    states, end = record.values()[first:last], record.values()[last]
     times = record.time[first:last] - record.time[first]
+    late = _after_section(orbit, record, first)
+    if late > 0:
+        # Samples straddle the section: the stretch is read where the section was, one part of a step earlier.
+        around = slice(first - 1, last + 1)
+        spline = CubicSpline(record.time[around], record.values()[around])
+        states, end = spline(record.time[first:last] - late), spline(record.time[last] - late)
     circle = np.asarray(record.angles, bool)
-    end = record.values()[last]
     turns = np.where(circle, np.round((end - states[0]) / (2 * np.pi)), 0).astype(int)
     states = states - 2 * np.pi * np.where(circle, np.round((states[0] - orbit.points[0]) / (2 * np.pi)), 0.0)
     # Dense angles know their turns; a strobed guess gives way to them.
     notes = tuple(note for note in orbit.notes if "winding" not in note)
     return orbit.with_(profile=Profile(times, states), winding=tuple(int(t) for t in turns), notes=notes)
+
+
+def _after_section(orbit: PeriodicOrbit, record: Record, sample: int) -> float:
+    """Seconds from the section to the sample that follows it; 0 where the sample lies on it."""
+    if record.period is None or "section_phase" not in orbit.details or sample == 0:
+        return 0.0
+    late = float(record.time[sample]) - record.excitation_start - float(orbit.details["section_phase"])
+    step = float(record.time[sample] - record.time[sample - 1])
+    late %= record.period
+    return late if 0.02 * step < late < step else 0.0

@@ -79,22 +79,61 @@ def _from_samples(problem: Problem, samples: Array) -> Loop:
 
 def _from_orbit(problem: Problem, orbit: PeriodicOrbit) -> Loop:
     if orbit.states != problem.model.states:
-        raise DataError(f"The guess has the states {orbit.states}, the model {problem.model.states}.")
+        return _from_measured_path(problem, orbit)
     loop = orbit.details.get("loop")
     same = orbit.repeats == problem.repeats
     if loop is not None and same:
         return with_period(loop, problem, orbit.period)
     if same and orbit.points.shape[0] == (problem.repeats or 1):
-        return _from_points(_at_period(problem, orbit.period), np.asarray(orbit.points, float))
+        return _from_points(_at_period(problem, orbit.period), _at_phase_zero(problem, orbit))
     if orbit.profile is not None and same:
         winding = np.array(orbit.winding or np.zeros(len(orbit.states)), float)
         period = orbit.period if problem.autonomous else problem.period
         return SampledLoop(orbit.profile.times / orbit.period, orbit.profile.states, period, winding)
     if problem.repeats and orbit.repeats and problem.repeats % orbit.repeats == 0:
-        return _from_points(problem, np.tile(orbit.points, (problem.repeats // orbit.repeats, 1)))
+        points = _at_phase_zero(problem, orbit)
+        return _from_points(problem, np.tile(points, (problem.repeats // orbit.repeats, 1)))
     raise DataError(
         f"The guess repeats after {orbit.repeats} excitation periods, the orbit asked for after {problem.repeats}."
     )
+
+
+def _at_phase_zero(problem: Problem, orbit: PeriodicOrbit) -> Array:
+    """Points of an orbit at the start of the excitation period; orbits found in data may lie on another section.
+
+    details["section_phase"] [s] says where. The model carries the points to the nearer start of a period.
+    """
+    points = np.asarray(orbit.points, float)
+    late = float(orbit.details.get("section_phase", 0.0))
+    excitation = problem.model.period
+    if excitation is None or min(late % excitation, -late % excitation) < 1e-9 * excitation:
+        return points
+    late %= excitation
+    ahead = late > 0.5 * excitation
+    begin = late + excitation * np.arange(len(points))
+    end = excitation * (np.arange(len(points)) + float(ahead))
+    moved = problem.flow.propagate_many(points, begin, end, problem.parameters, throw=False).state
+    if not np.isfinite(moved).all():
+        raise DataError(
+            f"The guess lies {late:.6g} s after the start of the excitation period, and the model cannot carry it to "
+            "the start: cut the record at phase=0."
+        )
+    return np.roll(moved, 1, axis=0) if ahead else moved
+
+
+def _from_measured_path(problem: Problem, orbit: PeriodicOrbit) -> Loop:
+    """The path of the recorded channels along an orbit of an autonomous record, whose section has its own coordinates."""
+    states = problem.model.states
+    known = list(orbit.details.get("crossing_channels", ()))
+    if not problem.autonomous or not set(states) <= set(known):
+        recorded = f", recorded were {tuple(known)}" if known else ""
+        raise DataError(
+            f"The guess has the states {orbit.states}{recorded}; the model has {states}: a start needs every one of "
+            "them. Record them, or fit the record with kz.identify, which fills in what was not seen."
+        )
+    path = np.array(orbit.details["path_values"], float)[:, [known.index(name) for name in states]]
+    times = np.array(orbit.details["path_times"], float)
+    return SampledLoop(times / orbit.period, path, orbit.period, np.zeros(len(states)))
 
 
 def _at_period(problem: Problem, period: float) -> Problem:
