@@ -122,7 +122,7 @@ def _at_phase_zero(problem: Problem, orbit: PeriodicOrbit) -> Array:
 
 
 def _from_measured_path(problem: Problem, orbit: PeriodicOrbit) -> Loop:
-    """The path of the recorded channels along an orbit of an autonomous record, whose section has its own coordinates."""
+    """The path of the recorded channels along an orbit of an autonomous record; its section has its own coordinates."""
     states = problem.model.states
     known = list(orbit.details.get("crossing_channels", ()))
     if not problem.autonomous or not set(states) <= set(known):
