@@ -124,13 +124,17 @@ def minimal_period(points: Array, angles: Sequence[bool], tolerance: float) -> i
 
 @dataclass(frozen=True)
 class OrbitSet(Sequence[PeriodicOrbit]):
-    """Orbits in the order of their period, with what was rejected and why."""
+    """Orbits in the order of their period, with what was rejected and why.
+
+    section_points: (M, n) points of the record on the section, thinned, for pictures; not saved.
+    """
 
     orbits: tuple[PeriodicOrbit, ...]
     angles: tuple[bool, ...] = ()
     rejected: tuple[tuple[PeriodicOrbit, str], ...] = ()
     message: str = ""
     source: Any = field(default=None, repr=False, compare=False)
+    section_points: Array | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.orbits)

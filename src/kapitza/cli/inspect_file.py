@@ -11,6 +11,7 @@ from rich.text import Text
 
 from kapitza.cli.console import answers, examples, table
 from kapitza.data import read
+from kapitza.errors import DataError
 from kapitza.orbits import inspect
 from kapitza.report import plot_record
 
@@ -33,8 +34,14 @@ def inspect_file(
     findings: Annotated[
         Path | None, typer.Option(help="Draw spectra, delay, dimension, returns and divergence into this file.")
     ] = None,
+    segment: Annotated[
+        str | None, typer.Option(help="Name or position of a column whose changes mark interruptions (trials).")
+    ] = None,
+    missing: Annotated[str, typer.Option(help='"refuse" values that are no numbers, or "drop" them.')] = "refuse",
 ) -> None:
     """Show what a recording holds: channels, range, sampling, gaps, noise, delay, dimension, returns, chaos or not."""
+    for target in (plot, findings):
+        _check_figure(target)
     keys = [int(name) if name.isdigit() else name for name in channel or ()]
     record = read(
         path,
@@ -43,6 +50,8 @@ def inspect_file(
         interval=interval,
         period=period,
         angles=angle,
+        segment=int(segment) if segment and segment.isdigit() else segment,
+        missing=missing,
     )
     console = answers()
     console.print(Text(repr(record)))
@@ -56,7 +65,8 @@ def inspect_file(
     if record.sampling().gaps:
         console.print(Text("Cut it at the gaps before fitting: kz.read(...).split_at_gaps()", style="dim"))
     inspection = inspect(record)
-    for line in str(inspection).splitlines()[2:]:
+    # The record and its sampling are printed above.
+    for line in str(inspection).splitlines()[1 + len(inspection.sampling.splitlines()) :]:
         console.print(Text(line))
     if findings is not None:
         inspection.plot(findings)
@@ -64,6 +74,17 @@ def inspect_file(
     if plot is not None:
         plot_record(record).savefig(plot)
         console.print(Text(f"Drawn into {plot}"))
+
+
+def _check_figure(target: Path | None) -> None:
+    """Refuse a figure that could not be written, before any work is done."""
+    known = (".png", ".svg", ".pdf")
+    if target is None:
+        return
+    if target.suffix.lower() not in known:
+        raise DataError(f'A figure cannot be written as "{target.name}": end the name in {", ".join(known)}.')
+    if not target.parent.is_dir():
+        raise DataError(f"There is no folder {target.parent} for {target.name}: make it first.")
 
 
 inspect_file.__doc__ = (inspect_file.__doc__ or "") + EXAMPLES

@@ -15,6 +15,7 @@ from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.orbits.character import Character, describe_section
 from kapitza.orbits.from_record import samples_per_period, strobe_record
+from kapitza.orbits.preparation import require_count, require_even, without_gaps
 from kapitza.orbits.returns import return_histogram
 from kapitza.orbits.section import Section
 from kapitza.orbits.turning_points import turning_section
@@ -61,10 +62,10 @@ class Inspection:
     def __str__(self) -> str:
         lines = [repr(self.record), f"Sampling: {self.sampling}"]
         for name, level in self.noise.items():
-            spread = float(np.ptp(self.record[name])) or 1.0
-            lines.append(
-                f"Noise of {name}: {level:.3g} {self.record.units[name]} ({100 * level / spread:.2g} % of its range)"
-            )
+            angle = bool(self.record.dataset[name].attrs.get("angle", False))
+            spread = 2 * np.pi if angle else float(np.ptp(self.record[name])) or 1.0
+            share = f"{100 * level / spread:.2g} % of {'a turn' if angle else 'its range'}"
+            lines.append(f"Noise of {name}: {level:.3g} {self.record.units[name]} ({share})")
         for name, spectrum in self.spectra.items():
             if spectrum.peaks.size:
                 lines.append(f"Peaks of {name}: " + ", ".join(f"{f:.4g} Hz" for f in spectrum.peaks))
@@ -79,7 +80,7 @@ class Inspection:
         if self.returns is not None:
             shown = ", ".join(f"{p}: {c}" for p, c in zip(*self.returns, strict=True))
             lines.append(f"Close returns after steps: {shown}")
-        if self.character is not None:
+        if self.character is not None and self.character.sentence:
             lines.append(self.character.sentence)
         lines += list(self.notes)
         return "\n".join([*lines, f"Next: {self.suggestion}"])
@@ -96,10 +97,19 @@ class Inspection:
 
 def inspect(record: Record, channels: Sequence[str] | None = None, max_period: int = 8) -> Inspection:
     """Sampling, noise, spectra, delay, dimension, returns, largest Lyapunov exponent, and what to do next."""
-    names = tuple(channels or record.channels)
-    chosen = record.select(names)
-    notes: list[str] = []
+    require_count("max_period", max_period, 1)
+    names, notes = _living_channels(record, channels)
     sampling = record.sampling()
+    try:
+        record, cut = without_gaps(record)
+        require_even(record)
+    except DataError as problem:
+        return Inspection(
+            record, str(sampling), False, {}, {}, {}, None, None, None, None, None,
+            "bring it onto a regular grid, record.resampled(interval), and inspect again.", (str(problem),),
+        )  # fmt: skip
+    notes += [cut] if cut else []
+    chosen = record.select(names)
     strobed = record.period is not None and samples_per_period(record) < 1.5
     section = _attempt(notes, "Section", lambda: _section(record, names))
     noise = _noise(chosen, section, strobed, notes)
@@ -121,7 +131,7 @@ def inspect(record: Record, channels: Sequence[str] | None = None, max_period: i
                     chosen[names[0]], max(delay or 1, 1), segments=segments, angle=chosen.angles[0]
                 ),
             )  # fmt: skip
-    returns = character = None
+    returns, character = None, Character("unsuitable", "")
     if section is not None:
         returns = return_histogram(section, max_period, 0.01)
         character = describe_section(section, max_period, 0.01)
@@ -130,6 +140,20 @@ def inspect(record: Record, channels: Sequence[str] | None = None, max_period: i
         record, str(sampling), strobed, noise, spectra, delays, delay, dimension, returns, lyapunov, character,
         suggest(character, lyapunov, dimension), tuple(notes),
     )  # fmt: skip
+
+
+def _living_channels(record: Record, channels: Sequence[str] | None) -> tuple[tuple[str, ...], list[str]]:
+    """The channels that move, with a note on each that does not."""
+    if not isinstance(record, Record):
+        raise DataError(f"inspect works on a Record, not on {type(record).__name__}: kz.Record.from_arrays(...).")
+    names = (channels,) if isinstance(channels, str) else tuple(channels or record.channels)
+    dead = [name for name in names if np.ptp(record[name]) == 0]
+    if len(dead) == len(names):
+        raise DataError(f"{', '.join(dead)}: no channel changes over {len(record)} samples. Check the sensors.")
+    notes = [
+        f'"{name}" does not change over {len(record)} samples and was left out: check the sensor.' for name in dead
+    ]
+    return tuple(name for name in names if name not in dead), notes
 
 
 def _attempt(notes: list[str], what: str, work: Any) -> Any:
@@ -155,6 +179,9 @@ def _noise(record: Record, section: Section | None, strobed: bool, notes: list[s
         levels = _attempt(notes, "Noise", lambda: noise_level(values))
         return {} if levels is None else dict(zip(record.channels, map(float, levels), strict=True))
     if section is None:
+        return {}
+    if section.noise_source == "not estimated":
+        notes.append("Noise: not estimated, the section has too few points.")
         return {}
     return dict(zip(section.states, (section.noise * section.scale).tolist(), strict=True))
 
@@ -204,6 +231,10 @@ def suggest(character: Character | None, lyapunov: Lyapunov | None, dimension: D
         return "check the channels and the excitation period; nothing deterministic shows in these coordinates."
     if kind == "walk":
         return "remove the drift (high-pass, or differentiate) and inspect again."
+    if kind == "unsuitable":
+        return "no section could be made: do what its note says, then inspect again."
+    if kind in ("quasi-periodic", "decay"):
+        return "fit a model to the series itself: kz.identify(model, record, free=[...], method=kz.ShootingFit())."
     if kind == "short" or character is None:
         return "record longer: orbits need at least some thousand oscillations."
     if dimension is not None and dimension.false_share[-1] > 0.01:

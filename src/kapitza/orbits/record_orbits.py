@@ -16,6 +16,8 @@ from kapitza.orbits.preparation import better_period, chosen_channels, require_c
 from kapitza.orbits.profiles import with_profiles
 from kapitza.orbits.turning_points import turning_section
 
+SHOWN = 20_000  # points of the section kept for pictures
+
 
 @find_orbits.register(Record)
 def find_orbits_in_record(
@@ -67,7 +69,9 @@ def find_orbits_in_record(
         noted = tuple(orbit.with_(details={**orbit.details, "section_phase": when}) for orbit in orbits)
         orbits = replace(orbits, orbits=noted)
         note += "" if len(orbits) else _drift_note(record, names)
-    return with_profiles(replace(_with_note(orbits, note), source=record), record, names)
+    thin = section.physical(section.unit[:: max(1, section.size // SHOWN)])
+    orbits = replace(_with_note(orbits, note), source=record, section_points=thin)
+    return with_profiles(orbits, record, names)
 
 
 def _check_arguments(method: Any, settings: dict[str, Any], **more: Any) -> None:

@@ -79,6 +79,8 @@ def plot_orbits(
     """All orbits on the section, coloured by their number of periods, over the record they come from."""
     if not len(orbits):
         raise KapitzaError("There are no orbits to draw." + (f" {orbits.message}" if orbits.message else ""))
+    if len(orbits[0].states) == 1:
+        return plot_return_map(orbits, ax)
     first, second = chosen_pair(orbits[0].states, x, y)
     record = record if record is not None else (orbits.source if isinstance(orbits.source, Record) else None)
     with styled():
@@ -87,6 +89,9 @@ def plot_orbits(
             section = record.strobed() if record.period else record
             plot_attractor(section, first, second, axes, colour=FAINT)
         states = orbits[0].states
+        cloud = orbits.section_points
+        if cloud is not None and not (record is not None and {first, second} <= set(record.channels)):
+            axes.plot(*(cloud[:, states.index(name)] for name in (first, second)), ",", color=FAINT, rasterized=True)
         on_circle = dict(zip(states, orbits.angles, strict=True)) if orbits.angles else circle_states(orbits[0])
         counts = sorted({len(orbit.points) for orbit in orbits})
         shown = set()
@@ -97,6 +102,31 @@ def plot_orbits(
             shown.add(count)
             draw_points(axes, orbit, first, second, on_circle, colour, label)
         label_axes(axes, {} if record is None else record.units, on_circle, first, second)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(len(counts), 5))
+        return figure_of(axes)
+
+
+def plot_return_map(orbits: OrbitSet, ax: Axes | None = None) -> Figure:
+    """Orbits on a section with one coordinate: each value against the next, over those of the record."""
+    name = orbits[0].states[0]
+    with styled():
+        axes = axes_for(ax)
+        cloud = orbits.section_points
+        whole = isinstance(orbits.source, Record) and cloud is not None and len(cloud) == len(orbits.source)
+        if cloud is not None and whole and len(orbits.source.segments()) == 1:
+            axes.plot(cloud[:-1, 0], cloud[1:, 0], ",", color=FAINT, rasterized=True)
+        counts = sorted({len(orbit.points) for orbit in orbits})
+        shown = set()
+        for orbit in orbits:
+            count = len(orbit.points)
+            label = "" if count in shown else f"period {count} ({sum(len(o.points) == count for o in orbits)})"
+            shown.add(count)
+            values = orbit.points[:, 0]
+            axes.plot(
+                values, np.roll(values, -1), "o", ms=4, color=CYCLE[counts.index(count) % len(CYCLE)], label=label
+            )
+        axes.set_xlabel(name)
+        axes.set_ylabel(f"next {name}")
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(len(counts), 5))
         return figure_of(axes)
 

@@ -1,0 +1,32 @@
+"""kapitza inspect refuses figures that cannot be written before it computes, and reads trials."""
+
+import numpy as np
+import pytest
+
+from kapitza.cli.inspect_file import inspect_file
+from kapitza.errors import DataError
+
+
+@pytest.fixture
+def run(tmp_path):
+    time = np.tile(np.arange(600) * 0.01, 2)
+    trial = np.repeat([0, 1], 600)
+    table = np.column_stack([trial, time, np.sin(20 * time)])
+    path = tmp_path / "run.csv"
+    np.savetxt(path, table, delimiter=",", header="shot,t,x", comments="")
+    return path
+
+
+def test_figures_are_checked_first(run, tmp_path):
+    with pytest.raises(DataError, match="end the name in"):
+        inspect_file(run, findings=tmp_path / "run.xyz")
+    with pytest.raises(DataError, match="no folder"):
+        inspect_file(run, plot=tmp_path / "absent" / "run.png")
+
+
+def test_a_column_of_trials_cuts_the_record(run, capsys):
+    inspect_file(run, time="t", segment="shot")
+    out = capsys.readouterr().out
+    assert "2 segments" in out
+    assert out.count("Sampling:") == 1
+    assert "Noise of shot" not in out

@@ -1,0 +1,87 @@
+"""inspect: gaps, dead sensors, short and uneven records; what it prints and suggests follows from the data."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.errors import DataError
+
+mpl.use("Agg")
+TIME = np.arange(8000) * 0.01
+
+
+def henon(count: int) -> np.ndarray:
+    x, y = 0.1, 0.1
+    out = np.empty((count + 100, 2))
+    for i in range(len(out)):
+        x, y = 1 - 1.4 * x * x + y, 0.3 * x
+        out[i] = x, y
+    return out[100:]
+
+
+def test_gaps_are_cut_before_anything_is_measured():
+    """Two swings of different heights with a pause: joined, the jump is noise; cut, there is none."""
+    keep = np.ones(len(TIME), bool)
+    keep[3000:3007] = keep[5000:5011] = False
+    record = kz.Record.from_arrays(TIME[keep], {"x": np.sin(5 * TIME)[keep]})
+    found = kz.inspect(record)
+    assert found.noise["x"] < 1e-6
+    assert len(found.record.segments()) == 3
+    assert any("cut at 2 gaps" in note for note in found.notes)
+
+
+def test_uneven_records_are_not_measured():
+    times = np.sort(np.random.default_rng(0).uniform(0, 80, 4000))
+    found = kz.inspect(kz.Record.from_arrays(times, {"x": np.sin(5 * times)}))
+    assert found.lyapunov is None
+    assert not found.spectra
+    assert "resampled" in found.suggestion
+
+
+def test_a_dead_channel_is_left_out_and_named():
+    record = kz.Record.from_arrays(TIME, {"x": np.sin(5 * TIME), "c": np.ones(len(TIME))})
+    found = kz.inspect(record)
+    assert list(found.spectra) == ["x"]
+    assert any('"c" does not change' in note for note in found.notes)
+    with pytest.raises(DataError, match="no channel changes"):
+        kz.inspect(record, channels=["c"])
+    with pytest.raises(DataError, match="works on a Record"):
+        kz.inspect(np.zeros(5))
+
+
+def test_noise_that_was_not_estimated_is_not_zero():
+    points = henon(150)
+    found = kz.inspect(kz.Record.from_arrays(np.arange(150.0), {"x": points[:, 0], "y": points[:, 1]}, period=1.0))
+    assert found.noise == {}
+    assert "not estimated" in str(found)
+
+
+def test_the_suggestion_follows_the_reason():
+    turning = np.mod(3 * TIME + np.pi, 2 * np.pi) - np.pi
+    found = kz.inspect(kz.Record.from_arrays(TIME, {"phi": turning}, angles=["phi"]))
+    assert "turns over" in str(found)
+    assert "do what its note says" in found.suggestion
+    slow = kz.inspect(kz.Record.from_arrays(TIME, {"x": np.sin(5 * TIME)}, period=1e-4))
+    assert "check the period" in str(slow)
+    assert "record longer" not in slow.suggestion
+    two = kz.inspect(kz.Record.from_arrays(TIME, {"x": np.sin(5 * TIME) + 0.5 * np.sin(5 * np.sqrt(2) * TIME)}))
+    assert "quasi-periodic" in str(two)
+    assert "series itself" in two.suggestion
+
+
+def test_orbits_of_an_autonomous_record_are_drawn_on_its_section():
+    record = kz.simulate(kz.library.lorenz(), t=np.arange(30000) * 0.01).samples(slice(1000, None)).select(["x"])
+    orbits = kz.find_orbits(record, max_period=2)
+    lines = orbits.plot().axes[0].get_lines()
+    assert max(len(line.get_xdata()) for line in lines) == len(orbits.section_points) > 200
+
+
+def test_orbits_of_a_scalar_map_are_drawn_on_its_return_map():
+    x = np.empty(5000)
+    x[0] = 0.3
+    for i in range(len(x) - 1):
+        x[i + 1] = 1 - 1.9 * x[i] ** 2
+    orbits = kz.find_orbits(kz.Record.from_arrays(np.arange(5000.0), {"x": x}, period=1.0), max_period=2)
+    lines = orbits.plot().axes[0].get_lines()
+    assert max(len(line.get_xdata()) for line in lines) == 4999
