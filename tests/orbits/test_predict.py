@@ -70,6 +70,46 @@ def test_angles_are_predicted_on_the_circle():
     assert np.angle(np.exp(1j * (image - 3.7))) == pytest.approx(0.0, abs=1e-3)
 
 
+def test_delay_coordinates_are_cut_alike_when_tested(records):
+    """The Hénon map in two delays of x is x' = 1 - a x² + b x₋: quadratic, so quadratic maps are exact there too."""
+    data, test = (record.select(["x"]) for record in records)
+    fitted = kz.LocalMap(degree=2, neighbours=40).fit(data, dimension=2, delay=1)
+    assert fitted.error(test) < 1e-4
+
+
+def test_growth_stands_beside_the_lyapunov_exponent(records):
+    table = kz.LocalMap(degree=1, neighbours=20).fit(records[0]).growth_table(records[1], 6)
+    expected = table["by the Lyapunov exponent"].to_numpy()
+    assert np.log(expected[1:] / expected[:-1]) == pytest.approx(HENON_EXPONENT, abs=0.1)
+
+
+def test_points_and_records_of_another_shape_are_named(records):
+    fitted = kz.GlobalMap(largest=3).fit(records[0])
+    with pytest.raises(DataError, match="2 coordinates: x, y"):
+        fitted.predict(np.array([0.1]))
+    with pytest.raises(DataError, match='no channel "y"'):
+        fitted.error(records[1].select(["x"]))
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "words"),
+    [
+        (kz.LocalMap, {"degree": 0}, "degree 1 to 4"),
+        (kz.LocalMap, {"neighbours": 0}, "at least three"),
+        (kz.GlobalMap, {"largest": 0}, "at least 1"),
+        (kz.GlobalMap, {"held_out": 1.5}, "between 0 and 1"),
+    ],
+)
+def test_wrong_settings_of_maps_are_named(method, settings, words):
+    with pytest.raises(DataError, match=words):
+        method(**settings)
+
+
+def test_too_few_neighbours_for_the_degree_are_refused(records):
+    with pytest.raises(DataError, match="6 terms"):
+        kz.LocalMap(degree=2, neighbours=5).fit(records[0])
+
+
 def test_unknown_basis_is_refused(records):
     with pytest.raises(DataError, match='"rbf"'):
         kz.GlobalMap(basis="wavelet").fit(records[0])

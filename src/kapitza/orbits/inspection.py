@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.orbits.character import Character, describe_section
+from kapitza.orbits.exponent import section_exponent
 from kapitza.orbits.from_record import samples_per_period, strobe_record
 from kapitza.orbits.preparation import require_count, require_even, without_gaps
 from kapitza.orbits.returns import return_histogram
@@ -135,7 +136,7 @@ def inspect(record: Record, channels: Sequence[str] | None = None, max_period: i
     if section is not None:
         returns = return_histogram(section, max_period, 0.01)
         character = describe_section(section, max_period, 0.01)
-    lyapunov = _attempt(notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, strobed, delay, dimension))
+    lyapunov = _attempt(notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, character, delay, dimension))
     return Inspection(
         record, str(sampling), strobed, noise, spectra, delays, delay, dimension, returns, lyapunov, character,
         suggest(character, lyapunov, dimension), tuple(notes),
@@ -203,10 +204,27 @@ def _delays(record: Record, names: tuple[str, ...], segments: list[slice], notes
 
 
 def _lyapunov(
-    record: Record, section: Section | None, strobed: bool, delay: int | None, dimension: DimensionCurve | None
-) -> Lyapunov:
-    """From the section when forced, else from the delay vectors of the first channel."""
-    if record.period is not None and section is not None:
+    record: Record, section: Section | None, character: Character | None, delay: int | None,
+    dimension: DimensionCurve | None,
+) -> Lyapunov:  # fmt: skip
+    """From maps along the section and from how fast neighbours part; only where something deterministic shows."""
+    if section is None or character is None or character.kind != "deterministic":
+        raise DataError("needs a chaotic motion on a section, and none shows.")
+    return section_exponent(section, _divergence(record, section, delay, dimension))
+
+
+def _divergence(
+    record: Record, section: Section, delay: int | None, dimension: DimensionCurve | None
+) -> Lyapunov | None:
+    """How fast neighbours part: on the section when forced, else of the delay vectors of the first channel."""
+    try:
+        return _parting(record, section, delay, dimension)
+    except DataError:
+        return None
+
+
+def _parting(record: Record, section: Section, delay: int | None, dimension: DimensionCurve | None) -> Lyapunov:
+    if record.period is not None:
         states = on_circles(np.where(section.circle, 2 * np.pi * section.unit, section.unit), section.angles)
         ends = np.flatnonzero(~section.follows) + 1
         edges = [0, *ends.tolist()]

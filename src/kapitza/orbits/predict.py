@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from kapitza.data import Record
 from kapitza.errors import DataError
+from kapitza.orbits.exponent import section_exponent
 from kapitza.orbits.from_record import strobe_record
 from kapitza.orbits.local_fit import fit_local
+from kapitza.orbits.polynomials import term_count
 from kapitza.orbits.section import Section
 from kapitza.orbits.turning_points import turning_section
 
@@ -29,11 +32,15 @@ class StepMap(Protocol):
 
 @dataclass(frozen=True)
 class FittedMap:
-    """A map fitted to a record, in the units of the record."""
+    """A map fitted to a record, in the units of the record.
+
+    settings: how the section was taken (channels, phase, delay, …); records to be predicted are cut in the same way.
+    """
 
     section: Section = field(repr=False)
     step: StepMap = field(repr=False)
     description: str = ""
+    settings: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def predict(self, points: Array) -> Array:
         """Images of points (M, n)."""
@@ -50,29 +57,66 @@ class FittedMap:
 
     def error(self, record: Record) -> float:
         """Root mean square error of one-step predictions of a record, relative to the size of the attractor."""
-        return float(self.error_growth(record, 1)[0])
+        return float(np.sqrt(np.mean(self._errors(record, 1, None, 0)[0] ** 2)))
+
+    def median_error(self, record: Record) -> float:
+        """Median error of one-step predictions: what a typical point sees, where a few lie on sharp folds."""
+        return float(np.median(self._errors(record, 1, None, 0)[0]))
 
     def error_growth(self, record: Record, steps: int, starts: int = 500, seed: int = 0) -> Array:
-        """Median error (steps,) of forecasts of 1 … `steps` steps, relative to the attractor; rms for the first.
+        """Median error (steps,) of forecasts of 1 … `steps` steps, relative to the attractor.
 
         Errors of a good map grow by the largest Lyapunov exponent, exp(λ T) per step, until they fill the attractor.
         """
-        other = _section_of(record, self.section.states)
+        return np.median(self._errors(record, steps, starts, seed), axis=1)
+
+    def growth_table(self, record: Record, steps: int) -> pd.DataFrame:
+        """`error_growth` beside the first error times exp(λ T k), λ from maps fitted along the record's section."""
+        growth = self.error_growth(record, steps)
+        exponent = section_exponent(self._section_of(record)).value * self.section.step
+        ahead = np.arange(1, steps + 1)
+        expected = np.minimum(growth[0] * np.exp(exponent * (ahead - 1)), 1.0)
+        return pd.DataFrame({"step": ahead, "median error": growth, "by the Lyapunov exponent": expected})
+
+    def _errors(self, record: Record, steps: int, starts: int | None, seed: int) -> Array:
+        """Distances (steps, M) of forecasts from M rows (all without `starts`), in sizes of the attractor."""
+        other = self._section_of(record)
         truth = other.unit * other.scale / self.section.scale
         able = np.flatnonzero(other.run >= steps)
         if not able.size:
             raise DataError(f"No segment of the record is longer than {steps} steps: forecast fewer.")
-        rows = np.random.default_rng(seed).permutation(able)[: max(starts, 1)] if steps > 1 else able
+        rows = able if starts is None else np.random.default_rng(seed).permutation(able)[: max(starts, 1)]
         unit = self.section.canonical(truth[rows])
-        growth = np.empty(steps)
+        errors = np.empty((steps, len(rows)))
         for k in range(steps):
             unit = self.section.canonical(self.step(unit))
-            gap = np.linalg.norm(self.section.wrap(unit - truth[rows + k + 1]), axis=1)
-            growth[k] = np.sqrt(np.mean(gap**2)) if k == 0 else np.median(gap)
-        return growth
+            errors[k] = np.linalg.norm(self.section.wrap(unit - truth[rows + k + 1]), axis=1)
+        return errors
+
+    def _section_of(self, record: Record) -> Section:
+        """The record cut as the one that was fitted; its states must be the same."""
+        missing = [name for name in self.settings["channels"] if name not in record.channels]
+        if missing:
+            raise DataError(
+                f'The record has no channel "{missing[0]}", which the map was fitted on: it has '
+                + ", ".join(record.channels) + "."
+            )  # fmt: skip
+        other = _section_of(record, self.settings)
+        if other.states != self.section.states:
+            raise DataError(
+                f"The record gives the coordinates {', '.join(other.states)}, the map was fitted on "
+                f"{', '.join(self.section.states)}: cut both in the same way."
+            )
+        return other
 
     def _unit(self, points: Array) -> Array:
-        return self.section.canonical(np.atleast_2d(np.asarray(points, float)) / self.section.scale)
+        points = np.atleast_2d(np.asarray(points, float))
+        if points.shape[1] != self.section.dimension:
+            raise DataError(
+                f"{points.shape[1]} numbers per point were given; the map has {self.section.dimension} coordinates: "
+                + ", ".join(self.section.states) + "."
+            )  # fmt: skip
+        return self.section.canonical(points / self.section.scale)
 
 
 @dataclass(frozen=True)
@@ -82,9 +126,22 @@ class LocalMap:
     degree: int = 2
     neighbours: int = 48
 
+    def __post_init__(self) -> None:
+        if self.degree not in (1, 2, 3, 4):
+            raise DataError(f"degree = {self.degree}: local maps have degree 1 to 4.")
+        if self.neighbours < 3:
+            raise DataError(f"neighbours = {self.neighbours}: a local map needs at least three points.")
+
     def fit(self, record: Record, **section: Any) -> FittedMap:
-        points = _section_of(record, **section)
-        return FittedMap(points, LocalStep(points, self), f"local maps of degree {self.degree}")
+        settings = {"channels": list(record.channels), **section}
+        points = _section_of(record, settings)
+        terms = term_count(points.dimension, self.degree)
+        if not terms < self.neighbours < len(points.starts):
+            raise DataError(
+                f"neighbours = {self.neighbours}: degree {self.degree} in {points.dimension} coordinates has {terms} "
+                f"terms and needs more neighbours than that, and the record has {len(points.starts)} steps."
+            )
+        return FittedMap(points, LocalStep(points, self), f"local maps of degree {self.degree}", settings)
 
 
 @dataclass(frozen=True)
@@ -121,13 +178,23 @@ class GlobalMap:
     centres: int = 800
     held_out: float = 0.2
 
+    def __post_init__(self) -> None:
+        if self.basis not in ("orthonormal", "rbf"):
+            raise DataError(f'Basis "{self.basis}" is not known: use "orthonormal" or "rbf".')
+        if self.largest < 1 or self.centres < 1:
+            raise DataError(f"largest = {self.largest}, centres = {self.centres}: both must be at least 1.")
+        if not 0 < self.held_out < 1:
+            raise DataError(f"held_out = {self.held_out}: the share held out lies between 0 and 1.")
+
     def fit(self, record: Record, **section: Any) -> FittedMap:
-        points = _section_of(record, **section)
-        if self.basis == "orthonormal":
-            return _fit_orthonormal(points, self)
-        if self.basis == "rbf":
-            return _fit_radial(points, self)
-        raise DataError(f'Basis "{self.basis}" is not known: use "orthonormal" or "rbf".')
+        settings = {"channels": list(record.channels), **section}
+        points = _section_of(record, settings)
+        if len(points.starts) < 20:
+            raise DataError(
+                f"The record has {len(points.starts)} steps on its section; a global map needs at least 20."
+            )
+        fit = _fit_orthonormal if self.basis == "orthonormal" else _fit_radial
+        return replace(fit(points, self), settings=settings)
 
 
 @dataclass(frozen=True)
@@ -190,9 +257,11 @@ class RadialBasis:
     section: Section
 
     def __call__(self, unit: Array) -> Array:
-        place = _on_circles(unit, self.section)
+        # About the centres' mean: far from zero the squares would cancel.
+        middle = self.centres.mean(axis=0)
+        place, centres = _on_circles(unit, self.section) - middle, self.centres - middle
         distance = np.sqrt(np.maximum(
-            np.sum(place**2, axis=1)[:, None] - 2 * place @ self.centres.T + np.sum(self.centres**2, axis=1), 0.0
+            np.sum(place**2, axis=1)[:, None] - 2 * place @ centres.T + np.sum(centres**2, axis=1), 0.0
         ))  # fmt: skip
         return np.concatenate([np.ones((len(unit), 1)), place, distance**3], axis=1)
 
@@ -277,11 +346,8 @@ def _from_targets(targets: Array, section: Section) -> Array:
     return np.column_stack(columns)
 
 
-def _section_of(record: Record, states: tuple[str, ...] | None = None, **settings: Any) -> Section:
+def _section_of(record: Record, settings: dict[str, Any]) -> Section:
     """The section of a record without an estimate of its noise: prediction does not need one."""
-    channels = list(states) if states and set(states) <= set(record.channels) else None
-    settings = {"channels": channels, **settings}
-    count = len(settings["channels"] or record.channels)
     if record.period is None:
         return turning_section(record, noise=None, **settings)
-    return strobe_record(record, noise=np.zeros(count), **settings)
+    return strobe_record(record, noise=np.zeros(len(settings["channels"])), **settings)
