@@ -55,3 +55,26 @@ def test_wrong_chunks_are_refused(points):
         section_from_chunks(pieces(points, 500), ("x",), (False,), 1.0)
     with pytest.raises(DataError, match="at least ten"):
         section_from_chunks(pieces(points[:4], 2), ("x", "y"), (False, False), 1.0)
+
+
+def test_slips_with_chunks_are_named(points):
+    two = (("x", "y"), (False, False), 1.0)
+    with pytest.raises(DataError, match="starts it anew"):
+        section_from_chunks([points], *two)
+    once = iter([points])
+    with pytest.raises(DataError, match="first pass"):
+        section_from_chunks(lambda: once, *two)
+    with pytest.raises(DataError, match="3 states and 2 angles"):
+        section_from_chunks(pieces(points, 500), ("x", "y", "z"), (False, False), 1.0)
+    with pytest.raises(DataError, match='"y" does not change'):
+        section_from_chunks(pieces(points * [1.0, 0.0], 500), *two)
+    with pytest.raises(DataError, match="cell = 0"):
+        section_from_chunks(pieces(points, 500), *two, cell=0.0)
+
+
+def test_empty_chunks_are_passed_over(points):
+    parts = [points[:5000], np.empty((0, 2)), points[5000:]]
+    plain = section_from_chunks(lambda: iter([points]), ("x", "y"), (False, False), 1.0)
+    assert np.array_equal(
+        section_from_chunks(lambda: iter(parts), ("x", "y"), (False, False), 1.0).sample, plain.sample
+    )

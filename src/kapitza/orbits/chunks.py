@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import DataError
 from kapitza.orbits.noise_on_section import section_noise
+from kapitza.orbits.preparation import require_count
 from kapitza.orbits.section import Section, make_section
 
 Array = NDArray[np.float64]
@@ -38,18 +39,36 @@ def section_from_chunks(
     `lambda: (file[i : i + 10**6] for i in range(0, len(file), 10**6))` of a memory map or an HDF5 dataset.
     noise: standard deviation per state, estimated from the kept points by default.
     """
+    if not callable(chunks):
+        raise DataError(
+            "chunks is read twice: pass a function that starts it anew, such as lambda: (a for a in parts)."
+        )
+    if len(states) != len(angles):
+        raise DataError(f"{len(states)} states and {len(angles)} angles: give one True or False for each state.")
+    require_count("max_period", max_period, 1)
+    require_count("per_cell", per_cell, 1)
+    for name, share in (("tolerance", tolerance), ("cell", cell)):
+        if not 0 < share < 0.5:
+            raise DataError(f"{name} = {share} must lie between 0 and 0.5: it is a share of the attractor.")
     circle = np.asarray(angles, bool)
-    scale = _attractor_size(chunks, circle)
+    scale, total = _attractor_size(chunks, circle)
+    for name, size in zip(states, scale, strict=True):
+        if size == 0:
+            raise DataError(f'"{name}" does not change over {total} points: leave it out, or check the sensor.')
     filled: dict[int, int] = {}
     rows, points = [], []
     tail, first = np.empty((0, len(circle))), 0
     for chunk in chunks():
+        if not len(chunk):
+            continue
         block = np.concatenate([tail, np.asarray(chunk, float)])
         keep = _wanted(block / scale, circle, len(tail), filled, max_period, tolerance, cell, per_cell)
         rows.append(first - len(tail) + np.flatnonzero(keep))
         points.append(block[keep])
         first += len(chunk)
         tail = block[-(max_period + 1) :]
+    if first != total:
+        raise DataError(f"The chunks held {total} points at the first pass and {first} at the second: start them anew.")
     row, at = np.unique(np.concatenate(rows), return_index=True)
     follows = np.append(np.diff(row) == 1, False)
     section = make_section(
@@ -64,10 +83,13 @@ def section_from_chunks(
     return section.with_noise(section_noise(section) if noise is None else np.asarray(noise, float) / scale)
 
 
-def _attractor_size(chunks: Chunks, circle: NDArray[np.bool_]) -> Array:
+def _attractor_size(chunks: Chunks, circle: NDArray[np.bool_]) -> tuple[Array, int]:
+    """Size of the attractor (n,) and number of points."""
     low, high, count = np.full(len(circle), np.inf), np.full(len(circle), -np.inf), 0
     for chunk in chunks():
         values = np.asarray(chunk, float)
+        if not values.size:
+            continue
         if values.ndim != 2 or values.shape[1] != len(circle):
             raise DataError(f"A chunk has shape {values.shape}: give arrays with {len(circle)} columns, one per state.")
         if not np.isfinite(values).all():
@@ -79,7 +101,7 @@ def _attractor_size(chunks: Chunks, circle: NDArray[np.bool_]) -> Array:
         )
     if count < 10:
         raise DataError(f"The chunks hold {count} points together; at least ten are needed to see a return.")
-    return np.where(circle, 2 * np.pi, np.maximum(high - low, 1e-300))
+    return np.where(circle & (high > low), 2 * np.pi, high - low), count
 
 
 def _wanted(
