@@ -135,3 +135,14 @@ def test_profile_of_a_kicked_motion_agrees_with_the_exact_one():
     best = optimize.minimize_scalar(profile, bounds=(0.05, 1.0), method="bounded").fun
     for end in ends:
         assert 2 * (profile(end) - best) == pytest.approx(2.706, rel=0.03)
+
+
+def test_lost_samples_of_a_kicked_motion():
+    """Over lost samples the motion was kicked several times; counted once, the kicks would come out too large."""
+    time, readings = kicked_oscillation(seed=8, count=600)
+    keep = np.random.default_rng(2).random(600) > 0.3
+    record = kz.Record.from_arrays(time[keep], {"x": readings[keep]}, noise={"x": 0.02})
+    whole = kz.Record.from_arrays(time, {"x": readings}, noise={"x": 0.02})
+    method = kz.ShootingFit(process_noise=True)
+    some, every = (kz.identify(oscillator(0.2, 3.5), r, ["d", "k"], method) for r in (record, whole))
+    assert some.details["process_noise"]["x'"] == pytest.approx(every.details["process_noise"]["x'"], rel=0.1)

@@ -35,8 +35,8 @@ class ShootingFit:
     windows: instead of the whole, only so many windows: those that together tell most about the parameters, each with
     states of its own, joined by the parameters (0: the whole).
     softness: how far the links may stretch at the start, in units of each state's spread.
-    process_noise: standard deviation per state and interval of kicks that the motion really has, or True to
-    estimate one common relative size.
+    process_noise: standard deviation per state and sampling step of kicks that the motion really has (their variance
+    grows with the time over lost samples), or True to estimate one common relative size.
     robust: Huber's loss beyond 1.345 standard deviations, against outliers.
     initial: the state at the first sample of a record, where it is known; a list holds one mapping per record.
     hold_back: fraction of the last samples of each record kept out of the fit to test its prediction.

@@ -220,3 +220,10 @@ def _nodes_at(samples: Samples, chosen: NDArray[np.bool_]) -> Nodes:
     linked = samples.joined[index]
     length = np.where(linked, np.diff(np.append(index, samples.size)), 0)
     return Nodes(index, linked, length)
+
+
+def kicks_between(samples: Samples, nodes: Nodes) -> Array:
+    """Usual sampling steps (J,) from each node to the next: as many kicks does the motion get on the way."""
+    step = np.diff(samples.time)[samples.joined[:-1]]
+    last = np.minimum(nodes.index + nodes.length, samples.size - 1)
+    return np.where(nodes.linked, (samples.time[last] - samples.time[nodes.index]) / np.median(step), 1.0)

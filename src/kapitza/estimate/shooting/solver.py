@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.shooting.noise import Sensors, noise_found
-from kapitza.estimate.shooting.pieces import Nodes, place_nodes
+from kapitza.estimate.shooting.pieces import Nodes, kicks_between, place_nodes
 from kapitza.estimate.shooting.sweep import Problem, Sweep, sweep
 from kapitza.solve import ChainProgram, ChainStep
 from kapitza.solve.chain import UNDETERMINED
@@ -175,7 +175,7 @@ class Fitter:
         smallest = np.inf
         mixer, largest = Mixer(typical, self.scale), 1.0
         for _ in range(self.settings.max_iterations):
-            slack = self._slack(level)
+            slack = self._slack(level, now.nodes)
             try:
                 program = self._program(now, slack, typical)
             except np.linalg.LinAlgError:
@@ -233,7 +233,7 @@ class Fitter:
     def information(self, now: Iterate) -> Array:
         """Fisher information (k, k) of the parameters at an iterate, links rigid, states eliminated."""
         typical = np.where(now.theta != 0, np.abs(now.theta), 1.0)
-        return self._program(now, self._slack(0.0), typical).information - self._anchor(typical)
+        return self._program(now, self._slack(0.0, now.nodes), typical).information - self._anchor(typical)
 
     def settle(
         self, theta: Array, states: Array, nodes: Nodes, residual: Array, steady: float
@@ -244,7 +244,7 @@ class Fitter:
         out (K is the matrix of states and links, in which the variances of soft links cancel their norm), the iterate,
         and its linear system. It ends when that number is known to `steady`.
         """
-        slack, weights = self._slack(0.0), self._weights(residual)
+        slack, weights = self._slack(0.0, nodes), self._weights(residual)
         typical = np.where(theta != 0, np.abs(theta), 1.0)
         now = Iterate(theta, states, nodes, sweep(self.problem, nodes, states, theta, weights), weights)
         value = np.inf
@@ -263,7 +263,7 @@ class Fitter:
         """-2 log of what was maximised: readings under the loss in use, priors, given initial states, kicks."""
         if solution.marginal is not None:
             return solution.marginal
-        weighted = 2 * self._cost(solution.sweep, self._slack(0.0))
+        weighted = 2 * self._cost(solution.sweep, self._slack(0.0, solution.nodes))
         if self.settings.huber is None:
             return weighted
         deviations = self.problem.samples.at_readings(self.sensors.deviations)
@@ -277,7 +277,7 @@ class Fitter:
         again = sweep(self.problem, solution.nodes, solution.states, solution.theta, weights)
         typical = np.where(solution.theta != 0, np.abs(solution.theta), 1.0)
         now = Iterate(solution.theta, solution.states, solution.nodes, again, weights)
-        program = self._program(now, self._slack(0.0), typical)
+        program = self._program(now, self._slack(0.0, now.nodes), typical)
         inside = ~solution.at_bound
         covariance = np.zeros_like(program.information)
         covariance[np.ix_(inside, inside)] = scaled_inverse(program.information[np.ix_(inside, inside)], UNDETERMINED)
@@ -303,11 +303,13 @@ class Fitter:
         deviation = np.sqrt(np.clip(np.diag(step.covariance), 0.0, None))
         return bool((np.abs(step.parameters) <= errors * deviation).all()) and self.closure(part) <= closure
 
-    def _slack(self, level: float) -> Array | None:
+    def _slack(self, level: float, nodes: Nodes) -> Array | None:
+        """Variances (n,) or (J, n) by which the links may stretch; kicks grow with the time between two nodes."""
         own = self.settings.process_noise
         if own is None:
             return (level * self.scale) ** 2 if level > 0 else None
-        return (level * self.scale) ** 2 + own**2
+        share = kicks_between(self.problem.samples, nodes)
+        return (level * self.scale) ** 2 + own**2 * share[:, None]
 
     def _weights(self, residual: Array | None) -> Array:
         deviations = self.problem.samples.at_readings(self.sensors.deviations)
@@ -348,8 +350,8 @@ class Fitter:
     def _cost(self, part: Sweep, slack: Array | None) -> float:
         if slack is None:
             return part.cost
-        soft = slack > 0
-        return part.cost + 0.5 * float((part.defect[:, soft] ** 2 / slack[soft]).sum())
+        squares = np.divide(part.defect**2, slack, out=np.zeros_like(part.defect), where=slack > 0)
+        return part.cost + 0.5 * float(squares.sum())
 
     def _advance(
         self, now: Iterate, step: ChainStep, slack: Array | None, limit: Array, largest: float
