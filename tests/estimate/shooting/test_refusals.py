@@ -34,6 +34,23 @@ def test_fewer_readings_than_unknowns(record):
         kz.identify(kz.library.lorenz(), part(record, 2, ["x"]), FREE, kz.ShootingFit())
 
 
+def test_as_many_readings_as_unknowns_leave_no_noise_to_estimate(record):
+    with pytest.raises(kz.KapitzaError, match=r"6 readings determine 6 unknowns.*give the noise"):
+        kz.identify(kz.library.lorenz(), part(record, 2), FREE, kz.ShootingFit())
+    fit = kz.identify(kz.library.lorenz(), part(record, 2), FREE, kz.ShootingFit(noise=0.05))
+    assert abs(fit.values["rho"] - 28) < 4 * fit.deviations["rho"]
+
+
+def test_few_readings_do_not_make_one_channel_exact(record):
+    """Nine readings, six unknowns: the three channels share what is left, none is trusted to rounding."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        run = kz.simulate(kz.library.lorenz(), x0=[5.0, 6.0, 20.0], t=np.arange(3) * 0.01)
+        few = kz.Record.from_arrays(run.time, {c: run[c] + 0.1 * rng.normal(size=3) for c in run.channels})
+        fit = kz.identify(kz.library.lorenz(), few, FREE, kz.ShootingFit(throw=False))
+        assert min(fit.noise.values()) > 1e-3
+
+
 def test_three_samples_give_wide_intervals_that_hold_the_truth(record):
     fit = kz.identify(kz.library.lorenz(), part(record, 3), FREE, kz.ShootingFit())
     interval = fit.interval(0.999)

@@ -144,9 +144,14 @@ def check_motion(samples: Samples, sensors: Sensors, channels: Sequence[str]) ->
         )
 
 
-def check_unknowns(samples: Samples, states: int, free: int, known: int) -> None:
-    """Readings (and prior knowledge) must at least be as many as the unknowns."""
+def check_unknowns(samples: Samples, states: int, free: int, known: int, noise_known: bool) -> None:
+    """Readings (and prior knowledge) must at least be as many as the unknowns, the size of the noise among them."""
     unknowns, pieces = states * len(samples.pieces) + free, len(samples.pieces)
+    if samples.readings + known == unknowns and not noise_known:
+        raise DataError(
+            f"{samples.readings} readings determine {unknowns} unknowns ({states} initial states for each of {pieces} "
+            f"pieces and {free} parameters) and leave nothing to tell the noise by: give the noise, or record longer."
+        )
     if samples.readings + known < unknowns:
         raise DataError(
             f"{samples.readings} readings cannot determine {unknowns} unknowns ({states} initial states for each of "

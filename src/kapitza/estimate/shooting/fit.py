@@ -68,7 +68,7 @@ class ShootingFit:
         task = self.prepare(model, data, names)
         check_motion(task.problem.samples, task.sensors, task.observation.channels)
         prior = int(np.count_nonzero(task.problem.prior_weight)) + task.problem.held_count
-        check_unknowns(task.problem.samples, len(model.states), len(names), prior)
+        check_unknowns(task.problem.samples, len(model.states), len(names), prior, task.sensors.all_known)
         task = in_best_windows(task)
         found = search(task)
         verdict = judge(task, found)

@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 MANY_READINGS = 100
 """Sensors with at least this many readings have their noise estimated on their own; others of a channel share it."""
 
+FEW_DEGREES = 5.0
+"""Degrees of freedom below which the noise of a sensor is not estimated on its own."""
+
 HUBER = 1.345
 """Standard deviations beyond which Huber's loss grows linearly: 95 % efficient on Gaussian noise."""
 
@@ -117,8 +120,12 @@ def noise_found(samples: Samples, residual: Array, sensors: Sensors, fitted: int
     """
     power, count = power_of(samples, residual, sensors.deviations, huber)
     consistent = 1.0 if huber is None else clipped_power(huber)
-    free = np.maximum(count - fitted * count / max(samples.readings, 1), 1.0)
-    variance = power / free / consistent * sensors.deviations**2
+    free = count * max(1.0 - fitted / max(samples.readings, 1), 1e-6)
+    few = ~sensors.known & (free < FEW_DEGREES)
+    if few.any():
+        # Too few readings to tell the sensors apart: their ratios stay as guessed, one factor serves all of them.
+        power, free = np.where(few, power[few].sum(), power), np.where(few, free[few].sum(), free)
+    variance = power / np.maximum(free, 1.0) / consistent * sensors.deviations**2
     least = 1e-13 * samples.spread[sensors.channel]
     return np.where(sensors.known | (count == 0), sensors.deviations, np.sqrt(np.maximum(variance, least**2)))
 
