@@ -132,7 +132,7 @@ def inspect(record: Record, channels: Sequence[str] | None = None, max_period: i
                     chosen[names[0]], max(delay or 1, 1), segments=segments, angle=chosen.angles[0]
                 ),
             )  # fmt: skip
-    returns, character = None, Character("unsuitable", "")
+    returns, character = None, Character("short" if len(record) < 200 else "unsuitable", "")
     if section is not None:
         returns = return_histogram(section, max_period, 0.01)
         character = describe_section(section, max_period, 0.01)
