@@ -170,3 +170,13 @@ def test_the_model_that_made_the_data_is_told_by_its_criteria(duffing):
     assert table.loc["cubic", "weight"] > 0.99
     with pytest.raises(kz.KapitzaError, match="at least two fits"):
         kz.compare_fits({"cubic": fits["cubic"]})
+
+
+@pytest.mark.parametrize("method", [kz.Shooting(), kz.Collocation()], ids=["shooting", "collocation"])
+def test_an_unstable_free_motion_is_fitted_by_any_solver(method):
+    lorenz = kz.library.lorenz()
+    orbit = kz.solve_orbit(lorenz, [-13.76, -19.58, 27.0], 1.5586)
+    settings = kz.OrbitFit(profiles=True, formulation="nested", method=method, restarts=0)
+    fit = kz.identify(lorenz.with_values(rho=28.5), [orbit], ["sigma", "rho", "beta"], settings)
+    for name in fit.names:
+        assert fit[name] == pytest.approx(lorenz.values[name], rel=1e-6)

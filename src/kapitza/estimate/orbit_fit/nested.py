@@ -14,7 +14,7 @@ from kapitza.estimate.orbit_fit.problem import Block, Problem
 from kapitza.estimate.orbit_fit.solver import Iterate, Reduced, Solution, Solver, whiten
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
-from kapitza.periodic import MultipleShooting, Shooting, solve_orbit
+from kapitza.periodic import FlowLoop, MultipleShooting, Shooting, solve_orbit
 from kapitza.solve import LeastSquaresSettings, gauss_newton
 
 Array = NDArray[np.float64]
@@ -134,7 +134,11 @@ class NestedFit:
         period = z[-1] if self.problem.autonomous else target.repeats
         # Nodes are too few for a method that wants a curve: the first time shooting draws one through them.
         near = self.known.get(index)
-        if near is None:
+        if near is None and self.problem.autonomous and not any(setting.angles):
+            # Few nodes make a poor curve for an unstable free motion: trajectories of the model between them do not.
+            flow, fractions = self.problem.flow, target.node_times / target.period
+            near = FlowLoop(flow, fractions, nodes, float(z[-1]), np.zeros(nodes.shape[1]), setting.vector)
+        elif near is None:
             near = solve_orbit(setting, nodes if len(nodes) > 1 else nodes[0], period, throw=False)
         orbit = self.known[index] = self._solved(index, near, theta, period)
         states = orbit.details["loop"](target.node_times / orbit.period)
