@@ -12,7 +12,7 @@ from kapitza.errors import Status
 from kapitza.estimate.shooting.kicks import first_kicks, with_likeliest_kicks
 from kapitza.estimate.shooting.noise import HUBER, Sensors, robust_deviations
 from kapitza.estimate.shooting.observer import observe_unseen
-from kapitza.estimate.shooting.residuals import follows, misfit
+from kapitza.estimate.shooting.residuals import follows, misfit, whiteness
 from kapitza.estimate.shooting.solver import Fitter, Solution, SolverSettings
 from kapitza.estimate.shooting.task import Task
 from kapitza.estimate.shooting.windows import best_window, best_windows
@@ -21,6 +21,12 @@ Array = NDArray[np.float64]
 
 RESTARTS = (4.0, 0.2, 20.0)
 """Factors on the softness of the links when the first run does not reach the data."""
+
+TWICE = 2.0
+"""Residuals over the scatter of neighbouring readings from which another beginning is tried."""
+
+MOST_DOUBTS = 3
+"""Beginnings after which a motion that follows the data is taken, whatever its residuals."""
 
 SAME_NOISE = 0.03
 """Ratios between sensors are known to this fraction: it costs a thousandth of the standard errors."""
@@ -37,18 +43,27 @@ class Found:
 
 def search(task: Task) -> Found:
     """From several beginnings in turn, until the motion follows the data; the best is kept."""
-    samples, best = task.problem.samples, None
-    for start, factor in _beginnings(task):
+    samples, best, distance = task.problem.samples, None, (True, np.inf)
+    for number, (start, factor) in enumerate(_beginnings(task)):
         found = _solve(start, factor * task.settings.softness)
         reached = follows(samples, found.solution, found.sensors)
-        if best is None or reached or misfit(samples, found.solution) < misfit(samples, best.solution):
-            best = found
-        if reached:
+        here = (not reached, misfit(samples, found.solution))
+        if best is None or here < distance:
+            best, distance = found, here
+        if not distance[0] and (number >= MOST_DOUBTS or not _may_be_false(task, best)):
             return best
     assert best is not None
     if best.solution.status is Status.CONVERGED:
         return replace(best, solution=replace(best.solution, status=Status.FALSE_MINIMUM))
     return best
+
+
+def _may_be_false(task: Task, found: Found) -> bool:
+    """Whether states that nothing sees may have led astray: residuals neither white nor as small as the scatter."""
+    if task.known.all():
+        return False
+    large = found.sensors.deviations > TWICE * task.sensors.deviations
+    return bool(large.any()) and min(whiteness(task.problem.samples, found.solution)) < 1e-6
 
 
 def _beginnings(task: Task) -> Iterator[tuple[Task, float]]:
