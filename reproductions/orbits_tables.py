@@ -102,7 +102,6 @@ def with_multipliers(truth: kz.Model, orbits: kz.OrbitSet) -> str:
     sets = {f"{LONG} points without noise, up to {p}": orbits.select(period=range(1, p + 1)) for p in (1, 2, 6)}
     sets |= {f"{SHORT} points, noise {NOISE:g}, up to {p}": noisy.select(period=range(1, p + 1)) for p in (1, 2, 4)}
     rows = [_multiplier_row(truth, label, some) for label, some in sets.items()]
-    resting = [o for o in noisy if len(o.points) == 1 and abs(o.points[0, 1]) < 0.5]
     header = [
         "orbits",
         "sd k2 [N m s]",
@@ -117,7 +116,7 @@ def with_multipliers(truth: kz.Model, orbits: kz.OrbitSet) -> str:
         "some tenths of a per cent or some per cent; k2 changes a multiplier by 4 % of its own relative change per "
         "period. So multipliers matter where the points say little about k2: few and short orbits.\n\n"
     )
-    return text + markdown_table(header, rows) + "\n\n" + _at_rest(truth, resting)
+    return text + markdown_table(header, rows)
 
 
 def _multiplier_row(truth: kz.Model, label: str, some: kz.OrbitSet) -> tuple[object, ...]:
@@ -127,19 +126,6 @@ def _multiplier_row(truth: kz.Model, label: str, some: kz.OrbitSet) -> tuple[obj
     shrink, error = 100 * (1 - after / before), errors(truth, fit)
     return (label, f"{before[0]:.3g}", f"{after[0]:.3g}", f"{shrink[0]:.2g}", f"{shrink[1]:.2g}",
             f"{error['k2']:.2g}", f"{error['k3']:.2g}")  # fmt: skip
-
-
-def _at_rest(truth: kz.Model, resting: list[kz.PeriodicOrbit]) -> str:
-    """The hanging orbit sits at (0, 0) whatever the parameters are: only its multipliers know them."""
-    start = truth.with_values(l=0.9 * truth.values["l"], k2=0.5 * truth.values["k2"])
-    try:
-        kz.identify(start, resting, ["l", "k2"])
-        alone = "accepted"
-    except kz.KapitzaError as error:
-        alone = f"refused (“{str(error).split(': only')[0]}”)"
-    fit = kz.identify(start, resting, ["l", "k2"], kz.OrbitFit(multipliers=True))
-    said = ", ".join(f"{n} = {fit[n]:.4g} ± {fit.deviations[n]:.2g} (truth {truth.values[n]:.4g})" for n in fit.names)
-    return f"From the hanging orbit alone, fixed by symmetry: without multipliers {alone}; with them {said}."
 
 
 def dependent(truth: kz.Model, orbits: kz.OrbitSet) -> str:
