@@ -81,7 +81,7 @@ class OrbitFit:
         task = prepare(model, data, free, self)
         given = np.array([task.model.values[name] for name in task.names])
         starts = further_starts(task, given, self.restarts, self.spread, self.seed)
-        known = identifiability(task, starts, self.multipliers)
+        known = identifiability(task, starts)
         if self.throw:
             refuse_unidentifiable(task, known)
         outcome = self.search(task)
