@@ -136,9 +136,11 @@ def _refuse_unconserved(model: Model, samples: Array, times: Array, values: Arra
     if not model.structure.signals:
         power, size = np.split(_powers(model.structure)(np.vstack([columns, times]), vector), 2)
         ratio = np.sum(np.abs(power), axis=1) / np.maximum(np.sum(size, axis=1), 1e-300)
-    functions, _, sizes = _compiled(model.structure)
-    drift = np.abs(functions(columns, vector) - values[:, None])
-    drift = np.max(drift / np.maximum(np.maximum(np.abs(values)[:, None], sizes(columns, vector)), 1e-300), axis=1)
+    drift = np.zeros(count)
+    if model.structure.signals or model.structure.impacts:  # else dΘ/dt says it all, in any units
+        functions, _, sizes = _compiled(model.structure)
+        drift = np.abs(functions(columns, vector) - values[:, None])
+        drift = np.max(drift / np.maximum(np.maximum(np.abs(values)[:, None], sizes(columns, vector)), 1e-300), axis=1)
     for k, name in enumerate(model.invariants):
         if ratio[k] > LARGEST_POWER or drift[k] > LARGEST_DRIFT:
             how = f"d{name}/dt is {ratio[k]:.3g} of the sum of its terms" if ratio[k] > LARGEST_POWER else ""

@@ -116,6 +116,10 @@ def test_what_fails_on_held_back_data_is_no_invariant():
     [
         ({"tolerance": 0.0}, "positive"),
         ({"tolerance": -1.0}, "positive"),
+        ({"tolerance": "small"}, "positive"),
+        ({"noise": "small"}, "finite number"),
+        ({"held_back": "all"}, "fraction"),
+        ({"terms": ["x", None]}, "not None"),
         ({"tolerance": {"x": 0.1}}, "nothing of channel v"),
         ({"degree": 2.5}, "whole number"),
         ({"terms": "x**2 + v**2"}, "list of expressions"),
@@ -126,3 +130,21 @@ def test_what_fails_on_held_back_data_is_no_invariant():
 def test_search_settings_are_checked(settings, message):
     with pytest.raises(KapitzaError, match=message):
         kz.find_invariant(oscillator(), **settings)
+
+
+@pytest.mark.parametrize("window", [0.0, -1.0, float("nan"), float("inf")])
+def test_window_of_no_length_is_refused(window):
+    with pytest.raises(KapitzaError, match="a length in seconds"):
+        kz.InvariantFit("balance", window=window)
+
+
+def test_what_is_not_conserved_is_doubted_though_the_noise_is_unknown():
+    pendulum = kz.Model.from_equations(
+        "phi'' + c*phi' + omega0**2*sin(phi) = 0", angles=["phi"], parameters={"c": 0.05, "omega0": 3.0}
+    )
+    decay = kz.simulate(pendulum, x0=[2.5, 0.0], t=np.arange(0, 30, 0.02))
+    energy = "phi'**2/2 - omega0**2*cos(phi)"
+    fit = kz.identify(pendulum, decay, method=kz.InvariantFit(invariant=energy))
+    assert any("conservation is in doubt" in w for w in fit.warnings)
+    with pytest.raises(DataError, match="fewer than 4 samples"):
+        kz.identify(pendulum, decay, method=kz.InvariantFit("balance", invariant=energy, window=1e-6))

@@ -7,7 +7,7 @@ import sympy as sp
 import kapitza as kz
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.invariant import polynomials, trigonometric
-from kapitza.model import symbol
+from kapitza.model import parse_expression, symbol
 
 
 def same_up_to_scale(found, expected):
@@ -86,6 +86,44 @@ def test_kepler_motion_has_two_and_no_more(noise, seed):
         assert any(f.expression.free_symbols == expected.free_symbols for f in search.found)
     spans = [np.ptp(f.evaluate(r)) for f in search.found for r in records]
     assert max(spans) < (5 * noise if noise else 1e-8)
+
+
+def test_units_of_the_channels_change_nothing_but_units():
+    """Noisy Hénon-Heiles with q1 in 1e-6 and q2 in 1e6 of its unit: the same terms, coefficients and errors."""
+    plain = kz.measure(kz.simulate(kz.library.henon_heiles(), t=np.arange(0, 200, 0.5)), relative_noise=0.01, seed=31)
+    factor = {"q1": 1e6, "q2": 1e-6, "p1": 1.0, "p2": 1.0}
+    scaled = kz.Record.from_arrays(plain.time, {c: plain[c] * f for c, f in factor.items()})
+    noise = {c: plain.noise[c] * f for c, f in factor.items()}
+    before, after = (kz.find_invariant(r, degree=3, noise=n) for r, n in ((plain, plain.noise), (scaled, noise)))
+    assert len(before) == len(after) == 1
+    units = np.array([float(t.subs({symbol(c): f for c, f in factor.items()})) for t in after[0].terms])
+    units = units / units[np.flatnonzero(after[0].coefficients == 1.0)[0]]
+    assert after[0].terms == before[0].terms
+    np.testing.assert_allclose(after[0].coefficients * units, before[0].coefficients, rtol=1e-4)
+    np.testing.assert_allclose(after[0].errors * units, before[0].errors, rtol=1e-3)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_a_whole_invariant_given_as_one_term_is_judged(noise):
+    record = kz.simulate(kz.library.henon_heiles(), t=np.arange(0, 200, 0.5))
+    seen = kz.measure(record, relative_noise=noise, seed=31) if noise else record
+    energy = "p1**2 + p2**2 + 2*q1**2*q2 + q1**2 - 2*q2**3/3 + q2**2"
+    for terms in ([energy], [energy, "q1", "q2", "p1**2"]):
+        search = kz.find_invariant(seen, terms)
+        assert len(search) == 1
+        assert same_up_to_scale(search[0].expression, parse_expression(energy, record.channels))
+    search = kz.find_invariant(seen, ["q1**2 + p1**2"])
+    assert not search
+    assert 10 < search.closest < np.inf
+
+
+def test_spread_of_levels_belongs_to_the_expression_shown():
+    t = np.arange(0, 20, 0.1)
+    records = [kz.Record.from_arrays(t, {"x": a * np.sin(t) / 2, "v": a * np.cos(t) / 3}) for a in (1.0, 2.0)]
+    search = kz.find_invariant(records)
+    x, v = symbol("x"), symbol("v")
+    values = [float(search[0].expression.subs({x: 0, v: a / 3})) for a in (1.0, 2.0)]
+    assert f"values spread by {np.ptp(values):.3g}" in str(search)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from kapitza.errors import DataError, IdentifiabilityError, KapitzaError
 HENON_HEILES = {"m2": 1.0, "omega1": 1.0, "omega2": 1.0, "a": 0.0, "b": 1.0, "c": 0.0, "d": -1 / 3}
 FAR = {"m2": 5.0, "omega1": 0.2, "omega2": 3.0, "a": 2.0, "b": -3.0, "c": 1.0, "d": 4.0}
 
+KINDS = ("value", "error")
+
 
 def select(record, index):
     """A record of the samples at `index`, in that order, with time counted anew."""
@@ -92,3 +94,24 @@ def test_bad_input_is_named(henon_heiles):
         kz.identify(model, select(henon_heiles, np.arange(6)), method=kz.InvariantFit(scale="m1"))
     with pytest.raises(DataError, match="Record"):
         kz.identify(model, np.zeros(3), method=kz.InvariantFit())
+
+
+@pytest.mark.parametrize("objective", ["variance", "surface"])
+@pytest.mark.parametrize("begin", [0.0, 0.05])
+def test_units_change_neither_values_nor_errors(objective, begin):
+    """Lengths 1e8 times as large or small: b of E = … + b q1² q2 scales with 1/length, all else stays."""
+    found = []
+    for unit in (1.0, 1e8, 1e-10):
+        model = kz.Model.from_equations(
+            ["q1'' = -k1*q1 - 2*b*q1*q2", "q2'' = -k2*q2 - b*q1**2"],
+            coordinates=["q1", "q2"],
+            parameters={"k1": 1.0, "k2": 1.5, "b": 0.1 / unit},
+            invariants={"E": "(q1'**2 + q2'**2 + k1*q1**2 + k2*q2**2)/2 + b*q1**2*q2"},
+        )
+        clean = kz.simulate(model, x0=np.array([1.0, 2.0, 0.0, 1.0]) * unit, t=np.arange(0, 100, 0.3))
+        record = kz.measure(clean, relative_noise=0.01, seed=3)
+        start = model.with_values(b=begin / unit, k1=2.0, k2=2.0)
+        table = kz.identify(start, record, method=kz.InvariantFit(objective)).table()
+        found.append([table.loc[n, kind] * s for n, s in (("k1", 1), ("k2", 1), ("b", unit)) for kind in KINDS])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-5)

@@ -28,11 +28,11 @@ from kapitza.estimate.invariant.identifiability import (
     scale_direction,
     words,
 )
-from kapitza.estimate.invariant.intervals import long_run
+from kapitza.estimate.invariant.intervals import inverse_by_units, long_run
 from kapitza.estimate.invariant.moments import FeatureTable, Moments, triangle
 from kapitza.estimate.invariant.points import Points, collect, reconstruction
 from kapitza.estimate.invariant.report import finish
-from kapitza.estimate.invariant.setup import Setup, bounds_of, records_of
+from kapitza.estimate.invariant.setup import USUAL, Setup, bounds_of, records_of
 from kapitza.estimate.invariant.variance import VarianceProblem, linear_starts, minimise_corrected, minimise_raw
 from kapitza.model import Model, symbol, time
 
@@ -45,6 +45,8 @@ OVERLAP = 4
 """Windows start every quarter of their length."""
 REACH = 3
 """Shortest windows over which scores of neighbouring windows are taken to be related."""
+LEAST_SAMPLES = 4
+"""Samples that a window must hold for its sums to be integrals."""
 REWEIGHTINGS = 6
 
 
@@ -76,6 +78,12 @@ def make_windows(points: Points, shortest: float) -> Windows:
     potential energy averages out, and with it the errors of measured rates. The longest is half the longest run.
     """
     runs = [np.flatnonzero(points.run == run) for run in np.unique(points.run)]
+    step = float(np.median(np.diff(points.times)[points.run[1:] == points.run[:-1]]))
+    if shortest < LEAST_SAMPLES * step:
+        raise DataError(
+            f"A window of {shortest:.4g} s holds fewer than {LEAST_SAMPLES} samples {step:.4g} s apart: pass "
+            f"InvariantFit(window=...) of at least {LEAST_SAMPLES * step:.4g} s, or none."
+        )
     longest = max(float(np.ptp(points.times[members])) for members in runs)
     lengths = [shortest]
     while 2 * lengths[-1] <= longest / 2:
@@ -248,7 +256,8 @@ class _Rows:
 
 
 def _refuse_dependent(setup: Setup, columns: Array) -> None:
-    theta = generic_point(setup.start, setup.bounds.low, setup.bounds.high)
+    usual = np.full(setup.start.size, USUAL)
+    theta = generic_point(setup.start, usual, setup.bounds.low, setup.bounds.high)
     c, slopes = setup.form.local(theta)
     direction = scale_direction(c, slopes)
     if direction is not None:
@@ -262,7 +271,7 @@ def _refuse_dependent(setup: Setup, columns: Array) -> None:
 def _covariance(rows: _Rows, form: Form, theta: Array, weight: Array, tau: float) -> Array:
     c, slopes = form.local(theta)
     share = weight / weight.sum()
-    bread = np.linalg.pinv(slopes.T @ rows.moments(weight).at(tau) @ slopes)
+    bread = inverse_by_units(slopes.T @ rows.moments(weight).at(tau) @ slopes)
     score = share * (rows.columns @ c) * (rows.columns @ slopes).T
     # windows of all lengths about the same time share their samples: their scores count as one
     places = int(rows.windows.place.max()) + 1

@@ -94,6 +94,8 @@ class InvariantFit:
             raise KapitzaError(
                 "InvariantFit counts starts and bootstrap samples from 0; negative numbers mean nothing."
             )
+        if self.window is not None and not 0 < self.window < np.inf:
+            raise KapitzaError(f"InvariantFit(window={self.window}): a length in seconds, or None for 0.8 periods.")
 
     def fit(self, model: Model, data: Any, free: Sequence[str] | None = None) -> Estimate:
         """Estimate `free` (all parameters of the invariant by default) from a Record or a list of Records."""

@@ -156,7 +156,7 @@ def _reason(found: FoundInvariant, source: str, levels: int) -> str:
     if levels == 1:
         text += "\n    seen on one orbit only: a relation special to this orbit looks the same; add a record of another"
     else:
-        spread = np.ptp(found.levels)
+        spread = np.ptp(found.levels) * abs(_readable(found.coefficients, found.errors)[0][0] / found.coefficients[0])
         text += f"\n    {levels} orbits share it, with values spread by {spread:.3g}"
     return text
 

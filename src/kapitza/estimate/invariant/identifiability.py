@@ -16,13 +16,11 @@ SINGULAR = 1e-9
 """Relative size below which a direction of the sensitivities counts as none."""
 
 
-def generic_point(theta: Array, low: Array, high: Array) -> Array:
-    """A parameter set near θ, away from accidental zeros."""
+def generic_point(theta: Array, size: Array, low: Array, high: Array) -> Array:
+    """A parameter set near θ, away from accidental zeros; size (k,): what counts as a change where θ is small."""
     turn = 0.1 + 0.1 * np.mod(np.arange(1, theta.size + 1) * 0.6180339887, 1.0)
-    moved = theta + turn * np.maximum(np.abs(theta), 0.5)
-    return np.where(
-        moved < high, np.maximum(moved, low), np.clip(theta - turn * np.maximum(np.abs(theta), 0.5), low, high)
-    )
+    change = turn * np.maximum(np.abs(theta), size)
+    return np.where(theta + change < high, np.maximum(theta + change, low), np.clip(theta - change, low, high))
 
 
 def scale_direction(invariant: Array, sensitivities: Array) -> Array | None:

@@ -26,6 +26,13 @@ def long_run(rows: Array, run: NDArray[np.intp], reach: int) -> Array:
     return total
 
 
+def inverse_by_units(matrix: Array) -> Array:
+    """Pseudo-inverse of a symmetric matrix (k, k) that does not depend on the units of its rows."""
+    size = np.sqrt(np.abs(np.diag(matrix)))
+    size = np.where(size > 0, size, 1.0)
+    return np.linalg.pinv(matrix / np.outer(size, size)) / np.outer(size, size)
+
+
 def variance_covariance(problem: VarianceProblem, solution: VarianceSolution) -> Array:
     """Sandwich A⁻¹ B A⁻¹ of the corrected variance, the noise factor τ being estimated too.
 
@@ -34,7 +41,7 @@ def variance_covariance(problem: VarianceProblem, solution: VarianceSolution) ->
     points, table = problem.points, problem.table
     weights = problem.weights / problem.weights.sum()
     slopes = problem.form.local(solution.theta)[1]
-    inverse = np.linalg.pinv(slopes.T @ problem.moment(solution.theta).at(solution.tau) @ slopes)
+    inverse = inverse_by_units(slopes.T @ problem.moment(solution.theta).at(solution.tau) @ slopes)
     table = table if table.order else FeatureTable(table.form, 1)
     slope, added, filling, kept = np.zeros(len(inverse)), 0.0, np.zeros((len(inverse) + 1,) * 2), []
     for part, found in score_chunks(table, points, solution.theta, weights, solution.tau):
@@ -55,7 +62,7 @@ def variance_covariance(problem: VarianceProblem, solution: VarianceSolution) ->
 def surface_covariance(solution: SurfaceSolution, points: Points) -> Array:
     """Sandwich (JᵀJ)⁻¹ B (JᵀJ)⁻¹ of the distances with the levels eliminated."""
     residual, jacobian = projected_rows(solution.feet, points, solution.weights)
-    bread = np.linalg.pinv(jacobian @ jacobian.T)
+    bread = inverse_by_units(jacobian @ jacobian.T)
     leverage = np.einsum("kn,kn->n", bread @ jacobian, jacobian)
     filling = long_run(residual * jacobian / _slack(leverage, points.count), points.run, points.reach)
     return bread @ filling @ bread

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 import sympy as sp
@@ -133,13 +134,13 @@ def _shifts(model: Model, needed: Sequence[str], channels: Sequence[str]) -> dic
 def noise_of(record: Record, given: float | Mapping[str, float] | None) -> tuple[dict[str, float], bool]:
     """Standard deviation by channel and whether it is known (given, or in the record) or assumed."""
     if given is not None:
-        table = dict(given) if isinstance(given, Mapping) else dict.fromkeys(record.channels, float(given))
+        table = dict(given) if isinstance(given, Mapping) else dict.fromkeys(record.channels, given)
         lost = [c for c in record.channels if c not in table]
         if lost:
             raise DataError(f"The noise of channel {', '.join(lost)} is not given: name every channel, 0 for none.")
-        if any(not 0 <= table[c] < np.inf for c in record.channels):
+        if any(not isinstance(table[c], Real) or not 0 <= table[c] < np.inf for c in record.channels):
             raise DataError(f"A standard deviation is a finite number and cannot be negative: {table}.")
-        known = table
+        known = {c: float(table[c]) for c in record.channels}
     else:
         known = record.noise
     if set(record.channels) <= set(known) and any(known[c] > 0 for c in record.channels):

@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.invariant.expression import Form, make_form
+from kapitza.estimate.invariant.points import ASSUMED_NOISE
 from kapitza.estimate.invariant.setup import Setup
 from kapitza.estimate.invariant.variance import CLEAN, precise_least_squares
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
+
+FAR_OFF = 10.0
+"""Distances from the level set, in units of an assumed noise, beyond which noise is no likely reason."""
 
 
 def finish(
@@ -116,6 +120,12 @@ def _suspicious(
         lines.append(
             f"the points are {np.sqrt(factor):.3g} times as far from a level set as the stated noise explains: "
             "the model class, the noise level or the conservation is in doubt"
+        )
+    if not points.known_noise and not points.reconstructed and np.isfinite(factor) and factor > FAR_OFF**2:
+        lines.append(
+            f"the points are {np.sqrt(factor):.3g} times as far from a level set as {100 * ASSUMED_NOISE:g} % noise "
+            "explains: the model class or the conservation is in doubt; damped or driven motion needs "
+            'InvariantFit("balance")'
         )
     runs = int(np.unique(points.run).size)
     if settings.objective != "balance" and settings.levels == "record" and runs > points.levels and not factor < CLEAN:

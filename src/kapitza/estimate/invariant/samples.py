@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ def fractions_of(tolerance: float | Mapping[str, float], channels: Sequence[str]
         raise KapitzaError(
             f"tolerance says nothing of channel {', '.join(lost)}: name every channel, or give one number."
         )
-    if not all(0 < table[c] < np.inf for c in channels):
+    if not all(isinstance(table[c], Real) and 0 < table[c] < np.inf for c in channels):
         raise KapitzaError(f"tolerance is a positive fraction of each channel's mean modulus, not {tolerance}.")
     return np.array([float(table[c]) for c in channels])
 

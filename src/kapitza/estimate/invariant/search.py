@@ -10,6 +10,7 @@ Where the noise is known, what is left of an invariant must also be unpredictabl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 
 import numpy as np
 import sympy as sp
@@ -70,7 +71,7 @@ def find_invariant(
         responsible for a variation; by default the known or estimated noise decides.
     held_back: last part of every record kept for the test.
     """
-    if not 0 < held_back < 1:
+    if not isinstance(held_back, Real) or not 0 < held_back < 1:
         raise KapitzaError(f"held_back is a fraction between 0 and 1, not {held_back}: 0.3 is usual.")
     records = records_of(data)
     allowed = None if tolerance is None else fractions_of(tolerance, records[0].channels)
@@ -101,10 +102,11 @@ def _check_terms(library: Sequence[sp.Expr], points: Points, channels: Sequence[
         )
 
 
-def library_form(terms: Sequence[sp.Expr], variables: tuple[str, ...], lead: int) -> Form:
-    """I = φ_lead + Σ c_k φ_k as a form whose parameters are the other coefficients."""
+def library_form(terms: Sequence[sp.Expr], variables: tuple[str, ...], lead: int, units: Array | None = None) -> Form:
+    """I = φ_lead + Σ c_k φ_k as a form whose parameters are the other coefficients, in the given units (K,)."""
     names = [f"#c{k}" for k in range(len(terms)) if k != lead]
-    coefficients = [sp.Integer(1) if k == lead else symbol(f"#c{k}") for k in range(len(terms))]
+    size = [sp.Integer(1)] * len(terms) if units is None else [sp.Rational(float(u)) for u in units]
+    coefficients = [sp.Integer(1) if k == lead else symbol(f"#c{k}") * size[k] for k in range(len(terms))]
     expression = sp.Add(*(c * t for c, t in zip(coefficients, terms, strict=True)))
     values = dict.fromkeys(names, 1.0)
     return Form(expression, variables, tuple(names), values, tuple(terms), tuple(coefficients), True)
@@ -145,8 +147,12 @@ class _Search:
         if not np.isfinite(terms.value).all():
             bad = library[int(np.flatnonzero(~np.isfinite(terms.value).all(axis=1))[0])]
             raise DataError(f"The term {bad} is not finite on these data: leave it out, or the samples where it fails.")
-        spread = np.std(terms.value, axis=1)
-        alive = spread > 1e-12 * np.max(np.abs(terms.value), axis=1)
+        spread, size = np.std(terms.value, axis=1), np.max(np.abs(terms.value), axis=1)
+        still = spread <= 1e-12 * size
+        if still.any():  # conserved as it stands, unless it is constant everywhere
+            apart = table.evaluate(self.scrambled.values, self.scrambled.variance, np.ones(len(form.free))).value
+            spread = np.where(still, np.std(apart, axis=1), spread)
+        alive = spread > 1e-12 * size
         if not alive.any():
             raise DataError(f"Every candidate term is constant on these data ({', '.join(map(str, library))}).")
         if not alive.all():
@@ -222,7 +228,7 @@ class _Search:
         closest, settled = np.inf, np.zeros(weight.size, bool)
         for size in np.unique(weight):
             chosen = np.flatnonzero((weight <= size) & ~settled)
-            while chosen.size > 1:
+            while chosen.size:
                 values, _, statistic = self.best(chosen)
                 closest = min(closest, float(values[0]))
                 if values[0] > self.limit:
@@ -248,7 +254,7 @@ class _Search:
     def _simplest(self, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
         """Without the most complex terms, while several combinations may be conserved and one stays so without them."""
         values, _, whole = self.best(chosen)
-        while chosen.size > 2 and values[1] <= self.limit:
+        while chosen.size > 1 and values[1] <= self.limit:
             less, _, statistic = self.best(chosen[:-1])
             if less[0] > self.limit or statistic > whole + WORSE:
                 break
@@ -314,7 +320,7 @@ class _Search:
     def _sparse(self, support: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
         """Refit on the support, then drop the least significant term while the rest is still conserved."""
         coefficients, errors = self._refit(support)
-        while support.size > 2:
+        while support.size > 1:
             share = np.abs(coefficients) * self.spread[support]
             doubt = np.abs(coefficients) / np.maximum(errors, 1e-300)
             doubt[share < 1e-7 * share.max()] = 0.0
@@ -362,8 +368,9 @@ class _Search:
     def _polish(self, support: NDArray[np.intp], coefficients: Array) -> tuple[Array, Array]:
         """The same with the bias of the noise removed to first order in full, where the noise is known."""
         lead = int(np.flatnonzero(coefficients == 1.0)[0])
-        start = np.delete(coefficients, lead)
-        form = library_form([self.library[k] for k in support], self.train.variables, lead)
+        units = 2.0 ** np.round(np.log2(self.spread[support[lead]] / self.spread[support]))
+        start = np.delete(coefficients / units, lead)
+        form = library_form([self.library[k] for k in support], self.train.variables, lead, units)
         problem = VarianceProblem(FeatureTable(form, 1), self.train, np.ones(self.train.count))
         free = Bounds(np.full(start.size, -np.inf), np.full(start.size, np.inf))
         solution = minimise_raw(problem, [start], free)
@@ -372,7 +379,7 @@ class _Search:
             solution = corrected if corrected.converged else solution
         covariance = variance_covariance(problem, solution)
         errors = np.insert(np.sqrt(np.clip(np.diag(covariance), 0, None)), lead, 0.0)
-        return np.insert(solution.theta, lead, 1.0), errors
+        return np.insert(solution.theta, lead, 1.0) * units, errors * units
 
     def _judge(self, support: NDArray[np.intp], coefficients: Array, errors: Array) -> tuple[FoundInvariant, float]:
         """The invariant in numbers, and λ of the held-back data."""

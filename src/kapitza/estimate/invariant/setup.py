@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 
 ENOUGH = 20000
 """Points that settle what can be identified; longer records are thinned for this question."""
+USUAL = 0.5
+"""Size of a parameter of which nothing is known."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def prepare(model: Model, data: Any, free: Sequence[str] | None, settings: Any) 
     form = make_form(plan.expression, points.variables, names, model.values)
     bounds = bounds_of(model, names)
     start = bounds.clip(np.nan_to_num(np.array([model.values[n] for n in names]), nan=1.0))
-    theta = generic_point(start, bounds.low, bounds.high)
+    theta = generic_point(start, _sizes(form, points, start), bounds.low, bounds.high)
     refuse_dependent(sensitivities(form, points, theta)[1], names, theta)
     return Setup(name, form, points, bounds, start, asked, held, warnings)
 
@@ -116,6 +118,21 @@ def sensitivities(form: Form, points: Points, theta: Array) -> tuple[Array, Arra
     return moment.root @ c, moment.root @ slopes
 
 
+def _sizes(form: Form, points: Points, theta: Array) -> Array:
+    """Change of each parameter (k,) that would change the invariant by as much as it varies, whatever the units.
+
+    USUAL where that cannot be told, and at most that where θ itself, not zero, tells the size.
+    """
+    usual = np.full(theta.size, USUAL)
+    if not form.separable:
+        return usual
+    with np.errstate(all="ignore"):
+        invariant, slopes = sensitivities(form, scrambled(points), theta)
+        size = np.linalg.norm(invariant) / np.linalg.norm(slopes, axis=0)
+    size = np.where(np.isfinite(size) & (size > 0), size, usual)
+    return np.where(theta == 0, size, np.minimum(size, usual))
+
+
 def scrambled(points: Points) -> Points:
     """The same values of every state in unrelated combinations, which lie on no level set.
 
@@ -136,8 +153,8 @@ def _normalisation(
     """Which free parameter is held because the factor of the invariant cannot be found."""
     form = make_form(expression, points.variables, asked, model.values)
     bounds = bounds_of(model, asked)
-    start = np.nan_to_num(np.array([model.values[n] for n in asked]), nan=1.0)
-    theta = generic_point(bounds.clip(start), bounds.low, bounds.high)
+    start = bounds.clip(np.nan_to_num(np.array([model.values[n] for n in asked]), nan=1.0))
+    theta = generic_point(start, _sizes(form, points, start), bounds.low, bounds.high)
     direction = scale_direction(*sensitivities(form, scrambled(points), theta))
     if direction is None:
         if scale not in (None, "norm") and scale in asked:

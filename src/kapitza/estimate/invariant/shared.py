@@ -20,6 +20,7 @@ from scipy.sparse.linalg import splu
 
 from kapitza.errors import KapitzaError
 from kapitza.estimate.invariant.expression import Form
+from kapitza.estimate.invariant.intervals import inverse_by_units
 from kapitza.estimate.invariant.points import Points
 from kapitza.estimate.invariant.variance import Bounds
 
@@ -70,7 +71,7 @@ def fit_shared(form: Form, points: Points, start: Array, levels: Array, bounds: 
         # half steps of the samples tame points near a saddle of the invariant, where the constraint bends strongly
         moved = following if still < 1 or step == 0 else (following + moved) / 2
         theta, levels = fresh, levels + move[theta.size :]
-        covariance = np.linalg.pinv(normal)[: theta.size, : theta.size]
+        covariance = inverse_by_units(normal)[: theta.size, : theta.size]
         cost = float(np.sum((samples - moved) ** 2 / variance))
         rows.append((step, cost, *theta))
         if np.all(change <= 1e-9 * np.maximum(np.abs(theta), 1e-3)) and still < 1e-6:

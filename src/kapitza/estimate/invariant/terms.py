@@ -54,6 +54,9 @@ def candidate_terms(
     """The user's terms, or polynomials of the channels and, for angles, trigonometric functions times polynomials."""
     if isinstance(terms, str):
         raise KapitzaError(f'terms is a list of expressions, such as ["x**2", "y**2"], not the text {terms!r}.')
+    wrong = [t for t in terms or () if not isinstance(t, str | sp.Expr | int | float)]
+    if wrong:
+        raise KapitzaError(f'A term is a text such as "x**2" or a SymPy expression, not {wrong[0]!r}.')
     if terms is not None:
         return tuple(parse_expression(t, channels) if isinstance(t, str) else sp.sympify(t) for t in terms)
     plain = [c for c, a in zip(channels, angles, strict=True) if not a]

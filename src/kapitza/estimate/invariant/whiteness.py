@@ -121,11 +121,10 @@ class Whiteness:
 
         The most weighty term gets the coefficient 1; the given ones weight the means by their noise.
         """
-        lead = int(np.argmax(np.abs(coefficients) * self.size[support]))
-        coefficients = coefficients / coefficients[lead]
+        shares, features = coefficients * self.size[support], self.features[support]
+        lead = int(np.argmax(np.abs(shares)))
         rest = np.delete(np.arange(support.size), lead)
-        features = self.features[support] * self.size[support][:, None]
-        residual = coefficients @ features
+        residual = shares / shares[lead] @ features
         weighted = self.instruments * residual[:, None]
         spread = weighted.T @ weighted / self.count
         root = np.linalg.cholesky(spread + 1e-10 * np.trace(spread) / len(spread) * np.eye(len(spread)))
@@ -135,9 +134,10 @@ class Whiteness:
         left = slopes[:, lead] + unknown @ change
         covariance = np.linalg.pinv(unknown.T @ unknown) / self.count
         errors = np.insert(np.sqrt(np.clip(np.diag(covariance), 0, None)), lead, 0.0)
+        units = self.size[support[lead]] / self.size[support]
         return (
-            np.insert(change, lead, 1.0),
-            errors,
+            np.insert(change, lead, 1.0) * units,
+            errors * units,
             float(self.count * left @ left),
             max(1, self.instruments.shape[1] - rest.size),
         )
