@@ -185,3 +185,42 @@ def test_a_dead_channel_is_named_on_circles_too():
     record = strobed(points).with_channel("encoder", np.ones(500), angle=True)
     with pytest.raises(DataError, match='"encoder" does not change'):
         kz.find_orbits(record)
+
+
+def logistic(rate: float, count: int) -> np.ndarray:
+    x, out = 0.3, np.empty(count + 500)
+    for i in range(len(out)):
+        x = rate * x * (1 - x)
+        out[i] = x
+    return out[500:, None]
+
+
+def test_chaos_in_bands_is_not_quasi_periodic():
+    """Four bands visited in turn: every fourth point is close, yet the motion is chaotic about a cycle of four."""
+    rate = 3.59
+    orbits = kz.find_orbits(strobed(logistic(rate, 20000)), max_period=4)
+    assert [o.repeats for o in orbits] == [4]
+    x = orbits[0].points[:, 0]
+    assert rate * x * (1 - x) == pytest.approx(np.roll(x, -1), abs=1e-6)
+    assert abs(orbits[0].multipliers[0]) == pytest.approx(abs(np.prod(rate * (1 - 2 * x))), rel=0.01)
+    assert abs(orbits[0].multipliers[0]) > 1
+
+
+@pytest.mark.parametrize("level", [0.0, 1e-3, 0.03])
+def test_a_long_period_is_not_chaos_in_bands(level):
+    random = np.random.default_rng(0)
+    points = np.tile(random.normal(size=(14, 2)), (600, 1))
+    orbits = kz.find_orbits(strobed(points + level * random.normal(size=points.shape)), max_period=4)
+    assert len(orbits) == 0
+    assert "periodic" in orbits.message
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_does_not_split_a_cycle_into_a_longer_one(seed):
+    """At this rate the logistic map has one cycle of four; a second one would be the cycle of two, blurred."""
+    rate = 3.59
+    points = logistic(rate, 20000)
+    noisy = points + 1e-3 * np.random.default_rng(seed).normal(size=points.shape)
+    cycles = [o.points[:, 0] for o in kz.find_orbits(strobed(noisy), max_period=4) if o.repeats == 4]
+    assert len(cycles) == 1
+    assert np.ptp(cycles[0]) > 0.5

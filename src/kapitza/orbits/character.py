@@ -52,7 +52,7 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
             period=repeat,
         )
     almost = almost_period(section)
-    if almost:
+    if almost and not in_bands(section):
         return Character(
             "quasi-periodic",
             f"All of the record comes back close to itself after {almost} steps ({almost * section.step:.6g} s), as "
@@ -133,8 +133,7 @@ def almost_period(section: Section, largest: int = 20_000) -> int:
     rms |z_{i+lag} - z_i| ≤ 0.3 of the standard deviation of z in every coordinate (angles as points on a circle;
     derivatives, which carry more noise, left out); 0 when there is none. From the autocorrelation, n log n.
     """
-    first = int(np.argmax(section.run))
-    stretch = section.unit[first : first + min(int(section.run[first]) + 1, largest)]
+    stretch = _longest_stretch(section)[:largest]
     if len(stretch) < 40:
         return 0
     columns = []
@@ -157,10 +156,34 @@ def almost_period(section: Section, largest: int = 20_000) -> int:
     return int(lags[best]) if worst[best] <= 0.09 else 0
 
 
+def in_bands(section: Section, most: int = 64) -> bool:
+    """Whether a chaotic attractor of p ≤ `most` bands, visited in turn, explains that the record comes back.
+
+    After any multiple of p steps such motion is within its band, without being quasi-periodic. Three things tell it
+    from quasi-periodic, periodic and noisy periodic motion: every p-th point stays in a narrow band, moves about in it
+    from visit to visit (no slow drift), and neighbours in it agree on where they go.
+    """
+    stretch = _longest_stretch(section)
+    for p in range(2, min(most, len(stretch) // 40) + 1):
+        passes = stretch[: len(stretch) // p * p].reshape(-1, p, section.dimension)
+        offset = section.wrap(passes - passes[0])
+        band = np.sqrt(np.mean(np.var(offset, axis=0), axis=0))
+        # The returns of `almost_period` are within 0.3 spreads; points of one band are √2 of its spread apart.
+        if np.all(np.sqrt(2.0) * band < 0.37 * _spread(stretch, section.circle)):
+            moves = np.sqrt(np.mean(np.diff(offset, axis=0) ** 2, axis=(0, 1)))
+            scatter = unpredicted_scatter(section, 24)
+            return bool(np.any(band > 1e-6) and np.all(moves >= 0.5 * band) and np.all(scatter <= 0.5 * band))
+    return False
+
+
+def _longest_stretch(section: Section) -> Array:
+    first = int(np.argmax(section.run))
+    return section.unit[first : first + int(section.run[first]) + 1]
+
+
 def decay_factor(section: Section, parts: int = 6) -> float:
     """Spread of the last part of the longest stretch relative to the first, where it falls all the way; else 1."""
-    first = int(np.argmax(section.run))
-    stretch = section.unit[first : first + int(section.run[first]) + 1]
+    stretch = _longest_stretch(section)
     if len(stretch) < 20 * parts:
         return 1.0
     spreads = np.array([_spread(part, section.circle) for part in np.array_split(stretch, parts)])
@@ -224,13 +247,18 @@ def unpredicted_share(section: Section, neighbours: int, centres: int = 400) -> 
 
     Noise leaves the first near 1; a random walk leaves the second near 1; deterministic motion leaves both small.
     """
-    rows = section.starts[np.linspace(0, len(section.starts) - 1, min(centres, len(section.starts))).astype(int)]
-    fits = fit_local(section, section.unit[rows], degree=1, neighbours=max(neighbours, 24), noise_widths=0.0)
-    spread = np.median(fits.spread, axis=0)
+    spread = unpredicted_scatter(section, max(neighbours, 24), centres)
     overall = _spread(section.unit, section.circle)
     moves = section.wrap(section.unit[section.starts + 1] - section.unit[section.starts])
     steps = _spread(moves, section.circle)
     return float(np.max(spread / overall)), float(np.max(spread / np.minimum(steps, overall)))
+
+
+def unpredicted_scatter(section: Section, neighbours: int, centres: int = 400) -> Array:
+    """Standard deviation (n,) of the images about local linear maps, median over places of the record."""
+    rows = section.starts[np.linspace(0, len(section.starts) - 1, min(centres, len(section.starts))).astype(int)]
+    fits = fit_local(section, section.unit[rows], degree=1, neighbours=neighbours, noise_widths=0.0)
+    return np.median(fits.spread, axis=0)
 
 
 def _spread(unit: Array, circle: NDArray[np.bool_]) -> Array:

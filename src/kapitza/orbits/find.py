@@ -252,6 +252,12 @@ def _judge(
             f"{100 * settings.tolerance:.2g} % is needed",
         )
         return
+    blurred = repeats_shorter(section, points, 4.0 * float(np.max(deviation)))
+    if blurred:
+        ledger.refuse(
+            _bare_orbit(section, points), f"within its uncertainty it cannot be told from an orbit of period {blurred}"
+        )
+        return
     reach = settings.tolerance + 3.0 * float(np.linalg.norm(section.noise))
     visits, row = count_visits(section, points, reach)
     if visits == 0:
