@@ -118,3 +118,15 @@ def test_a_start_from_which_nothing_runs_is_replaced():
         kz.identify(start, [orbit], ["a"], kz.OrbitFit(profiles=True, restarts=0))
     fit = kz.identify(start, [orbit], ["a"], kz.OrbitFit(profiles=True, spread=1.5))
     assert fit["a"] == pytest.approx(1.0, rel=1e-7)
+
+
+def test_of_two_believable_minima_the_better_one_is_the_answer():
+    """x' + a x = cos t: x(0) leaves a and 1/a; a coarse x(π/2) = 1/(1 + a²), 4.3 σ away for 1/a, prefers a."""
+    lag = kz.Model.from_equations("x' + a*x = cos(t)", parameters={"a": 0.7}, period="2*pi")
+    orbit = kz.solve_orbit(lag, profile=False).with_(covariance=np.diag([1e-8]), profile=None)
+    coarse = orbit.with_(
+        points=np.array([[1 / 1.49]]), covariance=np.diag([0.08**2]), details={"section_phase": np.pi / 2}
+    )
+    fit = kz.identify(lag.with_values(a=1.6), [orbit, coarse], ["a"])
+    assert fit["a"] == pytest.approx(0.7, abs=1e-3)
+    assert not fit.details["alternatives"]

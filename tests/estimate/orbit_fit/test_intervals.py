@@ -245,3 +245,30 @@ def test_multipliers_without_uncertainty_are_refused(pendulum, exact):
 def test_what_is_free_cannot_also_be_given_with_the_data(pendulum, exact):
     with pytest.raises(ModelError, match=r"A is free and also given as 0\.131"):
         kz.identify(pendulum, [(list(exact), {"A": 0.131})], ["A"])
+
+
+def test_a_profile_is_as_wide_as_the_fit_made_each_variance(pendulum, noisy):
+    """With variances widened by 1 and 9, and a χ² that is nearly quadratic, the ends lie 1.96 and 3 · 1.96 σ away."""
+    fit = kz.identify(pendulum, noisy(0), ["m", "l"])
+    wider = replace(fit, covariance=fit.covariance * np.outer([1.0, 3.0], [1.0, 3.0]))
+    for name in fit.names:
+        low, high = kz.profile_interval(wider, name)
+        assert (high - low) / (2 * wider.deviations[name]) == pytest.approx(1.96, rel=0.05)
+
+
+def test_a_profile_knows_that_the_noise_was_estimated(pendulum, noisy):
+    orbits = [o.with_(covariance=None) for o in noisy(0)]
+    fit = kz.identify(pendulum, orbits, ["m", "l"], kz.OrbitFit(estimator="least squares"))
+    assert np.isfinite(fit.dof)
+    low, high = kz.profile_interval(fit, "l")
+    assert (high - low) / (2 * fit.deviations["l"]) == pytest.approx(stats.t.ppf(0.975, fit.dof), rel=0.03)
+
+
+def test_expressions_of_undetermined_parameters_are_undetermined(pendulum, noisy):
+    settings = kz.OrbitFit(throw=False, derived={"k2 half": "k2/2", "twice l": "2*l"}, restarts=0)
+    fit = kz.identify(pendulum, noisy(0), ["m", "l", "k2", "k3"], settings)
+    assert np.isinf(fit.derived["k2 half"])
+    assert fit.derived["twice l"] == pytest.approx(2 * fit.deviations["l"], rel=1e-9)
+    combined = kz.identify(pendulum, noisy(0), ["m", "2*l", "k2/m", "k3/m"], kz.OrbitFit(throw=False, restarts=0))
+    assert np.isinf(combined.deviations["m"])
+    assert np.isfinite(combined.deviations["2*l"])

@@ -40,3 +40,16 @@ def test_a_profile_starts_at_the_section(pendulum, exact):
     fit = kz.identify(pendulum.with_values(m=0.088, l=0.315), [orbit], ["m", "l"], kz.OrbitFit(noise=1e-3))
     assert fit["m"] == pytest.approx(pendulum.values["m"], rel=1e-5)
     assert fit["l"] == pytest.approx(pendulum.values["l"], rel=1e-6)
+
+
+def test_the_census_is_compared_at_the_phase_of_the_data(pendulum, quarter):
+    fit = kz.identify(pendulum.with_values(m=0.09), quarter, ["m", "l"])
+    assert all(o.details["section_phase"] == pytest.approx(0.25 * pendulum.period) for o in fit.details["orbits"])
+    table = kz.missing_orbits(fit, 1, starts=128, rounds=2)
+    assert (table["found"] == "matched").sum() == sum(len(o.points) == 1 for o in quarter)
+
+
+def test_the_census_of_several_excitations_is_refused(pendulum, exact):
+    fit = kz.identify(pendulum.with_values(m=0.09), [(list(exact), {"k1": 0.0})], ["m", "l"])
+    with pytest.raises(kz.KapitzaError, match="one excitation"):
+        kz.missing_orbits(fit, 1)

@@ -17,6 +17,7 @@ from scipy.linalg import qr
 
 from kapitza.errors import IdentifiabilityError, ModelError
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.orbit_fit.derived import carried_covariance
 from kapitza.model import Model, parse_expression
 from kapitza.model.structure import derived_in_base
 from kapitza.model.symbols import symbol
@@ -78,7 +79,7 @@ def _slopes(model: Model, expressions: Sequence[sp.Expr], names: Sequence[str]) 
 def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
     """The same estimate in the combinations asked for; the base parameters fitted become derived ones."""
     slopes = _slopes(fit.model, free.expressions, fit.names)
-    covariance = slopes @ fit.covariance @ slopes.T
+    covariance = carried_covariance(slopes, fit.covariance)
     values = dict(zip(free.labels, free.values(fit.model).tolist(), strict=True))
     rest = {name: value for name, value in fit.values.items() if name not in values}
     errors = {**fit.derived, **fit.deviations}

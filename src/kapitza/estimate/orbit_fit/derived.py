@@ -39,8 +39,18 @@ def derived_parameters(
         slope = np.array([_number(sp.diff(expression, symbol(n)).xreplace(at)) for n in names])
         value = _number(expression.xreplace(at))
         if strict or np.isfinite(value):
-            rows.append((label, value, float(np.sqrt(max(slope @ covariance @ slope, 0.0)))))
+            rows.append((label, value, float(np.sqrt(max(carried_covariance(slope[None], covariance)[0, 0], 0.0)))))
     return pd.DataFrame(rows, columns=["name", "value", "error"])
+
+
+def carried_covariance(slopes: Array, covariance: Array) -> Array:
+    """J Σ Jᵀ for slopes J (c, k); what leans on a parameter of infinite variance has an infinite variance too."""
+    endless = np.isinf(np.diag(covariance))
+    finite = np.where(endless[:, None] | endless[None, :], 0.0, covariance)
+    result = slopes @ finite @ slopes.T
+    touched = (slopes[:, endless] != 0).any(axis=1)
+    result[touched, touched] = np.inf
+    return result
 
 
 def _number(expression: sp.Basic) -> float:

@@ -30,6 +30,9 @@ from kapitza.model import Model
 
 Array = NDArray[np.float64]
 
+SAME_CHI2 = 9.0
+"""Difference in χ² up to which the data do not decide between two minima."""
+
 
 @dataclass(frozen=True)
 class OrbitFit:
@@ -106,7 +109,10 @@ class OrbitFit:
                 trouble = f" ({error})"
                 continue
             if outcome.accepted and best is not None and best.accepted:
-                others.append(outcome)
+                # Of two believable minima the one that explains more orbits, or the same ones better, is the answer.
+                better = (len(outcome.reasons), outcome.objective) < (len(best.reasons), best.objective - SAME_CHI2)
+                others.append(best if better else outcome)
+                best = outcome if better else best
             elif best is None or outcome.merit < best.merit:
                 best = outcome
             if best is not None and best.accepted and (best.freedom >= SURE or not task.noise_known):
@@ -232,7 +238,9 @@ def _distinct(best: Outcome, others: list[Outcome]) -> tuple[Array, ...]:
     for other in others:
         theta = other.solution.theta
         near = [best.solution.theta, *found]
-        if other.chi2 <= best.chi2 + 9 and all((np.abs(theta - x) > 5 * deviation).any() for x in near):
+        if other.objective <= best.objective + SAME_CHI2 and all(
+            (np.abs(theta - x) > 5 * deviation).any() for x in near
+        ):
             found.append(theta)
     return tuple(found)
 

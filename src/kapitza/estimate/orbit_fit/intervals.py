@@ -34,13 +34,15 @@ def _inside(estimate: Estimate) -> tuple[Task, Outcome]:
     return task, outcome
 
 
-def _widening(estimate: Estimate) -> float:
-    """Factor on χ² by which the estimate's covariance was widened already."""
+def _widening(estimate: Estimate, index: int | None = None) -> float:
+    """Factor on χ² by which the variance of one parameter was widened already, or on average that of all."""
     _, outcome = _inside(estimate)
-    plain = np.trace(outcome.solution.covariance)
-    if estimate.draws is not None or not np.isfinite(estimate.covariance).all() or not plain > 0:
+    plain = np.diag(outcome.solution.covariance)
+    if estimate.draws is not None or not np.isfinite(estimate.covariance).all() or not (plain > 0).all():
         return 1.0
-    return float(np.trace(estimate.covariance) / plain)
+    # Parameter by parameter: a sum of variances would hang on their units.
+    ratios = np.diag(estimate.covariance) / plain
+    return float(ratios.mean() if index is None else ratios[index])
 
 
 def _chi2(outcome: Outcome, reduced: list[Reduced], theta: Array) -> float:
@@ -57,8 +59,9 @@ def _moved(solution: Solution, theta: Array) -> list[Array]:
 def orbit_profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tuple[float, float]:
     """Interval of one parameter: all others, and all orbits, are fitted again at each value tried.
 
-    It ends where the rise of χ² (multipliers included where they were fitted) reaches the χ² quantile with one degree
-    of freedom, or at a bound of the parameter.
+    It ends where the rise of χ² (multipliers included where they were fitted) reaches the squared quantile of the
+    Gaussian (of Student's t where the noise was estimated), times the factor by which the fit widened the variance of
+    the parameter, or at a bound of the parameter.
     """
     if not 0 < level < 1:
         raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
@@ -66,7 +69,7 @@ def orbit_profile_interval(estimate: Estimate, name: str, level: float = 0.95) -
     if name not in estimate.names:
         raise KapitzaError(f'"{name}" was not free in this fit; free were {", ".join(estimate.names)}.')
     index, solution = estimate.names.index(name), outcome.solution
-    threshold = float(stats.chi2.ppf(level, 1)) * _widening(estimate)
+    threshold = float(stats.t.ppf(0.5 + level / 2, estimate.dof)) ** 2 * _widening(estimate, index)
     spread = estimate.covariance if estimate.draws is not None else solution.covariance
     if not (np.isfinite(estimate.covariance).all() and np.isfinite(spread).all() and spread[index, index] > 0):
         raise KapitzaError(f"{name} is not determined by these data: its profile is flat.")

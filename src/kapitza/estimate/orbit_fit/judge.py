@@ -65,6 +65,12 @@ class Outcome:
         return sum(float((r.residual**2).sum()) for r in self.solution.reduced)
 
     @property
+    def objective(self) -> float:
+        """What was minimised: χ² and the squared distances from the priors, in their deviations."""
+        prior = self.problem.prior_weight * (self.solution.theta - self.problem.prior_mean) ** 2
+        return self.chi2 + float(prior.sum())
+
+    @property
     def count(self) -> int:
         return sum(r.residual.size for r in self.solution.reduced)
 

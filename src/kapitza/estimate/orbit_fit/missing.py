@@ -13,6 +13,8 @@ from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbit_fit.judge import Outcome
 from kapitza.estimate.orbit_fit.task import Task
+from kapitza.flow import Flow
+from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit, circle_difference, distance, find_orbits
 from kapitza.orbits.from_record import strobe_record
 from kapitza.orbits.returns import count_visits
@@ -30,36 +32,63 @@ def missing_orbits(
     """All orbits of the fitted model up to a period, beside those of the data: which are missing, and why.
 
     The census `find_orbits(model, ...)` looks for every orbit up to `max_period` (by default the longest in the data);
-    starts, rounds and further settings are its own. Columns: period, code, first point, |μ| (the largest), found
-    ("matched", "set aside" or "missing"), nearest (how near the record comes to the point it visits least, as a share
-    of the attractor), visits (passes along the whole orbit), why. A missing orbit is either not visited, which the
-    expected number of passes N / |μ| explains, or visited and refused or overlooked by the search.
+    starts, rounds and further settings are its own. Points lie at the phase of the data's section. Columns: period,
+    code, first point, |μ| (the largest), found ("matched", "set aside" or "missing"), nearest (how near the record
+    comes to the point it visits least, as a share of the attractor), visits (passes along the whole orbit), why. A
+    missing orbit is either not visited, which the expected number of passes N / |μ| explains, or visited and refused or
+    overlooked by the search.
     """
     task, outcome = estimate.details.get("task"), estimate.details.get("outcome")
     if not (isinstance(task, Task) and isinstance(outcome, Outcome)):
         raise KapitzaError("Missing orbits are those of an estimate made by OrbitFit.")
     if estimate.model.period is None:
         raise KapitzaError("The census of missing orbits needs a forced model: its orbits have points once per period.")
+    if task.own:
+        raise KapitzaError(
+            f"The census is of one excitation; these data have their own {', '.join(sorted(task.own))}: fit the orbits "
+            "of one excitation alone."
+        )
     counts = [t.repeats for t in task.problem.targets if t.repeats]
     longest = max_period or max(counts, default=1)
     model = find_orbits(estimate.model, longest, starts=starts, rounds=rounds, details=False, **census)
     matched = list(estimate.details["orbits"])
+    phase = _common_phase(matched, estimate.model.period)
     aside = [task.problem.targets[i].source for i in outcome.reasons]
     data = task.data if isinstance(task.data, OrbitSet) else None
-    section = _section(data, task)
-    rows = [_row(orbit, task, matched, aside, data, section) for orbit in model]
+    section = _section(data, task, phase)
+    rows = [_row(_carried(orbit, estimate.model, phase), task, matched, aside, data, section) for orbit in model]
     table = pd.DataFrame(rows)
     order = {"missing": 0, "set aside": 1, "matched": 2}
     return table.sort_values(["found", "period"], key=lambda c: c.map(order) if c.name == "found" else c,
                              ignore_index=True)  # fmt: skip
 
 
-def _section(data: OrbitSet | None, task: Task) -> Section | None:
+def _common_phase(orbits: list[PeriodicOrbit], period: float) -> float:
+    """The instant within the excitation period at which all orbits have their points [s]."""
+    phases = np.array([float(orbit.details.get("section_phase", 0.0)) for orbit in orbits] or [0.0])
+    if np.abs((phases - phases[0] + period / 2) % period - period / 2).max() > 1e-6 * period:
+        raise KapitzaError("The orbits lie on sections at different phases: ask for those of one section alone.")
+    return float(phases[0] % period)
+
+
+def _carried(orbit: PeriodicOrbit, model: Model, phase: float) -> PeriodicOrbit:
+    """An orbit of the census, which has its points at the start of the period, with those at another phase."""
+    if phase == 0:
+        return orbit
+    begin = float(model.period or 0.0) * np.arange(len(orbit.points))
+    points = Flow(model).propagate_many(orbit.points, begin, begin + phase).state
+    circles = np.array(model.angles)
+    points[:, circles] = (points[:, circles] + np.pi) % (2 * np.pi) - np.pi
+    return orbit.with_(points=points, details={**orbit.details, "section_phase": phase})
+
+
+def _section(data: OrbitSet | None, task: Task, phase: float) -> Section | None:
     """The strobed record behind the orbits, when it is at hand and shows the states."""
     record = None if data is None else data.source
     if not isinstance(record, Record) or record.period is None or not set(task.model.states) <= set(record.channels):
         return None
-    return strobe_record(record, list(task.model.states), noise=np.zeros(len(task.model.states)))
+    quiet = np.zeros(len(task.model.states))
+    return strobe_record(record, list(task.model.states), phase=phase / record.period, noise=quiet)
 
 
 def _row(
