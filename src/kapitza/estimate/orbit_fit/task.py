@@ -13,7 +13,7 @@ from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaEr
 from kapitza.estimate.identifiability import Identifiability, analyse
 from kapitza.estimate.orbit_fit.checks import check_freedom, noise_by_channel
 from kapitza.estimate.orbit_fit.derived import derived_parameters
-from kapitza.estimate.orbit_fit.multipliers import MultiplierTerms, known_multipliers
+from kapitza.estimate.orbit_fit.multipliers import known_multipliers
 from kapitza.estimate.orbit_fit.problem import Problem, lay_out
 from kapitza.estimate.orbit_fit.readings import Differenced, Output, Sensors, Target, sensors_of
 from kapitza.estimate.orbit_fit.solver import Iterate, reduce_block
@@ -230,7 +230,7 @@ def _with_period(weight: Array, deviation: float) -> Array:
     return wider
 
 
-def identifiability(task: Task, starts: Iterable[Array], multipliers: bool = False) -> Identifiability:
+def identifiability(task: Task, starts: Iterable[Array]) -> Identifiability:
     """Rank of the sensitivities of all readings, orbits eliminated, before anything is iterated.
 
     starts: the given values, then others, of which the first is taken at which the model can be run. Parameters that
@@ -241,7 +241,7 @@ def identifiability(task: Task, starts: Iterable[Array], multipliers: bool = Fal
     for start in starts:
         theta = np.clip(np.where(start != 0, start, task.typical), task.low, task.high)
         try:
-            information = _information(problem, theta, _plain_weights(problem), multipliers)
+            information = _information(problem, theta, _plain_weights(problem))
             break
         except FlowError as error:
             trouble = trouble or str(error)
@@ -256,11 +256,9 @@ def identifiability(task: Task, starts: Iterable[Array], multipliers: bool = Fal
     return analyse(information + prior, task.names, np.clip(np.abs(theta), np.minimum(least, 1e6), None))
 
 
-def _information(problem: Problem, theta: Array, weights: list[Array], multipliers: bool = False) -> Array:
+def _information(problem: Problem, theta: Array, weights: list[Array]) -> Array:
     now = Iterate(theta, problem.starts(), problem.evaluate(problem.starts(), theta))
     reduced = [reduce_block(b, w) for b, w in zip(now.blocks, weights, strict=True)]
-    if multipliers:
-        reduced = MultiplierTerms(problem, np.ones(len(reduced)), weights)(now, reduced)
     slopes = [r.slope for r in reduced]
     return sum((s.T @ s for s in slopes), np.zeros((theta.size, theta.size)))
 
