@@ -71,3 +71,19 @@ def test_an_unknown_method_is_refused(record):
         kz.identify(kz.library.lorenz(), record, ["rho"], "best")
     with pytest.raises(kz.KapitzaError, match="not a method"):
         kz.identify(kz.library.lorenz(), record, ["rho"], 3)
+
+
+def test_without_throw_the_next_start_is_tried(record):
+    """Too few iterations for the given values: the chain goes on, as it does when a failed fit raises."""
+    far = kz.library.lorenz().with_values(sigma=16.0, rho=14.0, beta=4.5)
+    hurried = kz.ShootingFit(throw=False, max_iterations=6)
+    assert not kz.identify(far, record, list(TRUTH), kz.Automatic(hurried, starts=("given",))).status.ok
+    fit = kz.identify(far, record, list(TRUTH), kz.Automatic(hurried, starts=("given", "harmonic")))
+    assert fit.status.ok
+    assert fit.method == "auto (HarmonicFit → ShootingFit)"
+
+
+@pytest.mark.parametrize("method", [kz.Automatic(starts="given"), kz.Automatic("given"), kz.Automatic(starts=())])
+def test_settings_of_the_chain_are_checked(record, method):
+    with pytest.raises(kz.KapitzaError, match=r"Automatic\("):
+        kz.identify(kz.library.lorenz(), record, ["rho"], method)

@@ -43,12 +43,17 @@ class Automatic:
     starts: tuple[str, ...] = tuple(STARTS)
 
     def fit(self, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:
+        if not isinstance(self.shooting, ShootingFit):
+            raise KapitzaError(f"Automatic(shooting={self.shooting!r}): pass settings, such as ShootingFit().")
+        if isinstance(self.starts, str) or not self.starts:
+            raise KapitzaError(f"Automatic(starts={self.starts!r}): pass some of {', '.join(STARTS)} in a tuple.")
         for start in self.starts:
             if start not in STARTS:
                 raise KapitzaError(f'Automatic(starts=...) names "{start}"; choose from {", ".join(STARTS)}.')
         names = free_names(model, free, started=False)
         story: list[str] = []
         failure: KapitzaError | None = None
+        unfinished: list[tuple[str, Estimate]] = []
         for label, start in self._starts(model, data, names, story):
             try:
                 found = self.shooting.fit(start, data, names)
@@ -57,12 +62,23 @@ class Automatic:
                 failure = error
                 continue
             story.append(f"ShootingFit from {label}: {found.status.value}")
-            begun = {name: model.values[name] for name in names}
-            return replace(
-                found, method=f"auto ({label} → ShootingFit)", start=begun, details={**found.details, "chain": story}
-            )
+            if found.status.ok:
+                return self._told(found, label, model, story)
+            unfinished.append((label, found))
+        if unfinished:
+            label, found = max(unfinished, key=lambda one: one[1].details["log_likelihood"])
+            return self._told(found, label, model, story)
         raise failure or KapitzaError(
             "No start could be found: " + "; ".join(story) + ". Give starting values by model.with_values(...)."
+        )
+
+    def _told(self, found: Estimate, label: str, model: Model, story: list[str]) -> Estimate:
+        """The estimate with what was done, and the values that the model had."""
+        return replace(
+            found,
+            method=f"auto ({label} → ShootingFit)",
+            start={name: model.values[name] for name in found.names},
+            details={**found.details, "chain": story},
         )
 
     def _starts(self, model: Model, data: Any, names: tuple[str, ...], story: list[str]) -> Iterator[tuple[str, Model]]:

@@ -53,6 +53,20 @@ def test_trials_on_one_clock_are_kept_apart(swing):
             assert abs(fit.values[name] - model.values[name]) < 4 * fit.deviations[name]
 
 
+def test_trials_taken_as_one_motion_are_suspected(swing):
+    """Two swings five steps apart: no motion leads from one into the other, and the way out is named."""
+    model, _ = swing
+    time = np.arange(300) * 0.05
+    runs = [kz.Flow(model).trajectory(x0, time)[:, 0] for x0 in ([1.5, 0.0], [-1.2, 1.0])]
+    values = np.concatenate(runs) + 0.02 * np.random.default_rng(0).normal(size=600)
+    clock = np.concatenate([time, time + time[-1] + 0.25])
+    record = kz.Record.from_arrays(clock, {"x": values}, segment=np.repeat([0, 1], 300))
+    fit = kz.identify(model, record, FREE, kz.ShootingFit(throw=False))
+    said = " ".join(fit.warnings) + fit.details["post_mortem"]
+    assert "carried over 1 gap between segments" in said
+    assert "bridge=False" in said
+
+
 def test_auto_starts_from_harmonic_rows_in_spite_of_gaps(swing):
     model, whole = swing
     gap = np.ones(2000, bool)

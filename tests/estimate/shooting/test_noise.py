@@ -150,3 +150,20 @@ def test_many_short_pieces_of_white_noise_count_as_white():
     cut = kz.Record.from_arrays(record.time, {"x": record["x"]}, segment=np.arange(800) // 20)
     fit = kz.identify(DUFFING, cut, DUFFING_FREE, kz.ShootingFit())
     assert not any("white" in text for text in fit.warnings)
+
+
+def test_records_of_different_noise_are_white_together():
+    """The noisier of two records would decide alone, on fewer samples than are counted, were it not for its weight."""
+    model, alarms = kz.library.lorenz(), 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        runs = []
+        for count, deviation, x0 in ((800, 0.1, [1.0, 1.0, 25.0]), (300, 0.5, [2.0, 1.0, 20.0])):
+            run = kz.simulate(model, x0=x0, t=np.arange(count) * 0.01)
+            runs.append(
+                kz.Record.from_arrays(run.time, {c: run[c] + deviation * rng.normal(size=count) for c in run.channels})
+            )
+        fit = kz.identify(model, runs, FREE, kz.ShootingFit())
+        alarms += sum(p < 0.02 for p in fit.details["whiteness"].values())
+    # 36 tests at 2 %: six or more alarms have a chance below 1e-4.
+    assert alarms < 6

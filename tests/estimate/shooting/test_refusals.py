@@ -63,6 +63,9 @@ def test_three_samples_give_wide_intervals_that_hold_the_truth(record):
     [
         ({"spacing": 0}, "spacing=0"),
         ({"softness": -1.0}, "softness=-1"),
+        ({"bridge": "no"}, "bridge=no"),
+        ({"outputs": "x"}, "outputs=x"),
+        ({"initial": 1.0}, "initial=1"),
         ({"hold_back": 1.0}, "hold_back=1"),
         ({"hold_back": 0.999}, "hold back less"),
         ({"noise": {"x": 0.0}}, "positive standard deviation"),
@@ -234,3 +237,9 @@ def test_outputs_beside_a_curved_one_give_the_states_they_see():
     fit = kz.identify(start, record, FREE, kz.ShootingFit(outputs={"u": "x**2", "v": "2*y + 3"}))
     errors = [(fit.values[n] - kz.library.lorenz().values[n]) / fit.deviations[n] for n in FREE]
     assert np.abs(errors).max() < 4
+
+
+def test_bound_needs_the_noise_by_channel():
+    states = kz.simulate(kz.library.lorenz(), x0=[1, 1, 1], t=np.arange(100) * 0.01)
+    with pytest.raises(kz.KapitzaError, match="Name the channels"):
+        kz.cramer_rao(kz.library.lorenz(), states, 0.1, FREE)

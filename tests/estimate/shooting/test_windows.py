@@ -40,6 +40,14 @@ def test_windows_complement_each_other():
     assert most_informative(found, 2, np.ones(2)).tolist() == [0, 2]
 
 
+def test_profile_of_windows_is_of_the_samples_fitted(long_run):
+    """Not of the whole record: the ends lie about the estimate as its standard error says."""
+    fit = kz.identify(kz.library.lorenz(), long_run, FREE, kz.ShootingFit(window=600, windows=2))
+    low, high = kz.profile_interval(fit, "rho", 0.95)
+    usual = fit.interval(0.95).loc["rho"]
+    assert (low, high) == pytest.approx((usual["low"], usual["high"]), abs=0.1 * fit.deviations["rho"])
+
+
 def test_windows_joined_by_the_parameters(long_run):
     start = kz.library.lorenz().with_values(sigma=14.0, rho=20.0, beta=4.0)
     fit = kz.identify(start, long_run, FREE, kz.ShootingFit(window=800, windows=3))

@@ -44,6 +44,13 @@ def check_settings(method: ShootingFit) -> None:
         "tolerance": (_number(method.tolerance) and method.tolerance > 0, "positive"),
         "max_iterations": (_whole(method.max_iterations, 1), "a whole number, at least 1"),
         "robust": (isinstance(method.robust, bool), "True or False"),
+        "bridge": (isinstance(method.bridge, bool), "True or False"),
+        "throw": (isinstance(method.throw, bool), "True or False"),
+        "outputs": (isinstance(method.outputs, Mapping), 'a mapping of channels, {"theta2": "phi2 - phi1"}'),
+        "initial": (
+            isinstance(method.initial, Mapping | list | tuple),
+            "a mapping of states, or a list with one for each record",
+        ),
         "process_noise": (
             isinstance(method.process_noise, bool) or _sizes_by_name(method.process_noise),
             "True, False, or the standard deviations of the kicks by state, none negative and one positive: "

@@ -22,6 +22,7 @@ from kapitza.estimate.shooting.pieces import Part, place_nodes
 from kapitza.estimate.shooting.search import finish, fitter_for, search
 from kapitza.estimate.shooting.solver import Fitter, Iterate, SolverSettings
 from kapitza.estimate.shooting.sweep import sweep
+from kapitza.estimate.shooting.task import Task
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
@@ -41,6 +42,8 @@ def cramer_rao(
     initial state of every piece counts as unknown.
     """
     method = method or ShootingFit()
+    if not isinstance(noise, Mapping):
+        raise DataError(f"Name the channels that are measured, with their noise: {{{model.states[0]!r}: {noise}}}.")
     record = states[0] if isinstance(states, tuple) else states
     missing = [name for name in model.states if name not in record.channels]
     if missing:
@@ -107,13 +110,24 @@ class Profile:
         self.sensors = replace(estimate.details["sensors"], known=np.ones_like(estimate.details["sensors"].known))
         self.states, self.residual = estimate.details["states"], None
         self.theta = np.array([estimate.values[n] for n in self.others])
+        self.task = self._task()
         self.best = self.objective(estimate.values[name])
+
+    def _task(self) -> Task:
+        """The fit of the others on the very samples of the estimate: its windows, its nodes in free flight."""
+        task = self.method.prepare(self.estimate.model, self.estimate.data, self.others)
+        samples, states = self.estimate.details["fitted_samples"], self.estimate.details["first_states"]
+        return replace(task, problem=replace(task.problem, samples=samples), states=states, sensors=self.sensors)
+
+    def _task_at(self, value: float) -> Task:
+        samples = self.task.problem.samples
+        vectors = samples.parameters.copy()
+        vectors[:, self.estimate.model.names.index(self.name)] = value
+        return replace(self.task, problem=replace(self.task.problem, samples=replace(samples, parameters=vectors)))
 
     def objective(self, value: float) -> float:
         """-2 log likelihood with the others at their best, up to a constant; begun where the last value ended."""
-        moved = self.estimate.model.with_values(**{self.name: value})
-        task = self.method.prepare(moved, self.estimate.data, self.others)
-        task = replace(task, sensors=self.sensors)
+        task = self._task_at(value)
         fitter = fitter_for(task, self.method.softness)
         try:
             solution = fitter.go_on(self.theta, self.states, self.estimate.details["nodes"], self.residual)

@@ -57,7 +57,8 @@ def judge(task: Task, found: Found) -> Judgement:
     identifiability = analyse(solution.information, task.names, _sizes(solution))
     # States that may jump follow the noise: what they leave of it is not white, and need not be.
     kicked = bool(task.settings.process_noise)
-    chances = {} if kicked else dict(zip(task.observation.channels, whiteness(samples, solution), strict=True))
+    white = whiteness(samples, solution, found.sensors)
+    chances = {} if kicked else dict(zip(task.observation.channels, white, strict=True))
     deviations = samples.at_readings(found.sensors.deviations)
     read = samples.sensor >= 0
     weighted = (solution.sweep.residual / deviations)[read]

@@ -161,6 +161,14 @@ def _within(record: Record, max_gap: float, bridge: bool) -> NDArray[np.bool_]:
     return within
 
 
+def bridged_segments(data: Part | Sequence[Part], max_gap: float, bridge: bool) -> int:
+    """How many ends of segments the motion is carried over."""
+    return sum(
+        int(_within(record, max_gap, bridge)[[piece.stop - 1 for piece in record.segments()]].sum())
+        for record, _ in parts_of(data)
+    )
+
+
 def parts_of(data: Part | Sequence[Part]) -> list[tuple[Record, Mapping[str, float]]]:
     """Records with the parameter values that belong to each: a Record, (Record, {name: value}), or a list of these."""
     single = isinstance(data, Record) or (isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Mapping))

@@ -57,7 +57,7 @@ def explain(task: Task, solution: Solution, identifiability: Identifiability) ->
     if solution.at_bound.any():
         stuck = ", ".join(n for n, at in zip(task.names, solution.at_bound, strict=True) if at)
         lines.append(f"At a bound: {stuck}.")
-    return " ".join(lines)
+    return " ".join(lines) + task.doubtful_bridges
 
 
 def _open_gaps(task: Task, solution: Solution) -> list[str]:

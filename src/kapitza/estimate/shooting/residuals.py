@@ -45,25 +45,28 @@ def follows(samples: Samples, solution: Solution, sensors: Sensors) -> bool:
     power, count = power_of(samples, solution.sweep.residual, sensors.deviations, None)
     if sensors.all_known and (power < 2 * count).all():
         return True
-    return size < LARGEST_NOISE and min(whiteness(samples, solution), default=0.0) > 1e-3
+    return size < LARGEST_NOISE and min(whiteness(samples, solution, sensors), default=0.0) > 1e-3
 
 
-def whiteness(samples: Samples, solution: Solution) -> list[float]:
+def whiteness(samples: Samples, solution: Solution, sensors: Sensors) -> list[float]:
     """Ljung-Box p-value of the residuals of each channel, lags up to 10, within pieces (1 where there are too few).
 
-    p fitted numbers correlate n residuals by up to p/n: that much is not counted.
+    Residuals count in standard deviations of their sensors: otherwise the noisiest record would decide alone. p fitted
+    numbers correlate n residuals by up to p/n: that much is not counted.
     """
     n = solution.states.shape[1]
     fitted = (n * len(samples.pieces) + solution.theta.size) / samples.values.shape[1]
     result = []
+    deviations = samples.at_readings(sensors.deviations)
     for c in range(samples.values.shape[1]):
         read = samples.sensor[:, c] >= 0
-        residual = np.where(read, solution.sweep.residual[:, c], 0.0)
-        count = int(read.sum())
+        count, plain = int(read.sum()), solution.sweep.residual[:, c]
+        rounding = float((plain[read] ** 2).sum()) <= count * (ROUNDING * samples.spread[c]) ** 2
+        residual = plain / deviations[:, c]
         residual = np.where(read, residual - residual.sum() / max(count, 1), 0.0)
         power, lags = float((residual**2).sum()), min(10, count // 5)
         # Rounding is not white: without noise there is nothing to test.
-        if power <= count * (ROUNDING * samples.spread[c]) ** 2 or lags < 1:
+        if rounding or power == 0 or lags < 1:
             result.append(1.0)
             continue
         total, apart = 0.0, np.ones(residual.size, bool)

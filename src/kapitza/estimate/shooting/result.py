@@ -54,6 +54,8 @@ def estimate_of(task: Task, found: Found, verdict: Judgement) -> Estimate:
             "sensors": sensors,
             "objective": found.objective,
             "nodes": solution.nodes,
+            "fitted_samples": samples,
+            "first_states": task.states,
             "process_noise": None
             if solution.kicks is None
             else dict(zip(model.states, solution.kicks.tolist(), strict=True)),

@@ -53,7 +53,9 @@ def warnings_of(
         if chance < 1e-3:
             texts.append(
                 f'residuals of "{channel}" are not white (p = {chance:.1e}): the model misses something, or the noise '
-                "is correlated; the intervals are then too narrow." + _far_above_noise(task, found, channel)
+                "is correlated; the intervals are then too narrow."
+                + _far_above_noise(task, found, channel)
+                + task.doubtful_bridges
             )
     return texts + _wrong_noise(task, found) + _surprising_priors(task, found) + _shared_noise(task, solution)
 

@@ -14,7 +14,7 @@ from kapitza.estimate.shooting.checks import check_initial, check_left, check_no
 from kapitza.estimate.shooting.impacts import in_flight
 from kapitza.estimate.shooting.noise import Sensors, sensors_of
 from kapitza.estimate.shooting.observation import Observation, observe
-from kapitza.estimate.shooting.pieces import Part, Samples, gather, parts_of
+from kapitza.estimate.shooting.pieces import Part, Samples, bridged_segments, gather, parts_of
 from kapitza.estimate.shooting.start import sizes, states_from_data
 from kapitza.estimate.shooting.sweep import Problem
 from kapitza.flow import Flow
@@ -57,6 +57,15 @@ class Task:
     def fitted(self) -> int:
         """Numbers that are fitted: initial states of the pieces and parameters."""
         return self.scale.size * len(self.problem.samples.pieces) + len(self.names)
+
+    @property
+    def doubtful_bridges(self) -> str:
+        """A sentence about segments that were taken as one motion, to be told where the motion does not fit."""
+        count = bridged_segments(self.data, self.settings.max_gap, self.settings.bridge)
+        if not count:
+            return ""
+        gaps = "1 gap" if count == 1 else f"{count} gaps"
+        return f" The motion is carried over {gaps} between segments: if these are trials of their own, bridge=False."
 
 
 def prepare(method: ShootingFit, model: Model, data: Part | Sequence[Part], names: tuple[str, ...]) -> Task:
