@@ -117,6 +117,15 @@ def test_a_whole_invariant_given_as_one_term_is_judged(noise):
     assert 10 < search.closest < np.inf
 
 
+def test_verdict_without_any_knowledge_of_noise_asks_for_it():
+    """Coarse samples of an oscillator in noise: nothing is constant to rounding, which is no proof of anything."""
+    t, rng = np.arange(0, 400, 2.5), np.random.default_rng(4)  # five samples in two periods
+    channels = {"x": np.sin(t) + 0.01 * rng.normal(size=t.size), "v": np.cos(t) + 0.01 * rng.normal(size=t.size)}
+    record = kz.Record.from_arrays(t, channels)
+    assert "state noise= or tolerance=" in str(kz.find_invariant(record))
+    assert len(kz.find_invariant(record, noise=0.01)) == 1
+
+
 def test_spread_of_levels_belongs_to_the_expression_shown():
     t = np.arange(0, 20, 0.1)
     records = [kz.Record.from_arrays(t, {"x": a * np.sin(t) / 2, "v": a * np.cos(t) / 3}) for a in (1.0, 2.0)]

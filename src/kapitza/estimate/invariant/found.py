@@ -120,6 +120,10 @@ def describe(found: tuple[FoundInvariant, ...], search: Any, closest: float) -> 
             else f"No invariant among combinations of {count} terms: the most nearly conserved one varies {ratio:.3g} "
             f"times as much as {source} explains."
         )
+        if search.kind == "rounding":
+            verdict += (
+                " The noise is not known, so only what is constant to rounding counts: state noise= or tolerance=."
+            )
     else:
         lines = [_reason(f, source, levels) for f in found]
         verdict = f"{len(found)} invariant(s) among combinations of {count} terms:\n" + "\n".join(lines)
