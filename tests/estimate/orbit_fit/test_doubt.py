@@ -120,13 +120,23 @@ def test_a_start_from_which_nothing_runs_is_replaced():
     assert fit["a"] == pytest.approx(1.0, rel=1e-7)
 
 
-def test_of_two_believable_minima_the_better_one_is_the_answer():
-    """x' + a x = cos t: x(0) leaves a and 1/a; a coarse x(π/2) = 1/(1 + a²), 4.3 σ away for 1/a, prefers a."""
+@pytest.mark.parametrize(("instants", "error"), [((np.pi / 2,), 0.08), ((1.2, 1.4, 1.6, 1.8), 0.2)])
+def test_of_two_believable_minima_the_better_one_is_the_answer(instants, error):
+    """x' + a x = cos t: x(0) leaves a and 1/a; coarse readings elsewhere, with a χ² of 18 and 11 for 1/a, prefer a."""
     lag = kz.Model.from_equations("x' + a*x = cos(t)", parameters={"a": 0.7}, period="2*pi")
     orbit = kz.solve_orbit(lag, profile=False).with_(covariance=np.diag([1e-8]), profile=None)
-    coarse = orbit.with_(
-        points=np.array([[1 / 1.49]]), covariance=np.diag([0.08**2]), details={"section_phase": np.pi / 2}
-    )
-    fit = kz.identify(lag.with_values(a=1.6), [orbit, coarse], ["a"])
+    coarse = [
+        orbit.with_(
+            points=np.array([[(0.7 * np.cos(t) + np.sin(t)) / 1.49]]), covariance=np.diag([error**2]),
+            details={"section_phase": t},
+        )
+        for t in instants
+    ]  # fmt: skip
+    fit = kz.identify(lag.with_values(a=1.6), [orbit, *coarse], "a")
     assert fit["a"] == pytest.approx(0.7, abs=1e-3)
     assert not fit.details["alternatives"]
+
+
+def test_one_combination_may_be_given_as_text(pendulum, exact):
+    fit = kz.identify(pendulum, exact, "k2/m")
+    assert fit["k2/m"] == pytest.approx(0.000485 / 0.0858, rel=1e-6)

@@ -41,7 +41,7 @@ class Combinations:
 
 def combinations_of(model: Model, free: Sequence[str] | None) -> Combinations | None:
     """How to fit `free` where it names something else than independent parameters; None where it does not."""
-    if free is None or isinstance(free, str) or set(free) <= set(model.names) or model.is_map:
+    if free is None or set(free) <= set(model.names) or model.is_map:
         return None
     base = derived_in_base(model)
     known = {p.name for p in model.parameters}

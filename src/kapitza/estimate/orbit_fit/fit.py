@@ -15,7 +15,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbit_fit.checks import check_settings
 from kapitza.estimate.orbit_fit.combinations import combinations_of, in_combinations
 from kapitza.estimate.orbit_fit.continuation import continue_readings
-from kapitza.estimate.orbit_fit.judge import SURE, Outcome, acceptable, post_mortem
+from kapitza.estimate.orbit_fit.judge import Outcome, acceptable, decided, post_mortem
 from kapitza.estimate.orbit_fit.matching import hopeless, sort_out
 from kapitza.estimate.orbit_fit.multipliers import MultiplierTerms
 from kapitza.estimate.orbit_fit.nested import NestedFit
@@ -78,6 +78,7 @@ class OrbitFit:
         check_settings(self)
 
     def fit(self, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:
+        free = [free] if isinstance(free, str) else free
         base = combinations_of(model, free)
         if base is not None:
             return in_combinations(self.fit(model, data, base.names), base)
@@ -115,7 +116,7 @@ class OrbitFit:
                 best = outcome if better else best
             elif best is None or outcome.merit < best.merit:
                 best = outcome
-            if best is not None and best.accepted and (best.freedom >= SURE or not task.noise_known):
+            if best is not None and best.accepted and decided(task, best):
                 break
         if best is None:
             raise ConvergenceError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from kapitza.estimate.orbit_fit.problem import Problem
 from kapitza.estimate.orbit_fit.solver import OUTLYING, Extra, Solution
@@ -34,6 +35,12 @@ LARGEST_PATTERN = 0.1
 
 SURE = 3
 """Degrees of freedom below which χ² hardly tells one minimum from another."""
+
+PLENTY = 10
+"""Degrees of freedom at which a false minimum that passes for a believable one is not to be expected."""
+
+SUSPECT = 0.05
+"""Probability of a larger χ² below which, with fewer degrees of freedom than that, other minima are looked for."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,13 @@ def acceptable(task: Task, outcome: Outcome) -> bool:
         return fits and (share >= LEAST_MATCHED or convincing)
     limit = LARGEST_PATTERN if residual_pattern(outcome) else LARGEST_MISFIT
     return share >= LEAST_MATCHED and outcome.misfit <= limit
+
+
+def decided(task: Task, outcome: Outcome) -> bool:
+    """Whether an accepted minimum is the answer without a look at the other starts."""
+    if not task.noise_known or outcome.freedom >= PLENTY:
+        return True
+    return outcome.freedom >= SURE and float(stats.chi2.sf(outcome.chi2, outcome.freedom)) > SUSPECT
 
 
 def residual_pattern(outcome: Outcome) -> dict[str, float]:
