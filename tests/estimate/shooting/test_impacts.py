@@ -99,3 +99,19 @@ def test_bound_of_a_motion_with_impacts():
     bound = kz.cramer_rao(ball(), record, {"x": 0.002}, FREE)
     fit = kz.identify(ball(), fall(0.002)[2], FREE, kz.ShootingFit(noise=0.002))
     assert np.sqrt(np.diag(bound)) == pytest.approx([fit.deviations[n] for n in FREE], rel=0.05)
+
+
+def test_cusps_are_not_taken_for_outliers():
+    """A bouncing ball with 3 % wild readings: robust, and with every bounce where it is."""
+    model = kz.Model.from_equations(
+        "x'' + g + c*x' = 0",
+        parameters={"g": 9.81, "c": 0.1, "r": 0.8},
+        impacts=[{"name": "table", "surface": "x", "reset": {"x'": "-r*x'"}}],
+    )
+    clean = kz.simulate(model, x0=[1.0, 0.0], t=np.arange(200) * 0.01)
+    rng = np.random.default_rng(3)
+    height = clean["x"] + 0.002 * rng.normal(size=200) + 0.3 * (rng.random(200) < 0.03)
+    record = kz.Record.from_arrays(clean.time, {"x": height})
+    fit = kz.identify(model.with_values(g=9.0, r=0.7), record, list(model.names), kz.ShootingFit(robust=True))
+    for name, value in model.values.items():
+        assert abs(fit.values[name] - value) < 4 * fit.deviations[name]

@@ -31,7 +31,9 @@ def states_from_data(
     states = np.tile([model.start.get(name, 0.0) for name in model.states], (samples.size, 1))
     known = np.zeros((samples.size, n), bool)
     linear, gains, offsets = linear_rows(model, observation)
-    values = _without_spikes(samples, observation) if samples.outliers else samples.values
+    # A cusp at an impact looks like a spike, and is needed as it is.
+    smooth = samples.outliers and not model.structure.impacts
+    values = _without_spikes(samples, observation) if smooth else samples.values
     # An angle of the sensor that the model takes as a plain coordinate turns on beyond half a turn.
     turning = observation.angles & linear & (gains[:, ~np.array(model.angles)] != 0).any(axis=1)
     if turning.any():
