@@ -2,7 +2,9 @@
 
 import html
 import re
+from dataclasses import replace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -47,3 +49,11 @@ def test_a_list_of_orbits_is_data_too(duffing, tmp_path):
     text = page_text(fit, tmp_path)
     assert "2 periodic orbits." in text
     assert "0: period 1 Q" in text
+
+
+def test_an_infinite_interval_is_drawn_in_words(duffing):
+    fit = kz.identify(duffing.with_values(k=0.1), positions(duffing, 0.2), ["k", "B"], kz.OrbitFit())
+    endless = replace(fit, covariance=np.diag([np.inf, 1e-6]))
+    figure = endless.plot()
+    assert [text.get_text() for text in figure.axes[0].texts] == ["not determined"]
+    plt.close(figure)

@@ -29,14 +29,18 @@ def plot_estimate(estimate: Estimate, level: float = 0.95) -> Figure:
 
 
 def draw_intervals(axes: Axes, estimate: Estimate, level: float) -> None:
-    """Half-widths in per cent of the value; in units of the parameter where the value is zero."""
+    """Half-widths in per cent of the value; in units of the parameter where the value is zero; ± ∞ in words."""
     interval = estimate.interval(level)
     position = np.arange(len(estimate.names))[::-1]
     for place, name in zip(position, estimate.names, strict=True):
         value = estimate.values[name]
         scale = 100 / abs(value) if value else 1.0
         low, high = (interval.loc[name].to_numpy(float) - value) * scale
-        axes.plot([low, high], [place, place], color=CYCLE[0], lw=2.5, solid_capstyle="butt")
+        if np.isfinite([low, high]).all():
+            axes.plot([low, high], [place, place], color=CYCLE[0], lw=2.5, solid_capstyle="butt")
+        else:
+            # A dot without a bar would look like a parameter that is known exactly.
+            axes.annotate("not determined", (0, place), (0, 5), textcoords="offset points", ha="center", fontsize=7)
         axes.plot(0, place, "o", ms=4, color=ACCENT)
     axes.set_yticks(position, [greek(name) for name in estimate.names])
     axes.set_ylim(-0.7, len(position) - 0.3)
