@@ -63,7 +63,9 @@ def _may_be_false(task: Task, found: Found) -> bool:
     if task.known.all():
         return False
     large = found.sensors.deviations > TWICE * task.sensors.deviations
-    return bool(large.any()) and min(whiteness(task.problem.samples, found.solution)) < 1e-6
+    if not large.any():
+        return False
+    return min(whiteness(task.problem.samples, found.solution, found.sensors)) < 1e-6
 
 
 def _beginnings(task: Task) -> Iterator[tuple[Task, float]]:
