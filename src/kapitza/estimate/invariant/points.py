@@ -11,7 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.data import Record
-from kapitza.errors import DataError
+from kapitza.errors import DataError, nearest_name
 from kapitza.estimate.invariant.stencils import estimated_noise, rates_of
 from kapitza.model import Model, symbol
 
@@ -138,6 +138,12 @@ def noise_of(record: Record, given: float | Mapping[str, float] | None) -> tuple
         lost = [c for c in record.channels if c not in table]
         if lost:
             raise DataError(f"The noise of channel {', '.join(lost)} is not given: name every channel, 0 for none.")
+        for name in table:
+            if name not in record.channels:
+                raise DataError(
+                    f'Noise was given for "{name}"; the channels are {", ".join(record.channels)}.'
+                    f"{nearest_name(name, record.channels)}"
+                )
         if any(not isinstance(table[c], Real) or not 0 <= table[c] < np.inf for c in record.channels):
             raise DataError(f"A standard deviation is a finite number and cannot be negative: {table}.")
         known = {c: float(table[c]) for c in record.channels}

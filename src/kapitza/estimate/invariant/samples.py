@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.data import Record
-from kapitza.errors import DataError, KapitzaError
+from kapitza.errors import DataError, KapitzaError, nearest_name
 from kapitza.estimate.invariant.points import ASSUMED_NOISE, Points, noise_of
 from kapitza.estimate.invariant.stencils import estimated_noise
 
@@ -31,6 +31,12 @@ def fractions_of(tolerance: float | Mapping[str, float], channels: Sequence[str]
         raise KapitzaError(
             f"tolerance says nothing of channel {', '.join(lost)}: name every channel, or give one number."
         )
+    for name in table:
+        if name not in channels:
+            raise KapitzaError(
+                f'tolerance was given for "{name}"; the channels are {", ".join(channels)}.'
+                f"{nearest_name(name, channels)}"
+            )
     if not all(isinstance(table[c], Real) and 0 < table[c] < np.inf for c in channels):
         raise KapitzaError(f"tolerance is a positive fraction of each channel's mean modulus, not {tolerance}.")
     return np.array([float(table[c]) for c in channels])
