@@ -4,18 +4,10 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from henon_map import henon
 
 HENON = 0.4192  # per step, at a = 1.4, b = 0.3
 LORENZ = 0.9056  # per time unit, at the classical parameters
-
-
-def henon(count: int) -> np.ndarray:
-    x, y = 0.1, 0.1
-    out = np.empty((count + 100, 2))
-    for i in range(count + 100):
-        x, y = 1 - 1.4 * x * x + y, 0.3 * x
-        out[i] = x, y
-    return out[100:]
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.002])

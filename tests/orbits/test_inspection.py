@@ -5,19 +5,11 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from henon_map import henon
 from kapitza.errors import DataError
 
 mpl.use("Agg")
 TIME = np.arange(8000) * 0.01
-
-
-def henon(count: int) -> np.ndarray:
-    x, y = 0.1, 0.1
-    out = np.empty((count + 100, 2))
-    for i in range(len(out)):
-        x, y = 1 - 1.4 * x * x + y, 0.3 * x
-        out[i] = x, y
-    return out[100:]
 
 
 def test_gaps_are_cut_before_anything_is_measured():

@@ -5,18 +5,10 @@ import pytest
 from scipy.signal import butter, lfilter
 
 import kapitza as kz
+from henon_map import henon
 from kapitza.errors import DataError
 
 TIME = np.arange(20000) * 0.01
-
-
-def henon(count: int) -> np.ndarray:
-    x, y = 0.1, 0.1
-    out = np.empty((count + 100, 2))
-    for i in range(len(out)):
-        x, y = 1 - 1.4 * x * x + y, 0.3 * x
-        out[i] = x, y
-    return out[100:]
 
 
 def strobed(points: np.ndarray, time=None, **settings) -> kz.Record:

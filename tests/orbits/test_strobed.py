@@ -4,16 +4,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-
-
-def henon(count: int, a: float = 1.4, b: float = 0.3, start=(0.1, 0.1)) -> np.ndarray:
-    """Points of x' = 1 - a x² + y, y' = b x after a transient."""
-    x, y = start
-    out = np.empty((count + 100, 2))
-    for i in range(count + 100):
-        x, y = 1 - a * x * x + y, b * x
-        out[i] = x, y
-    return out[100:]
+from henon_map import henon
 
 
 def strobed(points: np.ndarray, **settings) -> kz.Record:

@@ -168,12 +168,12 @@ def _reason(found: FoundInvariant, source: str, levels: int) -> str:
 def _readable(coefficients: Array, errors: Array) -> tuple[Array, Array]:
     """The scale at which most coefficients are simple fractions; the smallest of them 1 or 1/2 where that ties."""
     best, score = (coefficients, errors), -1
-    for k, value in enumerate(coefficients):
+    for value in coefficients:
         for target in (1.0, 0.5):
             factor = target / value
             scaled, widths = coefficients * factor, errors * abs(factor)
             simple = sum(_fraction(c, e) is not None for c, e in zip(scaled, widths, strict=True))
-            if simple > score and k < coefficients.size:
+            if simple > score:
                 best, score = (scaled, widths), simple
     return best
 
