@@ -13,7 +13,7 @@ from scipy.integrate import solve_bvp, solve_ivp
 import kapitza as kz
 from kapitza.model import symbol
 from kapitza.model.symbols import time as time_symbol
-from kapitza.periodic import OrbitSolver
+from kapitza.orbits_of_models import OrbitSolver
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 

@@ -12,9 +12,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import kapitza as kz
-from kapitza.estimate.harmonic import close_stretches
-from kapitza.estimate.harmonic.balance import periodic_state
-from kapitza.estimate.harmonic.measured import measured_from
+from kapitza.estimate.weak import close_stretches
+from kapitza.estimate.weak.balance import periodic_state
+from kapitza.estimate.weak.measured import measured_from
 from kapitza.report import plot_residues
 from kapitza.signal import five_point
 from reproductions._shaken_double_pendulum import first_minutes, measured, motion, rig

@@ -6,7 +6,7 @@ import numpy as np
 from harness import markdown_table
 
 import kapitza as kz
-from kapitza.estimate.harmonic import close_stretches, natural_frequencies, spectral_peaks
+from kapitza.estimate.weak import close_stretches, natural_frequencies, spectral_peaks
 from kapitza.flow import chaotic_record
 from reproductions._shaken_double_pendulum import encoders, measured, motion, rig
 
@@ -87,8 +87,8 @@ def main() -> str:
 
 def product_spectrum(orbits: kz.OrbitSet, low_pass: float | None) -> np.ndarray:
     """First coefficients of y = φ2'² sin(φ2 - φ1) of the longest orbit, factors filtered or not."""
-    from kapitza.estimate.harmonic.balance import periodic_state
-    from kapitza.estimate.harmonic.measured import measured_from
+    from kapitza.estimate.weak.balance import periodic_state
+    from kapitza.estimate.weak.measured import measured_from
 
     chosen = orbits[len(orbits) - 1 : len(orbits)]
     data = measured_from(rig(), chosen)

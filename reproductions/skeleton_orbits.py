@@ -7,7 +7,7 @@ from harness import Comparison, comparison_table, markdown_table
 
 import kapitza as kz
 from kapitza.orbit import circle_difference
-from kapitza.orbits.returns import count_visits
+from kapitza.orbits_in_data.returns import count_visits
 
 ANGLES = (True, False)
 READING = 15.08e-3  # s between the two readings of the angle that give the rate

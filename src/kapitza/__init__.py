@@ -43,8 +43,8 @@ if TYPE_CHECKING:
         write_model,
     )
     from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
-    from kapitza.orbits import GlobalMap, Inspection, LocalMap, ReturnSearch, SectionSearch, inspect
-    from kapitza.periodic import (
+    from kapitza.orbits_in_data import GlobalMap, Inspection, LocalMap, ReturnSearch, SectionSearch, inspect
+    from kapitza.orbits_of_models import (
         Collocation,
         Differences,
         HarmonicBalance,
@@ -107,7 +107,7 @@ _HOMES = {
         "PeriodicOrbit",
         "find_orbits",
     ),
-    "kapitza.orbits": (
+    "kapitza.orbits_in_data": (
         "GlobalMap",
         "Inspection",
         "LocalMap",
@@ -115,7 +115,7 @@ _HOMES = {
         "SectionSearch",
         "inspect",
     ),
-    "kapitza.periodic": (
+    "kapitza.orbits_of_models": (
         "Collocation",
         "Differences",
         "HarmonicBalance",
@@ -204,8 +204,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "find_orbits":
         # Models and records are registered with the verb by the folders that search them.
-        import_module("kapitza.orbits")
-        import_module("kapitza.periodic")
+        import_module("kapitza.orbits_in_data")
+        import_module("kapitza.orbits_of_models")
     if name in _HOME_OF:
         value = getattr(import_module(_HOME_OF[name]), name)
     elif name in _FOLDERS:

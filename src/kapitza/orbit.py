@@ -298,7 +298,7 @@ def _revived(entry: Mapping[str, Any]) -> PeriodicOrbit:
 def find_orbits(source: Any, max_period: int = 6, **settings: Any) -> OrbitSet:
     """All periodic orbits of a model in a region, or all that a record visited.
 
-    Registered by `kapitza.periodic` for models (a census by Newton iterations from many starts) and by
-    `kapitza.orbits` for records (close returns and local maps).
+    Registered by `kapitza.orbits_of_models` for models (a census by Newton iterations from many starts) and by
+    `kapitza.orbits_in_data` for records (close returns and local maps).
     """
     raise DataError(f"find_orbits works on a Model or a Record, not on {type(source).__name__}.")

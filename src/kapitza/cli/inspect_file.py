@@ -12,7 +12,7 @@ from rich.text import Text
 from kapitza.cli.console import answers, examples, table
 from kapitza.data import read
 from kapitza.errors import DataError
-from kapitza.orbits import inspect
+from kapitza.orbits_in_data import inspect
 from kapitza.report import plot_record
 
 EXAMPLES = examples(

@@ -1,6 +1,6 @@
 """Records: measured or simulated data with units and segments."""
 
-from kapitza.data.angles import unwrap, wrap, wrap_upper
+from kapitza.circle import unwrap, wrap, wrap_upper
 from kapitza.data.containers import read_variables
 from kapitza.data.measure import measure
 from kapitza.data.read import read

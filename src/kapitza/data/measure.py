@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.data.angles import wrap_upper
+from kapitza.circle import wrap_upper
 from kapitza.data.record import Record
 from kapitza.data.sampling import between_samples
 from kapitza.errors import DataError

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from kapitza.data.angles import unwrap, wrap
+from kapitza.circle import unwrap, wrap
 from kapitza.data.sampling import (
     GAP,
     REGULAR,

@@ -3,11 +3,11 @@
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.comparison import compare_fits
 from kapitza.estimate.estimate import Estimate, Estimator
-from kapitza.estimate.harmonic import HarmonicFit
 from kapitza.estimate.identify import identify
 from kapitza.estimate.invariant import FoundInvariant, InvariantFit, InvariantSearch, find_invariant
-from kapitza.estimate.orbit_fit import Differenced, OrbitFit, advise, missing_orbits, posterior
-from kapitza.estimate.shooting import ShootingFit, cramer_rao, profile_interval
+from kapitza.estimate.orbits import Differenced, OrbitFit, advise, missing_orbits, posterior
+from kapitza.estimate.series import ShootingFit, cramer_rao, profile_interval
+from kapitza.estimate.weak import HarmonicFit
 
 __all__ = [
     "Automatic",

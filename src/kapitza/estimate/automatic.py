@@ -11,13 +11,13 @@ import numpy as np
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.harmonic import HarmonicFit
 from kapitza.estimate.invariant import InvariantFit
-from kapitza.estimate.shooting import ShootingFit
-from kapitza.estimate.shooting.checks import free_names
-from kapitza.estimate.shooting.horizons import progressive_start
-from kapitza.estimate.shooting.observation import observe
-from kapitza.estimate.shooting.pieces import parts_of
+from kapitza.estimate.series import ShootingFit
+from kapitza.estimate.series.checks import free_names
+from kapitza.estimate.series.horizons import progressive_start
+from kapitza.estimate.series.observation import observe
+from kapitza.estimate.series.pieces import parts_of
+from kapitza.estimate.weak import HarmonicFit
 from kapitza.model import Model
 
 STARTS = {

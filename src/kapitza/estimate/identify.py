@@ -8,7 +8,7 @@ from typing import Any
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.estimate import Estimate, Estimator
-from kapitza.estimate.orbit_fit import OrbitFit
+from kapitza.estimate.orbits import OrbitFit
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 
 

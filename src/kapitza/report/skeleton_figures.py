@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from kapitza.report.style import ACCENT, CYCLE, styled
 
 if TYPE_CHECKING:
-    from kapitza.orbits import Inspection
+    from kapitza.orbits_in_data import Inspection
 
 
 def plot_inspection(inspection: Inspection) -> Figure:

@@ -1,0 +1,128 @@
+"""What to measure next: which orbit or sensor would narrow the intervals most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, KapitzaError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.orbits.judge import Outcome
+from kapitza.estimate.orbits.nested import close_orbits
+from kapitza.estimate.orbits.problem import Problem, lay_out
+from kapitza.estimate.orbits.solver import reduce_block, scaled_inverse
+from kapitza.estimate.orbits.targets import Item, Reader, whitening
+from kapitza.estimate.orbits.task import Task
+from kapitza.orbit import PeriodicOrbit, circle_difference
+
+Array = NDArray[np.float64]
+
+ELSEWHERE = 0.3
+"""Share of the spread by which an orbit may move from where it was given to where it closes; beyond, it is another."""
+
+
+def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataFrame:
+    """Every orbit and sensor ranked by how much it would narrow the intervals of the free parameters.
+
+    Adding readings with information F₁ to F turns the covariance F⁻¹ into (F + F₁)⁻¹. Tried are: each orbit of the fit
+    located once more, as well as before; each of `orbits` (further ones of the model, from `find_orbits(model)`) with
+    the typical accuracy of the others; each channel with half its noise; each state without a sensor, at the nodes.
+    Columns: what, which, one per parameter (its interval narrower by so many per cent), mean; the best first.
+    """
+    task, outcome = estimate.details.get("task"), estimate.details.get("outcome")
+    if not (isinstance(task, Task) and isinstance(outcome, Outcome)):
+        raise KapitzaError("Advice needs an estimate made by OrbitFit.")
+    if not np.isfinite(estimate.covariance).all():
+        raise KapitzaError(
+            f"Some of {', '.join(estimate.names)} are not determined by these data, and more of the same does not "
+            f"change that: free only {', '.join(estimate.identifiable)}."
+        )
+    problem, solution = outcome.problem, outcome.solution
+    rows: list[dict[str, Any]] = []
+
+    def consider(what: str, which: str, information: Array) -> None:
+        before, after = (np.sqrt(np.diag(scaled_inverse(f))) for f in (solution.information, information))
+        gain = 100 * (1 - after / before)
+        rows.append({"what": what, "which": which, **dict(zip(task.names, gain, strict=True)), "mean": gain.mean()})
+
+    for target, reduced in zip(problem.targets, solution.reduced, strict=True):
+        again = solution.information + reduced.slope.T @ reduced.slope
+        consider("orbit located once more", target.label, again)
+    for orbit in orbits:
+        label = f"period {len(orbit.points)} {orbit.code}".strip()
+        further = _further(task, outcome, estimate, orbit)
+        if further is None:
+            rows.append({"what": "further orbit (does not close here)", "which": label})
+        else:
+            consider("further orbit", label, solution.information + further)
+    for channel, name in enumerate(problem.sensors.channels):
+        consider("half the noise", name, _quieter(outcome, channel))
+    for index, name in enumerate(task.model.states):
+        if name not in problem.sensors.channels:
+            consider("new sensor", name, solution.information + _sensor(outcome, index))
+    return pd.DataFrame(rows).sort_values("mean", ascending=False, ignore_index=True)
+
+
+def _typical_noise(outcome: Outcome) -> Array:
+    """Median standard deviation of a reading per channel."""
+    problem, spread = outcome.problem, []
+    for target, weight in zip(problem.targets, outcome.solution.weights, strict=True):
+        own = 1 / weight if weight.ndim == 1 else np.linalg.norm(np.linalg.pinv(weight), axis=1)
+        spread.append(own[: target.times.size])
+    channel, values = np.concatenate([t.channel for t in problem.targets]), np.concatenate(spread)
+    return np.array([np.median(values[channel == c]) for c in range(len(problem.sensors.channels))])
+
+
+def _further(task: Task, outcome: Outcome, estimate: Estimate, orbit: PeriodicOrbit) -> Array | None:
+    """The information that an orbit of the model would add; None where the model has no such orbit."""
+    problem = outcome.problem
+    noise = dict(zip(problem.sensors.channels, _typical_noise(outcome), strict=True))
+    item = Item(orbit.with_(covariance=None), {}, 0.0, task.model.angles)
+    reader = Reader(estimate.model, problem.sensors, task.names, nodes=1, profiles=False, noise=noise)
+    targets = reader.targets([item])
+    extra = Problem(
+        task.model, task.names, problem.sensors, targets, problem.flow, problem.scale, problem.channel_scale,
+        problem.prior_mean, problem.prior_weight, lay_out(problem.sensors, targets),
+    )  # fmt: skip
+    try:
+        unknowns, blocks = close_orbits(extra, extra.starts(), outcome.solution.theta)
+    except FlowError:
+        return None
+    found = extra.nodes(unknowns)[0]
+    if np.abs(circle_difference(found, targets[0].nodes, task.model.angles) / problem.scale).max() > ELSEWHERE:
+        return None
+    covariance = targets[0].covariance
+    assert covariance is not None
+    rows = len(covariance)
+    slope = reduce_block(blocks[0], np.eye(len(blocks[0].residual))).slope[:rows]
+    weighted = whitening(covariance) @ slope
+    return weighted.T @ weighted
+
+
+def _quieter(outcome: Outcome, channel: int) -> Array:
+    """The information if one channel had half its noise."""
+    solution = outcome.solution
+    total = solution.information
+    for target, block, weight in zip(outcome.problem.targets, solution.blocks, solution.weights, strict=True):
+        factor = np.ones(len(block.residual))
+        factor[: target.times.size][target.channel == channel] = 2.0
+        sharper = weight * factor if weight.ndim == 1 else weight * factor[None, :]
+        now, before = (reduce_block(block, w).slope for w in (sharper, weight))
+        total = total + now.T @ now - before.T @ before
+    return total
+
+
+def _sensor(outcome: Outcome, state: int) -> Array:
+    """The information that readings of one state at every node would add, with the typical relative noise."""
+    problem = outcome.problem
+    relative = float(np.median(_typical_noise(outcome) / problem.channel_scale))
+    n, total = problem.scale.size, 0.0
+    for target, reduced in zip(problem.targets, outcome.solution.reduced, strict=True):
+        slope = reduced.follow[: target.nodes.size].reshape(target.count, n, -1)[:, state]
+        slope = slope / (relative * problem.scale[state])
+        total = total + slope.T @ slope
+    return np.asarray(total)

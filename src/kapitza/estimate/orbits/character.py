@@ -1,0 +1,136 @@
+"""What an orbit must keep while the parameters move: its period, its symbolic code and its winding.
+
+Newton's iteration knows none of them. A period-2 orbit may slide onto twice the period-1 orbit it was born from, or
+jump to another orbit of the same period; both close, so closure alone does not tell.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError
+from kapitza.estimate.orbits.problem import Block, Problem
+from kapitza.estimate.orbits.readings import Target
+from kapitza.orbit import circle_difference
+from kapitza.orbits_of_models.codes import spelled
+
+Array = NDArray[np.float64]
+
+COLLAPSED = 0.05
+"""An orbit has collapsed when what tells it from a shorter one shrank to this share of what the data show."""
+
+BORDER = 0.01
+"""Points within this share of the spread (or four standard errors) of a border of the partition have no letter."""
+
+CLOSED = 1e-10
+"""Largest gap, in units of the spread, of an orbit that counts as solved."""
+
+
+def lost_character(problem: Problem, index: int, z: Array, block: Block) -> str:
+    """Why the orbit at z is another one than the data show; "" when it is not."""
+    target = problem.targets[index]
+    nodes = z[: target.nodes.size].reshape(target.nodes.shape)
+    shorter = shorter_period(problem, target, nodes)
+    if shorter:
+        return f"collapsed onto an orbit of period {shorter}"
+    turns = tuple(int(t) for t in block.turns)
+    if len(target.winding) == len(turns) and turns != target.winding:
+        return f"winds {turns} times, the measured orbit {target.winding}"
+    expected, found = letters(problem, target), strobed_letters(problem, target, nodes)
+    if any(a not in ("*", b) for a, b in zip(expected, found, strict=True)):
+        return f"has the code {found}, the measured orbit {expected}"
+    return ""
+
+
+def shorter_period(problem: Problem, target: Target, nodes: Array) -> int:
+    """The excitation periods q < p after which the nodes repeat, although those of the data do not; else 0."""
+    if not target.repeats or target.repeats < 2 or target.count % target.repeats:
+        return 0
+    per = target.count // target.repeats
+    for q in range(1, target.repeats):
+        if target.repeats % q == 0:
+            apart, shown = (_apart(problem, x, q * per) for x in (nodes, target.nodes))
+            if apart <= max(COLLAPSED * shown, 1e-7):
+                return q
+    return 0
+
+
+def _apart(problem: Problem, nodes: Array, shift: int) -> float:
+    gap = circle_difference(np.roll(nodes, -shift, axis=0), nodes, problem.model.angles)
+    return float(np.abs(gap / problem.scale).max())
+
+
+def strobed_letters(problem: Problem, target: Target, nodes: Array) -> str:
+    """One letter per excitation period, from the cells of the model's partition; "" where there is none."""
+    model = problem.model
+    if not (model.partition and model.letters) or not target.repeats or target.count % target.repeats:
+        return ""
+    return spelled(model, nodes[:: target.count // target.repeats])
+
+
+def letters(problem: Problem, target: Target) -> str:
+    """Those of the data, with "*" where a point lies too near a border to say."""
+    word = list(strobed_letters(problem, target, target.nodes))
+    if not word:
+        return ""
+    reach = BORDER * problem.scale
+    if target.covariance is not None:
+        variance = target.covariance if target.covariance.ndim == 1 else np.diag(target.covariance)
+        for channel in range(len(problem.sensors.channels)):
+            name, mine = problem.sensors.channels[channel], target.channel == channel
+            if name in problem.model.states and mine.any():
+                i = problem.model.states.index(name)
+                reach[i] = max(reach[i], 4 * float(np.sqrt(variance[: mine.size][mine].max())))
+    for i in range(reach.size):
+        for sign in (-1.0, 1.0):
+            moved = target.nodes.copy()
+            moved[:, i] += sign * reach[i]
+            for k, letter in enumerate(strobed_letters(problem, target, moved)):
+                if letter != word[k]:
+                    word[k] = "*"
+    return "".join(word)
+
+
+def close_from_data(problem: Problem, index: int, theta: Array) -> tuple[Array, Block] | None:
+    """The orbit at fixed parameters that continues the measured one; None where the way ends.
+
+    The nodes of the data are an orbit of the model with a kick c_j at the end of every segment, c the gaps. The kicks
+    are taken away little by little, c(z) = (1 - s) c(z_0) with s from 0 to 1: each orbit on the way is the guess of the
+    next, steps that fail are halved.
+    """
+    one = problem.subset([index])
+    z = one.starts()[0]
+    try:
+        block = one.evaluate([z], theta)[0]
+        kick, done, step = block.gap.copy(), 0.0, 0.25
+        while done < 1.0:
+            ahead = min(1.0, done + step)
+            found = _correct(one, z, block, theta, (1.0 - ahead) * kick)
+            if found is None:
+                step /= 2
+                if step < 1e-3:
+                    return None
+                continue
+            (z, block), done, step = found, ahead, 2 * step
+    except FlowError:
+        return None
+    return z, block
+
+
+def _correct(one: Problem, z: Array, block: Block, theta: Array, kick: Array) -> tuple[Array, Block] | None:
+    """Newton on c(z) = kick; None when it does not contract at once: the step was too long."""
+    scale, before = np.tile(one.scale, len(kick) // one.scale.size), np.inf
+    for _ in range(12):
+        gap = circle_difference((block.gap - kick).reshape(-1, one.scale.size), np.zeros(1), one.model.angles).ravel()
+        size = float(np.abs(gap / scale).max())
+        if size <= CLOSED:
+            return z, block
+        if size > 0.5 * before and size > 1e-8:
+            return None
+        move = -np.linalg.lstsq(block.gap_by_state, gap, rcond=1e-14)[0]
+        if np.abs(move[: scale.size] / scale).max() > 0.3:
+            return None
+        z, before = z + move, size
+        block = one.evaluate([z], theta)[0]
+    return None

@@ -1,0 +1,100 @@
+"""Free combinations of parameters: free=["l", "k2/m", "k3/m"], or derived parameters of the model by name.
+
+What the data determine is often not a parameter but a combination of several. As many base parameters as there are
+combinations are fitted, the others are held; values and covariance are then given in the combinations, which do not
+depend on what was held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+from kapitza.errors import IdentifiabilityError, ModelError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.orbits.derived import carried_covariance
+from kapitza.model import Model, parse_expression
+from kapitza.model.structure import derived_in_base
+from kapitza.model.symbols import symbol
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """labels and expressions of what is free; names: the base parameters fitted in their place."""
+
+    model: Model
+    labels: tuple[str, ...]
+    expressions: tuple[sp.Expr, ...]
+    names: tuple[str, ...]
+
+    def values(self, model: Model) -> Array:
+        at = {symbol(n): sp.Float(v, 17) for n, v in zip(model.names, model.vector, strict=True)}
+        return np.array([float(sp.N(e.xreplace(at))) for e in self.expressions])
+
+
+def combinations_of(model: Model, free: Sequence[str] | None) -> Combinations | None:
+    """How to fit `free` where it names something else than independent parameters; None where it does not."""
+    if free is None or set(free) <= set(model.names) or model.is_map:
+        return None
+    base = derived_in_base(model)
+    known = {p.name for p in model.parameters}
+    if all(name.isidentifier() and name not in known for name in free if name not in model.names):
+        return None  # plain misspellings: the model says which names it has
+    expressions = tuple(sp.sympify(parse_expression(text, known)).xreplace(base) for text in free)
+    used = sorted({str(s) for e in expressions for s in e.free_symbols}, key=model.names.index)
+    slopes = _slopes(model, expressions, used)
+    # Pivoting takes the parameters that move the combinations most, relative to their own size.
+    size = np.array([abs(model.values[name]) or 1.0 for name in used])
+    sizes = np.linalg.norm(slopes * size, axis=1, keepdims=True)
+    if not (sizes > 0).all() or not np.isfinite(sizes).all():
+        raise ModelError(f"{free[int(np.argmin(sizes))]} does not change with any parameter at the starting values.")
+    triangle, order = _pivots(slopes * size / sizes)
+    rank = int((np.abs(np.diag(triangle)) > 1e-9).sum())
+    if rank < len(free):
+        raise IdentifiabilityError(
+            f"{', '.join(free)} are not independent: only {rank} of the {len(free)} combinations are. Leave some out."
+        )
+    chosen = sorted((used[i] for i in order[: len(free)]), key=model.names.index)
+    return Combinations(model, tuple(free), expressions, tuple(chosen))
+
+
+def _pivots(matrix: Array) -> tuple[Array, NDArray[np.intp]]:
+    factors = qr(matrix, mode="r", pivoting=True)
+    return np.asarray(factors[0], float), np.asarray(factors[-1], np.intp)
+
+
+def _slopes(model: Model, expressions: Sequence[sp.Expr], names: Sequence[str]) -> Array:
+    """∂ combinations / ∂ parameters at the values of the model, (c, k)."""
+    at = {symbol(n): sp.Float(v, 17) for n, v in zip(model.names, model.vector, strict=True)}
+    return np.array([[float(sp.N(sp.diff(e, symbol(n)).xreplace(at))) for n in names] for e in expressions])
+
+
+def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
+    """The same estimate in the combinations asked for; the base parameters fitted become derived ones."""
+    slopes = _slopes(fit.model, free.expressions, fit.names)
+    covariance = carried_covariance(slopes, fit.covariance)
+    values = dict(zip(free.labels, free.values(fit.model).tolist(), strict=True))
+    rest = {name: value for name, value in fit.values.items() if name not in values}
+    errors = {**fit.derived, **fit.deviations}
+    held = ", ".join(sorted({str(s) for e in free.expressions for s in e.free_symbols} - set(fit.names)))
+    note = f"held at their values for this: {held}; the combinations do not depend on them." if held else ""
+    return replace(
+        fit, names=free.labels, values={**values, **rest}, covariance=covariance,
+        start=dict(zip(free.labels, free.values(free.model).tolist(), strict=True)),
+        derived={name: error for name, error in errors.items() if name not in values},
+        draws=None if fit.draws is None else values_of(fit.draws, fit, slopes, values),
+        details={**fit.details, "base": fit, "held": note},
+    )  # fmt: skip
+
+
+def values_of(draws: Array, fit: Estimate, slopes: Array, values: dict[str, float]) -> Array:
+    """Draws of the parameters carried over to the combinations, to first order."""
+    centre = np.array([fit.values[name] for name in fit.names])
+    return np.array(list(values.values())) + (draws - centre) @ slopes.T

@@ -1,0 +1,251 @@
+"""OrbitFit: parameters from periodic orbits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from kapitza.errors import ConvergenceError, FlowError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.orbits.checks import check_settings
+from kapitza.estimate.orbits.combinations import combinations_of, in_combinations
+from kapitza.estimate.orbits.continuation import continue_readings
+from kapitza.estimate.orbits.judge import Outcome, acceptable, decided, post_mortem
+from kapitza.estimate.orbits.matching import hopeless, sort_out
+from kapitza.estimate.orbits.multipliers import MultiplierTerms
+from kapitza.estimate.orbits.nested import NestedFit
+from kapitza.estimate.orbits.noise import residual_deviations
+from kapitza.estimate.orbits.problem import Problem
+from kapitza.estimate.orbits.readings import Output
+from kapitza.estimate.orbits.result import make_estimate
+from kapitza.estimate.orbits.solver import SOFTNESS, Solution, Solver, SolverSettings
+from kapitza.estimate.orbits.starts import further_starts
+from kapitza.estimate.orbits.task import Task, identifiability, prepare, refuse_unidentifiable, weights_of
+from kapitza.model import Model
+
+Array = NDArray[np.float64]
+
+SAME_CHI2 = 9.0
+"""Difference in χ² up to which the data do not decide between two minima."""
+
+
+@dataclass(frozen=True)
+class OrbitFit:
+    """Periodic orbits found in data are matched by orbits of the model (PERIODIC chapter 2, ORBITS chapter 5).
+
+    Minimises Σ_orbits |W (h(x(t_i), θ) - y_i)|² (and the priors) over the parameters θ and the states of all orbits,
+    where every orbit must close: Φ(x_j, θ) = x_{j+1} around it. Orbits may have different periods and, given as pairs
+    (orbits, {name: value}), different excitations.
+
+    estimator: "auto" (weights from the orbits' covariances or `noise`, else the noise of each channel is estimated;
+    priors where parameters have them), "least squares", "weighted", "maximum likelihood", "bayes".
+    formulation: "all-at-once" (states and parameters together) or "nested" (each orbit solved at each trial, by
+    `method`, any periodic solver).
+    outputs: what a channel measures where it is neither state nor output of the model: {"v": "phi'*l"}, or
+    {"phi'": Differenced("phi", 0.01508)}.
+    noise: standard deviation per channel, or one for all, where the orbits carry no covariance.
+    multipliers: also fit the Floquet multipliers, weighted by their uncertainty.
+    profiles: fit sampled profiles instead of section points (default: where an orbit has no covariance).
+    period: excitation periods per repetition of a record; nodes: shooting nodes per excitation period of sampled data.
+    derived: expressions to report with their errors: {"k2/m": "k2/m"}.
+    restarts: how many other starts are tried when a minimum is refused by its χ²; spread: how far they reach.
+    """
+
+    estimator: str = "auto"
+    formulation: str = "all-at-once"
+    method: Any = None
+    outputs: Mapping[str, Output] = field(default_factory=dict)
+    noise: Mapping[str, float] | float = field(default_factory=dict)
+    multipliers: bool = False
+    profiles: bool | None = None
+    period: int | None = None
+    nodes: int = 4
+    derived: Mapping[str, str] = field(default_factory=dict)
+    restarts: int = 12
+    spread: float = 0.7
+    set_aside: bool = True
+    tolerance: float = 1e-9
+    max_iterations: int = 60
+    seed: int = 0
+    throw: bool = True
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def fit(self, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:
+        free = [free] if isinstance(free, str) else free
+        base = combinations_of(model, free)
+        if base is not None:
+            return in_combinations(self.fit(model, data, base.names), base)
+        task = prepare(model, data, free, self)
+        given = np.array([task.model.values[name] for name in task.names])
+        starts = further_starts(task, given, self.restarts, self.spread, self.seed)
+        known = identifiability(task, starts)
+        if self.throw:
+            refuse_unidentifiable(task, known)
+        outcome = self.search(task)
+        estimate = make_estimate(task, outcome, known, self)
+        if self.throw and not outcome.accepted:
+            raise ConvergenceError(post_mortem(task, outcome), estimate)
+        return estimate
+
+    def search(self, task: Task) -> Outcome:
+        """From the given start, by continuation from it, then from others, until χ² accepts a minimum.
+
+        Where χ² can hardly tell (few degrees of freedom) all starts are tried, and what fits as well is kept too.
+        """
+        best: Outcome | None = None
+        others: list[Outcome] = []
+        trouble, tried = "", 0
+        for attempt, (begun, theta) in enumerate(self._starts(task)):
+            tried = attempt + 1
+            try:
+                outcome = replace(self.attempt(task, theta), attempts=tried, begun=begun)
+            except FlowError as error:
+                trouble = f" ({error})"
+                continue
+            if outcome.accepted and best is not None and best.accepted:
+                # Of two believable minima the one that explains more orbits, or the same ones better, is the answer.
+                better = (len(outcome.reasons), outcome.objective) < (len(best.reasons), best.objective - SAME_CHI2)
+                others.append(best if better else outcome)
+                best = outcome if better else best
+            elif best is None or outcome.merit < best.merit:
+                best = outcome
+            if best is not None and best.accepted and decided(task, best):
+                break
+        if best is None:
+            raise ConvergenceError(
+                f"OrbitFit: the model could not be run from any of {tried} starts{trouble}: check their values."
+            )
+        return replace(best, tried=tried, alternatives=_distinct(best, others))
+
+    def _starts(self, task: Task) -> Iterator[tuple[str, Array]]:
+        given = np.array([task.model.values[name] for name in task.names])
+        for number, theta in enumerate(further_starts(task, given, self.restarts, self.spread, self.seed)):
+            if number == 0:
+                yield "the given values", theta
+                if self.restarts:
+                    led = continue_readings(task, task.deviations, theta)
+                    if led is not None:
+                        yield "continuation from the given values", led
+            else:
+                yield "a point around them", theta
+
+    def attempt(self, task: Task, theta: Array) -> Outcome:
+        """One fit from one start: solve, put lost orbits back, set unmatched ones aside, settle noise, multipliers."""
+        problem, deviations = task.problem, task.deviations
+        solution = self._solve(task, problem, weights_of(task, problem, deviations), theta, problem.starts(), True)
+        kept: tuple[int, ...] = tuple(range(len(problem.targets)))
+        reasons: dict[int, str] = {}
+        returned: set[int] = set()
+        for _ in range(4 if self.set_aside else 0):
+            if hopeless(problem, solution):
+                break
+            found = sort_out(task.problem, weights_of(task, task.problem, deviations), kept, solution)
+            now = tuple(found.kept)
+            if (now == kept and not found.returned) or 2 * len(now) < len(task.problem.targets):
+                break
+            kept, reasons = now, found.reasons
+            returned |= set(found.returned)
+            problem = task.problem.subset(list(kept))
+            weights = weights_of(task, problem, deviations)
+            solution = self._solve(task, problem, weights, solution.theta, list(found.kept.values()), False)
+        outcome = Outcome(problem, solution, deviations, kept, reasons, np.ones(len(kept)), solution.covariance)
+        if not solution.status.ok:
+            return outcome
+        solution, deviations = self._settle_noise(task, problem, solution, deviations)
+        solution, inflation = self._tame(task, problem, solution, deviations)
+        outcome = replace(
+            outcome, solution=solution, deviations=deviations, inflation=inflation,
+            without_multipliers=solution.covariance, returned=tuple(sorted(returned & set(kept))),
+        )  # fmt: skip
+        if self.multipliers:
+            solution, extra = self._with_multipliers(task, problem, solution, deviations, inflation)
+            outcome = replace(outcome, solution=solution, extra=extra)
+        return replace(outcome, accepted=acceptable(task, outcome))
+
+    def _solve(
+        self, task: Task, problem: Problem, weights: list[Array], theta: Array, unknowns: list[Array], far: bool
+    ) -> Solution:
+        settings = SolverSettings(self.tolerance, self.max_iterations, softness=SOFTNESS)
+        solver = Solver(problem, settings, weights, task.low, task.high, task.typical)
+        if self.formulation == "nested":
+            return NestedFit(solver, self.method).solve(theta, unknowns, self.tolerance, self.max_iterations)
+        return solver.solve(theta, unknowns, far)
+
+    def _settle_noise(
+        self, task: Task, problem: Problem, solution: Solution, deviations: Array
+    ) -> tuple[Solution, Array]:
+        """Maximum likelihood: noise of every channel and parameters in turn; least squares: one common factor."""
+        if task.noise_known:
+            return solution, deviations
+        for _ in range(10):
+            if not solution.status.ok:
+                break
+            now = residual_deviations(task, problem, solution)
+            change = np.log(now / deviations)
+            deviations = now
+            weights = weights_of(task, problem, deviations)
+            solution = self._solve(task, problem, weights, solution.theta, solution.unknowns, False)
+            if np.ptp(change) < 1e-3:
+                break
+        return solution, deviations
+
+    def _tame(self, task: Task, problem: Problem, solution: Solution, deviations: Array) -> tuple[Solution, Array]:
+        """Orbits that fit worse than their covariance allows count with a larger one (a factor on the variances)."""
+        inflation = np.ones(len(problem.targets))
+        # With few orbits there is no telling which of them is wrong.
+        if not task.noise_known or not self.set_aside or inflation.size < 4:
+            return solution, inflation
+        for _ in range(3):
+            misfit = np.array([float((r.residual**2).mean()) for r in solution.reduced]) * inflation
+            sizes = np.array([r.residual.size for r in solution.reduced])
+            limit = stats.chi2.isf(1e-3, sizes) / sizes
+            wanted = np.maximum(1.0, misfit / limit)
+            if np.allclose(wanted, inflation, rtol=0.05):
+                break
+            inflation = wanted
+            weights = weights_of(task, problem, deviations, inflation)
+            solution = self._solve(task, problem, weights, solution.theta, solution.unknowns, False)
+        return solution, inflation
+
+    def _with_multipliers(
+        self, task: Task, problem: Problem, solution: Solution, deviations: Array, inflation: Array
+    ) -> tuple[Solution, MultiplierTerms]:
+        settings = SolverSettings(max(self.tolerance, 1e-8), self.max_iterations)
+        weights = weights_of(task, problem, deviations, inflation)
+        spread = np.ones(len(problem.targets))
+        for _ in range(3):
+            terms = MultiplierTerms(problem, spread, weights)
+            solver = Solver(problem, settings, weights, task.low, task.high, task.typical, terms)
+            found = solver.solve(solution.theta, solution.unknowns, soft=False)
+            misfit = np.array([_extra_misfit(r.residual, w) for r, w in zip(found.reduced, weights, strict=True)])
+            wanted = np.maximum(1.0, np.sqrt(misfit * spread**2 / stats.chi2.isf(1e-3, 1)))
+            if np.allclose(wanted, spread, rtol=0.05):
+                break
+            spread = wanted
+        return found, terms
+
+
+def _distinct(best: Outcome, others: list[Outcome]) -> tuple[Array, ...]:
+    """Parameters of other accepted minima, each more than five standard errors away and no worse by χ²."""
+    found: list[Array] = []
+    deviation = np.sqrt(np.clip(np.diag(best.solution.covariance), 1e-300, None))
+    for other in others:
+        theta = other.solution.theta
+        near = [best.solution.theta, *found]
+        if other.objective <= best.objective + SAME_CHI2 and all(
+            (np.abs(theta - x) > 5 * deviation).any() for x in near
+        ):
+            found.append(theta)
+    return tuple(found)
+
+
+def _extra_misfit(residual: Array, weight: Array) -> float:
+    extra = residual[len(weight) :]
+    return float((extra**2).max(initial=0.0))

@@ -1,0 +1,168 @@
+"""First guesses of the states of an orbit: from the data where they show them, else from the model's own orbits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import qmc
+
+from kapitza.errors import DataError, KapitzaError
+from kapitza.model import Model
+from kapitza.orbit import PeriodicOrbit
+from kapitza.orbits_of_models import Loop, solve_orbit
+
+Array = NDArray[np.float64]
+
+SOLVABLE = 24
+"""Parameter sets tried in search of one at which the model has an orbit of the kind wanted."""
+
+
+WALKS = 3
+"""Orbits followed from solvable cases before the nearest of them is taken."""
+
+
+def folded_states(
+    setting: Model, channels: Mapping[str, Array], angles: Mapping[str, bool], times: Array, grid: Array, period: float,
+    count: int, free: Sequence[str],
+) -> Array:  # fmt: skip
+    """States (J, n) at the instants `grid` of a motion whose readings were folded into one period.
+
+    What is measured, and the rates of what is measured, come from a Fourier series through the readings; what no
+    sensor sees comes from an orbit of the model.
+    """
+    start = np.zeros((grid.size, len(setting.states)))
+    hidden = []
+    for i, name in enumerate(setting.states):
+        base = name.rstrip("'")
+        if name in channels:
+            start[:, i] = _folded(times, channels[name], angles.get(name, False), period, count, grid, 0)
+        elif base in channels and name == base + "'":
+            start[:, i] = _folded(times, channels[base], angles.get(base, False), period, count, grid, 1)
+        else:
+            hidden.append(i)
+    if hidden:
+        seen = [i for i in range(len(setting.states)) if i not in hidden]
+        start[:, hidden] = hidden_states(setting, count, period, grid, start, seen, free)[:, hidden]
+    return start
+
+
+def _folded(times: Array, values: Array, angle: bool, period: float, count: int, grid: Array, order: int) -> Array:
+    """A channel or its rate on the grid: the Fourier series whose harmonics the readings call for (least AIC)."""
+    rows = np.argsort(times, kind="stable")
+    t, y = times[rows], values[rows]
+    turns = 0.0
+    if angle:
+        y = np.unwrap(y)
+        turns = np.round((y[-1] - y[0]) / (2 * np.pi) * period / max(t[-1] - t[0], 1e-300)) if t.size > 3 else 0.0
+    y = y - 2 * np.pi * turns * t / period
+    most = int(min(12 * count, (t.size - 2) // 3))
+    best: tuple[float, Array] | None = None
+    for harmonics in range(0, max(most, 0) + 1):
+        columns = _harmonics(t, period, harmonics, 0)
+        solved = np.linalg.lstsq(columns, y, rcond=None)[0]
+        rest = float(((y - columns @ solved) ** 2).sum()) + 1e-28 * float((y**2).sum()) + 1e-300
+        score = float(t.size * np.log(rest) + 2 * columns.shape[1] * t.size / max(t.size - columns.shape[1] - 1, 1))
+        if best is None or score < best[0]:
+            best = (score, np.asarray(solved, np.float64))
+    assert best is not None
+    result = _harmonics(grid, period, (best[1].size - 1) // 2, order) @ best[1]
+    return result + 2 * np.pi * turns / period * (grid if order == 0 else np.ones_like(grid))
+
+
+def _harmonics(t: Array, period: float, count: int, order: int) -> Array:
+    """Columns 1, cos, sin, … at the times (N,), or their derivatives."""
+    rate = 2 * np.pi / period * np.arange(1, count + 1)
+    phase = np.multiply.outer(t, rate) + order * np.pi / 2
+    constant = np.full((t.size, 1), 0.0 if order else 1.0)
+    return np.hstack([constant, rate**order * np.cos(phase), rate**order * np.sin(phase)])
+
+
+def hidden_states(
+    setting: Model, repeats: int | None, period: float, grid: Array, near: Array, seen: Sequence[int],
+    free: Sequence[str],
+) -> Array:  # fmt: skip
+    """States (J, n) on the grid of the model's orbit that comes closest to the states `seen` in `near` (J, n).
+
+    Tried in turn: the orbit near the model's start, the motion it settles on, and, where the model has neither at the
+    starting values, parameter continuation from a case that can be solved.
+    """
+    best: tuple[float, Array] | None = None
+    for loop in _orbits_of(setting, period if setting.period is None else repeats, free):
+        states = loop(grid / period)
+        gap = float(np.abs(states[:, seen] - near[:, seen]).max(initial=0.0))
+        if best is None or gap < best[0]:
+            best = (gap, states)
+        if not seen or gap <= 0.3 * float(np.ptp(near[:, seen], axis=0).max(initial=0.0)):
+            break
+    if best is None:
+        raise DataError(
+            f"The data do not give every state of {setting.name}, and no orbit of the model could be found to start "
+            f"from, neither at its starting values nor by continuation from {SOLVABLE} others. Change the starting "
+            "values, or measure the missing states."
+        )
+    return best[1]
+
+
+def _orbits_of(setting: Model, wanted: float | None, free: Sequence[str]) -> Iterator[Loop]:
+    if setting.start:
+        near = _solved(setting, setting.state(), wanted)
+        if near is not None:
+            yield near.details["loop"]
+    settled = _solved(setting, None, wanted)
+    if settled is not None:
+        yield settled.details["loop"]
+    yield from (orbit.details["loop"] for orbit in continued(setting, wanted, free))
+
+
+def continued(setting: Model, wanted: float | None, free: Sequence[str]) -> Iterator[PeriodicOrbit]:
+    """Orbits followed from parameter values at which they can be solved towards the values of `setting`.
+
+    Each walk goes straight, with steps that halve on failure and grow on success; where the orbit ends on the way
+    (a fold), its last member is given: near enough to start a fit in which the parameters move anyway.
+    """
+    goal = np.array([setting.values[name] for name in free])
+    size = np.where(goal != 0, goal, 0.1)
+    low, high = np.array([setting.parameter(name).bounds for name in free]).T
+    shape = qmc.Sobol(goal.size, rng=np.random.default_rng(0)).random(1 << (SOLVABLE - 1).bit_length())[:SOLVABLE]
+    # From small changes to a factor of three: the nearest solvable case comes first.
+    shape = shape[np.argsort(np.abs(shape - 0.5).max(axis=1))]
+    points = size * 3.0 ** (2 * shape - 1)
+    if (goal < 0).any():
+        # A motion that cannot settle often has a damping of the wrong sign.
+        points = np.concatenate([np.abs(points[::2]), points[1::2]])
+    given = 0
+    for theta in np.clip(points, low, high):
+        orbit = _solved(_at(setting, free, theta), None, wanted)
+        if orbit is not None:
+            yield _walk(setting, free, theta, goal, orbit, wanted)
+            given += 1
+        if given == WALKS:
+            return
+
+
+def _walk(
+    setting: Model, free: Sequence[str], begin: Array, goal: Array, orbit: PeriodicOrbit, wanted: float | None
+) -> PeriodicOrbit:
+    done, step = 0.0, 0.25
+    while done < 1 and step > 0.03:
+        ahead = min(1.0, done + step)
+        trial = _solved(_at(setting, free, begin + ahead * (goal - begin)), orbit, wanted)
+        if trial is None:
+            step /= 2
+            continue
+        done, step, orbit = ahead, 1.5 * step, trial
+    return orbit
+
+
+def _at(setting: Model, free: Sequence[str], theta: Array) -> Model:
+    return setting.with_values(**dict(zip(free, theta.tolist(), strict=True)))
+
+
+def _solved(setting: Model, guess: object, wanted: float | None) -> PeriodicOrbit | None:
+    try:
+        orbit = solve_orbit(setting, guess, wanted, throw=False, profile=False)
+    except KapitzaError:
+        return None
+    return orbit if orbit.status.ok else None

@@ -1,0 +1,247 @@
+"""Beyond the Gaussian interval: profile likelihood and samples of the posterior."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from kapitza.errors import FlowError, KapitzaError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.orbits.judge import Outcome
+from kapitza.estimate.orbits.solver import Iterate, Reduced, Solution, Solver, SolverSettings, reduce_block
+from kapitza.estimate.orbits.task import Task
+
+Array = NDArray[np.float64]
+
+FAITHFUL = 0.05
+"""Root mean square error of log p of the expansion, over its own draws, up to which it stands for the model."""
+
+
+def _inside(estimate: Estimate) -> tuple[Task, Outcome]:
+    task, outcome = estimate.details.get("task"), estimate.details.get("outcome")
+    if not (isinstance(task, Task) and isinstance(outcome, Outcome)):
+        raise KapitzaError("This needs an estimate made by OrbitFit.")
+    if estimate.names != task.names:
+        raise KapitzaError(
+            f'This estimate is in combinations: take estimate.details["base"], in {", ".join(task.names)}.'
+        )
+    return task, outcome
+
+
+def _widening(estimate: Estimate, index: int | None = None) -> float:
+    """Factor on χ² by which the variance of one parameter was widened already, or on average that of all."""
+    _, outcome = _inside(estimate)
+    plain = np.diag(outcome.solution.covariance)
+    if estimate.draws is not None or not np.isfinite(estimate.covariance).all() or not (plain > 0).all():
+        return 1.0
+    # Parameter by parameter: a sum of variances would hang on their units.
+    ratios = np.diag(estimate.covariance) / plain
+    return float(ratios.mean() if index is None else ratios[index])
+
+
+def _chi2(outcome: Outcome, reduced: list[Reduced], theta: Array) -> float:
+    prior = outcome.problem.prior_weight * (theta - outcome.problem.prior_mean) ** 2
+    return sum(float(r.residual @ r.residual) for r in reduced) + float(prior.sum())
+
+
+def _moved(solution: Solution, theta: Array) -> list[Array]:
+    """Unknowns of every orbit carried along their tangents to other parameters."""
+    shift = theta - solution.theta
+    return [z + r.follow @ shift for z, r in zip(solution.unknowns, solution.reduced, strict=True)]
+
+
+def orbit_profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tuple[float, float]:
+    """Interval of one parameter: all others, and all orbits, are fitted again at each value tried.
+
+    It ends where the rise of χ² (multipliers included where they were fitted) reaches the squared quantile of the
+    Gaussian (of Student's t where the noise was estimated), times the factor by which the fit widened the variance of
+    the parameter, or at a bound of the parameter.
+    """
+    if not 0 < level < 1:
+        raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
+    task, outcome = _inside(estimate)
+    if name not in estimate.names:
+        raise KapitzaError(f'"{name}" was not free in this fit; free were {", ".join(estimate.names)}.')
+    index, solution = estimate.names.index(name), outcome.solution
+    threshold = float(stats.t.ppf(0.5 + level / 2, estimate.dof)) ** 2 * _widening(estimate, index)
+    spread = estimate.covariance if estimate.draws is not None else solution.covariance
+    if not (np.isfinite(estimate.covariance).all() and np.isfinite(spread).all() and spread[index, index] > 0):
+        raise KapitzaError(f"{name} is not determined by these data: its profile is flat.")
+    before = _chi2(outcome, solution.reduced, solution.theta)
+
+    def excess(value: float) -> float:
+        low, high, theta = task.low.copy(), task.high.copy(), solution.theta.copy()
+        low[index] = high[index] = value
+        theta = np.clip(theta + spread[:, index] / spread[index, index] * (value - theta[index]), low, high)
+        solver = Solver(outcome.problem, SolverSettings(), solution.weights, low, high, task.typical, outcome.extra)
+        again = solver.solve(theta, _moved(solution, theta), soft=False)
+        if not again.status.ok:
+            raise KapitzaError(f"The profile of {name} could not be followed to {value:.6g}: {again.status.value}.")
+        return _chi2(outcome, again.reduced, again.theta) - before - threshold
+
+    centre, reach = estimate.values[name], np.sqrt(threshold * spread[index, index])
+    return (
+        _profile_end(excess, centre, -reach, float(task.low[index])),
+        _profile_end(excess, centre, reach, float(task.high[index])),
+    )
+
+
+def _profile_end(excess: Callable[[float], float], centre: float, reach: float, bound: float) -> float:
+    """Where the rise passes the threshold on one side, at most at the bound."""
+    within = min if reach > 0 else max
+    if centre == bound:
+        return bound
+    factor = 1.0
+    while excess(within(centre + factor * reach, bound)) < 0:
+        if within(centre + factor * reach, bound) == bound:
+            return bound
+        factor *= 1.5
+        if factor > 60:
+            raise KapitzaError(f"The profile stays below its threshold out to {centre + factor * reach:.6g}.")
+    ends = sorted((centre + 0.02 * reach, within(centre + factor * reach, bound)))
+    return float(optimize.root_scalar(excess, bracket=ends, xtol=1e-3 * abs(reach)).root)
+
+
+def log_posterior(estimate: Estimate, theta: Array) -> float:
+    """log p(θ | readings) up to a constant: orbits follow θ along their tangent and close to second order."""
+    task, outcome = _inside(estimate)
+    theta = np.asarray(theta, float)
+    if ((theta < task.low) | (theta > task.high)).any():
+        return float("-inf")
+    reduced = _reduced_at(outcome, theta)
+    return float("-inf") if reduced is None else -0.5 * _chi2(outcome, reduced, theta) / _widening(estimate)
+
+
+def _reduced_at(outcome: Outcome, theta: Array) -> list[Reduced] | None:
+    unknowns = _moved(outcome.solution, theta)
+    try:
+        now = Iterate(theta, unknowns, outcome.problem.evaluate(unknowns, theta))
+        reduced = [reduce_block(b, w) for b, w in zip(now.blocks, outcome.solution.weights, strict=True)]
+        return reduced if outcome.extra is None else outcome.extra(now, reduced)
+    except FlowError:
+        return None
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Whitened residuals to second order about the estimate: r(θ) = r₀ + S d + ½ dᵀ H d, d = L⁻¹ (θ - θ̂).
+
+    residual (m,), slope (m, k), curvature (m, k, k); root: L (k, k), so that d has the unit covariance of the estimate.
+    With it a whole ensemble is evaluated in one product, where the model would be run once per walker.
+    """
+
+    centre: Array
+    root: Array
+    residual: Array
+    slope: Array
+    curvature: Array
+    low: Array
+    high: Array
+    prior_mean: Array
+    prior_weight: Array
+    widening: float
+
+    def __call__(self, theta: Array) -> Array:
+        """log p of parameters (W, k), up to a constant."""
+        d = np.linalg.solve(self.root, (theta - self.centre).T).T
+        r = self.residual + d @ self.slope.T + 0.5 * np.einsum("wa,mab,wb->wm", d, self.curvature, d, optimize=True)
+        chi2 = (r**2).sum(axis=1) + ((theta - self.prior_mean) ** 2 * self.prior_weight).sum(axis=1)
+        outside = ((theta < self.low) | (theta > self.high)).any(axis=1)
+        return np.where(outside, -np.inf, -0.5 * chi2 / self.widening)
+
+
+def expand(estimate: Estimate) -> Expansion:
+    """The expansion, its second derivatives from the slopes one standard error to either side."""
+    task, outcome = _inside(estimate)
+    solution = outcome.solution
+    root = np.asarray(np.linalg.cholesky(estimate.covariance), np.float64)
+    reduced = _reduced_at(outcome, solution.theta)
+    assert reduced is not None
+    residual = np.concatenate([r.residual for r in reduced])
+    slope: Array = np.concatenate([r.slope for r in reduced])
+    curvature = np.zeros((residual.size, root.shape[0], root.shape[0]))
+    for column in range(root.shape[0]):
+        sides = []
+        for sign in (1.0, -1.0):
+            near = _reduced_at(outcome, solution.theta + sign * root[:, column])
+            # Where the model cannot be run one standard error away the expansion stays linear that way.
+            sides.append(slope if near is None else np.concatenate([r.slope for r in near]))
+        curvature[:, :, column] = 0.5 * (sides[0] - sides[1]) @ root
+    curvature = 0.5 * (curvature + np.swapaxes(curvature, 1, 2))
+    return Expansion(
+        solution.theta, root, residual, slope @ root, curvature, task.low, task.high, outcome.problem.prior_mean,
+        outcome.problem.prior_weight, _widening(estimate),
+    )  # fmt: skip
+
+
+def posterior(
+    estimate: Estimate,
+    draws: int = 1000,
+    tune: int = 300,
+    walkers: int | None = None,
+    seed: int = 0,
+    exact: bool | None = None,
+) -> Any:
+    """Samples of the posterior by emcee, as ArviZ InferenceData (needs the extra `kapitza[bayes]`).
+
+    The walkers start from the Gaussian approximation. Noise is taken as estimated by the fit. exact=False evaluates the
+    residuals by their expansion to second order, all walkers at once; exact=True runs the model for every walker; by
+    default the expansion is compared with the model on forty draws and used where log p agrees within 0.05.
+    The attribute "log_p_error" of the result says how well it did (NaN for the exact one).
+    """
+    try:
+        with warnings.catch_warnings():
+            # ArviZ announces its own refactoring at every import.
+            warnings.simplefilter("ignore", FutureWarning)
+            import arviz
+        import emcee
+    except ImportError as error:
+        raise KapitzaError(f'{error.name} is missing: install it with pip install "kapitza[bayes]".') from None
+    task, _ = _inside(estimate)
+    if not np.isfinite(estimate.covariance).all():
+        raise KapitzaError("Some parameters are not determined by these data: there is no posterior to sample.")
+    count, random = len(estimate.names), np.random.RandomState(seed)
+    walkers = max(8 * count, 32) if walkers is None else walkers
+    if walkers < 2 * count or draws < 1 or tune < 0:
+        raise KapitzaError(
+            f"walkers = {walkers}, draws = {draws}, tune = {tune}: {count} parameters need at least {2 * count} "
+            "walkers and one draw."
+        )
+    start = _first_draws(estimate, task, walkers, random)
+    fast, error = None, float("nan")
+    if exact is not True:
+        fast = expand(estimate)
+        error = _expansion_error(estimate, fast, start)
+        if exact is None and not error <= FAITHFUL:
+            fast, error = None, float("nan")
+    if fast is not None:
+        sampler = emcee.EnsembleSampler(walkers, count, fast, vectorize=True)
+    else:
+        sampler = emcee.EnsembleSampler(walkers, count, lambda theta: log_posterior(estimate, theta))
+    sampler.run_mcmc(emcee.State(start, random_state=random.get_state()), tune + draws)
+    samples: Any = arviz.from_emcee(sampler, var_names=list(estimate.names)).sel(draw=slice(tune, None))
+    samples.posterior.attrs["log_p_error"] = error
+    return samples
+
+
+def _first_draws(estimate: Estimate, task: Task, walkers: int, random: np.random.RandomState) -> Array:
+    if estimate.draws is not None:
+        return estimate.draws[random.choice(len(estimate.draws), walkers, replace=False)]
+    centre = np.array([estimate.values[name] for name in estimate.names])
+    drawn = random.multivariate_normal(centre, estimate.covariance, size=20 * walkers)
+    inside = drawn[((drawn >= task.low) & (drawn <= task.high)).all(axis=1)]
+    return inside[:walkers] if len(inside) >= walkers else np.clip(drawn[:walkers], task.low, task.high)
+
+
+def _expansion_error(estimate: Estimate, fast: Expansion, draws: Array) -> float:
+    """Root mean square difference of log p between expansion and model over some of the draws."""
+    some = draws[:40]
+    model = np.array([log_posterior(estimate, theta) for theta in some])
+    gap = (fast(some) - model)[np.isfinite(model)]
+    return float(np.sqrt(np.mean((gap - gap.mean()) ** 2))) if gap.size > 1 else float("inf")

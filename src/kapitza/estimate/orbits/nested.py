@@ -1,0 +1,172 @@
+"""The nested formulation: every orbit is solved at every trial of the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError
+from kapitza.estimate.orbits.problem import Block, Problem
+from kapitza.estimate.orbits.solver import Iterate, Reduced, Solution, Solver, whiten
+from kapitza.model import Model
+from kapitza.orbit import PeriodicOrbit
+from kapitza.orbits_of_models import FlowLoop, MultipleShooting, Shooting, solve_orbit
+from kapitza.solve import LeastSquaresSettings, gauss_newton
+
+Array = NDArray[np.float64]
+
+CLOSED = 1e-10
+"""Largest gap, in units of the spread, of an orbit that counts as solved."""
+
+
+class NestedFit:
+    """min_θ Σ |W r(z(θ), θ)|² where z(θ) solves c(z, θ) = 0; dz/dθ by implicit differentiation.
+
+    method: a periodic solver (Shooting(), Collocation(), …) for the inner problem; None: Newton on all nodes at once.
+    A solver that discretises the equations (Collocation, Differences, HarmonicBalance) is taken at its word where the
+    motion is forced: readings come from its own curve and slopes from differences of its own curves, so that nothing
+    of the flow enters the minimum.
+    """
+
+    def __init__(self, solver: Solver, method: Any = None):
+        self.solver, self.problem, self.method = solver, solver.problem, method
+
+    def solve(self, theta: Array, unknowns: list[Array], tolerance: float, max_iterations: int) -> Solution:
+        self.unknowns, self.last = unknowns, theta
+        self.follow = [np.zeros((z.size, theta.size)) for z in unknowns]
+        self.known: dict[int, PeriodicOrbit] = {}
+        self.lowest = np.inf
+        settings = LeastSquaresSettings(step_tolerance=tolerance, max_iterations=max_iterations)
+        found = gauss_newton(self._evaluate, theta, self.solver.low, self.solver.high, settings=settings)
+        if not np.array_equal(self.last, found.x):
+            self._evaluate(found.x)
+        now = Iterate(found.x, self.unknowns, self.problem.evaluate(self.unknowns, found.x))
+        if not self.discretised:
+            return self.solver._finish(now, self.solver.reduce(now), found.status)
+        own = [replace(b, residual=r, gap=np.zeros_like(b.gap)) for b, r in zip(now.blocks, self.readings, strict=True)]
+        return self.solver._finish(replace(now, blocks=own), self.own, found.status)
+
+    @property
+    def discretised(self) -> bool:
+        plain = isinstance(self.method, Shooting | MultipleShooting)
+        return self.method is not None and not plain and not self.problem.autonomous and self.solver.extra is None
+
+    def _evaluate(self, theta: Array) -> tuple[Array, Array]:
+        unknowns, blocks = self._orbits(theta)
+        reduced = self._by_own_curves(theta) if self.discretised else self.solver.reduce(
+            Iterate(theta, unknowns, blocks)
+        )  # fmt: skip
+        if self.problem.autonomous:
+            # The phase of a free motion is not set by its closure: the readings set it.
+            for _ in range(2):
+                moved = [z + r.shift for z, r in zip(unknowns, reduced, strict=True)]
+                unknowns, blocks = close_orbits(self.problem, moved, theta)
+                reduced = self.solver.reduce(Iterate(theta, unknowns, blocks))
+        self.unknowns, self.last, self.follow = unknowns, theta, [r.follow for r in reduced]
+        root = np.sqrt(self.problem.prior_weight)
+        residual = np.concatenate([*(r.residual for r in reduced), root * (theta - self.problem.prior_mean)])
+        cost = 0.5 * float(residual @ residual)
+        if cost < self.lowest:
+            # Only steps that lower the cost are accepted: these are the iterations.
+            self.lowest = cost
+            self.solver.note(0.0, cost, Iterate(theta, unknowns, blocks))
+        return residual, np.vstack([*(r.slope for r in reduced), np.diag(root)])
+
+    def _orbits(self, theta: Array) -> tuple[list[Array], list[Block]]:
+        """Every orbit at these parameters, from the nearest one known and its slope."""
+        near = [z + f @ (theta - self.last) for z, f in zip(self.unknowns, self.follow, strict=True)]
+        if self.method is None:
+            return close_orbits(self.problem, near, theta)
+        near = [self._by_method(i, z, theta) for i, z in enumerate(near)]
+        return near, self.problem.evaluate(near, theta)
+
+    def _by_own_curves(self, theta: Array) -> list[Reduced]:
+        """Readings and slopes (central differences) from the curves that the method itself finds."""
+        here = [self.known[i] for i in range(len(self.problem.targets))]
+        residual, nodes = self._read(here, theta)
+        slopes = [np.zeros((r.size, theta.size)) for r in residual]
+        follow = [np.zeros((z.size, theta.size)) for z in nodes]
+        for column, value in enumerate(theta):
+            step = 1e-4 * max(abs(value), 1e-3 * float(self.solver.typical[column]), 1e-12)
+            sides = []
+            for sign in (1.0, -1.0):
+                moved = theta.copy()
+                moved[column] += sign * step
+                orbits = [self._solved(i, orbit, moved) for i, orbit in enumerate(here)]
+                sides.append(self._read(orbits, moved))
+            for i, (slope, path) in enumerate(zip(slopes, follow, strict=True)):
+                slope[:, column] = (sides[0][0][i] - sides[1][0][i]) / (2 * step)
+                path[:, column] = (sides[0][1][i] - sides[1][1][i]) / (2 * step)
+        self.readings = residual
+        self.own = [
+            Reduced(whiten(w, r), whiten(w, s), np.zeros(len(f)), f)
+            for w, r, s, f in zip(self.solver.weights, residual, slopes, follow, strict=True)
+        ]
+        return self.own
+
+    def _read(self, orbits: list[PeriodicOrbit], theta: Array) -> tuple[list[Array], list[Array]]:
+        """Residuals of the readings and states at the nodes, off the curves of these orbits."""
+        curves = [_curve(orbit) for orbit in orbits]
+        nodes = [c(t.node_times).ravel() for c, t in zip(curves, self.problem.targets, strict=True)]
+        return self.problem.read_along(curves, theta), nodes
+
+    def _setting(self, index: int, theta: Array) -> Model:
+        vector = self.problem.targets[index].vector.copy()
+        vector[self.problem.columns] = theta
+        names = self.problem.model.names
+        return self.problem.model.with_values(**dict(zip(names, vector.tolist(), strict=True)))
+
+    def _solved(self, index: int, near: object, theta: Array, period: float | None = None) -> PeriodicOrbit:
+        target = self.problem.targets[index]
+        wanted = target.repeats if period is None else period
+        orbit = solve_orbit(self._setting(index, theta), near, wanted, self.method, throw=False)
+        if not orbit.status.ok:
+            raise FlowError(f"orbit {target.label} by {orbit.method}: {orbit.status.value}")
+        return orbit
+
+    def _by_method(self, index: int, z: Array, theta: Array) -> Array:
+        target, setting = self.problem.targets[index], self._setting(index, theta)
+        nodes = z[: target.nodes.size].reshape(target.nodes.shape)
+        period = z[-1] if self.problem.autonomous else target.repeats
+        # Nodes are too few for a method that wants a curve: the first time shooting draws one through them.
+        near = self.known.get(index)
+        if near is None and self.problem.autonomous and not any(setting.angles):
+            # Few nodes make a poor curve for an unstable free motion: trajectories of the model between them do not.
+            flow, fractions = self.problem.flow, target.node_times / target.period
+            near = FlowLoop(flow, fractions, nodes, float(z[-1]), np.zeros(len(setting.states)), setting.vector)
+        elif near is None:
+            near = solve_orbit(setting, nodes if len(nodes) > 1 else nodes[0], period, throw=False)
+        orbit = self.known[index] = self._solved(index, near, theta, period)
+        states = orbit.details["loop"](target.node_times / orbit.period)
+        return np.append(states.ravel(), orbit.period) if self.problem.autonomous else states.ravel()
+
+
+def _curve(orbit: PeriodicOrbit) -> Callable[[Array], Array]:
+    """States at times, on the closed curve that a periodic solver found."""
+    loop = orbit.details["loop"]
+    return lambda times: loop(times / orbit.period)
+
+
+def close_orbits(
+    problem: Problem, unknowns: list[Array], theta: Array, max_iterations: int = 25, throw: bool = True
+) -> tuple[list[Array], list[Block]]:
+    """Newton on the closure of every orbit at fixed parameters, steps cut at a quarter of the spread."""
+    blocks = problem.evaluate(unknowns, theta)
+    for _ in range(max_iterations):
+        gap = np.array([np.abs(b.gap.reshape(-1, problem.scale.size) / problem.scale).max() for b in blocks])
+        if (gap <= CLOSED).all():
+            return unknowns, blocks
+        moved = []
+        for z, block, target in zip(unknowns, blocks, problem.targets, strict=True):
+            step = -np.linalg.lstsq(block.gap_by_state, block.gap, rcond=1e-14)[0]
+            size = np.abs(step[: target.nodes.size].reshape(-1, problem.scale.size) / problem.scale).max()
+            moved.append(z + step * min(1.0, 0.25 / max(float(size), 1e-300)))
+        unknowns = moved
+        blocks = problem.evaluate(unknowns, theta)
+    if throw:
+        raise FlowError(f"Not all of the {len(blocks)} orbits close at these parameters.")
+    return unknowns, blocks

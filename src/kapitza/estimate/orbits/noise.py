@@ -1,0 +1,76 @@
+"""Noise of every channel from the residuals, and how well it is known.
+
+A fit that follows a channel closely leaves it smaller residuals than its noise. What it takes is the channel's leverage
+h_c = tr(S_c F⁻¹ S_cᵀ), S_c the whitened slopes of its readings and F the information: Σ_c h_c is the number of
+parameters, and E|r_c|² = σ_c² (m_c - h_c) for m_c readings.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.estimate.orbits.problem import Problem
+from kapitza.estimate.orbits.solver import Solution, scaled_inverse
+from kapitza.estimate.orbits.task import Task
+
+Array = NDArray[np.float64]
+
+
+def residual_deviations(task: Task, problem: Problem, solution: Solution) -> Array:
+    """σ_c (c,) of every channel; with plain least squares one σ for all of them."""
+    channel = np.concatenate([t.channel for t in problem.targets])
+    residual = np.concatenate(
+        [b.residual[: t.times.size] for b, t in zip(solution.blocks, problem.targets, strict=True)]
+    )
+    least = 1e-12 * problem.channel_scale
+    if task.estimator == "least squares":
+        left = max(residual.size - len(task.names) - _loose(solution), 1)
+        return np.maximum(np.full(len(least), np.sqrt(float((residual**2).sum()) / left)), least)
+    left = np.maximum(_left_over(problem, solution), 1.0)
+    squares = np.bincount(channel, residual**2, minlength=len(least))
+    return np.maximum(np.sqrt(squares / left), least)
+
+
+def noise_freedom(task: Task, problem: Problem, solution: Solution, plain: float) -> float:
+    """Degrees of freedom of the intervals when σ_c is estimated per channel.
+
+    The variance of parameter i is a sum over channels, v_i = Σ_c v_ic with v_ic = (F⁻¹ F_c F⁻¹)_ii, and every part is
+    as uncertain as its σ_c²: ν_i = v_i² / Σ_c (v_ic² / ν_c), after Welch and Satterthwaite. The least ν_i is taken.
+    """
+    informations = _information_by_channel(problem, solution)
+    if task.estimator == "least squares" or len(informations) == 1:
+        return plain
+    inverse = scaled_inverse(solution.information)
+    if not np.isfinite(inverse).all():
+        return plain
+    parts = np.array([np.diag(inverse @ f @ inverse) for f in informations])
+    left = np.maximum(_left_over(problem, solution), 1.0)
+    total = np.diag(inverse)
+    known = (total**2 / np.maximum((parts**2 / left[:, None]).sum(axis=0), 1e-300))[total > 0]
+    return float(min(known.min(initial=np.inf), plain))
+
+
+def _left_over(problem: Problem, solution: Solution) -> Array:
+    """m_c - h_c of every channel; phases and periods of free motions are charged in proportion to the readings."""
+    channel = np.concatenate([t.channel for t in problem.targets])
+    count = np.bincount(channel, minlength=len(problem.channel_scale)).astype(float)
+    inverse = scaled_inverse(solution.information)
+    if not np.isfinite(inverse).all():
+        return count * (1 - (solution.theta.size + _loose(solution)) / channel.size)
+    leverage = [float(np.sum(inverse * f)) for f in _information_by_channel(problem, solution)]
+    return count * (1 - _loose(solution) / channel.size) - np.array(leverage)
+
+
+def _information_by_channel(problem: Problem, solution: Solution) -> list[Array]:
+    """F_c (k, k) of every channel; Σ_c F_c and the priors make up the information."""
+    channel = np.concatenate([t.channel for t in problem.targets])
+    pairs = zip(solution.reduced, problem.targets, strict=True)
+    slopes = np.concatenate([r.slope[: t.times.size] for r, t in pairs])
+    chosen = [slopes[channel == c] for c in range(len(problem.channel_scale))]
+    return [s.T @ s for s in chosen]
+
+
+def _loose(solution: Solution) -> int:
+    """Unknowns of the orbits that closure leaves open: phase and period of free motions."""
+    return sum(b.gap_by_state.shape[1] - b.gap_by_state.shape[0] for b in solution.blocks)

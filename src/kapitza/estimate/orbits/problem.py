@@ -1,0 +1,275 @@
+"""The equations of an orbit fit, linearised: readings and closure of every orbit at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError
+from kapitza.estimate.orbits.readings import Index, Sensors, Target
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.orbit import circle_difference
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One orbit linearised: readings r (m,), closure c (d,), and their derivatives by its unknowns z (q,) and θ (k,).
+
+    z holds the J node states and, for autonomous models, the period; d = J n.
+    jacobians: (J, n, n) of the segments. turns: (n,) of the angles over the orbit.
+    """
+
+    residual: Array
+    by_state: Array
+    by_parameter: Array
+    gap: Array
+    gap_by_state: Array
+    gap_by_parameter: Array
+    jacobians: Array
+    turns: Array
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where every segment of every orbit is sampled: runs of equal length together.
+
+    runs: per number of samples the segments (g,) and their times (g, s). station, later: (M,) row of the flattened
+    samples at which reading i, and the second reading of a difference quotient, is taken. end: (S,) row where segment
+    s arrives at the next node.
+    """
+
+    runs: tuple[tuple[Index, Array], ...]
+    station: Index
+    later: Index
+    end: Index
+    rows: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Orbits of `targets` as orbits of `model` with free parameters `names`."""
+
+    model: Model
+    names: tuple[str, ...]
+    sensors: Sensors
+    targets: tuple[Target, ...]
+    flow: Flow
+    scale: Array
+    channel_scale: Array
+    prior_mean: Array
+    prior_weight: Array
+    layout: Layout = field(repr=False)
+
+    @property
+    def columns(self) -> list[int]:
+        return [self.model.names.index(name) for name in self.names]
+
+    @property
+    def autonomous(self) -> bool:
+        return self.model.excitation is None
+
+    def subset(self, keep: list[int]) -> Problem:
+        targets = tuple(self.targets[i] for i in keep)
+        return Problem(
+            self.model, self.names, self.sensors, targets, self.flow, self.scale, self.channel_scale, self.prior_mean,
+            self.prior_weight, lay_out(self.sensors, targets),
+        )  # fmt: skip
+
+    def with_values(self, values: list[Array]) -> Problem:
+        """The same orbits with other readings, one array (m,) each."""
+        targets = tuple(replace(t, values=v) for t, v in zip(self.targets, values, strict=True))
+        return replace(self, targets=targets)
+
+    def starts(self) -> list[Array]:
+        """First guess of the unknowns of every orbit."""
+        tail = [[t.period] if self.autonomous else [] for t in self.targets]
+        return [np.concatenate([t.nodes.ravel(), end]) for t, end in zip(self.targets, tail, strict=True)]
+
+    def nodes(self, unknowns: list[Array]) -> list[Array]:
+        return [z[: t.nodes.size].reshape(t.nodes.shape) for z, t in zip(unknowns, self.targets, strict=True)]
+
+    def vectors(self, theta: Array) -> Array:
+        """Run-time parameters (S, npar) of every segment."""
+        rows = np.repeat(np.array([t.vector for t in self.targets]), [t.count for t in self.targets], axis=0)
+        rows[:, self.columns] = theta
+        return rows
+
+    def evaluate(self, unknowns: list[Array], theta: Array) -> list[Block]:
+        """Run every segment once, with tangents; a FlowError says that a run failed."""
+        nodes = self.nodes(unknowns)
+        states = np.concatenate(nodes)
+        if not (np.isfinite(states).all() and np.isfinite(theta).all()):
+            raise FlowError("The iterate left the finite numbers.")
+        vectors = self.vectors(theta)
+        reached, by_start, by_theta = self._sample(states, vectors)
+        arrival = [a[self.layout.end] for a in (reached, by_start, by_theta)]
+        rates = self._close_with_period(unknowns, states, vectors, arrival) if self.autonomous else None
+        readings = self._read(reached, by_start, by_theta, vectors)
+        blocks, segment, row = [], 0, 0
+        for index, target in enumerate(self.targets):
+            part, mine = slice(segment, segment + target.count), slice(row, row + target.times.size)
+            segment, row = part.stop, mine.stop
+            speed = None if rates is None else rates[index]
+            blocks.append(
+                self._block(target, unknowns[index], nodes[index], [a[part] for a in arrival],
+                            [a[mine] for a in readings], speed)
+            )  # fmt: skip
+        return blocks
+
+    def read_along(self, curves: list[Callable[[Array], Array]], theta: Array) -> list[Array]:
+        """Residuals (m,) of every orbit, read off closed curves (states (M, n) at times (M,)) and not off the flow."""
+        n, k = self.scale.size, len(self.names)
+        owner = np.repeat(np.arange(len(self.targets)), [t.count for t in self.targets])
+        reached, row = np.empty((self.layout.rows, n)), 0
+        for segments, times in self.layout.runs:
+            for segment, instants in zip(segments, times, strict=True):
+                reached[row : row + instants.size] = curves[owner[segment]](instants)
+                row += instants.size
+        still = np.zeros((self.layout.rows, n, n)), np.zeros((self.layout.rows, n, k))
+        residual = self._read(reached, *still, self.vectors(theta))[0]
+        return np.split(residual, np.cumsum([t.times.size for t in self.targets])[:-1])
+
+    def _sample(self, states: Array, vectors: Array) -> tuple[Array, Array, Array]:
+        n, k = states.shape[1], len(self.names)
+        reached = np.empty((self.layout.rows, n))
+        by_start, by_theta = np.empty((self.layout.rows, n, n)), np.empty((self.layout.rows, n, k))
+        row = 0
+        for segments, times in self.layout.runs:
+            run = self.flow.trajectories(states[segments], times, vectors[segments])
+            stop = row + times.size
+            reached[row:stop], by_start[row:stop], by_theta[row:stop] = (
+                a.reshape(times.size, *a.shape[2:]) for a in run
+            )
+            row = stop
+        return reached, by_start, by_theta
+
+    def _close_with_period(self, unknowns: list[Array], states: Array, vectors: Array, arrival: list[Array]) -> Array:
+        """Last segments end at the present period; returns the rates there (one row per orbit)."""
+        last = np.cumsum([t.count for t in self.targets]) - 1
+        begins = np.array([t.node_times[-1] for t in self.targets])
+        periods = np.array([z[-1] for z in unknowns])
+        if (periods <= begins).any():
+            raise FlowError("A period became shorter than the last shooting interval.")
+        run = self.flow.propagate_many(states[last], begins, periods, vectors[last], tangents=True)
+        assert run.jacobian is not None
+        assert run.sensitivity is not None
+        arrival[0][last], arrival[1][last], arrival[2][last] = run.state, run.jacobian, run.sensitivity
+        return np.array([self.flow.rates(x, 0.0, v) for x, v in zip(run.state, vectors[last], strict=True)])
+
+    def _read(self, reached: Array, by_start: Array, by_theta: Array, vectors: Array) -> list[Array]:
+        """Residuals (M,), their derivatives by the node's state (M, n) and by θ (M, k)."""
+        channel = np.concatenate([t.channel for t in self.targets])
+        measured = np.concatenate([t.values for t in self.targets])
+        times = np.concatenate([t.times for t in self.targets])
+        offset = np.cumsum([0, *(t.count for t in self.targets)])
+        segment = np.concatenate([t.node + offset[i] for i, t in enumerate(self.targets)])
+        delay = self.sensors.delays[channel]
+        first = self._outputs(reached, by_start, by_theta, self.layout.station, channel, times, vectors[segment])
+        if delay.any():
+            second = self._outputs(
+                reached, by_start, by_theta, self.layout.later, channel, times + delay, vectors[segment]
+            )
+            quotient = delay > 0
+            for a, b in zip(first, second, strict=True):
+                shape = (-1,) + (1,) * (a.ndim - 1)
+                a[quotient] = (b[quotient] - a[quotient]) / delay[quotient].reshape(shape)
+        gap = first[0] - measured
+        wrapped = self.sensors.angles[channel]
+        gap[wrapped] = (gap[wrapped] + np.pi) % (2 * np.pi) - np.pi
+        return [gap, first[1], first[2]]
+
+    def _outputs(
+        self,
+        reached: Array,
+        by_start: Array,
+        by_theta: Array,
+        rows: Index,
+        channel: Index,
+        times: Array,
+        vectors: Array,
+    ) -> list[Array]:
+        value, by_state, by_parameter = self.sensors.observation.linearise(reached[rows], times, vectors)
+        index = np.arange(rows.size)
+        slope = by_state[index, channel]
+        start = np.einsum("in,inm->im", slope, by_start[rows])
+        theta = np.einsum("in,ink->ik", slope, by_theta[rows]) + by_parameter[index, channel]
+        return [value[index, channel].copy(), start, theta]
+
+    def _block(
+        self, target: Target, z: Array, nodes: Array, arrival: list[Array], readings: list[Array], rate: Array | None
+    ) -> Block:
+        count, n = nodes.shape
+        k = len(self.names)
+        ends, jacobians, influence = arrival
+        following = np.roll(nodes, -1, axis=0)
+        gap = circle_difference(ends, following, self.model.angles)
+        turns = np.round((ends - following - gap).sum(axis=0) / (2 * np.pi))
+        matrix = np.zeros((count, n, count, n))
+        index = np.arange(count)
+        matrix[index, :, index, :] += jacobians
+        matrix[index, :, (index + 1) % count, :] -= np.eye(n)
+        by_state = np.zeros((count * n, z.size))
+        by_state[:, : count * n] = matrix.reshape(count * n, count * n)
+        misfit, slope, by_theta = readings
+        reads = np.zeros((misfit.size, z.size))
+        reads.reshape(misfit.size, -1)[np.arange(misfit.size)[:, None], target.node[:, None] * n + np.arange(n)] = slope
+        if rate is not None:
+            by_state[-n:, -1] = rate
+            if target.period_deviation is not None:
+                misfit = np.append(misfit, z[-1] - target.period)
+                reads = np.vstack([reads, np.eye(1, z.size, z.size - 1)])
+                by_theta = np.vstack([by_theta, np.zeros((1, k))])
+        return Block(
+            misfit, reads, by_theta, gap.ravel(), by_state, influence.reshape(count * n, k), jacobians,
+            np.where(self.model.angles, turns, 0.0),
+        )  # fmt: skip
+
+
+def lay_out(sensors: Sensors, targets: tuple[Target, ...]) -> Layout:
+    """Sample times of every segment: its node, its readings (twice for difference quotients), the next node."""
+    grids, starts, first, second, finish = [], [], [], [], []
+    for target in targets:
+        ends = np.append(target.node_times[1:], target.period)
+        later = target.times + sensors.delays[target.channel]
+        for j, (begin, end) in enumerate(zip(target.node_times, ends, strict=True)):
+            mine = target.node == j
+            grid = _merged(np.concatenate([[begin, end], target.times[mine], later[mine]]))
+            grids.append(grid)
+            starts.append((np.flatnonzero(mine), target))
+            first.append(_nearest(grid, target.times[mine]))
+            second.append(_nearest(grid, later[mine]))
+            finish.append(int(_nearest(grid, np.array([end]))[0]))
+    lengths = np.array([grid.size for grid in grids])
+    base = np.zeros(len(grids), np.intp)
+    runs, row = [], 0
+    for length in np.unique(lengths):
+        segments = np.flatnonzero(lengths == length)
+        base[segments] = row + length * np.arange(segments.size)
+        row += length * segments.size
+        runs.append((segments, np.array([grids[s] for s in segments])))
+    offset = np.cumsum([0, *(t.times.size for t in targets)])
+    station, after = np.zeros(offset[-1], np.intp), np.zeros(offset[-1], np.intp)
+    place = {id(t): offset[i] for i, t in enumerate(targets)}
+    for s, (mine, target) in enumerate(starts):
+        rows = place[id(target)] + mine
+        station[rows], after[rows] = base[s] + first[s], base[s] + second[s]
+    return Layout(tuple(runs), station, after, base + np.array(finish, np.intp), int(row))
+
+
+def _merged(times: Array) -> Array:
+    """Sorted instants, those that differ by rounding alone taken once."""
+    ordered = np.sort(times)
+    apart = np.diff(ordered) > 1e-9 * max(np.ptp(ordered), 1e-300)
+    return ordered[np.concatenate([[True], apart])]
+
+
+def _nearest(grid: Array, times: Array) -> Index:
+    """Index of the entry of the sorted grid (G ≥ 2) nearest to each time."""
+    after = np.clip(np.searchsorted(grid, times), 1, grid.size - 1)
+    return after - (times - grid[after - 1] < grid[after] - times)

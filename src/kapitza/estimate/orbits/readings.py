@@ -1,0 +1,102 @@
+"""What was read off the orbits: channels, times, values and their covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import DataError
+from kapitza.estimate.series.observation import Observation, observe_channels
+from kapitza.model import Model
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Differenced:
+    """An output read as a difference quotient: y(t) = [h(x(t + step)) - h(x(t))] / step, h in plain notation.
+
+    So a velocity that comes from two readings of an angle 15.08 ms apart is `Differenced("phi", 0.01508)`.
+    """
+
+    output: str
+    step: float
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.step) and self.step > 0):
+            raise DataError(f"Differenced: step = {self.step} s; give the time between the two readings, above 0.")
+
+
+Output = str | sp.Expr | Differenced
+
+
+@dataclass(frozen=True)
+class Sensors:
+    """The channels of the data as outputs of the model.
+
+    delays: (c,) step of the channels that are difference quotients, 0 for the others.
+    """
+
+    observation: Observation
+    delays: Array
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return self.observation.channels
+
+    @property
+    def angles(self) -> NDArray[np.bool_]:
+        """Which readings live on a circle; a difference quotient does not, even of an angle."""
+        return self.observation.angles & (self.delays == 0)
+
+
+def sensors_of(
+    model: Model, channels: Sequence[str], angles: Sequence[bool], outputs: Mapping[str, Output], free: Sequence[str]
+) -> Sensors:
+    plain = {name: o.output if isinstance(o, Differenced) else o for name, o in outputs.items() if name in channels}
+    observation = observe_channels(model, tuple(channels), tuple(angles), plain, free)
+    steps = [o.step if isinstance(o := outputs.get(c), Differenced) else 0.0 for c in observation.channels]
+    return Sensors(observation, np.array(steps))
+
+
+@dataclass(frozen=True)
+class Target:
+    """One orbit to be matched.
+
+    nodes: (J, n) first guess of the states at `node_times` (J,); period [s]; vector: (npar,) run-time parameters.
+    times (m,), channel (m,), values (m,): the readings; node (m,): the segment each lies in.
+    covariance: (m, m) of the readings or its diagonal (m,), None where it is not known; one more row is the period's.
+    clustered: whether the errors of the readings are correlated along the orbit in a way not known.
+    rows: (m,) which entries of the orbit's points the readings are, where they are points.
+    multipliers: moduli (n,) with their deviation (n,), None where not measured.
+    period_deviation: of a measured period, None where the excitation sets it.
+    winding: turns per period where the data show them: whole profiles do, one point per excitation period does not.
+    """
+
+    label: str
+    nodes: Array
+    node_times: Array
+    period: float
+    repeats: int | None
+    vector: Array
+    times: Array
+    channel: Index
+    node: Index
+    values: Array
+    covariance: Array | None = None
+    multipliers: Array | None = None
+    multiplier_deviation: Array | None = None
+    period_deviation: float | None = None
+    winding: tuple[int, ...] = ()
+    source: object = None
+    rows: Index | None = None
+    clustered: bool = False
+
+    @property
+    def count(self) -> int:
+        return len(self.nodes)

@@ -1,0 +1,174 @@
+"""The estimate that a fit hands back: values, covariance, residuals, orbit by orbit, and what to tell the user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from kapitza.errors import Status
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.identifiability import Identifiability
+from kapitza.estimate.orbits.correlated import robust_covariance
+from kapitza.estimate.orbits.derived import derived_parameters
+from kapitza.estimate.orbits.judge import Outcome
+from kapitza.estimate.orbits.matching import multiplier_mismatch
+from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.orbits.truncated import draws_within_bounds
+from kapitza.estimate.orbits.warnings import warnings_of
+from kapitza.orbit import PeriodicOrbit
+from kapitza.orbits_of_models.codes import symbolic_code
+from kapitza.orbits_of_models.floquet import monodromy
+
+if TYPE_CHECKING:
+    from kapitza.estimate.orbits.fit import OrbitFit
+
+Array = NDArray[np.float64]
+
+
+def make_estimate(task: Task, outcome: Outcome, known: Identifiability, settings: OrbitFit) -> Estimate:
+    model, solution, names = task.model, outcome.solution, task.names
+    fitted = dict(zip(names, solution.theta.tolist(), strict=True))
+    moved = model.with_values(**fitted)
+    covariance, dof = robust_covariance(task, outcome)
+    scatter = outcome.chi2 / outcome.dof
+    doubtful = task.noise_known and stats.chi2.sf(outcome.chi2, outcome.dof) < 1e-3
+    if doubtful:
+        covariance = covariance * scatter
+    if not known.complete:
+        free = np.abs(known.directions).max(axis=1) > 0
+        covariance[free], covariance[:, free] = 0.0, 0.0
+        covariance[free, free] = np.inf
+    draws = draws_within_bounds(task, outcome, covariance)
+    if draws is not None:
+        covariance = np.atleast_2d(np.cov(draws.T))
+    table = derived_parameters(moved, names, covariance, settings.derived)
+    own = {p.name for p in model.parameters if p.expression is not None}
+    return Estimate(
+        names=names,
+        values={**fitted, **dict(zip(table["name"], table["value"], strict=True))},
+        covariance=covariance,
+        method=f"OrbitFit, {settings.formulation} ({task.estimator}{', multipliers' if settings.multipliers else ''})",
+        status=_status(outcome, known),
+        units={p.name: p.unit for p in model.parameters},
+        fixed={n: v for n, v in model.values.items() if n not in names and n not in own and n not in task.own},
+        start={name: model.values[name] for name in names},
+        dof=dof,
+        chi2=outcome.chi2,
+        noise={} if task.noise_known else dict(
+            zip(task.problem.sensors.channels, outcome.deviations.tolist(), strict=True)
+        ),
+        residuals=_residuals(outcome),
+        warnings=tuple(warnings_of(task, outcome, known, covariance, scatter if doubtful else 1.0)),
+        identifiable=() if known.complete else known.determined,
+        history=pd.DataFrame(list(solution.history)),
+        model=moved,
+        data=task.data,
+        derived=dict(zip(table["name"], table["error"], strict=True)),
+        draws=draws,
+        details={
+            "orbits": fitted_orbits(moved, outcome),
+            "matches": matches(task, outcome),
+            "unmatched": {task.problem.targets[i].label: why for i, why in outcome.reasons.items()},
+            "put back": tuple(task.problem.targets[i].label for i in outcome.returned),
+            "derived": table,
+            "information": solution.information,
+            "identifiability": known,
+            "attempts": outcome.attempts,
+            "begun": outcome.begun,
+            "alternatives": tuple(dict(zip(names, v.tolist(), strict=True)) for v in outcome.alternatives),
+            "scatter": scatter,
+            "without_multipliers": outcome.without_multipliers,
+            **_criteria(task, outcome),
+            "readings": outcome.count,
+            "outcome": outcome,
+            "task": task,
+            "settings": settings,
+        },
+    )  # fmt: skip
+
+
+def _status(outcome: Outcome, known: Identifiability) -> Status:
+    status = outcome.solution.status
+    if status.ok and not known.complete:
+        return Status.SINGULAR
+    return status if outcome.accepted or not status.ok else Status.DIVERGED
+
+
+def _criteria(task: Task, outcome: Outcome) -> dict[str, float]:
+    """log p(readings | θ) at the minimum, and what Akaike's and Schwarz's criteria make of it."""
+    total = -0.5 * outcome.chi2 - 0.5 * outcome.count * np.log(2 * np.pi)
+    for weight in outcome.solution.weights:
+        total += float(np.log(weight).sum()) if weight.ndim == 1 else float(np.linalg.slogdet(weight)[1])
+    free = len(task.names) + (0 if task.noise_known else len(task.problem.sensors.channels))
+    return {
+        "log_likelihood": float(total),
+        "aic": float(2 * free - 2 * total),
+        "bic": float(free * np.log(max(outcome.count, 1)) - 2 * total),
+    }
+
+
+def _residuals(outcome: Outcome) -> dict[str, Array]:
+    """Weighted residuals by channel (decorrelated where an orbit has a covariance), multipliers apart."""
+    problem = outcome.problem
+    channel = np.concatenate([t.channel for t in problem.targets])
+    pairs = list(zip(outcome.solution.reduced, problem.targets, strict=True))
+    weighted = np.concatenate([r.residual[: t.times.size] for r, t in pairs])
+    found = {name: weighted[channel == c] for c, name in enumerate(problem.sensors.channels)}
+    extra = np.concatenate([r.residual[t.times.size + (t.period_deviation is not None) :] for r, t in pairs])
+    return found | ({"multipliers": extra} if extra.size else {})
+
+
+def fitted_orbits(model: Any, outcome: Outcome) -> tuple[PeriodicOrbit, ...]:
+    """The model's own orbits that match the measured ones."""
+    problem, solution, found = outcome.problem, outcome.solution, []
+    for target, block, z, nodes in zip(
+        problem.targets, solution.blocks, solution.unknowns, problem.nodes(solution.unknowns), strict=True
+    ):
+        points = nodes.copy()
+        if target.repeats is not None and target.repeats != target.count:
+            points = nodes[:: max(1, target.count // target.repeats)]
+        elif target.repeats is None:
+            points = nodes[np.unique(target.node)]
+        on_circle = np.array(model.angles)
+        points[:, on_circle] = (points[:, on_circle] + np.pi) % (2 * np.pi) - np.pi
+        gap = float(np.abs(block.gap.reshape(-1, problem.scale.size) / problem.scale).max())
+        period = float(z[-1]) if problem.autonomous else target.period - float(target.node_times[0])
+        found.append(
+            PeriodicOrbit(
+                model.states, points, period, target.repeats, tuple(int(t) for t in block.turns),
+                multipliers=monodromy(block.jacobians).multipliers, closure=gap, code=symbolic_code(model, points),
+                parameters=dict(model.values), method="OrbitFit",
+                details={} if problem.autonomous else {"section_phase": float(target.node_times[0])},
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def matches(task: Task, outcome: Outcome) -> pd.DataFrame:
+    """One row per orbit given: χ² per reading, largest residual, factor on its variances, multipliers, or why not."""
+    place = {index: i for i, index in enumerate(outcome.kept)}
+    rows = []
+    for index, target in enumerate(task.problem.targets):
+        row: dict[str, Any] = {"orbit": target.label, "readings": target.times.size}
+        if index in place:
+            i = place[index]
+            weighted = outcome.solution.reduced[i].residual[: target.times.size]
+            row |= {
+                "chi2/reading": float((weighted**2).mean()),
+                "largest": float(np.abs(weighted).max()),
+                "variance factor": float(outcome.inflation[i]),
+                "matched": "yes, put back" if index in outcome.returned else "yes",
+            }
+            size, text = multiplier_mismatch(target, outcome.solution.blocks[i])
+            if np.isfinite(size):
+                row["multiplier mismatch"] = size
+            if text:
+                row["matched"] = "yes, but its multipliers differ"
+        else:
+            row["matched"] = outcome.reasons.get(index, "set aside")
+        rows.append(row)
+    return pd.DataFrame(rows)

@@ -1,0 +1,350 @@
+"""Gauss-Newton for orbits and parameters together.
+
+Each orbit has its unknowns z and closes where c(z, θ) = 0. With soft closure, ½|W r|² + ½|c/s|² is lowered over all z
+and θ in a trust region, from a large s to a small one. With rigid closure the linearised c = 0 gives
+dz = dz₀ + (dz/dθ) dθ and the readings become a small least-squares problem in dθ alone. The propagators are never
+multiplied up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import lsq_linear
+
+from kapitza.errors import FlowError, Status
+from kapitza.estimate.orbits.problem import Block, Problem
+
+Array = NDArray[np.float64]
+
+SOFTNESS = (0.1, 0.02, 0.004, 0.0008)
+"""Levels of the closure, in units of each state's spread."""
+
+RELIABLE = 0.05
+"""An orbit whose closing step exceeds this share of the spread is too far from closing to inform the parameters."""
+
+OUTLYING = 100.0
+"""An orbit whose mean squared weighted residual exceeds this many times the median is not matched (yet)."""
+
+LARGEST_STEP = 0.25
+"""Of a node, in units of the spread, within one iteration."""
+
+
+@dataclass(frozen=True)
+class SolverSettings:
+    tolerance: float = 1e-9
+    max_iterations: int = 60
+    soft_iterations: int = 12
+    softness: tuple[float, ...] = SOFTNESS
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """One orbit with its states eliminated: r̃ (m,), R̃ (m, k), and how its unknowns follow: dz = shift + follow dθ."""
+
+    residual: Array
+    slope: Array
+    shift: Array
+    follow: Array
+
+
+@dataclass
+class Iterate:
+    """Parameters, unknowns of every orbit, the equations there."""
+
+    theta: Array
+    unknowns: list[Array]
+    blocks: list[Block]
+
+
+Extra = Callable[[Iterate, list[Reduced]], list[Reduced]]
+"""Adds rows that are not readings along the orbit, such as multipliers, to the reduced equations."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    theta: Array
+    unknowns: list[Array]
+    blocks: list[Block]
+    reduced: list[Reduced]
+    information: Array
+    covariance: Array
+    status: Status
+    at_bound: NDArray[np.bool_]
+    weights: list[Array]
+    history: tuple[dict[str, float], ...] = field(default_factory=tuple)
+
+
+class Solver:
+    """weights: per orbit W, (m, m) or its diagonal (m,), that makes its readings independent with unit variance."""
+
+    def __init__(
+        self, problem: Problem, settings: SolverSettings, weights: list[Array], low: Array, high: Array,
+        typical: Array, extra: Extra | None = None,
+    ):  # fmt: skip
+        self.problem, self.settings, self.weights, self.low, self.high = problem, settings, weights, low, high
+        self.typical, self.extra = typical, extra
+        self.rows: list[dict[str, float]] = []
+        self.unit = [self._units(z.size, t.nodes.size) for z, t in zip(problem.starts(), problem.targets, strict=True)]
+
+    def _units(self, size: int, states: int) -> Array:
+        """Size of every unknown of an orbit: the spread of its state; for a period a hundredth of itself."""
+        unit = np.tile(self.problem.scale, states // self.problem.scale.size)
+        return unit if size == states else np.append(unit, 0.01 * max(t.period for t in self.problem.targets))
+
+    def solve(self, theta: Array, unknowns: list[Array], soft: bool = True) -> Solution:
+        now = Iterate(theta, unknowns, self.problem.evaluate(unknowns, theta))
+        if soft:
+            for level in self.settings.softness:
+                now = self._soften(now, level)
+            now = self.put_back(now)
+        return self.rigid(now)
+
+    # ----------------------------------------------------------------------------------------------- soft closure
+
+    def _soft_weights(self, level: float) -> list[Array]:
+        """Readings weighed alone and never far better than the closure: a guide, not yet the likelihood."""
+        floor = 0.1 * level * self.problem.channel_scale
+        result = []
+        for target, weight, block in zip(self.problem.targets, self.weights, self._shapes, strict=True):
+            own = 1 / weight if weight.ndim == 1 else np.linalg.norm(np.linalg.pinv(weight), axis=1)
+            least = np.full(block, 0.1 * level * 0.01 * target.period)
+            least[: target.channel.size] = floor[target.channel]
+            result.append(1.0 / np.hypot(own, least))
+        return result
+
+    @property
+    def _shapes(self) -> list[int]:
+        return [len(w) for w in self.weights]
+
+    def _soften(self, now: Iterate, level: float) -> Iterate:
+        """Levenberg-Marquardt over states and parameters at one softness of the closure.
+
+        Orbits that fit far worse than the others count less (Huber's weights on whole orbits), so that a spurious one,
+        or one that the model does not have yet, does not lead the others astray.
+        """
+        weights, slack = self._soft_weights(level), level * self.problem.scale
+        damping = 1e-3
+        for _ in range(self.settings.soft_iterations):
+            costs = self._soft_costs(now, weights, slack)
+            trust = np.minimum(1.0, 3 * np.median(costs) / np.maximum(costs, 1e-300))
+            cost = float(trust @ costs) + self._prior_cost(now.theta)
+            step, moves = self._soft_step(now, weights, slack, trust, damping)
+            trial = self._try(now, step, moves)
+            new = np.inf
+            if trial is not None:
+                new = float(trust @ self._soft_costs(trial, weights, slack)) + self._prior_cost(trial.theta)
+            if trial is None or not new < cost:
+                damping *= 8
+                if damping > 1e8:
+                    break
+                continue
+            now, damping = trial, max(damping / 8, 1e-12)
+            self.note(level, new, now)
+            if cost - new < 1e-3 * cost:
+                break
+        return now
+
+    def _prior_cost(self, theta: Array) -> float:
+        return 0.5 * float((self.problem.prior_weight * (theta - self.problem.prior_mean) ** 2).sum())
+
+    def _soft_costs(self, now: Iterate, weights: list[Array], slack: Array) -> Array:
+        """½|W r|² + ½|c/s|² of every orbit."""
+        gaps = [(block.gap.reshape(-1, slack.size) / slack).ravel() for block in now.blocks]
+        parts = zip(now.blocks, weights, gaps, strict=True)
+        return np.array([0.5 * float(((w * b.residual) ** 2).sum() + g @ g) for b, w, g in parts])
+
+    def _soft_step(
+        self, now: Iterate, weights: list[Array], slack: Array, trust: Array, damping: float
+    ) -> tuple[Array, list[Array]]:
+        """Step of the parameters and of every orbit's unknowns: states eliminated orbit by orbit."""
+        hessian = np.diag(self.problem.prior_weight)
+        gradient = self.problem.prior_weight * (now.theta - self.problem.prior_mean)
+        parts = []
+        for block, w, share in zip(now.blocks, weights, trust, strict=True):
+            stiff = 1.0 / np.tile(slack, block.gap.size // slack.size)
+            a = np.vstack([w[:, None] * block.by_state, stiff[:, None] * block.gap_by_state])
+            b = np.vstack([w[:, None] * block.by_parameter, stiff[:, None] * block.gap_by_parameter])
+            r = np.concatenate([w * block.residual, stiff * block.gap])
+            own = a.T @ a
+            own[np.diag_indices_from(own)] *= 1 + damping
+            own[np.diag_indices_from(own)] += 1e-12 * np.trace(own) / len(own)
+            right = np.column_stack([a.T @ r, a.T @ b])
+            solved = np.linalg.solve(own, right)
+            parts.append(solved)
+            hessian = hessian + share * (b.T @ b - right[:, 1:].T @ solved[:, 1:])
+            gradient = gradient + share * (b.T @ r - right[:, 1:].T @ solved[:, 0])
+        step = self._bounded(hessian, gradient, now.theta, damping)
+        return step, [-(s[:, 0] + s[:, 1:] @ step) for s in parts]
+
+    def _bounded(self, hessian: Array, gradient: Array, theta: Array, damping: float) -> Array:
+        """Minimiser of the quadratic within the bounds; directions without curvature stay where they are."""
+        power = np.sqrt(np.clip(np.diag(hessian), 0.0, None))
+        size = np.where(power > 0, power, 1.0)
+        scaled = hessian / np.outer(size, size)
+        values, vectors = np.linalg.eigh((scaled + scaled.T) / 2 + damping * np.eye(theta.size))
+        root = np.sqrt(np.clip(values, 1e-14 * max(values.max(), 1e-300), None))
+        target = -(vectors.T @ (gradient / size)) / root
+        reach = np.maximum(np.abs(theta), self.typical)
+        low = np.maximum(self.low - theta, -0.5 * reach) * size
+        high = np.minimum(self.high - theta, 0.5 * reach) * size
+        free = vectors @ (target / root)
+        if ((free >= low) & (free <= high)).all():
+            return free / size
+        bounds = (low, np.maximum(high, low + 1e-300))
+        return np.clip(lsq_linear(root[:, None] * vectors.T, target, bounds, method="bvls").x, low, high) / size
+
+    # ---------------------------------------------------------------------------------------------- rigid closure
+
+    def reduce(self, now: Iterate) -> list[Reduced]:
+        reduced = [reduce_block(b, w) for b, w in zip(now.blocks, self.weights, strict=True)]
+        return reduced if self.extra is None else self.extra(now, reduced)
+
+    def put_back(self, now: Iterate) -> Iterate:
+        """Orbits that drifted far from their readings while the parameters were wrong start again from the readings."""
+        misfit = self._misfits(self.reduce(now))
+        astray = misfit > OUTLYING * max(float(np.median(misfit)), 1.0)
+        if not astray.any():
+            return now
+        fresh = [s if away else z for s, z, away in zip(self.problem.starts(), now.unknowns, astray, strict=True)]
+        try:
+            return Iterate(now.theta, fresh, self.problem.evaluate(fresh, now.theta))
+        except FlowError:
+            return now
+
+    @staticmethod
+    def _misfits(reduced: list[Reduced]) -> Array:
+        return np.array([float((r.residual**2).mean()) for r in reduced])
+
+    def rigid(self, now: Iterate) -> Solution:
+        """Full steps with closure as a constraint; each orbit's own step is cut where it would leap."""
+        status, smallest, trouble = Status.ITERATION_LIMIT, np.inf, 0
+        reduced = self.reduce(now)
+        for _ in range(self.settings.max_iterations):
+            step = self._parameter_step(now, reduced)
+            moves = [r.shift + r.follow @ step for r in reduced]
+            lengths = [self._length(m, u) for m, u in zip(moves, self.unit, strict=True)]
+            moves = [m * min(1.0, LARGEST_STEP / max(d, 1e-300)) for m, d in zip(moves, lengths, strict=True)]
+            trial = self._try(now, step, moves)
+            if trial is None:
+                status = Status.PROPAGATION_FAILED
+                break
+            size = max(self._relative(step, now.theta), *lengths)
+            now, reduced = trial, self.reduce(trial)
+            self.note(0.0, self.cost(now), now)
+            if size <= self.settings.tolerance or self._immaterial(step, reduced, now, size):
+                status = Status.CONVERGED
+                break
+            trouble = trouble + 1 if size > 0.7 * smallest else 0
+            smallest = min(smallest, size)
+            if trouble >= 8:
+                status = Status.STALLED
+                break
+        return self._finish(now, reduced, status)
+
+    def _parameter_step(self, now: Iterate, reduced: list[Reduced]) -> Array:
+        """From the orbits that nearly close and do not fit far worse than the others, if those determine it."""
+        misfit = self._misfits(reduced)
+        fits = misfit <= OUTLYING * max(float(np.median(misfit)), 1.0)
+        closes = [self._length(r.shift, u) <= RELIABLE for r, u in zip(reduced, self.unit, strict=True)]
+        near = [r for r, close, fit in zip(reduced, closes, fits, strict=True) if close and fit]
+        information, gradient = self._normal(now.theta, near)
+        size = np.where(now.theta != 0, np.abs(now.theta), 1.0)
+        relative = np.linalg.eigvalsh(information * np.outer(size, size)) if near else np.zeros(1)
+        if relative[0] <= 1e-14 * relative[-1]:
+            information, gradient = self._normal(now.theta, reduced)
+        return self._bounded(information, gradient, now.theta, 0.0)
+
+    def _normal(self, theta: Array, reduced: list[Reduced]) -> tuple[Array, Array]:
+        prior = self.problem.prior_weight
+        information, gradient = np.diag(prior), prior * (theta - self.problem.prior_mean)
+        for r in reduced:
+            information = information + r.slope.T @ r.slope
+            gradient = gradient + r.slope.T @ r.residual
+        return information, gradient
+
+    def _finish(self, now: Iterate, reduced: list[Reduced], status: Status) -> Solution:
+        information, _ = self._normal(now.theta, reduced)
+        at_bound = (now.theta <= self.low) | (now.theta >= self.high)
+        covariance = np.zeros_like(information)
+        inside = np.ix_(~at_bound, ~at_bound)
+        covariance[inside] = scaled_inverse(information[inside])
+        return Solution(
+            now.theta, now.unknowns, now.blocks, reduced, information, covariance, status, at_bound,
+            self.weights, tuple(self.rows),
+        )  # fmt: skip
+
+    def cost(self, now: Iterate) -> float:
+        parts = zip(now.blocks, self.weights, strict=True)
+        return self._prior_cost(now.theta) + 0.5 * sum(float((whiten(w, b.residual) ** 2).sum()) for b, w in parts)
+
+    def _immaterial(self, step: Array, reduced: list[Reduced], now: Iterate, size: float) -> bool:
+        """Whether the step no longer matters beside the standard errors, and the orbits close."""
+        information, _ = self._normal(now.theta, reduced)
+        return size <= 1e-6 and float(step @ information @ step) <= 1e-8
+
+    def _try(self, now: Iterate, step: Array, moves: list[Array]) -> Iterate | None:
+        """The iterate after the step, or after a shorter one where the flow fails."""
+        for fraction in (1.0, 0.3, 0.1, 0.03):
+            theta = np.clip(now.theta + fraction * step, self.low, self.high)
+            unknowns = [z + fraction * m for z, m in zip(now.unknowns, moves, strict=True)]
+            try:
+                blocks = self.problem.evaluate(unknowns, theta)
+            except FlowError:
+                continue
+            if all(np.isfinite(b.gap_by_state).all() and np.isfinite(b.by_parameter).all() for b in blocks):
+                return Iterate(theta, unknowns, blocks)
+        return None
+
+    @staticmethod
+    def _length(move: Array, unit: Array) -> float:
+        return float(np.abs(move / unit).max())
+
+    @staticmethod
+    def _relative(step: Array, theta: Array) -> float:
+        size = np.maximum(np.abs(theta), np.abs(theta + step))
+        return float((np.abs(step) / np.maximum(size, 1e-300)).max(initial=0.0))
+
+    def note(self, level: float, cost: float, now: Iterate) -> None:
+        gap = np.concatenate([b.gap.reshape(-1, self.problem.scale.size) / self.problem.scale for b in now.blocks])
+        row = {"softness": level, "cost": cost, "closure": float(np.sqrt((gap**2).mean()))}
+        self.rows.append(row | dict(zip(self.problem.names, now.theta.tolist(), strict=True)))
+
+
+def reduce_block(block: Block, weight: Array) -> Reduced:
+    """Eliminate an orbit's unknowns by its linearised closure; what that leaves free is fitted to its readings."""
+    free = block.gap_by_state.shape[1] - block.gap_by_state.shape[0]
+    right = -np.column_stack([block.gap, block.gap_by_parameter])
+    moved = np.linalg.lstsq(block.gap_by_state, right, rcond=1e-14)[0]
+    full = np.column_stack([block.residual, block.by_parameter]) + block.by_state @ moved
+    white = whiten(weight, full)
+    if free:
+        basis = np.linalg.svd(block.gap_by_state)[2][-free:].T
+        own = whiten(weight, block.by_state @ basis)
+        along = np.linalg.lstsq(own, -white, rcond=None)[0]
+        moved, white = moved + basis @ along, white + own @ along
+    moved = np.asarray(moved, np.float64)
+    return Reduced(white[:, 0], white[:, 1:], moved[:, 0], moved[:, 1:])
+
+
+def whiten(weight: Array, values: Array) -> Array:
+    """W values, where W is a matrix or, as a vector, its diagonal."""
+    return weight @ values if weight.ndim == 2 else (weight * values.T).T
+
+
+def scaled_inverse(information: Array) -> Array:
+    """Inverse of a symmetric matrix with units taken out; infinite variances where it is singular."""
+    size = np.sqrt(np.clip(np.diag(information), 0.0, None))
+    if information.size == 0:
+        return information
+    if not (size > 0).all():
+        return np.full_like(information, np.inf)
+    values, vectors = np.linalg.eigh(information / np.outer(size, size))
+    null = values <= 1e-14 * values.max()
+    inverse = (vectors[:, ~null] / values[~null]) @ vectors[:, ~null].T / np.outer(size, size)
+    touched = (np.abs(vectors[:, null]) > 1e-6).any(axis=1)
+    inverse[touched, touched] = np.inf
+    return inverse

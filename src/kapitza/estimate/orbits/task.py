@@ -1,0 +1,278 @@
+"""A fit made ready: names checked, data turned into targets, scales, weights, and the test of what can be known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, ModelError
+from kapitza.estimate.identifiability import Identifiability, analyse
+from kapitza.estimate.orbits.checks import check_freedom, noise_by_channel
+from kapitza.estimate.orbits.derived import derived_parameters
+from kapitza.estimate.orbits.multipliers import known_multipliers
+from kapitza.estimate.orbits.problem import Problem, lay_out
+from kapitza.estimate.orbits.readings import Differenced, Output, Sensors, Target, sensors_of
+from kapitza.estimate.orbits.solver import Iterate, reduce_block
+from kapitza.estimate.orbits.targets import Reader, common_channels, items_of, whitening
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.orbit import PeriodicOrbit
+
+if TYPE_CHECKING:
+    from kapitza.estimate.orbits.fit import OrbitFit
+
+Array = NDArray[np.float64]
+
+FLOW_TOLERANCE = 1e-14
+"""Of the integration: far below any reading."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Problem, estimator in force, first noise level per channel, bounds.
+
+    own: parameters that some of the data have values of their own for.
+    """
+
+    model: Model
+    problem: Problem
+    names: tuple[str, ...]
+    estimator: str
+    deviations: Array
+    low: Array
+    high: Array
+    typical: Array
+    data: Any
+    own: frozenset[str] = frozenset()
+
+    @property
+    def noise_known(self) -> bool:
+        return self.estimator == "weighted"
+
+
+def prepare(model: Model, data: Any, free: Sequence[str] | None, settings: OrbitFit) -> Task:
+    """Everything that can be refused is refused here, before anything is iterated."""
+    names = free_names(model, free)
+    items = items_of(data, model)
+    if not items:
+        raise DataError("There are no orbits to fit: find_orbits found none, or every one was left out.")
+    channels, angles = common_channels(items)
+    noise = noise_by_channel(settings.noise, channels)
+    for name in (*settings.outputs, *noise):
+        if name not in channels:
+            raise DataError(f'"{name}" is not a channel of the data: {", ".join(channels)}.')
+    derived_parameters(model, names, np.zeros((len(names), len(names))), settings.derived, strict=False)
+    sensors = sensors_of(model, channels, angles, settings.outputs, names)
+    reader = Reader(model, sensors, names, settings.period, settings.nodes, settings.profiles, noise)
+    targets = tuple(_inverted(model, sensors, reader.targets(items), settings.outputs))
+    _refuse_useless(settings, targets, noise)
+    scale, channel_scale = _spreads(model, sensors, targets)
+    weigh = _estimator(settings.estimator, targets)
+    check_freedom(targets, names, weigh == "weighted", model.excitation is None)
+    priors = [model.parameter(name).prior for name in names]
+    if settings.estimator == "bayes" and not any(priors):
+        raise ModelError('estimator = "bayes" needs a prior: Parameter(..., prior=Prior(mean, deviation)).')
+    used = [p if settings.estimator in ("auto", "bayes") else None for p in priors]
+    problem = Problem(
+        model, names, sensors, targets, Flow(model, wrt=names, tolerance=FLOW_TOLERANCE), scale, channel_scale,
+        np.array([p.mean if p else 0.0 for p in used], float),
+        np.array([p.deviation**-2 if p else 0.0 for p in used], float), lay_out(sensors, targets),
+    )  # fmt: skip
+    bounds = np.array([model.parameter(name).bounds for name in names])
+    typical = typical_sizes(problem, np.array([model.values[name] for name in names]))
+    own = {name for item in items for name in item.own}
+    return Task(
+        model, problem, names, weigh, 0.01 * channel_scale, bounds[:, 0], bounds[:, 1], typical, data, frozenset(own)
+    )
+
+
+def _refuse_useless(settings: OrbitFit, targets: Sequence[Target], noise: Mapping[str, float]) -> None:
+    """Settings that would change nothing are misunderstandings."""
+    bare = [t.label for t in targets if isinstance(t.source, PeriodicOrbit) and t.rows is not None]
+    if settings.profiles and bare:
+        raise DataError(
+            f"profiles=True, but orbit {bare[0]} has no profile: leave profiles out, or sample the orbit first."
+        )
+    carried = all(isinstance(t.source, PeriodicOrbit) and t.source.covariance is not None for t in targets)
+    if noise and carried and not settings.profiles:
+        raise DataError(
+            "noise is given, but every orbit carries its own covariance, which is used: leave noise out, or drop "
+            "the covariances by orbit.with_(covariance=None)."
+        )
+    if settings.multipliers and not any(known_multipliers(t).any() for t in targets):
+        raise DataError(
+            "multipliers=True, but no orbit carries the uncertainty of its multipliers: set "
+            "orbit.with_(multiplier_deviation=...), or leave multipliers out."
+        )
+
+
+def typical_sizes(problem: Problem, theta: Array) -> Array:
+    """Size of every parameter: its start, or from zero a change that moves the readings by 1 % of their spread."""
+    if (theta != 0).all():
+        return np.abs(theta)
+    try:
+        information = _information(problem, theta, _plain_weights(problem))
+    except FlowError:
+        return np.where(theta != 0, np.abs(theta), 1.0)
+    felt = 1e-2 * np.sqrt(sum(t.times.size for t in problem.targets) / np.maximum(np.diag(information), 1e-300))
+    return np.where(theta != 0, np.abs(theta), np.minimum(felt, 1e3))
+
+
+def _plain_weights(problem: Problem) -> list[Array]:
+    weights = [1.0 / problem.channel_scale[t.channel] for t in problem.targets]
+    pairs = zip(weights, problem.targets, strict=True)
+    return [np.append(w, 1 / t.period) if t.period_deviation else w for w, t in pairs]
+
+
+def free_names(model: Model, free: Sequence[str] | None) -> tuple[str, ...]:
+    if model.is_map:
+        raise ModelError(f"{model.name} is a map; OrbitFit fits orbits of flows. Use InvariantFit.")
+    names = tuple(model.names if free is None else [free] if isinstance(free, str) else free)
+    period = set() if model.excitation is None else {s.name for s in model.excitation.period.free_symbols}
+    for name in names:
+        model.check(name)
+        if name in period:
+            raise ModelError(
+                f"{name} sets the period of the excitation, which the data fix already ({model.period:.6g} s): "
+                f"set {name} by model.with_values and leave it out of free."
+            )
+        if not np.isfinite(model.values[name]):
+            raise ModelError(f"Give {name} a starting value by model.with_values({name}=...).")
+    if not names:
+        raise ModelError(f'No free parameters: name at least one, for example free=["{model.names[0]}"].')
+    if len(set(names)) < len(names):
+        raise ModelError(f"A free parameter is named twice: {', '.join(names)}.")
+    return names
+
+
+def _estimator(name: str, targets: Sequence[Target]) -> str:
+    known = all(t.covariance is not None for t in targets)
+    if name == "weighted" and not known:
+        missing = next(t.label for t in targets if t.covariance is None)
+        raise DataError(
+            f'estimator = "weighted": orbit {missing} has no covariance; give noise={{channel: deviation}}.'
+        )
+    if name in ("auto", "bayes"):
+        return "weighted" if known else "maximum likelihood"
+    return name
+
+
+def _inverted(model: Model, sensors: Sensors, targets: Sequence[Target], outputs: Mapping[str, Output]) -> list[Target]:
+    """Where a rate is read as a difference quotient, the state at the node is found from the two positions."""
+    pairs = [
+        (model.states.index(name), model.states.index(o.output), o.step)
+        for name, o in outputs.items()
+        if isinstance(o, Differenced) and name in model.states and o.output in model.states
+    ]
+    if not pairs:
+        return list(targets)
+    flow, result = Flow(model, tolerance=FLOW_TOLERANCE), []
+    for target in targets:
+        nodes = target.nodes.copy()
+        vectors = np.broadcast_to(target.vector, (len(nodes), target.vector.size))
+        for _ in range(6):
+            for rate, position, step in pairs:
+                try:
+                    run = flow.propagate_many(nodes, target.node_times, target.node_times + step, vectors)
+                except FlowError:
+                    break
+                quotient = (run.state[:, position] - nodes[:, position]) / step
+                nodes[:, rate] -= quotient - target.nodes[:, rate]
+        result.append(Target(**{**vars(target), "nodes": nodes}))
+    return result
+
+
+def _spreads(model: Model, sensors: Sensors, targets: Sequence[Target]) -> tuple[Array, Array]:
+    """Typical size of every state (n,) and of every channel (c,); angles are measured in radians."""
+    channel = np.concatenate([t.channel for t in targets])
+    values = np.concatenate([t.values for t in targets])
+    by_channel = np.array([_size(values[channel == c]) for c in range(len(sensors.channels))])
+    by_channel[sensors.angles] = 1.0
+    nodes = np.concatenate([t.nodes for t in targets])
+    by_state = np.array([_size(column) for column in nodes.T])
+    for i, name in enumerate(model.states):
+        if name in sensors.channels:
+            by_state[i] = max(by_state[i], by_channel[sensors.channels.index(name)])
+    by_state[np.array(model.angles)] = 1.0
+    return by_state, by_channel
+
+
+def _size(values: Array) -> float:
+    spread = float(values.std())
+    largest = float(np.abs(values).max(initial=0.0))
+    return spread if spread > 1e-6 * largest and spread > 0 else largest or 1.0
+
+
+def weights_of(task: Task, problem: Problem, deviations: Array, inflation: Array | None = None) -> list[Array]:
+    """W of every orbit: from its covariance, or from the noise of the channels (1 for plain least squares)."""
+    result = []
+    for i, target in enumerate(problem.targets):
+        if task.estimator == "weighted":
+            assert target.covariance is not None
+            weight = whitening(target.covariance)
+        else:
+            weight = 1.0 / deviations[target.channel]
+        if target.period_deviation is not None and len(weight) == target.times.size:
+            weight = _with_period(weight, target.period_deviation)
+        result.append(weight if inflation is None else weight / np.sqrt(inflation[i]))
+    return result
+
+
+def _with_period(weight: Array, deviation: float) -> Array:
+    if weight.ndim == 1:
+        return np.append(weight, 1.0 / deviation)
+    wider = np.zeros((len(weight) + 1, len(weight) + 1))
+    wider[:-1, :-1], wider[-1, -1] = weight, 1.0 / deviation
+    return wider
+
+
+def identifiability(task: Task, starts: Iterable[Array]) -> Identifiability:
+    """Rank of the sensitivities of all readings, orbits eliminated, before anything is iterated.
+
+    starts: the given values, then others, of which the first is taken at which the model can be run. Parameters that
+    start at zero are moved off it, to where the readings feel them: at zero friction, for instance, no motion depends
+    on the mass.
+    """
+    problem, trouble, information, theta = task.problem, "", None, np.zeros(len(task.names))
+    for start in starts:
+        theta = np.clip(np.where(start != 0, start, task.typical), task.low, task.high)
+        try:
+            information = _information(problem, theta, _plain_weights(problem))
+            break
+        except FlowError as error:
+            trouble = trouble or str(error)
+    if information is None:
+        raise KapitzaError(
+            f"The model cannot be run from the states in the data at {start_text(task)}, nor at values around it "
+            f"({trouble}): start elsewhere."
+        )
+    # What a reading of one per cent of the spread would resolve is the least size that makes sense for a parameter.
+    least = 1e-6 / np.sqrt(np.maximum(np.diag(information), 1e-300))
+    prior = np.diag(problem.prior_weight) * 1e-4
+    return analyse(information + prior, task.names, np.clip(np.abs(theta), np.minimum(least, 1e6), None))
+
+
+def _information(problem: Problem, theta: Array, weights: list[Array]) -> Array:
+    now = Iterate(theta, problem.starts(), problem.evaluate(problem.starts(), theta))
+    reduced = [reduce_block(b, w) for b, w in zip(now.blocks, weights, strict=True)]
+    slopes = [r.slope for r in reduced]
+    return sum((s.T @ s for s in slopes), np.zeros((theta.size, theta.size)))
+
+
+def start_text(task: Task) -> str:
+    """The starting values, with the bounds of those that lie outside."""
+    parts = []
+    for name, low, high in zip(task.names, task.low, task.high, strict=True):
+        value = task.model.values[name]
+        outside = "" if low <= value <= high else f" (outside its bounds, {low:g} to {high:g})"
+        parts.append(f"{name} = {value:.6g}{outside}")
+    return ", ".join(parts)
+
+
+def refuse_unidentifiable(task: Task, found: Identifiability) -> None:
+    if not found.complete:
+        raise IdentifiabilityError(f"{found.message()} (Judged at the start, {start_text(task)}.)")

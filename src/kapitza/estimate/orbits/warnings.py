@@ -1,0 +1,86 @@
+"""What is suspicious about a fit, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.estimate.identifiability import Identifiability
+from kapitza.estimate.orbits.judge import LEAST_MATCHED, SURE, Outcome, residual_pattern
+from kapitza.estimate.orbits.matching import multiplier_mismatch
+from kapitza.estimate.orbits.task import Task
+
+Array = NDArray[np.float64]
+
+
+def warnings_of(
+    task: Task, outcome: Outcome, known: Identifiability, covariance: Array, scatter: float
+) -> Iterator[str]:
+    """scatter: the factor by which the covariance was widened, 1 where it was not."""
+    if not known.complete:
+        yield known.message()
+    yield from _about_parameters(task, outcome, covariance)
+    yield from _about_orbits(task, outcome)
+    if scatter > 1:
+        yield (
+            f"the residuals are {np.sqrt(scatter):.2g} times larger than the orbits' own uncertainty: the intervals "
+            "were widened by that factor; the model or the covariances are not quite right."
+        )
+    for name, correlation in residual_pattern(outcome).items():
+        yield (
+            f"the residuals of {name} are not white (correlation {correlation:.2f} between neighbours): the model does "
+            "not explain the readings, or the noise is coloured; the intervals take white noise for granted."
+        )
+    yield from _about_the_minimum(task, outcome)
+
+
+def _about_parameters(task: Task, outcome: Outcome, covariance: Array) -> Iterator[str]:
+    deviation = np.sqrt(np.clip(np.diag(covariance), 0, None))
+    for i, name in enumerate(task.names):
+        value, prior = outcome.solution.theta[i], task.model.parameter(name).prior
+        if outcome.solution.at_bound[i]:
+            yield (
+                f"{name} sits at its bound {value:.6g}: the intervals are those of a Gaussian cut off there; widen "
+                "the bound if it is not a law."
+            )
+        elif value == task.model.values[name]:
+            held = "its prior holds it" if task.problem.prior_weight[i] > 0 else "the data may not depend on it"
+            yield f"{name} did not move from its start {value:.6g}: {held}."
+        elif np.isfinite(deviation[i]) and deviation[i] > abs(value):
+            yield f"{name} is smaller than its own standard error: these orbits hardly determine it."
+        if prior is not None and not task.problem.prior_weight[i]:
+            yield f'the prior of {name} was not used: estimator="auto" or "bayes" uses it.'
+
+
+def _about_orbits(task: Task, outcome: Outcome) -> Iterator[str]:
+    for index, reason in outcome.reasons.items():
+        yield f"orbit {task.problem.targets[index].label} was not matched: {reason}."
+    for i, index in enumerate(outcome.kept):
+        target = task.problem.targets[index]
+        _, text = multiplier_mismatch(target, outcome.solution.blocks[i])
+        if text:
+            yield f"orbit {target.label} is matched, but its multipliers are not: {text}."
+    total = len(task.problem.targets)
+    if len(outcome.kept) < LEAST_MATCHED * total:
+        yield f"only {len(outcome.kept)} of {total} orbits are matched; the answer rests on those alone."
+    loud = outcome.inflation > 10
+    if loud.any():
+        yield (
+            f"{int(loud.sum())} of {loud.size} orbits fit worse than their covariance allows and count less; see "
+            'details["matches"].'
+        )
+
+
+def _about_the_minimum(task: Task, outcome: Outcome) -> Iterator[str]:
+    if outcome.attempts > 1:
+        yield f"the given start led to a false minimum; start number {outcome.attempts} ({outcome.begun}) led here."
+    for other in outcome.alternatives:
+        place = ", ".join(f"{name} = {value:.6g}" for name, value in zip(task.names, other, strict=True))
+        yield f"{place} explains the data as well: add an orbit, a profile or a prior to decide."
+    if outcome.freedom < SURE:
+        yield (
+            f"{outcome.count} readings for {len(task.names)} parameters leave {max(outcome.freedom, 0)} degrees of "
+            "freedom: χ² cannot tell whether the model is right."
+        )

@@ -1,0 +1,166 @@
+"""Refusals before work starts: settings, noise and amounts of data that cannot give an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kapitza.data import Record
+from kapitza.errors import DataError, KapitzaError, ModelError, nearest_name
+from kapitza.estimate.series.noise import Sensors
+from kapitza.estimate.series.pieces import Samples
+from kapitza.model import Model
+
+if TYPE_CHECKING:
+    from kapitza.estimate.series.fit import ShootingFit
+
+
+def free_names(model: Model, free: Sequence[str] | None, started: bool = True) -> tuple[str, ...]:
+    """The parameters to fit, each known to the model and (`started`) with a value to start from."""
+    names = (free,) if isinstance(free, str) else tuple(model.names if free is None else free)
+    for name in names:
+        model.check(name)
+    if not names:
+        raise ModelError("No free parameters: name at least one, for example free=[" + f'"{model.names[0]}"].')
+    if len(set(names)) < len(names):
+        raise ModelError(f"A free parameter is named twice: {', '.join(names)}.")
+    missing = [name for name in names if not np.isfinite(model.values[name])]
+    if started and missing:
+        raise ModelError(f"Give {', '.join(missing)} a starting value by model.with_values({missing[0]}=...).")
+    return names
+
+
+def check_settings(method: ShootingFit) -> None:
+    wanted = {
+        "spacing": (method.spacing is None or _whole(method.spacing, 1), "a whole number of samples, at least 1"),
+        "window": (_whole(method.window, 20), "a whole number of samples, at least 20"),
+        "windows": (_whole(method.windows, 0), "a whole number, 0 for the whole record"),
+        "softness": (_number(method.softness) and method.softness > 0, "positive, usually 0.01 to 1"),
+        "hold_back": (_number(method.hold_back) and 0 <= method.hold_back < 1, "a fraction of the record below 1"),
+        "max_gap": (_number(method.max_gap) and method.max_gap >= 1, "at least 1 median step"),
+        "tolerance": (_number(method.tolerance) and method.tolerance > 0, "positive"),
+        "max_iterations": (_whole(method.max_iterations, 1), "a whole number, at least 1"),
+        "robust": (isinstance(method.robust, bool), "True or False"),
+        "bridge": (isinstance(method.bridge, bool), "True or False"),
+        "throw": (isinstance(method.throw, bool), "True or False"),
+        "outputs": (isinstance(method.outputs, Mapping), 'a mapping of channels, {"theta2": "phi2 - phi1"}'),
+        "initial": (
+            isinstance(method.initial, Mapping | list | tuple),
+            "a mapping of states, or a list with one for each record",
+        ),
+        "process_noise": (
+            isinstance(method.process_noise, bool) or _sizes_by_name(method.process_noise),
+            "True, False, or the standard deviations of the kicks by state, none negative and one positive: "
+            '{"phi\'": 0.1}',
+        ),
+    }
+    for name, (good, rule) in wanted.items():
+        if not good:
+            raise KapitzaError(f"ShootingFit({name}={getattr(method, name)}): it must be {rule}.")
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def _sizes_by_name(sizes: Any) -> bool:
+    if not isinstance(sizes, Mapping) or not all(_number(size) for size in sizes.values()):
+        return False
+    return min(sizes.values(), default=-1.0) >= 0 and max(sizes.values(), default=0.0) > 0
+
+
+def check_noise(noise: Mapping[str, float] | float, channels: Sequence[str]) -> Mapping[str, float]:
+    """Standard deviations by channel; one number stands for all channels."""
+    if not isinstance(noise, Mapping):
+        noise = dict.fromkeys(channels, noise)
+    for channel, deviation in noise.items():
+        if channel not in channels:
+            raise DataError(
+                f'noise names "{channel}"; the channels in use are {", ".join(channels)}.'
+                + nearest_name(channel, channels)
+            )
+        if not (_number(deviation) and deviation > 0):
+            raise DataError(
+                f'The noise of "{channel}" is {deviation}: give a positive standard deviation, or leave it out and it '
+                "is estimated."
+            )
+    return noise
+
+
+def check_initial(model: Model, initial: Mapping[str, float]) -> None:
+    if not isinstance(initial, Mapping):
+        raise ModelError(f"The initial state {initial} must be given by name: {{{model.states[0]!r}: 1.0, ...}}.")
+    for name, value in initial.items():
+        if name not in model.states:
+            raise ModelError(
+                f'initial names "{name}", not a state of {model.name}: {", ".join(model.states)}.'
+                + nearest_name(name, model.states)
+            )
+        if not _number(value):
+            raise ModelError(f"The initial state {name} = {value} is not a finite number: leave it out if unknown.")
+
+
+def check_signals(model: Model, record: Record) -> None:
+    """An excitation that was recorded must be the one in the model: the motion is driven by the latter."""
+    for signal in () if model.excitation is None else model.excitation.signals:
+        if signal.name not in record.channels:
+            continue
+        stated, measured = signal(record.time - record.excitation_start), record[signal.name]
+        gap = float(np.sqrt(((measured - stated) ** 2).mean()))
+        noise = record.noise.get(signal.name, 0.0)
+        if gap > 0.1 * max(float(stated.std()), float(measured.std())) + 2 * noise:
+            raise DataError(
+                f'The record\'s channel "{signal.name}" differs from the signal "{signal.name}" of the model by '
+                f"{gap:.3g} (root mean square; the signal's spread is {stated.std():.3g}). ShootingFit drives the "
+                f'motion by the signal of the model: build it from this record, kz.Signal("{signal.name}", times, '
+                "values, period), check the phase, or leave the channel out of the record."
+            )
+
+
+def check_left(size: int, kept: int) -> None:
+    if kept < 2:
+        raise DataError(f"Only {kept} of {size} samples are left to fit: hold back less, or record longer.")
+
+
+def check_motion(samples: Samples, sensors: Sensors, channels: Sequence[str]) -> None:
+    """Refuse sensors of unknown noise that read the same throughout: dead ones, or a system at rest."""
+    dead, alive = [], []
+    for s, c in enumerate(sensors.channel):
+        readings = samples.values[samples.sensor[:, c] == s, c]
+        still = readings.size > 0 and not np.ptp(readings)
+        name = channels[c] if sensors.record.max() == 0 else f"{channels[c]} of record {sensors.record[s]}"
+        (dead if still and not sensors.known[s] else alive).append((name, readings[:1]))
+    if not alive:
+        raise DataError(
+            "No channel changes over the whole record: a motion at rest says nothing about its parameters. Check the "
+            "sensors, or record a moving system."
+        )
+    if dead:
+        name, first = dead[0]
+        raise DataError(
+            f"{name} reads {first[0]:.6g} throughout while {', '.join(other for other, _ in alive)} moves: a dead "
+            "sensor would count as an exact one. Leave it out by record.select([...]), or give its noise if it "
+            "really stands still."
+        )
+
+
+def check_unknowns(samples: Samples, states: int, free: int, known: int, noise_known: bool) -> None:
+    """Readings (and prior knowledge) must at least be as many as the unknowns, the size of the noise among them."""
+    unknowns, pieces = states * len(samples.pieces) + free, len(samples.pieces)
+    if samples.readings + known == unknowns and not noise_known:
+        raise DataError(
+            f"{samples.readings} readings determine {unknowns} unknowns ({states} initial states for each of {pieces} "
+            f"pieces and {free} parameters) and leave nothing to tell the noise by: give the noise, or record longer."
+        )
+    if samples.readings + known < unknowns:
+        raise DataError(
+            f"{samples.readings} readings cannot determine {unknowns} unknowns ({states} initial states for each of "
+            f"{pieces} pieces and {free} parameters): record longer, free fewer parameters, or give priors."
+        )

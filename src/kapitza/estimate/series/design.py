@@ -1,0 +1,185 @@
+"""What a measurement can give at best: the Cramér-Rao bound, and intervals by profile likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from kapitza.data import Record
+from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, Status
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.identifiability import analyse
+from kapitza.estimate.orbits import OrbitFit, orbit_profile_interval
+from kapitza.estimate.series.checks import free_names
+from kapitza.estimate.series.fit import ShootingFit
+from kapitza.estimate.series.pieces import Part, place_nodes
+from kapitza.estimate.series.search import finish, fitter_for, search
+from kapitza.estimate.series.solver import Fitter, Iterate, SolverSettings
+from kapitza.estimate.series.sweep import sweep
+from kapitza.estimate.series.task import Task
+from kapitza.model import Model
+
+Array = NDArray[np.float64]
+
+
+def cramer_rao(
+    model: Model,
+    states: Part,
+    noise: Mapping[str, float],
+    free: Sequence[str],
+    method: ShootingFit | None = None,
+) -> pd.DataFrame:
+    """Smallest covariance (k, k) that any unbiased estimator can have from this measurement.
+
+    states: a record of every state of the model, without noise (from `simulate`), at the model's parameters.
+    noise: standard deviation of each channel that the sensors would give; channels not named are not measured. The
+    initial state of every piece counts as unknown.
+    """
+    method = method or ShootingFit()
+    if not isinstance(noise, Mapping):
+        raise DataError(f"Name the channels that are measured, with their noise: {{{model.states[0]!r}: {noise}}}.")
+    record = states[0] if isinstance(states, tuple) else states
+    missing = [name for name in model.states if name not in record.channels]
+    if missing:
+        raise DataError(f"The bound needs every state; the record lacks {', '.join(missing)}: simulate it.")
+    # The information does not depend on the readings, so sensors that the record lacks may read zero.
+    readings = {name: record[name] if name in record.channels else np.zeros(record.size) for name in noise}
+    segment = record.dataset["segment"].values
+    phase = record.dataset.attrs.get("phase")
+    seen = Record.from_arrays(record.time, readings, segment=segment, period=record.period, phase=phase)
+    full = replace(method, noise=dict(noise), hold_back=0.0)
+    task = full.prepare(model, (seen, states[1]) if isinstance(states, tuple) else seen, free_names(model, free))
+    nodes = place_nodes(task.problem.samples, 1)
+    true = record.values(model.states)[_kept(task.everything.size, record.size)][task.kept[nodes.index]]
+    theta = np.array([model.values[name] for name in task.names])
+    weights = task.problem.samples.at_readings(task.sensors.deviations) ** -2.0
+    fitter = Fitter(task.problem, SolverSettings(), task.scale, task.sensors, -np.inf + 0 * theta, np.inf + 0 * theta)
+    at_truth = Iterate(theta, true, nodes, sweep(task.problem, nodes, true, theta, weights), weights)
+    information = fitter.information(at_truth)
+    found = analyse(information, task.names, np.where(theta != 0, np.abs(theta), 1.0))
+    if not found.complete:
+        raise IdentifiabilityError("The bound is infinite. " + found.message())
+    covariance = np.linalg.inv(information)
+    return pd.DataFrame(covariance, index=list(task.names), columns=list(task.names))
+
+
+def _kept(kept: int, size: int) -> slice:
+    if kept != size:
+        raise DataError(f"{size - kept} samples of the record stand alone between gaps: remove them first.")
+    return slice(None)
+
+
+def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tuple[float, float]:
+    """Interval of one parameter by profile likelihood: all others are fitted again at each value tried.
+
+    Ends where twice the drop of the logarithm of what was maximised (likelihood or robust loss, with the priors)
+    reaches the χ² quantile with one degree of freedom, or at a bound of the parameter that is met before. Noise and
+    kicks are held at their estimates.
+    """
+    method = estimate.details.get("settings")
+    if isinstance(method, OrbitFit):
+        return orbit_profile_interval(estimate, name, level)
+    if not isinstance(method, ShootingFit):
+        raise KapitzaError("Profile likelihood needs an estimate made by ShootingFit or OrbitFit.")
+    if name not in estimate.names:
+        raise KapitzaError(f'"{name}" was not free in this fit; free were {", ".join(estimate.names)}.')
+    if not (isinstance(level, Real) and 0 < level < 1):
+        raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
+    if not estimate.status.ok:
+        raise KapitzaError(f"There is no profile of a fit that did not converge: {estimate.status.value}.")
+    profile = Profile(estimate, name, method)
+    threshold = float(stats.chi2.ppf(level, 1))
+    return profile.end(-1.0, threshold), profile.end(1.0, threshold)
+
+
+class Profile:
+    """What was maximised, as a function of one parameter."""
+
+    def __init__(self, estimate: Estimate, name: str, method: ShootingFit):
+        self.estimate, self.name = estimate, name
+        kicks = estimate.details["process_noise"]
+        self.method = replace(method, softness=1e-3, throw=False, process_noise=kicks or False)
+        self.others = tuple(n for n in estimate.names if n != name)
+        self.prior = estimate.model.parameter(name).prior
+        self.sensors = replace(estimate.details["sensors"], known=np.ones_like(estimate.details["sensors"].known))
+        self.states, self.residual = estimate.details["states"], None
+        self.theta = np.array([estimate.values[n] for n in self.others])
+        self.task = self._task()
+        self.best = self.objective(estimate.values[name])
+
+    def _task(self) -> Task:
+        """The fit of the others on the very samples of the estimate: its windows, its nodes in free flight."""
+        task = self.method.prepare(self.estimate.model, self.estimate.data, self.others)
+        samples, states = self.estimate.details["fitted_samples"], self.estimate.details["first_states"]
+        return replace(task, problem=replace(task.problem, samples=samples), states=states, sensors=self.sensors)
+
+    def _task_at(self, value: float) -> Task:
+        samples = self.task.problem.samples
+        vectors = samples.parameters.copy()
+        vectors[:, self.estimate.model.names.index(self.name)] = value
+        return replace(self.task, problem=replace(self.task.problem, samples=replace(samples, parameters=vectors)))
+
+    def objective(self, value: float) -> float:
+        """-2 log likelihood with the others at their best, up to a constant; begun where the last value ended."""
+        task = self._task_at(value)
+        fitter = fitter_for(task, self.method.softness)
+        try:
+            solution = fitter.go_on(self.theta, self.states, self.estimate.details["nodes"], self.residual)
+            found = finish(task, fitter, solution)
+        except FlowError:
+            found = search(task)
+        if found.solution.status is not Status.CONVERGED:
+            found = search(task)
+        if found.solution.status is not Status.CONVERGED:
+            why = found.solution.status.value
+            raise KapitzaError(f"The profile of {self.name} could not be followed to {value:.6g}: {why}.")
+        if found.solution.nodes.size == len(self.states):
+            self.theta, self.states = found.solution.theta, found.solution.states
+            self.residual = found.solution.sweep.residual
+        prior = 0.0 if self.prior is None else ((value - self.prior.mean) / self.prior.deviation) ** 2
+        return found.objective + prior
+
+    def end(self, side: float, threshold: float) -> float:
+        """Where the objective has risen by `threshold`, on one side."""
+        centre, bounds = self.estimate.values[self.name], self.estimate.model.parameter(self.name).bounds
+        bound = bounds[0] if side < 0 else bounds[1]
+        reach = side * self._width() * np.sqrt(threshold)
+        inner, outer = centre, centre
+        for _ in range(12):
+            outer = centre + reach if np.isinf(bound) else side * min(side * (centre + reach), side * bound)
+            if outer == centre:
+                return centre
+            if self.objective(outer) - self.best >= threshold:
+                return self._crossing(inner, outer, threshold)
+            if outer == bound:
+                return float(bound)
+            inner, reach = outer, 1.6 * reach
+        raise KapitzaError(
+            f"The data do not bound {self.name} from {'below' if side < 0 else 'above'}: at {outer:.6g} the fit is "
+            "still as good as the level allows."
+        )
+
+    def _crossing(self, inner: float, outer: float, threshold: float) -> float:
+        known = {inner: -threshold} if inner == self.estimate.values[self.name] else {}
+        found = optimize.root_scalar(
+            lambda value: known[value] if value in known else self.objective(value) - self.best - threshold,
+            bracket=(inner, outer),
+            xtol=1e-3 * abs(outer - inner),
+        )
+        return float(found.root)
+
+    def _width(self) -> float:
+        """A first step: the standard error, or where a bound holds the parameter what its own curvature gives."""
+        deviation = self.estimate.deviations[self.name]
+        if np.isinf(deviation):
+            raise KapitzaError(f"{self.name} is not determined by these data: its interval has no ends.")
+        if np.isfinite(deviation) and deviation > 0:
+            return deviation
+        own = self.estimate.names.index(self.name)
+        return float(self.estimate.details["information"][own, own]) ** -0.5

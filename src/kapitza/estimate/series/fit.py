@@ -1,0 +1,85 @@
+"""ShootingFit: maximum likelihood from the raw series, chaotic or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import sympy as sp
+
+from kapitza.errors import ConvergenceError, IdentifiabilityError, Status
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.series.checks import check_motion, check_unknowns, free_names
+from kapitza.estimate.series.judge import judge
+from kapitza.estimate.series.pieces import Part
+from kapitza.estimate.series.result import estimate_of
+from kapitza.estimate.series.search import in_best_windows, search
+from kapitza.estimate.series.task import Task, prepare
+from kapitza.model import Model
+
+
+@dataclass(frozen=True)
+class ShootingFit:
+    """Multiple shooting: states at the nodes and parameters together, continuity as constraint.
+
+    Minimises Σ (h(x(t_i), θ) - y_i)²/σ² (and the priors of the parameters) subject to x being a motion of the model
+    over each piece of the record (H. G. Bock 1981; E. Baake et al., Phys. Rev. A 45 (1992) 5524).
+
+    outputs: what a channel measures where its name is neither a state nor an output of the model, in plain
+    notation: {"theta2": "phi2 - phi1"}.
+    noise: standard deviation per channel when known, or one number for all; otherwise the record's own, otherwise
+    estimated for each record of its own.
+    spacing: samples per shooting interval at the end (default: by the growth of the tangents, at most 10).
+    window: samples of the first fit of a long record, from which the whole is fitted.
+    windows: instead of the whole, only so many windows: those that together tell most about the parameters, each with
+    states of its own, joined by the parameters (0: the whole).
+    softness: how far the links may stretch at the start, in units of each state's spread.
+    process_noise: standard deviation per state and sampling step of kicks that the motion really has (their variance
+    grows with the time over lost samples), or True to estimate one common relative size.
+    robust: Huber's loss beyond 1.345 standard deviations, against outliers.
+    initial: the state at the first sample of a record, where it is known; a list holds one mapping per record.
+    hold_back: fraction of the last samples of each record kept out of the fit to test its prediction.
+    max_gap: gaps longer than this many median steps cut the record.
+    bridge: segments parted by fewer lost samples than that are one motion; False for trials that share a clock.
+    """
+
+    outputs: Mapping[str, str | sp.Expr] = field(default_factory=dict)
+    noise: Mapping[str, float] | float = field(default_factory=dict)
+    spacing: int | None = None
+    window: int = 5000
+    windows: int = 0
+    softness: float = 0.05
+    process_noise: bool | Mapping[str, float] = False
+    robust: bool = False
+    initial: Mapping[str, float] | Sequence[Mapping[str, float]] = field(default_factory=dict)
+    hold_back: float = 0.0
+    max_gap: float = 20.0
+    bridge: bool = True
+    tolerance: float = 1e-9
+    max_iterations: int = 100
+    throw: bool = True
+
+    def fit(self, model: Model, data: Part | Sequence[Part], free: Sequence[str] | None) -> Estimate:
+        return self.fit_named(model, data, free_names(model, free))
+
+    def fit_named(self, model: Model, data: Part | Sequence[Part], names: tuple[str, ...]) -> Estimate:
+        """The fit with these free parameters, none of them (states alone) included."""
+        task = self.prepare(model, data, names)
+        check_motion(task.problem.samples, task.sensors, task.observation.channels)
+        prior = int(np.count_nonzero(task.problem.prior_weight)) + task.problem.held_count
+        check_unknowns(task.problem.samples, len(model.states), len(names), prior, task.sensors.all_known)
+        task = in_best_windows(task)
+        found = search(task)
+        verdict = judge(task, found)
+        estimate = estimate_of(task, found, verdict)
+        solution = found.solution
+        if self.throw and solution.status is not Status.CONVERGED:
+            raise ConvergenceError(verdict.post_mortem, estimate)
+        if self.throw and not verdict.identifiability.complete:
+            raise IdentifiabilityError(verdict.identifiability.message())
+        return estimate
+
+    def prepare(self, model: Model, data: Part | Sequence[Part], names: tuple[str, ...]) -> Task:
+        """Everything that the fit works on, checked."""
+        return prepare(self, model, data, names)

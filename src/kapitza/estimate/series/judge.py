@@ -1,0 +1,120 @@
+"""After a fit: what to warn of, how far it predicts, and in plain words why it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, Status
+from kapitza.estimate.identifiability import Identifiability, analyse
+from kapitza.estimate.series.post_mortem import explain
+from kapitza.estimate.series.residuals import whiteness
+from kapitza.estimate.series.search import Found
+from kapitza.estimate.series.solver import Solution
+from kapitza.estimate.series.suspicions import warnings_of
+
+if TYPE_CHECKING:
+    from kapitza.estimate.series.task import Task
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Test on samples that were held back: the motion of each record is carried on from its last fitted state.
+
+    time (N,) and error (N, c), predicted minus measured in standard deviations, of one record after the other;
+    horizon [s]: how long it stays within four standard deviations, in the worst record.
+    """
+
+    time: Array
+    error: Array
+    horizon: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Warnings in plain words, whiteness (p-value per channel), identifiability, prediction, post-mortem.
+
+    covariance: (k, k), infinite where nothing is determined, NaN where a bound holds.
+    """
+
+    warnings: tuple[str, ...]
+    whiteness: Mapping[str, float]
+    identifiability: Identifiability
+    covariance: Array
+    prediction: Prediction | None
+    post_mortem: str
+    log_likelihood: float
+
+
+def judge(task: Task, found: Found) -> Judgement:
+    solution, samples = found.solution, task.problem.samples
+    identifiability = analyse(solution.information, task.names, _sizes(solution))
+    # States that may jump follow the noise: what they leave of it is not white, and need not be.
+    kicked = bool(task.settings.process_noise)
+    white = whiteness(samples, solution, found.sensors)
+    chances = {} if kicked else dict(zip(task.observation.channels, white, strict=True))
+    deviations = samples.at_readings(found.sensors.deviations)
+    read = samples.sensor >= 0
+    weighted = (solution.sweep.residual / deviations)[read]
+    likelihood = -0.5 * float((weighted**2).sum()) - float(np.log(deviations[read] * np.sqrt(2 * np.pi)).sum())
+    if solution.marginal is not None:
+        count = samples.readings - solution.states.shape[1] * len(samples.pieces)
+        likelihood = -0.5 * (solution.marginal + count * np.log(2 * np.pi))
+    post_mortem = "" if solution.status is Status.CONVERGED else explain(task, solution, identifiability)
+    covariance = _honest_covariance(solution, identifiability)
+    prediction = predict(task, found)
+    warnings = warnings_of(task, found, chances, identifiability, covariance)
+    if task.settings.hold_back > 0 and prediction is None and solution.status is Status.CONVERGED:
+        warnings.append("samples were held back, but no motion leads on into them: there is a gap in between.")
+    return Judgement(tuple(warnings), chances, identifiability, covariance, prediction, post_mortem, likelihood)
+
+
+def _honest_covariance(solution: Solution, identifiability: Identifiability) -> Array:
+    """Infinite variance for parameters that the data do not determine, none stated for those held by a bound."""
+    covariance = solution.covariance.copy()
+    loose = (identifiability.directions != 0).any(axis=1)
+    covariance[loose] = covariance[:, loose] = np.nan
+    covariance[loose, loose] = np.inf
+    covariance[solution.at_bound] = covariance[:, solution.at_bound] = np.nan
+    return covariance
+
+
+def _sizes(solution: Solution) -> Array:
+    """Size of each parameter: its value, or what the data could resolve were the others known, if that is larger."""
+    power = np.diag(solution.information)
+    resolved = np.where(power > 0, 1 / np.sqrt(np.where(power > 0, power, 1.0)), 0.0)
+    size = np.maximum(np.abs(solution.theta), resolved)
+    return np.where(size > 0, size, 1.0)
+
+
+def predict(task: Task, found: Found) -> Prediction | None:
+    """Carry the last state of each record on over its samples that were held back, as far as no gap intervenes."""
+    everything, solution = task.everything, found.solution
+    if not task.settings.hold_back:
+        return None
+    last = task.kept[np.flatnonzero(np.diff(everything.record[task.kept], append=-1))]
+    ends = np.flatnonzero(~everything.joined)
+    times, errors, horizons = [], [], []
+    for position in last[everything.joined[last]]:
+        ahead = np.arange(position, int(ends[int(np.searchsorted(ends, position))]) + 1)
+        instants, here = everything.time[ahead], int(np.searchsorted(task.kept, position))
+        vector = task.problem.parameters(solution.theta, np.array([here]))[0]
+        state = solution.states[int(np.searchsorted(solution.nodes.index, here))]
+        try:
+            states = task.problem.flow.trajectory(state, instants, vector)[1:]
+        except FlowError:
+            continue
+        value = task.observation.value(states, instants[1:], np.broadcast_to(vector, (len(states), vector.size)))
+        deviations = np.append(found.sensors.deviations, np.inf)[everything.sensor[ahead[1:]]]
+        error = task.observation.residual(value, everything.values[ahead[1:]]) / deviations
+        wrong = np.flatnonzero((np.abs(error) > 4).any(axis=1))
+        times.append(instants[1:])
+        errors.append(error)
+        horizons.append(float((instants[1:][wrong[0]] if wrong.size else instants[-1]) - instants[0]))
+    return Prediction(np.concatenate(times), np.concatenate(errors), min(horizons)) if times else None

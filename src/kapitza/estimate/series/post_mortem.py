@@ -1,0 +1,136 @@
+"""Why a fit failed, in plain words: what was seen, with numbers, and the next thing to try."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.estimate.identifiability import Identifiability
+from kapitza.estimate.series.residuals import LARGEST_MISFIT, misfit
+from kapitza.estimate.series.solver import Solution
+
+if TYPE_CHECKING:
+    from kapitza.estimate.series.task import Task
+
+Array = NDArray[np.float64]
+
+FLAT = 0.2
+"""A motion with less than this fraction of the data's spread is a flat line beside them."""
+
+RAN_AWAY = 1e4
+"""Growth of a parameter from its start that is told."""
+
+SLOPPY = 1e6
+"""Ratio of the largest to the smallest relative standard error from which parameters count as exchangeable."""
+
+
+def explain(task: Task, solution: Solution, identifiability: Identifiability) -> str:
+    """One line for every likely cause."""
+    lines = [f"ShootingFit did not converge: {solution.status.value}."]
+    flat = solution.sweep.predicted.std(axis=0) < FLAT * task.problem.samples.spread
+    lines += _open_gaps(task, solution) + _undeclared_turns(task)
+    if flat.any():
+        lines.append(
+            "The fitted motion is a flat line beside the data: the start is too far off; start from "
+            "HarmonicFit or InvariantFit, or give better starting values."
+        )
+    else:
+        lines += _out_of_step(task, solution)
+    unseen = [name for name, known in zip(task.model.states, task.known, strict=True) if not known]
+    if unseen:
+        lines.append(
+            f"No sensor sees {', '.join(unseen)} directly: a prior, a known initial state or one more channel would "
+            "help."
+        )
+    if not identifiability.complete or identifiability.condition > SLOPPY:
+        lines.append(
+            f"Parameters are nearly exchangeable (condition {identifiability.condition:.1e}). "
+            + (_weakest(task.names, solution) if identifiability.complete else identifiability.message())
+        )
+    begun = np.array([task.model.values[name] for name in task.names])
+    for i in np.flatnonzero((begun != 0) & (np.abs(solution.theta) > RAN_AWAY * np.abs(begun))):
+        lines.append(
+            f"{task.names[i]} ran away from {begun[i]:.3g} to {solution.theta[i]:.3g}: bound it, or start nearer."
+        )
+    if solution.at_bound.any():
+        stuck = ", ".join(n for n, at in zip(task.names, solution.at_bound, strict=True) if at)
+        lines.append(f"At a bound: {stuck}.")
+    return " ".join(lines) + task.doubtful_bridges
+
+
+def _open_gaps(task: Task, solution: Solution) -> list[str]:
+    """The defects of the links, where they do not close."""
+    defect = np.sqrt((solution.sweep.defect**2).mean(axis=0)) / task.scale
+    if solution.softness <= 1e-4 and defect.max() <= 1e-3:
+        return []
+    worst = int(np.argmax(defect))
+    node = int(np.argmax(np.abs(solution.sweep.defect[:, worst])))
+    where = task.problem.samples.time[solution.nodes.index[node]]
+    return [
+        f"The model cannot follow the data: the gaps between shooting intervals do not close (in "
+        f"{task.model.states[worst]} still {defect[worst]:.1e} of its spread, worst near t = {where:.6g} s). "
+        "Check the equations, units and sign conventions, or allow process_noise=True."
+    ]
+
+
+def _undeclared_turns(task: Task) -> list[str]:
+    """Channels that jump by a turn though nobody said that they are angles."""
+    samples, lines = task.problem.samples, []
+    for c in np.flatnonzero(~task.observation.angles):
+        steps = np.abs(np.diff(samples.values[:, c]))[samples.joined[:-1]]
+        jumps = steps > np.pi
+        if jumps.any() and np.ptp(samples.values[:, c]) < 2 * np.pi + 0.5 and steps[~jumps].max(initial=0.0) < 2.0:
+            lines.append(
+                f'"{task.observation.channels[c]}" jumps by about a turn {int(jumps.sum())} times: if it is an angle, '
+                "say so (angles= of the record, or the coordinate of the model)."
+            )
+    return lines
+
+
+def _out_of_step(task: Task, solution: Solution) -> list[str]:
+    """A motion as large as the data but not with them: counts of the oscillations say by how many periods it slips."""
+    samples = task.problem.samples
+    size = misfit(samples, solution)
+    if size <= LARGEST_MISFIT:
+        return []
+    words = f"The fitted motion runs out of step with the data (residuals {100 * size:.0f} % of their spread)"
+    for c, channel in enumerate(task.observation.channels):
+        angle = bool(task.observation.angles[c])
+        seen = _oscillations(samples.values[:, c], samples.joined, angle)
+        fitted = _oscillations(solution.sweep.predicted[:, c], samples.joined, angle)
+        slip = abs(seen - fitted)
+        if slip >= 1:
+            periods = f"{slip} periods" if slip > 1 else "a period"
+            words += f': a slip by {periods} (the data make {seen} oscillations in "{channel}", the fit {fitted})'
+            break
+    return [words + "; check the excitation's period and phase, or fit a shorter window first."]
+
+
+def _oscillations(values: Array, joined: NDArray[np.bool_], angle: bool) -> int:
+    """How often a signal goes from its upper to its lower third and back, over all pieces.
+
+    Angles count by their sine about the mean direction, so that turns count too.
+    """
+    if angle:
+        centre = np.angle(np.exp(1j * values).mean())
+        values = np.sin(values - centre)
+    away = values - np.median(values)
+    limit = 0.5 * away.std()
+    side = np.where(away > limit, 1, np.where(away < -limit, -1, 0))
+    piece = np.cumsum(np.concatenate([[0], ~joined[:-1]]))
+    marked = np.flatnonzero(side)
+    change = (np.diff(side[marked]) != 0) & (np.diff(piece[marked]) == 0)
+    return int(change.sum()) // 2
+
+
+def _weakest(names: tuple[str, ...], solution: Solution) -> str:
+    """The combination of parameters that the data determine worst, by its largest members."""
+    size = np.where(solution.theta != 0, np.abs(solution.theta), 1.0)
+    _, vectors = np.linalg.eigh(solution.information * np.outer(size, size))
+    weak = vectors[:, 0]
+    order = np.argsort(-np.abs(weak))
+    members = [names[i] for i in order if abs(weak[i]) > 0.2]
+    changes = ", ".join(f"{n} by {100 * weak[names.index(n)] / abs(weak[order[0]]):+.0f} %" for n in members)
+    return f"Changing {changes} together hardly changes the motion: fix {members[-1]}, or give it a prior."

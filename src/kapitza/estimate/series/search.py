@@ -1,0 +1,176 @@
+"""From the starting values to the answer: restarts, a window first on long records, noise found on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import Status
+from kapitza.estimate.series.kicks import first_kicks, with_likeliest_kicks
+from kapitza.estimate.series.noise import HUBER, Sensors, robust_deviations
+from kapitza.estimate.series.observer import observe_unseen
+from kapitza.estimate.series.residuals import follows, misfit, whiteness
+from kapitza.estimate.series.solver import Fitter, Solution, SolverSettings
+from kapitza.estimate.series.task import Task
+from kapitza.estimate.series.windows import best_window, best_windows
+
+Array = NDArray[np.float64]
+
+RESTARTS = (4.0, 0.2, 20.0)
+"""Factors on the softness of the links when the first run does not reach the data."""
+
+TWICE = 2.0
+"""Residuals over the scatter of neighbouring readings from which another beginning is tried."""
+
+MOST_DOUBTS = 3
+"""Beginnings after which a motion that follows the data is taken, whatever its residuals."""
+
+SAME_NOISE = 0.03
+"""Ratios between sensors are known to this fraction: it costs a thousandth of the standard errors."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The answer with the noise that belongs to it; objective: -2 log of what was maximised, up to a constant."""
+
+    solution: Solution
+    sensors: Sensors
+    objective: float
+
+
+def search(task: Task) -> Found:
+    """From several beginnings in turn, until the motion follows the data; the best is kept."""
+    samples, best, distance = task.problem.samples, None, (True, np.inf)
+    for number, (start, factor) in enumerate(_beginnings(task)):
+        found = _solve(start, factor * task.settings.softness)
+        reached = follows(samples, found.solution, found.sensors)
+        here = (not reached, misfit(samples, found.solution))
+        if best is None or here < distance:
+            best, distance = found, here
+        if not distance[0] and (number >= MOST_DOUBTS or not _may_be_false(task, best)):
+            return best
+    assert best is not None
+    if best.solution.status is Status.CONVERGED:
+        return replace(best, solution=replace(best.solution, status=Status.FALSE_MINIMUM))
+    return best
+
+
+def _may_be_false(task: Task, found: Found) -> bool:
+    """Whether states that nothing sees may have led astray: residuals neither white nor as small as the scatter."""
+    if task.known.all():
+        return False
+    large = found.sensors.deviations > TWICE * task.sensors.deviations
+    if not large.any():
+        return False
+    return min(whiteness(task.problem.samples, found.solution, found.sensors)) < 1e-6
+
+
+def _beginnings(task: Task) -> Iterator[tuple[Task, float]]:
+    """States as they are, then those of an observer where some are not seen; then softer and stiffer links."""
+    yield task, 1.0
+    if not task.known.all():
+        observed = observe_unseen(task.problem, _start_values(task), task.states, task.known, task.scale)
+        if observed is not None:
+            task = replace(task, states=observed)
+            yield task, 1.0
+    for factor in RESTARTS:
+        yield task, factor
+
+
+def in_best_windows(task: Task) -> Task:
+    """The task on the windows that tell most about the parameters alone, where so many are asked for."""
+    count, width, samples = task.settings.windows, task.settings.window, task.problem.samples
+    if not count or samples.size <= count * width:
+        return task
+    fitter = fitter_for(task, task.settings.softness)
+    theta = _first_window(task, fitter, _start_values(task))[0]
+    index = best_windows(fitter, theta, task.states, width, count)
+    return replace(
+        task,
+        problem=replace(task.problem, samples=samples.choose(index)),
+        states=task.states[index],
+        kept=task.kept[index],
+    )
+
+
+def _start_values(task: Task) -> Array:
+    return np.array([task.model.values[name] for name in task.names])
+
+
+def fitter_for(task: Task, softness: float) -> Fitter:
+    method = task.settings
+    bounds = np.array([task.model.parameter(name).bounds for name in task.names]).reshape(-1, 2)
+    settings = SolverSettings(
+        softness=softness, tolerance=method.tolerance, max_iterations=method.max_iterations, spacing=method.spacing,
+        huber=HUBER if method.robust else None, process_noise=first_kicks(task),
+        learn_noise=not (task.sensors.all_known or method.robust or method.process_noise),
+    )  # fmt: skip
+    return Fitter(task.problem, settings, task.scale, task.sensors, bounds[:, 0], bounds[:, 1])
+
+
+def _solve(task: Task, softness: float) -> Found:
+    fitter = fitter_for(task, softness)
+    theta, spacing = _start_values(task), 1
+    if task.problem.samples.size > 2 * task.settings.window:
+        theta, softness, spacing = _first_window(task, fitter, theta)
+    solution = fitter.solve(theta, task.states, softness=softness, spacing=spacing)
+    if spacing > 1 and solution.status is not Status.CONVERGED:
+        solution = fitter.solve(theta, task.states, softness=softness)
+    return finish(task, fitter, solution)
+
+
+def finish(task: Task, fitter: Fitter, solution: Solution) -> Found:
+    """Noise and kicks to the solution, and its covariance as they make it."""
+    if task.settings.process_noise and solution.status is Status.CONVERGED:
+        solution = with_likeliest_kicks(task, fitter, solution)
+    else:
+        solution = with_noise(task, fitter, solution)
+    if task.settings.robust and solution.status is Status.CONVERGED:
+        samples, residual = task.problem.samples, solution.sweep.residual
+        deviations = robust_deviations(samples, residual, fitter.sensors.deviations, task.fitted, HUBER)
+        solution = fitter.with_plain_weights(solution, samples.at_readings(deviations) ** -2.0)
+    return Found(solution, fitter.sensors, fitter.objective(solution))
+
+
+def with_noise(task: Task, fitter: Fitter, solution: Solution) -> Solution:
+    """Noise of each sensor from the residuals, and the fit again with these weights until their ratios stand."""
+    method, unknown = task.settings, ~task.sensors.known
+    plain = not (method.robust or method.process_noise or task.sensors.known.any() or fitter.problem.prior_weight.any())
+    for _ in range(8 if unknown.any() else 0):
+        if solution.status is not Status.CONVERGED:
+            break
+        deviations = fitter.noise_of(solution)
+        ratio = np.log(deviations / fitter.sensors.deviations)[unknown]
+        fitter.sensors = fitter.sensors.with_deviations(deviations)
+        # A common factor leaves the answer alone; only the ratios between sensors move it. Much less noise than was
+        # assumed calls for a stricter end of the iteration, though.
+        if plain and np.ptp(ratio) < SAME_NOISE and ratio.min() > -0.7:
+            return solution.with_noise_scaled(float(np.exp(ratio.mean())))
+        solution = fitter.resume(solution)
+        if (np.ptp(ratio) if plain else np.abs(ratio).max()) < SAME_NOISE:
+            break
+    return solution
+
+
+def _first_window(task: Task, fitter: Fitter, theta: Array) -> tuple[Array, float, int]:
+    """Parameters from the most informative stretch, a softness and a node spacing to go on with.
+
+    The noise found there becomes that of `fitter`. From good parameters and states that the data give, nodes need not
+    be dense any more: that saves most of the work on a long record.
+    """
+    problem, width = task.problem, task.settings.window
+    best = best_window(fitter, theta, task.states, width, bool(task.known.all()))
+    inner = replace(problem, samples=problem.samples.take(best, best + width))
+    small = replace(task, problem=inner, states=task.states[best : best + width])
+    for start, factor in _beginnings(small):
+        first = Fitter(inner, fitter.settings, task.scale, task.sensors, fitter.low, fitter.high)
+        found = first.solve(theta, start.states, softness=factor * fitter.settings.softness)
+        if follows(inner.samples, found, first.sensors):
+            found = with_noise(task, first, found)
+            fitter.sensors = first.sensors
+            spacing = int(found.nodes.length.max()) if task.known.all() else 1
+            return found.theta, min(fitter.settings.softness, 0.01), spacing
+    return theta, fitter.settings.softness, 1

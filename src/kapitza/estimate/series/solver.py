@@ -1,0 +1,405 @@
+"""Generalised Gauss-Newton for states and parameters together, with the continuity of the motion imposed by degrees.
+
+At first every link between neighbouring nodes may stretch, as if the motion were kicked there by noise of standard
+deviation q·s. Each time the iteration settles q is divided by ten, and at the end the links hold exactly: then this is
+Bock's constrained Gauss-Newton method, whose answer is the maximum-likelihood one. Soft links follow the data wherever
+the parameters are still wrong, so the iteration converges from far away and finds states that no sensor saw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, Status
+from kapitza.estimate.series.noise import Sensors, noise_found
+from kapitza.estimate.series.pieces import Nodes, kicks_between, place_nodes
+from kapitza.estimate.series.sweep import Problem, Sweep, sweep
+from kapitza.solve import ChainProgram, ChainStep
+from kapitza.solve.chain import UNDETERMINED
+from kapitza.solve.structured import scaled_inverse
+
+Array = NDArray[np.float64]
+
+THIN_BELOW = 1e-3
+"""Nodes are thinned once the links are stiffer than this: before, a node at every sample makes the way robust."""
+
+RIGID_BELOW = 1e-2
+"""Softness from which the links may be made rigid in one go."""
+
+RUNAWAY = 1e5
+"""A parameter that grew by this factor from its start will not come back."""
+
+LARGEST_CHANGE_OF_WEIGHTS = 1.0
+"""Logarithm of the change between channels up to which their noise is corrected on the way."""
+
+
+@dataclass(frozen=True)
+class SolverSettings:
+    """Settings of the iteration.
+
+    softness: standard deviation of the first link noise, in units of each state's size; shrink: factor per level;
+    last_softness: below it the links become rigid. advance: a full step that moves no parameter by more than this
+    fraction ends a level. tolerance: on the last step, relative to parameters and states. step_limit: largest relative
+    change of a parameter in one step. spacing: samples per interval at the end (None: by the growth of the tangents).
+    process_noise: (n,) deviations of kicks that stay; huber: threshold of the robust loss. learn_noise: take the noise
+    of the channels from the residuals once the motion nearly follows the data.
+    """
+
+    softness: float = 0.05
+    shrink: float = 0.1
+    last_softness: float = 1e-8
+    advance: float = 0.3
+    tolerance: float = 1e-9
+    max_iterations: int = 100
+    step_limit: float = 0.5
+    spacing: int | None = None
+    process_noise: Array | None = None
+    huber: float | None = None
+    learn_noise: bool = False
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """Parameters (k,), states (J, n) at the nodes, and the sweep there with its weights (N, c)."""
+
+    theta: Array
+    states: Array
+    nodes: Nodes
+    sweep: Sweep
+    weights: Array
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where the iteration ended; information (k, k) is the Fisher matrix of the parameters, states eliminated.
+
+    kicks: (n,) deviations of the kicks of the motion; marginal: -2 log p with the states integrated out, up to a
+    constant, where the motion is kicked.
+    """
+
+    theta: Array
+    states: Array
+    nodes: Nodes
+    sweep: Sweep
+    weights: Array
+    information: Array
+    covariance: Array
+    status: Status
+    history: pd.DataFrame
+    at_bound: NDArray[np.bool_]
+    softness: float
+    kicks: Array | None = None
+    marginal: float | None = None
+
+    def with_noise_scaled(self, factor: float) -> Solution:
+        """The same answer for noise larger by a common factor (where no prior competes with the data)."""
+        return replace(
+            self,
+            weights=self.weights / factor**2,
+            information=self.information / factor**2,
+            covariance=self.covariance * factor**2,
+        )
+
+
+class Mixer:
+    """Anderson mixing of the last steps: where the misfit is curved, Gauss-Newton alone creeps along one direction."""
+
+    def __init__(self, typical: Array, scale: Array, depth: int = 3):
+        self.typical, self.scale, self.depth = typical, scale, depth
+        self.points: list[Array] = []
+        self.steps: list[Array] = []
+
+    def improve(self, now: Iterate, step: ChainStep) -> ChainStep:
+        """The step from here, corrected by how the last steps changed from point to point."""
+        here = np.concatenate([now.theta / self.typical, (now.states / self.scale).ravel()])
+        plain = np.concatenate([step.parameters / self.typical, (step.nodes / self.scale).ravel()])
+        self.points.append(here)
+        self.steps.append(plain)
+        del self.points[: -self.depth - 1], self.steps[: -self.depth - 1]
+        if len(self.steps) < 3:
+            return step
+        changes = np.diff(np.array(self.steps), axis=0)
+        moves = np.diff(np.array(self.points), axis=0)
+        mix = np.linalg.lstsq(changes.T, plain, rcond=1e-10)[0]
+        better = plain - mix @ (moves + changes)
+        if not np.isfinite(better).all() or np.linalg.norm(better) > 50 * np.linalg.norm(plain):
+            return step
+        k = now.theta.size
+        return replace(
+            step, parameters=better[:k] * self.typical, nodes=better[k:].reshape(now.states.shape) * self.scale
+        )
+
+
+class Fitter:
+    """Carries the iterate through the levels of softness."""
+
+    def __init__(
+        self, problem: Problem, settings: SolverSettings, scale: Array, sensors: Sensors, low: Array, high: Array
+    ):
+        self.problem, self.settings = problem, settings
+        self.scale, self.low, self.high = scale, low, high
+        self.sensors = sensors
+        self.rows: list[tuple[float, ...]] = []
+
+    def solve(self, theta: Array, states: Array, softness: float | None = None, spacing: int = 1) -> Solution:
+        """Iterate from parameters theta (k,) and states (N, n) at all samples, a node every `spacing` samples."""
+        nodes = place_nodes(self.problem.samples, spacing)
+        theta = np.clip(theta, self.low, self.high)
+        weights = self._weights(None)
+        start = states[nodes.index].copy()
+        now = Iterate(theta, start, nodes, sweep(self.problem, nodes, start, theta, weights), weights)
+        if self.settings.huber is not None:
+            # The states are those of the readings but where these are wild.
+            now = self._reweigh(now, 0.0)
+        return self._iterate(now, self.settings.softness if softness is None else softness, thin=spacing == 1)
+
+    def resume(self, solution: Solution) -> Solution:
+        """Go on from a solution with rigid links, after the weights have changed."""
+        return self.go_on(solution.theta, solution.states, solution.nodes, solution.sweep.residual)
+
+    def go_on(self, theta: Array, states: Array, nodes: Nodes, residual: Array | None) -> Solution:
+        """Iterate with rigid links from parameters and states (J, n) at nodes that are nearly right."""
+        weights = self._weights(residual)
+        again = sweep(self.problem, nodes, states, theta, weights)
+        return self._iterate(Iterate(theta, states, nodes, again, weights), 0.0, thin=False)
+
+    def _iterate(self, now: Iterate, level: float, thin: bool) -> Solution:
+        typical = np.where(now.theta != 0, np.abs(now.theta), 1.0)
+        farthest = np.where(now.theta != 0, RUNAWAY * typical, np.inf)
+        status, trouble, creeping = Status.ITERATION_LIMIT, 0, 0
+        information = covariance = np.zeros((now.theta.size, now.theta.size))
+        smallest = np.inf
+        mixer, largest = Mixer(typical, self.scale), 1.0
+        for _ in range(self.settings.max_iterations):
+            slack = self._slack(level, now.nodes)
+            try:
+                program = self._program(now, slack, typical)
+            except np.linalg.LinAlgError:
+                status = Status.SINGULAR
+                break
+            step = program.solve_within(self.low - now.theta, self.high - now.theta)
+            information, covariance = program.information - self._anchor(typical), step.covariance
+            if level == 0.0 and largest == 1.0:
+                step = mixer.improve(now, step)
+            fraction, reached = self._advance(now, step, slack, self.settings.step_limit * typical, largest)
+            if reached is None:
+                status = Status.STALLED
+                break
+            moved = float((np.abs(fraction * step.parameters) / typical).max(initial=0.0))
+            shifted = float((np.abs(fraction * step.nodes) / self.scale).max())
+            now = self._reweigh(reached, level)
+            typical = np.maximum(typical, np.abs(now.theta))
+            if (typical > farthest).any():
+                status = Status.DIVERGED
+                break
+            cost = self._cost(now.sweep, slack)
+            self.rows.append((level, cost, fraction, moved, shifted, self.closure(now.sweep), *now.theta))
+            # Ever smaller fractions of ever new steps: this softness leads nowhere, another one may.
+            creeping = creeping + 1 if fraction <= 0.25 and moved < 0.1 else 0
+            if creeping >= 6:
+                status = Status.STALLED
+                break
+            size = max(moved, shifted)
+            if level == 0.0 and fraction == largest and self._settled(size, step, now.sweep):
+                status = Status.CONVERGED
+                break
+            if level == 0.0:
+                # Rigid links have no cost to descend: contraction of the steps is the test.
+                trouble = trouble + 1 if size > 0.7 * smallest else 0
+                smallest = min(smallest, size)
+                if trouble >= 6 and largest < 1:
+                    status = Status.CONVERGED if self._immaterial(step, now.sweep, 0.05, 1e-6) else Status.STALLED
+                    break
+                if trouble >= 6:
+                    # Full steps overshoot where the misfit is more curved than its linear model: halves contract.
+                    largest, trouble, smallest = 0.5, 0, np.inf
+            if fraction == 1 and moved <= self.settings.advance:
+                level = self._next(level, moved)
+                if thin and level < THIN_BELOW and (spacing := self._spacing(now)) > 1:
+                    now, thin = self._thinned(now, spacing), False
+        at_bound = ((now.theta <= self.low) | (now.theta >= self.high)) & (self.low < self.high)
+        names = [f"theta_{i}" for i in range(self.low.size)]
+        columns = ["softness", "cost", "fraction", "step", "state_step", "defect", *names]
+        history = pd.DataFrame(self.rows, columns=columns)
+        return Solution(
+            now.theta, now.states, now.nodes, now.sweep, now.weights, information, covariance, status, history,
+            at_bound, level, self.settings.process_noise,
+        )  # fmt: skip
+
+    def information(self, now: Iterate) -> Array:
+        """Fisher information (k, k) of the parameters at an iterate, links rigid, states eliminated."""
+        typical = np.where(now.theta != 0, np.abs(now.theta), 1.0)
+        return self._program(now, self._slack(0.0, now.nodes), typical).information - self._anchor(typical)
+
+    def settle(
+        self, theta: Array, states: Array, nodes: Nodes, residual: Array, steady: float
+    ) -> tuple[float, Iterate, ChainProgram]:
+        """The likeliest states (J, n) at fixed parameters, from states nearby.
+
+        Returns L + ½ log|det K| of them, half of what Laplace's method gives for -2 log p with the states integrated
+        out (K is the matrix of states and links, in which the variances of soft links cancel their norm), the iterate,
+        and its linear system. It ends when that number is known to `steady`.
+        """
+        slack, weights = self._slack(0.0, nodes), self._weights(residual)
+        typical = np.where(theta != 0, np.abs(theta), 1.0)
+        now = Iterate(theta, states, nodes, sweep(self.problem, nodes, states, theta, weights), weights)
+        value = np.inf
+        for _ in range(self.settings.max_iterations):
+            program = self._program(now, slack, typical)
+            before, value = value, self._cost(now.sweep, slack) + 0.5 * program.system.log_determinant
+            if abs(before - value) <= steady + 1e-12 * abs(value):
+                return value, now, program
+            fraction, reached = self._advance(now, program.solve_given(np.zeros_like(theta)), slack, typical, 1.0)
+            if reached is None or (slack is not None and fraction < 1e-2):
+                break
+            now = reached
+        raise FlowError("The states at given parameters did not settle.")
+
+    def objective(self, solution: Solution) -> float:
+        """-2 log of what was maximised: readings under the loss in use, priors, given initial states, kicks."""
+        if solution.marginal is not None:
+            return solution.marginal
+        weighted = 2 * self._cost(solution.sweep, self._slack(0.0, solution.nodes))
+        if self.settings.huber is None:
+            return weighted
+        deviations = self.problem.samples.at_readings(self.sensors.deviations)
+        size, limit = np.abs(solution.sweep.residual / deviations), self.settings.huber
+        plain = 2 * solution.sweep.cost - float((solution.weights * solution.sweep.residual**2).sum())
+        loss = np.where(size > limit, 2 * limit * size - limit**2, size**2)
+        return plain + weighted - 2 * solution.sweep.cost + float(loss.sum())
+
+    def with_plain_weights(self, solution: Solution, weights: Array) -> Solution:
+        """The same answer with the information and covariance that these weights (N, c) give."""
+        again = sweep(self.problem, solution.nodes, solution.states, solution.theta, weights)
+        typical = np.where(solution.theta != 0, np.abs(solution.theta), 1.0)
+        now = Iterate(solution.theta, solution.states, solution.nodes, again, weights)
+        program = self._program(now, self._slack(0.0, now.nodes), typical)
+        inside = ~solution.at_bound
+        covariance = np.zeros_like(program.information)
+        covariance[np.ix_(inside, inside)] = scaled_inverse(program.information[np.ix_(inside, inside)], UNDETERMINED)
+        return replace(solution, information=program.information - self._anchor(typical), covariance=covariance)
+
+    def closure(self, now: Sweep) -> float:
+        """Root mean square defect of the links, in units of each state's size."""
+        return float(np.sqrt(((now.defect / self.scale) ** 2).mean()))
+
+    def _next(self, level: float, moved: float) -> float:
+        """A softer link by one factor, or rigid at once when stiff links hardly moved the parameters any more."""
+        lower = level * self.settings.shrink
+        if lower < self.settings.last_softness or (level <= RIGID_BELOW and moved <= 1e-2):
+            return 0.0
+        return lower
+
+    def _settled(self, size: float, step: ChainStep, part: Sweep) -> bool:
+        """True when the step is at the tolerance, or no longer matters beside the standard errors."""
+        return size <= self.settings.tolerance or (size <= 1e-4 and self._immaterial(step, part, 1e-3, 1e-9))
+
+    def _immaterial(self, step: ChainStep, part: Sweep, errors: float, closure: float) -> bool:
+        """Whether the step is below this many standard errors in every parameter, and the links close."""
+        deviation = np.sqrt(np.clip(np.diag(step.covariance), 0.0, None))
+        return bool((np.abs(step.parameters) <= errors * deviation).all()) and self.closure(part) <= closure
+
+    def _slack(self, level: float, nodes: Nodes) -> Array | None:
+        """Variances (n,) or (J, n) by which the links may stretch; kicks grow with the time between two nodes."""
+        own = self.settings.process_noise
+        if own is None:
+            return (level * self.scale) ** 2 if level > 0 else None
+        share = kicks_between(self.problem.samples, nodes)
+        return (level * self.scale) ** 2 + own**2 * share[:, None]
+
+    def _weights(self, residual: Array | None) -> Array:
+        deviations = self.problem.samples.at_readings(self.sensors.deviations)
+        plain = deviations**-2.0
+        if self.settings.huber is None or residual is None:
+            return plain
+        size = np.abs(residual / deviations)
+        return plain * np.minimum(1.0, self.settings.huber / np.maximum(size, 1e-300))
+
+    def _reweigh(self, now: Iterate, level: float) -> Iterate:
+        """Huber weights from the residuals, once the states no longer follow every outlier."""
+        if self.settings.huber is None or level > 0.1 * self.settings.softness:
+            return now
+        weights = self._weights(now.sweep.residual)
+        again = sweep(self.problem, now.nodes, now.states, now.theta, weights)
+        return Iterate(now.theta, now.states, now.nodes, again, weights)
+
+    def _anchor(self, typical: Array) -> Array:
+        return np.diag((1e-4 / typical) ** 2)
+
+    def _program(self, now: Iterate, slack: Array | None, typical: Array) -> ChainProgram:
+        # A feeble pull towards the present iterate keeps directions that nothing determines yet from running away; it
+        # has no gradient, so it does not move the answer.
+        part = now.sweep
+        return ChainProgram(
+            part.hessian + np.diag(1e-8 / self.scale**2),
+            part.gradient,
+            part.propagators,
+            -part.defect,
+            mixed=part.mixed,
+            influence=part.influence,
+            parameter_hessian=part.parameter_hessian + self._anchor(typical),
+            parameter_gradient=part.parameter_gradient,
+            linked=now.nodes.linked,
+            slack=slack,
+        )
+
+    def _cost(self, part: Sweep, slack: Array | None) -> float:
+        if slack is None:
+            return part.cost
+        squares = np.divide(part.defect**2, slack, out=np.zeros_like(part.defect), where=slack > 0)
+        return part.cost + 0.5 * float(squares.sum())
+
+    def _advance(
+        self, now: Iterate, step: ChainStep, slack: Array | None, limit: Array, largest: float
+    ) -> tuple[float, Iterate | None]:
+        """The largest tried fraction of the step that lowers the cost; rigid links take `largest` at once."""
+        known = now.theta != 0
+        rigid = slack is None or not slack.all()
+        fraction = largest / max(float((np.abs(step.parameters) / limit)[known].max(initial=0.0)), 1.0)
+        before = self._cost(now.sweep, slack)
+        for _ in range(12):
+            theta, states = now.theta + fraction * step.parameters, now.states + fraction * step.nodes
+            try:
+                part = sweep(self.problem, now.nodes, states, theta, now.weights)
+            except FlowError:
+                fraction /= 2
+                continue
+            after = self._cost(part, slack)
+            if rigid or after <= before * (1 + 1e-9) + 1e-9 or not np.isfinite(before):
+                return fraction, Iterate(theta, states, now.nodes, part, now.weights)
+            fraction /= 2
+        return fraction, None
+
+    def _spacing(self, now: Iterate) -> int:
+        if self.settings.spacing is not None:
+            return self.settings.spacing
+        if self.settings.process_noise is not None or now.nodes.size < 50:
+            return 1
+        some = np.flatnonzero(now.nodes.linked)
+        some = some[:: max(1, some.size // 200)]
+        growth = np.linalg.norm(now.sweep.propagators[some], ord=2, axis=(1, 2))
+        rate = max(float(np.log(np.median(growth))), 1e-3)
+        return int(np.clip(np.log(5.0) / rate, 1, 10))
+
+    def _thinned(self, now: Iterate, spacing: int) -> Iterate:
+        nodes = place_nodes(self.problem.samples, spacing)
+        states, weights = now.states[np.searchsorted(now.nodes.index, nodes.index)], now.weights
+        if self.settings.learn_noise:
+            found = self.noise_of(now)
+            change = np.log(found / self.sensors.deviations)
+            small = found < 0.3 * self.problem.samples.spread[self.sensors.channel]
+            # Residuals far from what the data themselves say of their noise belong to a motion that is still wrong.
+            if np.ptp(change) < LARGEST_CHANGE_OF_WEIGHTS and small.all():
+                self.sensors = self.sensors.with_deviations(found)
+                weights = self._weights(now.sweep.residual)
+        return Iterate(now.theta, states, nodes, sweep(self.problem, nodes, states, now.theta, weights), weights)
+
+    def noise_of(self, now: Iterate | Solution) -> Array:
+        """Noise (S,) from the residuals, each sensor charged its share of the fitted numbers."""
+        samples = self.problem.samples
+        fitted = now.states.shape[1] * len(samples.pieces) + now.theta.size
+        return noise_found(samples, now.sweep.residual, self.sensors, fitted, self.settings.huber)

@@ -1,0 +1,126 @@
+"""First guesses: states at every sample from the data, and the sizes of the states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from kapitza.estimate.series.impacts import Flights, find_flights
+from kapitza.estimate.series.observation import Observation, linear_rows
+from kapitza.estimate.series.pieces import MEDIAN_TO_DEVIATION, Samples, size_of
+from kapitza.model import Model
+
+Array = NDArray[np.float64]
+
+WIDEST_SLOPE = 40
+"""Samples over which a noisy coordinate is differenced at most."""
+
+
+def states_from_data(
+    model: Model, samples: Samples, observation: Observation
+) -> tuple[Array, NDArray[np.bool_], Flights | None]:
+    """States (N, n) at all samples, which of them (N, n) the data gave, and the flights between impacts, if any.
+
+    Channels that are linear in the states are inverted; the rate of a coordinate that was seen is its smoothed
+    difference; what remains starts from the model's own start and is found by the iteration.
+    """
+    n = len(model.states)
+    states = np.tile([model.start.get(name, 0.0) for name in model.states], (samples.size, 1))
+    known = np.zeros((samples.size, n), bool)
+    linear, gains, offsets = linear_rows(model, observation)
+    # A cusp at an impact looks like a spike, and is needed as it is.
+    smooth = samples.outliers and not model.structure.impacts
+    values = _without_spikes(samples, observation) if smooth else samples.values
+    # An angle of the sensor that the model takes as a plain coordinate turns on beyond half a turn.
+    turning = observation.angles & linear & (gains[:, ~np.array(model.angles)] != 0).any(axis=1)
+    if turning.any():
+        values = values.copy()
+        for piece in samples.pieces:
+            values[piece, turning] = np.unwrap(values[piece, turning], axis=0)
+    read = samples.sensor >= 0
+    pattern = np.zeros(samples.size, np.intp) if samples.complete else read @ (1 << np.arange(read.shape[1]))
+    for kind in np.unique(pattern):
+        rows = np.flatnonzero(pattern == kind)
+        used = np.flatnonzero(linear & read[rows[0]])
+        if not used.size:
+            continue
+        inverse = np.linalg.pinv(gains[used])
+        seen = np.isclose((inverse @ gains[used]).diagonal(), 1.0)
+        found = (values[np.ix_(rows, used)] - offsets[used]) @ inverse.T
+        states[np.ix_(rows, np.flatnonzero(seen))] = found[:, seen]
+        known[np.ix_(rows, np.flatnonzero(seen))] = True
+    index = {name: i for i, name in enumerate(model.states)}
+    flights = find_flights(model, samples, states, known)
+    stretches = samples.pieces if flights is None else flights.stretches
+    for name in model.states:
+        coordinate = name[:-1] if name.endswith("'") else ""
+        if coordinate in index:
+            columns = index[coordinate], index[name]
+            slope = _slope if flights is None else flights.slope
+            _fill_rates(samples, stretches, slope, states, known, *columns, model.angles[index[coordinate]])
+    return states, known, flights
+
+
+def _without_spikes(samples: Samples, observation: Observation) -> Array:
+    """Readings with those far from the median of seven neighbours replaced by it (F. R. Hampel's filter)."""
+    values = samples.values.copy()
+    for c in np.flatnonzero(~observation.angles):
+        middle = values[:, c].copy()
+        for piece in samples.pieces:
+            middle[piece] = ndimage.median_filter(values[piece, c], size=7, mode="reflect")
+        distance = np.abs(values[:, c] - middle)
+        wild = distance > 5 * MEDIAN_TO_DEVIATION * np.median(distance)
+        values[wild, c] = middle[wild]
+    return values
+
+
+def _fill_rates(
+    samples: Samples,
+    stretches: list[slice],
+    slope: Callable[[Array, Array], Array],
+    states: Array,
+    known: NDArray[np.bool_],
+    coordinate: int,
+    rate: int,
+    angle: bool,
+) -> None:
+    for piece in stretches:
+        if known[piece, coordinate].all() and not known[piece, rate].any() and piece.stop - piece.start > 1:
+            part = states[piece, coordinate]
+            states[piece, rate] = slope(np.unwrap(part) if angle else part, samples.time[piece])
+            known[piece, rate] = True
+
+
+def _slope(values: Array, time: Array) -> Array:
+    """Differences under a triangular window, as wide as the noise of the slope asks for."""
+    slope = np.gradient(values, time, edge_order=1)
+    if slope.size < 5:
+        return slope
+    step = float(np.median(np.diff(time)))
+    noise = float(np.sqrt(np.mean(np.diff(values, 3) ** 2) / 20.0)) / step
+    width = 3
+    while True:
+        ramp = np.arange(1.0, width + 1)
+        kernel = np.concatenate([ramp, ramp[-2::-1]]) / width**2
+        smooth = slope.copy()
+        smooth[width - 1 : slope.size - width + 1] = np.convolve(slope, kernel, mode="valid")
+        wider = int(np.ceil(1.5 * width))
+        # Differences of white noise under this window have the variance 2 σ²/(width³ step²).
+        quiet = noise * np.sqrt(2.0 / width**3) < 0.15 * float(smooth.std())
+        if quiet or wider > WIDEST_SLOPE or 8 * wider > slope.size:
+            return smooth
+        width = wider
+
+
+def sizes(model: Model, samples: Samples, states: Array, known: NDArray[np.bool_]) -> Array:
+    """Typical size (n,) of each state: its spread in the data, or the largest known spread for unseen ones."""
+    spread = np.array([size_of(states[known[:, i], i], samples.outliers) for i in range(len(model.states))])
+    some = np.asarray(known.any(axis=0))
+    for i, angle in enumerate(model.angles):
+        if angle and some[i]:
+            spread[i] = min(max(spread[i], 1e-3), np.pi)
+    largest = spread[some].max(initial=0.0) or float(samples.values.std()) or 1.0
+    return np.where(some & (spread > 1e-9 * largest), spread, largest)

@@ -1,0 +1,178 @@
+"""One sweep over all shooting intervals: residuals, defects, and the pieces of the normal equations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.estimate.series.observation import Observation
+from kapitza.estimate.series.pieces import Nodes, Samples
+from kapitza.flow import Flow
+
+Array = NDArray[np.float64]
+
+LARGEST_CHUNK = 100_000
+"""Samples whose tangents are held at once."""
+
+STEPS_PER_INTERVAL = 5000
+"""Integration steps beyond which trial values are given up: good ones need a few to a few hundred."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a fit works on: a compiled flow with sensitivities, samples, the observation, prior knowledge.
+
+    columns: (k,) positions of the free parameters in the run-time vector; angles: (n,) states on a circle.
+    prior_mean, prior_weight: (k,), weight 1/deviation² (0 without a prior).
+    held_state, held_weight: (R, n) known first states of the records with their weights (0 where unknown), or None.
+    """
+
+    flow: Flow
+    samples: Samples
+    observation: Observation
+    columns: NDArray[np.intp]
+    angles: NDArray[np.bool_]
+    prior_mean: Array
+    prior_weight: Array
+    held_state: Array | None = None
+    held_weight: Array | None = None
+
+    @property
+    def held_count(self) -> int:
+        """How many numbers of the first states are known."""
+        if self.held_weight is None:
+            return 0
+        return int(np.count_nonzero(self.held_weight[self.samples.record[self.samples.begins]]))
+
+    def parameters(self, theta: Array, index: NDArray[np.intp]) -> Array:
+        """Run-time vectors (len(index), npar) with the free columns set."""
+        rows = self.samples.parameters[index].copy()
+        rows[:, self.columns] = theta
+        return rows
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Everything at one iterate.
+
+    residual: (N, c) predicted minus measured; predicted: (N, c); defect: (J, n) of each link (0 where there is none);
+    hessian (J, n, n), gradient (J, n), mixed (J, n, k), parameter_hessian (k, k), parameter_gradient (k,) of ½ Σ w r²;
+    propagators (J, n, n), influence (J, n, k) of the links. cost: ½ Σ w r² with the prior.
+    """
+
+    residual: Array
+    predicted: Array
+    defect: Array
+    cost: float
+    hessian: Array
+    gradient: Array
+    mixed: Array
+    parameter_hessian: Array
+    parameter_gradient: Array
+    propagators: Array
+    influence: Array
+
+
+def sweep(problem: Problem, nodes: Nodes, states: Array, theta: Array, weights: Array) -> Sweep:
+    """Propagate every interval from its node and linearise; weights: (N, c) inverse variances."""
+    count, n, k = nodes.size, states.shape[1], theta.size
+    result = Sweep(
+        residual=np.empty_like(problem.samples.values),
+        predicted=np.empty_like(problem.samples.values),
+        defect=np.zeros((count, n)),
+        cost=0.0,
+        hessian=np.zeros((count, n, n)),
+        gradient=np.zeros((count, n)),
+        mixed=np.zeros((count, n, k)),
+        parameter_hessian=np.diag(problem.prior_weight),
+        parameter_gradient=problem.prior_weight * (theta - problem.prior_mean),
+        propagators=np.zeros((count, n, n)),
+        influence=np.zeros((count, n, k)),
+    )
+    for length in np.unique(nodes.length):
+        group = np.flatnonzero(nodes.length == length)
+        size = max(1, LARGEST_CHUNK // max(int(length), 1))
+        for first in range(0, group.size, size):
+            _add(problem, nodes, states, theta, weights, result, group[first : first + size], int(length))
+    cost = 0.5 * float((weights * result.residual**2).sum())
+    cost += 0.5 * float((problem.prior_weight * (theta - problem.prior_mean) ** 2).sum())
+    if problem.held_weight is not None and problem.held_state is not None:
+        first_nodes = np.flatnonzero(problem.samples.begins[nodes.index])
+        record = problem.samples.record[nodes.index[first_nodes]]
+        gap = wrap(states[first_nodes] - problem.held_state[record], problem.angles)
+        weight = problem.held_weight[record]
+        result.hessian[first_nodes] += weight[:, :, None] * np.eye(states.shape[1])
+        result.gradient[first_nodes] += weight * gap
+        cost += 0.5 * float((weight * gap**2).sum())
+    return replace(result, cost=cost)
+
+
+def _add(
+    problem: Problem,
+    nodes: Nodes,
+    states: Array,
+    theta: Array,
+    weights: Array,
+    result: Sweep,
+    group: NDArray[np.intp],
+    length: int,
+) -> None:
+    """The intervals of one length that start at the nodes in `group`, written into `result`."""
+    samples, observation, n = problem.samples, problem.observation, states.shape[1]
+    start, index = states[group], nodes.index[group]
+    rows = problem.parameters(theta, index)
+    at = index[:, None] + np.arange(max(length, 1))
+    reached, tangents = start[:, None], None
+    if length:
+        times = samples.time[index[:, None] + np.arange(length + 1)]
+        run, by_state, by_theta = problem.flow.trajectories(start, times, rows, 2, STEPS_PER_INTERVAL)
+        result.defect[group] = wrap(run[:, -1] - states[group + 1], problem.angles)
+        result.propagators[group], result.influence[group] = by_state[:, -1], by_theta[:, -1]
+        if length > 1:
+            reached, tangents = run[:, :-1], (by_state[:, :-1], by_theta[:, :-1])
+    flat = at.ravel()
+    reached = reached.reshape(-1, n)
+    if tangents is None and observation.matrix is not None:
+        _add_at_nodes(observation.matrix, problem, reached, flat, weights, result, group)
+        return
+    vectors = np.repeat(rows, at.shape[1], axis=0)
+    value, slopes = observation.along(reached, samples.time[flat], vectors, tangents)
+    gap = observation.residual(value.copy(), samples.values[flat])
+    result.residual[flat], result.predicted[flat] = gap, value
+    root = np.sqrt(weights[flat])
+    slopes *= root[:, :, None]
+    gap *= root
+    slopes, gap = slopes.reshape(group.size, -1, slopes.shape[2]), gap.reshape(group.size, -1)
+    transposed = np.swapaxes(slopes, 1, 2)
+    normal, pull = transposed @ slopes, (transposed @ gap[:, :, None])[:, :, 0]
+    result.hessian[group], result.mixed[group] = normal[:, :n, :n], normal[:, :n, n:]
+    result.gradient[group] = pull[:, :n]
+    result.parameter_hessian[...] += normal[:, n:, n:].sum(axis=0)
+    result.parameter_gradient[...] += pull[:, n:].sum(axis=0)
+
+
+def _add_at_nodes(
+    matrix: Array,
+    problem: Problem,
+    states: Array,
+    at: NDArray[np.intp],
+    weights: Array,
+    result: Sweep,
+    group: NDArray[np.intp],
+) -> None:
+    """Readings at the nodes alone, linear in the states: nothing there depends on the parameters."""
+    value = states @ matrix.T
+    gap = problem.observation.residual(value.copy(), problem.samples.values[at])
+    result.residual[at], result.predicted[at] = gap, value
+    channels, n = matrix.shape
+    squares = (matrix[:, :, None] * matrix[:, None, :]).reshape(channels, n * n)
+    result.hessian[group] = (weights[at] @ squares).reshape(-1, n, n)
+    result.gradient[group] = (weights[at] * gap) @ matrix
+
+
+def wrap(difference: Array, angles: NDArray[np.bool_]) -> Array:
+    """Bring the columns of angles into [-π, π)."""
+    difference[:, angles] = (difference[:, angles] + np.pi) % (2 * np.pi) - np.pi
+    return difference

@@ -1,0 +1,130 @@
+"""A fit made ready: what was asked, the data, the numbers it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import ModelError
+from kapitza.estimate.series.checks import check_initial, check_left, check_noise, check_settings, check_signals
+from kapitza.estimate.series.impacts import in_flight
+from kapitza.estimate.series.noise import Sensors, sensors_of
+from kapitza.estimate.series.observation import Observation, observe
+from kapitza.estimate.series.pieces import Part, Samples, bridged_segments, gather, parts_of
+from kapitza.estimate.series.start import sizes, states_from_data
+from kapitza.estimate.series.sweep import Problem
+from kapitza.flow import Flow
+from kapitza.model import Model
+
+if TYPE_CHECKING:
+    from kapitza.estimate.series.fit import ShootingFit
+
+Array = NDArray[np.float64]
+
+FLOW_TOLERANCE = 1e-13
+"""Of the integration: far below any noise, and a third cheaper than rounding."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What was asked and what the fit starts from.
+
+    states: (N, n) at the samples; known: (n,) which of them the data gave; scale: (n,) size of each state.
+    everything: all samples, those held back included; kept: (N,) positions in it of the samples fitted.
+    """
+
+    model: Model
+    settings: ShootingFit
+    names: tuple[str, ...]
+    problem: Problem
+    states: Array
+    known: NDArray[np.bool_]
+    scale: Array
+    sensors: Sensors
+    everything: Samples
+    kept: NDArray[np.intp]
+    data: Any
+
+    @property
+    def observation(self) -> Observation:
+        return self.problem.observation
+
+    @property
+    def fitted(self) -> int:
+        """Numbers that are fitted: initial states of the pieces and parameters."""
+        return self.scale.size * len(self.problem.samples.pieces) + len(self.names)
+
+    @property
+    def doubtful_bridges(self) -> str:
+        """A sentence about segments that were taken as one motion, to be told where the motion does not fit."""
+        count = bridged_segments(self.data, self.settings.max_gap, self.settings.bridge)
+        if not count:
+            return ""
+        gaps = "1 gap" if count == 1 else f"{count} gaps"
+        return f" The motion is carried over {gaps} between segments: if these are trials of their own, bridge=False."
+
+
+def prepare(method: ShootingFit, model: Model, data: Part | Sequence[Part], names: tuple[str, ...]) -> Task:
+    check_settings(method)
+    parts = parts_of(data)
+    records = [record for record, _ in parts]
+    for number, (_, own) in enumerate(parts):
+        for name in set(own) & set(names):
+            raise ModelError(
+                f"{name} is free, and set to {own[name]:.6g} by record {number}: leave it out of `free`, or of the "
+                "values that come with the record."
+            )
+    for record in records:
+        check_signals(model, record)
+    observation = observe(model, records, method.outputs, names)
+    everything = gather(model, data, observation, method.max_gap, method.robust, method.bridge)
+    everything, sensors = sensors_of(everything, observation, records, check_noise(method.noise, observation.channels))
+    kept = _kept(everything, method.hold_back)
+    check_left(everything.size, kept.size)
+    samples = everything if kept.size == everything.size else everything.choose(kept)
+    states, seen, flights = states_from_data(model, samples, observation)
+    if flights is not None:
+        samples, flying = in_flight(model, samples, observation, flights)
+        kept, states, seen = kept[flying], states[flying], seen[flying] | ~flights.free[flying, None]
+    scale = sizes(model, samples, states, seen)
+    priors = [model.parameter(name).prior for name in names]
+    problem = Problem(
+        flow=Flow(model, wrt=names, tolerance=FLOW_TOLERANCE),
+        samples=samples,
+        observation=observation,
+        columns=np.array([model.names.index(name) for name in names], np.intp),
+        angles=np.array(model.angles),
+        prior_mean=np.array([p.mean if p else 0.0 for p in priors], float),
+        prior_weight=np.array([p.deviation**-2 if p else 0.0 for p in priors], float),
+    )
+    if method.initial:
+        problem = replace(problem, **_held(model, method.initial, scale, len(records)))
+    return Task(
+        model, method, names, problem, states, np.asarray(seen.all(axis=0)), scale, sensors, everything, kept, data
+    )  # fmt: skip
+
+
+def _kept(samples: Samples, hold_back: float) -> NDArray[np.intp]:
+    """Positions of the samples to fit: all of each record but its end."""
+    count = np.bincount(samples.record)
+    first = np.concatenate([[0], np.cumsum(count)[:-1]])
+    fitted = count - np.round(hold_back * count).astype(int)
+    return np.flatnonzero(np.arange(samples.size) - first[samples.record] < fitted[samples.record])
+
+
+def _held(
+    model: Model, initial: Mapping[str, float] | Sequence[Mapping[str, float]], scale: Array, records: int
+) -> dict[str, Array]:
+    """States (R, n) and weights (R, n) that tie the first state of each record."""
+    each = [initial] * records if isinstance(initial, Mapping) else list(initial)
+    if len(each) != records:
+        raise ModelError(f"initial holds {len(each)} states for {records} records: give one mapping for each.")
+    for state in each:
+        check_initial(model, state)
+    state = np.array([[own.get(name, 0.0) for name in model.states] for own in each])
+    weight = np.array([[1e16 if name in own else 0.0 for name in model.states] for own in each]) / scale**2
+    return {"held_state": state, "held_weight": weight}

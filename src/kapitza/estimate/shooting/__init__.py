@@ -1,6 +1,0 @@
-"""Parameters from the raw series by multiple shooting."""
-
-from kapitza.estimate.shooting.design import cramer_rao, profile_interval
-from kapitza.estimate.shooting.fit import ShootingFit
-
-__all__ = ["ShootingFit", "cramer_rao", "profile_interval"]

@@ -1,0 +1,347 @@
+"""Inverse harmonic balance on periodic orbits: equal harmonics of all terms give one linear system (HARMONIC 17-22).
+
+An orbit of k excitation periods is written as u = Ω t + a0/2 + Σ (a_j cos jωt/k + b_j sin jωt/k). Every regressor is a
+product of factors that were low-pass filtered first; its coefficients at sub-harmonic j give a cosine and a sine row.
+These rows are the weak form with periodic test functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+
+from kapitza.data import Record
+from kapitza.errors import DataError, KapitzaError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.weak.measured import (
+    Measured,
+    Piece,
+    check_period,
+    input_signals,
+    known_values,
+    measured_from,
+    stretch_of,
+)
+from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
+from kapitza.estimate.weak.solvers import (
+    Exclusion,
+    Solution,
+    System,
+    exclude_by_residue,
+    identification_error,
+    solve,
+)
+from kapitza.estimate.weak.weak import adjoint_series
+from kapitza.estimate.weak.weak_fit import choose_kernels, noise_covariance
+from kapitza.model import Model
+from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.signal import Kernels, low_pass_periodic
+
+if TYPE_CHECKING:
+    from kapitza.estimate.weak.settings import HarmonicFit
+
+Array = NDArray[Any]
+
+BOOTSTRAPS = 200
+
+
+@dataclass(frozen=True)
+class OrbitRows:
+    """Rows of one orbit. matrix: (equations, r, k); rest: (equations, r); order: (r,) sub-harmonic of each row.
+
+    response: (equations x r, samples x channels) what noise of unit size on each sample adds to a row.
+    """
+
+    matrix: Array
+    rest: Array
+    order: NDArray[np.integer]
+    response: Array
+
+
+def fit_balance(settings: HarmonicFit, model: Model, data: Any, free: tuple[str, ...]) -> Estimate:
+    """Harmonic balance on an OrbitSet, solver by solver as set."""
+    if not isinstance(data, OrbitSet):
+        raise DataError('test="harmonics" needs an OrbitSet: find orbits first, by find_orbits or close_stretches.')
+    measured = measured_from(model, data, settings.noise)
+    check_period(model, data, free)
+    inputs = tuple(s.name for s in input_signals(model))
+    regressors = regressors_of(model, free, inputs)
+    values = known_values(model, regressors.linear)
+    kernels = None if settings.derivatives == "series" else choose_kernels(settings, measured)
+    states = [periodic_state(settings, measured, kernels, data, i) for i in range(len(data))]
+    theta: Array = np.zeros(len(free))
+    rounds = 1 if settings.solver in ("least squares", "exclusion") else 3
+    for _ in range(rounds):
+        full = values.copy()
+        for name, value in zip(regressors.linear, theta, strict=True):
+            full[regressors.parameters.index(name)] = value
+        noise = None
+        if settings.correct_bias and kernels is not None and (measured.noise > 0).all():
+            noise = noise_covariance(regressors, measured, kernels)
+        rows = [
+            orbit_rows(settings, regressors, measured, state, orbit, full, noise)
+            for state, orbit in zip(states, data, strict=True)
+        ]
+        solution, kept, notes = solve_balance(settings, regressors, rows)
+        theta = solution.theta
+    return _estimate(settings, model, measured, regressors, rows, solution, kept, notes, data, free, kernels)
+
+
+def periodic_state(
+    settings: HarmonicFit, measured: Measured, kernels: Kernels | None, orbits: OrbitSet, number: int
+) -> Smoothed:
+    """Coordinates of one orbit with derivatives by its Fourier series or by a digital rule on the raw samples."""
+    orbit, piece = orbits[number], measured.pieces[number]
+    coordinates = measured.coordinates(piece)
+    count = len(coordinates)
+    rotation = _rotation(orbit, measured)
+    times = np.arange(count) * measured.step
+    if settings.derivatives == "series" or kernels is None:
+        derivatives = _by_series(coordinates - times[:, None] * rotation, measured.step)
+        derivatives[0] += times[:, None] * rotation
+        derivatives[1] += rotation
+    else:
+        derivatives = kernels.apply(
+            _with_margins(measured, orbits, number, kernels.half_width, rotation), measured.step
+        )
+    if settings.low_pass is not None:
+        harmonics = max(1, int(settings.low_pass * count))
+        ramp = np.zeros_like(derivatives)
+        ramp[0], ramp[1] = times[:, None] * rotation, rotation
+        filtered = low_pass_periodic((derivatives - ramp).transpose(1, 0, 2), harmonics)
+        derivatives = filtered.transpose(1, 0, 2) + ramp
+    return Smoothed(piece.times, derivatives, piece.inputs, measured.step)
+
+
+def _rotation(orbit: PeriodicOrbit, measured: Measured) -> Array:
+    """Mean rate Ω of each coordinate: whole turns of the channels over the period."""
+    turns = np.zeros(len(measured.channels))
+    if orbit.winding:
+        turns = np.array([orbit.winding[orbit.states.index(n)] for n in measured.channels], float)
+    return measured.mixing @ (2.0 * np.pi * turns / orbit.period)
+
+
+def _by_series(periodic: Array, step: float) -> Array:
+    count = len(periodic)
+    spectrum = np.fft.rfft(periodic, axis=0)
+    rate = 2j * np.pi * np.fft.rfftfreq(count, step)[:, None]
+    if count % 2 == 0:
+        rate[-1] = 0.0
+    return np.stack([np.fft.irfft(spectrum * rate**order, n=count, axis=0) for order in range(3)])
+
+
+def _with_margins(measured: Measured, orbits: OrbitSet, number: int, margin: int, rotation: Array) -> Array:
+    """The stretch with `margin` raw samples on both sides, from the record it came from, else by periodicity."""
+    orbit, piece = orbits[number], measured.pieces[number]
+    inside = measured.coordinates(piece)
+    stretch, record = stretch_of(orbits, number), orbits.source
+    if isinstance(record, Record) and stretch is not None:
+        first, last = stretch.start - margin, stretch.stop + margin
+        label = record.dataset["segment"].values
+        if first >= 0 and last <= record.size and label[first] == label[last - 1]:
+            raw = np.column_stack([record[n] for n in measured.channels])[first:last]
+            angle = [record.angles[record.channels.index(n)] for n in measured.channels]
+            raw[:, angle] = np.unwrap(raw[:, angle], axis=0)
+            raw += np.rint((piece.channels[0] - raw[margin]) / (2 * np.pi)) * 2 * np.pi * np.array(angle)
+            return measured.coordinates(Piece(piece.times, raw, piece.inputs))
+    turn = rotation * orbit.period
+    return np.concatenate([inside[-margin:] - turn, inside, inside[:margin] + turn])
+
+
+def orbit_rows(
+    settings: HarmonicFit,
+    regressors: Regressors,
+    measured: Measured,
+    state: Smoothed,
+    orbit: PeriodicOrbit,
+    values: Array,
+    noise: Array | None,
+) -> OrbitRows:
+    """Cosine and sine coefficients of every term at the chosen sub-harmonics."""
+    coefficients, rest = regressors.terms(state, values, noise)
+    count = rest.shape[-1]
+    base = orbit.repeats or 1
+    largest = base if isinstance(settings.harmonics, str) else int(settings.harmonics * base)
+    if settings.harmonics == "informative":
+        largest = max(base, int(0.1 * count))
+    largest = min(largest, count // 2 - 1)
+    phase = 2.0 * np.pi * np.outer(np.arange(largest + 1), np.arange(count)) / count
+    waves = np.concatenate([np.cos(phase), np.sin(phase[1:])])
+    order = np.concatenate([np.arange(largest + 1), np.arange(1, largest + 1)])
+    scale = 2.0 / count
+    gradients = regressors.gradients(state, values, noise)[:, : len(regressors.noisy)]
+    series = adjoint_series(regressors, measured, gradients)
+    rate = 2.0 * np.pi / (count * measured.step) * order
+    slopes = rate[:, None] * np.concatenate([-np.sin(phase), np.cos(phase[1:])])
+    bends = -(rate[:, None] ** 2) * waves
+    response = np.einsum("prn,pecn->ercn", np.stack([waves, slopes, bends]), series, optimize=True) * scale
+    rows = OrbitRows(
+        np.einsum("rn,ekn->erk", waves, coefficients, optimize=True) * scale,
+        np.einsum("rn,en->er", waves, rest, optimize=True) * scale,
+        order,
+        response.reshape(regressors.equations * len(order), -1),
+    )
+    return _informative(rows) if settings.harmonics == "informative" else rows
+
+
+def _informative(rows: OrbitRows) -> OrbitRows:
+    """Keep the sub-harmonics in which some equation stands at least three deviations above its noise."""
+    equations, count = rows.rest.shape
+    deviation = np.linalg.norm(rows.response, axis=1).reshape(equations, count)
+    size = np.maximum(np.abs(rows.rest), np.abs(rows.matrix).max(axis=2))
+    strong = (size > 3.0 * deviation).any(axis=0)
+    keep = np.isin(rows.order, rows.order[strong])
+    response = rows.response.reshape(equations, count, -1)[:, keep].reshape(equations * int(keep.sum()), -1)
+    return replace(
+        rows, matrix=rows.matrix[:, keep], rest=rows.rest[:, keep], order=rows.order[keep], response=response
+    )
+
+
+def _whitened(rows: OrbitRows) -> tuple[Array, Array]:
+    size = rows.matrix.shape[2]
+    covariance = rows.response @ rows.response.T
+    scale = np.diag(covariance).max()
+    factor = cholesky(covariance + 1e-9 * scale * np.eye(len(covariance)), lower=True)
+    columns = np.column_stack([rows.matrix.reshape(-1, size), rows.rest.ravel()])
+    solved = solve_triangular(factor, columns, lower=True)
+    return solved[:, :size], solved[:, size]
+
+
+def solve_balance(
+    settings: HarmonicFit, regressors: Regressors, rows: list[OrbitRows]
+) -> tuple[Solution, NDArray[np.bool_], dict[str, Any]]:
+    """Solve the rows of all orbits; rows come equation by equation within an orbit."""
+    names = regressors.linear
+    notes: dict[str, Any] = {}
+    kept = np.ones(sum(r.rest.size for r in rows), bool)
+    if settings.solver in ("weighted", "robust", "total", "instruments"):
+        parts = [_whitened(r) for r in rows]
+        groups = np.concatenate([np.full(len(p[1]), i) for i, p in enumerate(parts)])
+        matrix, rest = np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+        kind = "robust" if settings.solver == "robust" else "least squares"
+        if settings.solver in ("total", "instruments"):
+            raise KapitzaError(
+                f'solver="{settings.solver}" works with test="windows": the rows of orbits carry closure errors, not '
+                "sensor noise alone."
+            )
+        return solve(System(matrix, rest, groups), names, kind), kept, notes
+    matrix = np.concatenate([r.matrix.reshape(-1, len(names)) for r in rows])
+    rest = np.concatenate([r.rest.ravel() for r in rows])
+    groups = np.concatenate([np.full(r.rest.size, i) for i, r in enumerate(rows)])
+    if settings.solver == "exclusion":
+        kept, notes["exclusion"] = _exclude(settings, regressors, rows, matrix, rest)
+    return solve(System(matrix[kept], rest[kept], groups[kept]), names), kept, notes
+
+
+def _exclude(settings: HarmonicFit, regressors: Regressors, rows: list[OrbitRows], matrix: Array, rest: Array):
+    """The document's exclusion, for every equation (or set of equations that share parameters) by itself."""
+    equation = np.concatenate([np.repeat(np.arange(r.rest.shape[0]), r.rest.shape[1]) for r in rows])
+    unit = np.concatenate([i * 10_000 + np.tile(r.order, r.rest.shape[0]) for i, r in enumerate(rows)])
+    kept = np.ones(len(rest), bool)
+    found: list[Exclusion] = []
+    for members in _independent_equations(regressors):
+        here = np.isin(equation, members)
+        columns = np.flatnonzero(np.abs(matrix[here]).any(axis=0))
+        _, report = exclude_by_residue(
+            matrix[np.ix_(here, columns)], rest[here], unit[here], settings.share, settings.error_limit
+        )
+        kept[np.flatnonzero(here)[~report.kept]] = False
+        found.append(report)
+    return kept, tuple(found)
+
+
+def _independent_equations(regressors: Regressors) -> list[list[int]]:
+    """Equations grouped so that no two groups share a free parameter."""
+    groups: list[tuple[set[int], set[int]]] = []
+    for e, row in enumerate(regressors.coefficients):
+        used = {j for j, c in enumerate(row) if c != 0}
+        joined, others = ({e}, used), []
+        for members, columns in groups:
+            if columns & used:
+                joined = (joined[0] | members, joined[1] | columns)
+            else:
+                others.append((members, columns))
+        groups = [*others, joined]
+    return [sorted(members) for members, _ in sorted(groups, key=lambda g: min(g[0]))]
+
+
+def residue_table(regressors: Regressors, rows: list[OrbitRows], theta: Array) -> dict[str, Array]:
+    """Per equation the predicted right-hand side and the residue of every row, with orbit and sub-harmonic."""
+    table: dict[str, Array] = {}
+    for e in range(regressors.equations):
+        predicted = np.concatenate([-(r.matrix[e] @ theta) for r in rows])
+        residue = np.concatenate([r.rest[e] + r.matrix[e] @ theta for r in rows])
+        orbit = np.concatenate([np.full(len(r.order), i) for i, r in enumerate(rows)])
+        order = np.concatenate([r.order for r in rows])
+        table[f"equation {e + 1}"] = np.column_stack([predicted, residue, orbit, order])
+    return table
+
+
+def bootstrap(rows: list[OrbitRows], names: tuple[str, ...], weighted: bool, seed: int) -> Array | None:
+    """Standard errors from resampled orbits; None with fewer than three orbits."""
+    if len(rows) < 3:
+        return None
+    size = len(names)
+    parts = [_whitened(r) if weighted else (r.matrix.reshape(-1, size), r.rest.ravel()) for r in rows]
+    squares = np.array([m.T @ m for m, _ in parts])
+    products = np.array([m.T @ b for m, b in parts])
+    generator = np.random.default_rng(seed)
+    estimates = []
+    for _ in range(BOOTSTRAPS):
+        pick = generator.integers(len(rows), size=len(rows))
+        estimates.append(np.linalg.lstsq(squares[pick].sum(axis=0), -products[pick].sum(axis=0), rcond=None)[0])
+    return np.std(estimates, axis=0, ddof=1)
+
+
+def _estimate(
+    settings: HarmonicFit, model, measured, regressors, rows, solution, kept, notes, data, free, kernels
+) -> Estimate:
+    names = regressors.linear
+    weighted = settings.solver in ("weighted", "robust")
+    spread = bootstrap(rows, names, weighted, settings.seed)
+    errors = np.sqrt(np.diag(solution.covariance))
+    table = residue_table(regressors, rows, solution.theta)
+    identification = {
+        key: identification_error(np.ones((len(t), 1)) * t[:, :1], -t[:, 0] + t[:, 1], np.ones(1))
+        for key, t in table.items()
+    }
+    warnings = []
+    if spread is not None:
+        for name, error, resampled in zip(names, errors, spread, strict=True):
+            if resampled > 2.0 * error:
+                warnings.append(
+                    f"{name}: resampling the orbits gives an error of {resampled:.2g}, the rows {error:.2g}: the "
+                    "orbits disagree (imperfect closure); trust the larger."
+                )
+    for key, value in identification.items():
+        if value > settings.error_limit and settings.solver != "exclusion":
+            warnings.append(f"The identification error of {key} is {100 * value:.1f} % (10 % is the usual limit).")
+    estimated = dict(zip(names, solution.theta.tolist(), strict=True))
+    return Estimate(
+        names=free,
+        values={n: estimated[n] for n in free},
+        covariance=solution.covariance,
+        method=f"HarmonicFit, harmonic balance ({settings.solver}, {settings.derivatives})",
+        units={n: model.parameter(n).unit for n in model.names},
+        fixed={n: model.values[n] for n in model.names if n not in free},
+        dof=solution.dof,
+        chi2=solution.chi2,
+        noise=dict(zip(measured.channels, measured.noise.tolist(), strict=True)),
+        residuals={key: t[:, 1] for key, t in table.items()},
+        warnings=tuple(warnings),
+        model=model.with_values(**estimated),
+        data=data,
+        details={
+            "condition": solution.condition,
+            "identification_error": identification,
+            "residues": table,
+            "kept": kept,
+            "bootstrap": None if spread is None else dict(zip(names, spread.tolist(), strict=True)),
+            "derivatives": "Fourier series" if kernels is None else kernels.name,
+            **notes,
+        },
+    )

@@ -1,0 +1,106 @@
+"""Parameters that do not enter linearly: an outer iteration with the linear ones eliminated (variable projection).
+
+For given p the rows A(p) θ + b(p) are solved for θ; what is left, r(p) = (1 - A A⁺) b, is minimised over p alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from kapitza.errors import ConvergenceError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.weak.solvers import System, check_columns, solve
+from kapitza.estimate.weak.weak import Rows, Whitener, assemble
+from kapitza.estimate.weak.weak_fit import Problem, estimate_of, stack, weigh, whiten
+
+Array = NDArray[Any]
+
+ROUNDS = 3
+DIFFERENCE = 1e-5
+"""Relative step of the differences by the nonlinear parameters."""
+
+
+def with_nonlinear(problem: Problem, p: Array) -> Problem:
+    """The problem at other values of the nonlinear parameters."""
+    values = problem.values.copy()
+    for name, value in zip(problem.regressors.nonlinear, p, strict=True):
+        values[problem.regressors.parameters.index(name)] = value
+    return replace(problem, values=values)
+
+
+def rows_at(problem: Problem, p: Array) -> list[Rows]:
+    here = with_nonlinear(problem, p)
+    return assemble(here.regressors, here.states, here.windows, here.values, here.noise)
+
+
+def eliminate(problem: Problem, p: Array, factors: list[Whitener] | None, scale: Array) -> tuple[System, Array]:
+    """Whitened rows at p and the linear parameters that fit them best."""
+    rows = rows_at(problem, p)
+    white = (
+        [Rows(r.matrix / scale[:, None], r.rest / scale) for r in rows] if factors is None else whiten(rows, factors)
+    )
+    system = stack(white, problem.windows.parts)
+    if not problem.regressors.linear:
+        return system, np.empty(0)
+    return system, np.linalg.lstsq(system.matrix, -system.rest, rcond=None)[0]
+
+
+def fit_separable(problem: Problem, free: tuple[str, ...], data: Any) -> Estimate:
+    """Iterate on the nonlinear parameters from the values of the model."""
+    names = problem.regressors.nonlinear
+    p = np.array([problem.model.values[n] for n in names])
+    bounds = np.array([problem.model.parameter(n).bounds for n in names]).T
+    size = np.where(p != 0, np.abs(p), 1.0)
+    factors: list[Whitener] | None = None
+    history: list[Array] = []
+    outcome = None
+    for _ in range(ROUNDS):
+        rows = rows_at(problem, p)
+        scale = np.sqrt(np.mean([np.mean(r.rest**2, axis=0) for r in rows], axis=0))
+        scale = np.where(scale > 0, scale, 1.0)
+
+        def left(trial: Array, factors: list[Whitener] | None = factors, scale: Array = scale) -> Array:
+            system, theta = eliminate(problem, trial, factors, scale)
+            return system.rest + system.matrix @ theta
+
+        outcome = least_squares(left, p, bounds=(bounds[0], bounds[1]), x_scale=size, diff_step=DIFFERENCE)
+        moved = np.abs(outcome.x - p).max()
+        p = outcome.x
+        _, theta = eliminate(problem, p, factors, scale)
+        history.append(np.concatenate([theta, p]))
+        here = with_nonlinear(problem, p)
+        if factors is not None and moved < 1e-8 * np.abs(p).max():
+            break
+        factors = weigh(here, here.full_values(theta))
+    if outcome is None or not outcome.success:
+        raise ConvergenceError(
+            f"The outer iteration over {', '.join(names)} did not end: start from better values by "
+            "model.with_values(...).",
+            outcome,
+        )
+    system, theta = eliminate(problem, p, factors, np.ones(1))
+    final = _linearised(problem, system, theta, p, size, factors)
+    check_columns(final, (*problem.regressors.linear, *names))
+    kind = "robust" if problem.settings.solver == "robust" else "least squares"
+    solution = solve(final, (*problem.regressors.linear, *names), kind)
+    return estimate_of(with_nonlinear(problem, p), solution, free, data, history, {"whiteners": factors})
+
+
+def _linearised(
+    problem: Problem, system: System, theta: Array, p: Array, size: Array, factors: list[Whitener] | None
+) -> System:
+    """Rows linear in all parameters near the solution: columns of the nonlinear ones by central differences."""
+    columns = []
+    for k in range(len(p)):
+        step = DIFFERENCE * size[k] * (np.arange(len(p)) == k)
+        ahead, _ = eliminate(problem, p + step, factors, np.ones(1))
+        behind, _ = eliminate(problem, p - step, factors, np.ones(1))
+        change = ahead.rest - behind.rest + (ahead.matrix - behind.matrix) @ theta
+        columns.append(change / (2.0 * step[k]))
+    slopes = np.column_stack(columns)
+    return System(np.column_stack([system.matrix, slopes]), system.rest - slopes @ p, system.groups)

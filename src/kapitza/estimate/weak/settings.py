@@ -1,0 +1,102 @@
+"""HarmonicFit: the settings of the harmonic and weak forms, and the verb."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kapitza.errors import KapitzaError, nearest_name
+from kapitza.estimate.estimate import Estimate
+
+CHOICES = {
+    "test": ("windows", "harmonics"),
+    "solver": ("weighted", "least squares", "robust", "total", "instruments", "exclusion"),
+    "derivatives": ("local polynomial", "five-point", "spline", "series"),
+    "nonlinear": ("refuse", "separate"),
+    "harmonics": ("below drive", "informative"),
+}
+
+
+@dataclass(frozen=True)
+class HarmonicFit:
+    """Parameters from the equations of motion themselves: no starting values, no integration.
+
+    Every coordinate must be measured. The equations, linear in the free parameters, are integrated against test
+    functions, which leaves a linear system for them.
+
+    test: "windows" (bumps of compact support on the whole record, the default: nothing is assumed periodic), or
+        "harmonics" (cosines and sines over each orbit of an OrbitSet: inverse harmonic balance, HARMONIC 17-22).
+    width: length of a test function in units of time; two excitation periods, or two typical oscillations, when left
+        out. overlap: windows that overlap at each instant. modulation: harmonics that multiply the bump.
+    derivatives: how rates are formed: "local polynomial" (Savitzky-Golay), "five-point" (HARMONIC 28, 29), "spline", or
+        "series" (Fourier series with rotation, harmonics only). half_width, degree: of the local polynomial, in
+        samples; the half width follows from where the spectrum drops into the noise when left out.
+    solver: "weighted" (by the covariance that the noise gives the rows), "least squares", "robust" (Huber), "total"
+        (errors in variables), "instruments" (regressors from odd samples against even ones), "exclusion" (the
+        document's: sub-harmonics with the largest residues are dropped, share β, until ε < error_limit).
+    harmonics: sub-harmonics used per orbit: "below drive" (up to the driving frequency), "informative" (above the noise
+        floor), or a largest order in units of the drive. low_pass: cut-off of every factor of a product, as a fraction
+        of the sampling frequency (None: no filter).
+    noise: standard deviation per channel, when the record does not carry it; otherwise it is read off the spectrum.
+    correct_bias: take off the mean that noise adds to curved regressors.
+    nonlinear: "refuse" parameters that do not enter linearly, naming the term, or "separate" them and iterate from the
+        model's values with the linear ones eliminated.
+    """
+
+    test: str = "windows"
+    width: float | None = None
+    overlap: int = 4
+    modulation: int = 1
+    derivatives: str = "local polynomial"
+    half_width: int | None = None
+    degree: int = 9
+    solver: str = "weighted"
+    harmonics: str | float = "below drive"
+    low_pass: float | None = 0.2
+    share: float = 0.05
+    error_limit: float = 0.1
+    noise: float | Mapping[str, float] | None = None
+    correct_bias: bool = True
+    nonlinear: str = "refuse"
+    seed: int = 0
+
+    def __post_init__(self):
+        for field, known in CHOICES.items():
+            value = getattr(self, field)
+            if isinstance(value, str) and value not in known:
+                raise KapitzaError(
+                    f'HarmonicFit has no {field}="{value}": choose one of {", ".join(known)}.'
+                    f"{nearest_name(value, known)}"
+                )
+        if self.width is not None and not self.width > 0:
+            raise KapitzaError(f"The width of a test function is a positive time, not {self.width}.")
+        if self.overlap < 2:
+            raise KapitzaError(f"overlap is {self.overlap}: at least 2 windows must cover each instant.")
+        if self.modulation < 0:
+            raise KapitzaError(f"modulation is {self.modulation}: it counts harmonics, so 0 or more.")
+        if not isinstance(self.harmonics, str) and not self.harmonics > 0:
+            raise KapitzaError(f"harmonics is {self.harmonics}: the largest order in units of the drive is positive.")
+        if self.test == "windows" and self.derivatives == "series":
+            raise KapitzaError('derivatives="series" needs periodic data: pass test="harmonics" with an OrbitSet.')
+        if self.test == "harmonics" and self.nonlinear == "separate":
+            raise KapitzaError('nonlinear="separate" works with test="windows", on orbits too: leave test out.')
+        if self.test == "windows" and self.solver == "exclusion":
+            raise KapitzaError('solver="exclusion" drops sub-harmonics: it needs test="harmonics" with an OrbitSet.')
+
+    def fit(self, model: Any, data: Any, free: Sequence[str] | None = None) -> Estimate:
+        """Estimate `free` (all parameters when left out) from a Record, several Records, or an OrbitSet."""
+        names = tuple(free) if free is not None else tuple(model.names)
+        for name in names:
+            model.check(name)
+        if len(set(names)) < len(names):
+            raise KapitzaError(f"A parameter is named twice in free=[{', '.join(names)}].")
+        if not names:
+            raise KapitzaError("No free parameters: name at least one, such as free=[...].")
+        if self.test == "windows":
+            from kapitza.estimate.weak.weak_fit import fit_weak
+
+            return fit_weak(self, model, data, names)
+        from kapitza.estimate.weak.balance import fit_balance
+
+        return fit_balance(self, model, data, names)

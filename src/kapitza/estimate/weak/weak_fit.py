@@ -1,0 +1,353 @@
+"""HarmonicFit on whole records: smoothing, weak rows, weights, solution, estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.signal import oaconvolve
+
+from kapitza.errors import DataError, ModelError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.weak.measured import Measured, check_period, input_signals, known_values, measured_from
+from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
+from kapitza.estimate.weak.solvers import Solution, System, solve
+from kapitza.estimate.weak.weak import Rows, Whitener, assemble, row_covariance, whitener
+from kapitza.estimate.weak.windows import Windows
+from kapitza.model import Model
+from kapitza.signal import Kernels, cutoff_half_width, five_point, local_polynomial, signal_band, smoothing_spline
+
+if TYPE_CHECKING:
+    from kapitza.estimate.weak.settings import HarmonicFit
+
+Array = NDArray[Any]
+
+REWEIGHTINGS = 3
+SHORTEST_WINDOW = 32
+"""Samples that a test function needs so that sums over them are integrals."""
+
+GROUPS_WANTED = 10
+LONGEST_GROUP = 8
+"""Groups over which the covariance is taken: at least so many per parameter, of at most so many window lengths."""
+
+SIMULATED = 4
+"""Copies with fresh noise from which the errors-in-variables solver learns how noise spreads over the columns."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything that stays the same while the parameters are solved for."""
+
+    settings: HarmonicFit
+    model: Model
+    measured: Measured
+    regressors: Regressors
+    kernels: Kernels
+    windows: Windows
+    states: list[Smoothed]
+    calm: list[Smoothed]
+    noise: Array | None
+    values: Array
+
+    def full_values(self, theta: Array) -> Array:
+        """Values of all parameters of the model with the linear ones set to θ."""
+        result = self.values.copy()
+        for name, value in zip(self.regressors.linear, theta, strict=True):
+            result[self.regressors.parameters.index(name)] = value
+        return result
+
+
+def fit_weak(settings: HarmonicFit, model: Model, data: Any, free: tuple[str, ...]) -> Estimate:
+    """Weak form on a Record, several Records, or the profiles of an OrbitSet."""
+    problem = pose(settings, model, data, free)
+    if problem.regressors.nonlinear:
+        from kapitza.estimate.weak.separable import fit_separable
+
+        return fit_separable(problem, free, data)
+    rows = assemble(problem.regressors, problem.states, problem.windows, problem.values, problem.noise)
+    theta = unweighted(rows, problem)
+    history = [theta]
+    factors, solution = None, None
+    rounds = 0 if settings.solver == "least squares" else REWEIGHTINGS
+    for _ in range(rounds):
+        factors = weigh(problem, problem.full_values(theta))
+        solution = solve_rows(problem, rows, factors)
+        moved = np.abs(solution.theta - theta) <= 0.01 * np.sqrt(np.diag(solution.covariance))
+        theta = solution.theta
+        history.append(theta)
+        if moved.all():
+            break
+    if solution is None:
+        solution = solve_rows(problem, rows, factors)
+    return estimate_of(problem, solution, free, data, history, {"rows": rows, "whiteners": factors})
+
+
+def pose(settings: HarmonicFit, model: Model, data: Any, free: tuple[str, ...]) -> Problem:
+    """Read the data, derive the regressors, choose smoothing and windows."""
+    if model.is_map:
+        raise ModelError(f'Model "{model.name}" is a map: the harmonic and weak forms need a flow.')
+    measured = measured_from(model, data, settings.noise)
+    check_period(model, data, free)
+    inputs = tuple(s.name for s in input_signals(model))
+    regressors = regressors_of(model, free, inputs, separate=settings.nonlinear == "separate")
+    values = known_values(model, regressors.linear)
+    kernels = with_raw_values(choose_kernels(settings, measured))
+    states = smooth(measured, kernels)
+    windows = choose_windows(settings, model, measured, states)
+    noise = noise_covariance(regressors, measured, kernels) if settings.correct_bias else None
+    calm = calmed(states, kernels, measured) if settings.correct_bias else states
+    return Problem(settings, model, measured, regressors, kernels, windows, states, calm, noise, values)
+
+
+def choose_kernels(settings: HarmonicFit, measured: Measured, offsets: Any = None) -> Kernels:
+    """The smoothing rule: as asked for, or as narrow as the band of the signal asks for."""
+    if settings.derivatives == "five-point":
+        return five_point()
+    if settings.half_width is not None and settings.derivatives == "local polynomial":
+        return local_polynomial(settings.half_width, settings.degree)
+    longest = max(measured.pieces, key=lambda p: len(p.times))
+    if len(longest.times) < 64:
+        raise DataError(
+            f"The longest stretch has {len(longest.times)} samples: too few to tell motion from noise. Give "
+            "HarmonicFit(half_width=...) or a longer record."
+        )
+    band = float(signal_band(longest.channels, measured.noise).max())
+    if settings.derivatives == "spline":
+        return smoothing_spline(band)
+    half_width = cutoff_half_width(band, settings.degree)
+    return local_polynomial(min(half_width, (len(longest.times) - 1) // 8), settings.degree)
+
+
+def with_raw_values(kernels: Kernels) -> Kernels:
+    """Smooth the rates only: the test functions average functions of the coordinates themselves well enough."""
+    weights = kernels.weights.copy()
+    weights[0] = 0.0
+    weights[0, kernels.half_width] = 1.0
+    return replace(kernels, weights=weights)
+
+
+def smooth(measured: Measured, kernels: Kernels) -> list[Smoothed]:
+    """Coordinates with first and second derivatives at the interior samples of every piece that is long enough."""
+    m = kernels.half_width
+    states = []
+    for piece in measured.pieces:
+        if len(piece.times) <= 2 * m + 8:
+            continue
+        inner = slice(m, len(piece.times) - m)
+        derivatives = kernels.apply(measured.coordinates(piece), measured.step)
+        states.append(Smoothed(piece.times[inner], derivatives, piece.inputs[inner], measured.step))
+    if not states:
+        raise DataError(
+            f"No stretch of the record is longer than the {2 * m + 9} samples that the derivatives need: use a longer "
+            "record or a smaller HarmonicFit(half_width=...)."
+        )
+    return states
+
+
+def calmed(states: list[Smoothed], kernels: Kernels, measured: Measured) -> list[Smoothed]:
+    """States smoothed once more, for the weights: weights that follow the noise of their own row would bias the fit."""
+    m = kernels.half_width
+    again = local_polynomial(max(2 * m, 6), 3).weights[0]
+    result = []
+    for state in states:
+        wide = (len(again) - 1) // 2
+        if len(state.times) <= 2 * wide:
+            result.append(state)
+            continue
+        padded = np.pad(state.derivatives, ((0, 0), (wide, wide), (0, 0)), mode="edge")
+        result.append(replace(state, derivatives=oaconvolve(padded, again[None, :, None], mode="valid", axes=1)))
+    return result
+
+
+def choose_windows(settings: HarmonicFit, model: Model, measured: Measured, states: list[Smoothed]) -> Windows:
+    """Two excitation periods or two typical oscillations, 2π rms(u')/rms(u''), but no more than the data hold."""
+    longest = max(len(s.times) for s in states)
+    width = settings.width
+    if width is None:
+        typical = typical_period(states)
+        # A measured excitation repeats only after the whole record: then the motion itself sets the scale.
+        forced = model.period is not None and model.period < 4.0 * typical
+        width = 2.0 * (model.period if forced and model.period else typical)
+    stride = max(2, round(width / measured.step / settings.overlap))
+    if settings.width is None:
+        stride = max(2, min(max(stride, -(-SHORTEST_WINDOW // settings.overlap)), longest // (settings.overlap + 1)))
+    elif stride * settings.overlap < SHORTEST_WINDOW // 2:
+        raise DataError(
+            f"A test function of width {width:.3g} spans {width / measured.step:.2g} samples: sums over fewer than "
+            f"{SHORTEST_WINDOW // 2} are no integrals. Pass at least width={SHORTEST_WINDOW // 2 * measured.step:.3g}."
+        )
+    return Windows(stride, settings.overlap, settings.modulation, measured.step)
+
+
+def typical_period(states: list[Smoothed]) -> float:
+    rates = np.concatenate([s.derivatives[1] for s in states])
+    accelerations = np.concatenate([s.derivatives[2] for s in states])
+    moving = accelerations.std(axis=0) > 0
+    if not moving.any():
+        raise DataError("Nothing moves in this record: every channel is constant or a straight line.")
+    return float(2.0 * np.pi * np.mean(rates.std(axis=0)[moving] / accelerations.std(axis=0)[moving]))
+
+
+def noise_covariance(regressors: Regressors, measured: Measured, kernels: Kernels) -> Array:
+    """(z, z) covariance of the smoothed variables: that of the coordinates times the gain of the kernels."""
+    gain, spread = kernels.noise_gain(measured.step), measured.coordinate_covariance
+    i = np.array([place for place, _ in regressors.noisy])
+    order = np.array([o for _, o in regressors.noisy])
+    return spread[np.ix_(i, i)] * gain[np.ix_(order, order)]
+
+
+def unweighted(rows: list[Rows], problem: Problem) -> Array:
+    """First values: plain least squares with every kind of row scaled to the size of its largest term."""
+    rms = np.sqrt(
+        np.mean([np.mean(r.rest**2, axis=0) + np.mean(r.matrix**2, axis=0).max(axis=-1) for r in rows], axis=0)
+    )
+    scaled = [Rows(r.matrix / rms[:, None], r.rest / rms) for r in rows]
+    return solve(stack(scaled, problem.windows.parts), problem.regressors.linear).theta
+
+
+def weigh(problem: Problem, values: Array) -> list[Whitener]:
+    """Whitening from the noise at the present parameter values; without noise, from noise of one size everywhere."""
+    measured = problem.measured
+    if not (measured.noise > 0).all():
+        size = np.concatenate([p.channels.std(axis=0, keepdims=True) for p in measured.pieces]).mean(axis=0)
+        measured = replace(measured, noise=np.where(measured.noise > 0, measured.noise, 1e-9 * size))
+    gain = problem.kernels.weights[1]
+    memory = np.abs(np.correlate(gain, gain, "full")).sum() / max(gain @ gain, np.finfo(float).tiny)
+    return [
+        whitener(row_covariance(problem.regressors, measured, state, problem.windows, values, problem.noise, memory))
+        for state in problem.calm
+        if problem.windows.count(len(state.times))
+    ]
+
+
+def stack(rows: list[Rows], parts: int) -> System:
+    """All rows under each other; a group is a run of neighbouring windows, much longer than one, within one piece."""
+    size = rows[0].matrix.shape[2]
+    matrix = np.concatenate([r.matrix.reshape(-1, size) for r in rows])
+    rest = np.concatenate([r.rest.ravel() for r in rows])
+    total = sum(len(r.rest) for r in rows)
+    run = int(np.clip(total // (GROUPS_WANTED * max(size, 1)), parts, LONGEST_GROUP * parts))
+    labels, base = [], 0
+    for r in rows:
+        own = base + np.arange(len(r.rest)) // run
+        labels.append(np.repeat(own, r.rest.shape[1]))
+        base = int(own[-1]) + 1
+    return System(matrix, rest, np.concatenate(labels))
+
+
+def whiten(rows: list[Rows], factors: list[Whitener]) -> list[Rows]:
+    return [factor(r) for factor, r in zip(factors, rows, strict=True)]
+
+
+def solve_rows(problem: Problem, rows: list[Rows], factors: list[Whitener] | None) -> Solution:
+    """Solve the whitened rows by the solver that was asked for."""
+    kind = problem.settings.solver
+    white = rows if factors is None else whiten(rows, factors)
+    system = stack(white, problem.windows.parts)
+    if factors is not None and kind == "total":
+        system = replace(system, noise_matrix=simulated_noise(problem, rows, factors))
+    if factors is not None and kind == "instruments":
+        system = split_halves(problem, factors)
+    return solve(system, problem.regressors.linear, kind)
+
+
+def simulated_noise(problem: Problem, rows: list[Rows], factors: list[Whitener]) -> Array:
+    """Noise part of [A b]ᵀ[A b], from copies of the data with fresh noise of the known size on top."""
+    generator = np.random.default_rng(problem.settings.seed)
+    size = len(problem.regressors.linear) + 1
+    total = np.zeros((size, size))
+    for _ in range(SIMULATED):
+        shaken = problem.measured.shaken(generator)
+        states = smooth(shaken, problem.kernels)
+        copies = assemble(problem.regressors, states, problem.windows, problem.values, problem.noise)
+        for factor, copy, original in zip(factors, copies, rows, strict=True):
+            change = factor(Rows(copy.matrix - original.matrix, copy.rest - original.rest))
+            columns = np.concatenate([change.matrix, change.rest[..., None]], axis=2).reshape(-1, size)
+            total += columns.T @ columns
+    return total / SIMULATED
+
+
+def split_halves(problem: Problem, factors: list[Whitener]) -> System:
+    """Rows from even samples with instruments from odd ones, and the other way round: independent noise."""
+    m = problem.kernels.half_width
+    wide = max(m, problem.settings.degree + 2)
+    offsets = np.arange(-wide, wide + 1)
+    same, other = (
+        with_raw_values(local_polynomial(wide, problem.settings.degree, offsets[offsets % 2 == k])) for k in (0, 1)
+    )
+    halves = []
+    for parity in (0, 1):
+        states = []
+        for a, b in zip(smooth(problem.measured, same), smooth(problem.measured, other), strict=True):
+            own = (np.arange(len(a.times)) % 2 == parity)[None, :, None]
+            states.append(replace(a, derivatives=np.where(own, a.derivatives, b.derivatives)))
+        noise = noise_covariance(problem.regressors, problem.measured, same) if problem.noise is not None else None
+        rows = assemble(problem.regressors, states, problem.windows, problem.values, noise)
+        halves.append(stack(whiten(rows, factors), problem.windows.parts))
+    even, odd = halves
+    return System(
+        np.concatenate([even.matrix, odd.matrix]),
+        np.concatenate([even.rest, odd.rest]),
+        np.concatenate([even.groups, odd.groups + even.groups[-1] + 1]),
+        np.concatenate([odd.matrix, even.matrix]),
+    )
+
+
+def estimate_of(
+    problem: Problem, solution: Solution, free: tuple[str, ...], data: Any, history: list[Array], details: dict
+) -> Estimate:
+    """The estimate with what is suspicious about it."""
+    names = (*problem.regressors.linear, *problem.regressors.nonlinear)
+    order = [names.index(n) for n in free]
+    theta, covariance = solution.theta[order], solution.covariance[np.ix_(order, order)]
+    level = solution.chi2 / max(len(solution.residual) - len(names), 1)
+    model = problem.model
+    estimated = dict(zip(free, theta.tolist(), strict=True))
+    fixed = {n: model.values[n] for n in model.names if n not in free}
+    return Estimate(
+        names=free,
+        values=estimated,
+        covariance=covariance,
+        method=f"HarmonicFit, weak form ({problem.settings.solver})",
+        units={n: model.parameter(n).unit for n in model.names},
+        fixed=fixed,
+        dof=solution.dof,
+        chi2=solution.chi2,
+        noise=dict(zip(problem.measured.channels, problem.measured.noise.tolist(), strict=True)),
+        residuals={"weak rows": solution.residual},
+        warnings=warnings_of(problem, solution, estimated, covariance, level),
+        history=pd.DataFrame(history, columns=list(names)[: len(history[0])]) if history else None,
+        model=model.with_values(**estimated),
+        data=data,
+        details={
+            "condition": solution.condition,
+            "chi2_per_row": level,
+            "rows": len(solution.residual),
+            "half_width": problem.kernels.half_width,
+            "derivatives": problem.kernels.name,
+            "window": problem.windows.width * problem.windows.step,
+            "problem": problem,
+            **{k: v for k, v in details.items() if k != "rows"},
+        },
+    )
+
+
+def warnings_of(problem: Problem, solution: Solution, values: dict, covariance: Array, level: float) -> tuple[str, ...]:
+    found = []
+    for (name, value), error in zip(values.items(), np.sqrt(np.diag(covariance)), strict=True):
+        low, high = problem.model.parameter(name).bounds
+        if not low <= value <= high:
+            found.append(f"{name} = {value:.4g} lies outside its bounds ({low:g}, {high:g}).")
+        if value and error > abs(value):
+            found.append(f"The standard error of {name} ({error:.2g}) exceeds its value ({value:.2g}): not determined.")
+    if problem.settings.solver != "least squares" and problem.measured.noise_known and level > 2.0:
+        found.append(
+            f"The rows miss the equations by {np.sqrt(level):.1f} times what the stated noise explains: the model "
+            "lacks a term, or the noise is larger or not white. The intervals include it."
+        )
+    if solution.condition > 1e4:
+        found.append(f"The regressors are nearly dependent (condition {solution.condition:.1e}).")
+    return tuple(found)

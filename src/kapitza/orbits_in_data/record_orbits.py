@@ -1,0 +1,111 @@
+"""find_orbits for records: which section, which search, and arguments that do not apply named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from kapitza.data import Record
+from kapitza.errors import DataError, nearest_name
+from kapitza.orbit import OrbitSet, find_orbits
+from kapitza.orbits_in_data.dense_returns import ReturnSearch
+from kapitza.orbits_in_data.find import SectionSearch
+from kapitza.orbits_in_data.from_record import samples_per_period, section_phase, strobe_record
+from kapitza.orbits_in_data.preparation import better_period, chosen_channels, require_count, without_gaps
+from kapitza.orbits_in_data.profiles import with_profiles
+from kapitza.orbits_in_data.turning_points import turning_section
+
+SHOWN = 20_000  # points of the section kept for pictures
+
+
+@find_orbits.register(Record)
+def find_orbits_in_record(
+    record: Record,
+    max_period: int = 6,
+    *,
+    channels: Sequence[str] | None = None,
+    method: SectionSearch | ReturnSearch | None = None,
+    phase: float | None = None,
+    delay: int | None = None,
+    dimension: int | None = None,
+    kind: str | None = None,
+    noise: Any = None,
+    **settings: Any,
+) -> OrbitSet:
+    """Unstable periodic orbits that a record visited, with their uncertainty.
+
+    record: forced (it has a period), strobed once per excitation period or denser (then cut at `phase`, a share of the
+    period; each orbit keeps it in seconds as details["section_phase"]); or autonomous (no period): the section is then
+    where the first channel turns, see `turning_section`.
+    channels: the state variables to use, all by default; delay, dimension: delay coordinates of each channel.
+    noise: standard deviation per channel; known noise of the record, else estimated.
+    method: `SectionSearch` (its fields may be given directly: tolerance=0.01, ...), or `ReturnSearch` for dense forced
+    records whose state is too large for local maps.
+    """
+    require_count("max_period", max_period, 1)
+    _check_arguments(method, settings, phase=phase, delay=delay, dimension=dimension, kind=kind, noise=noise)
+    names = chosen_channels(record, channels)
+    record, note = without_gaps(record)
+    if isinstance(method, ReturnSearch):
+        return _with_note(method.search(record, max_period, names), note)
+    if record.period is None:
+        if phase is not None:
+            raise DataError("phase= belongs to forced records; this one has no excitation period.")
+        section = turning_section(
+            record, names, delay=delay, dimension=3 if dimension is None else dimension, kind=kind, noise=noise
+        )
+        # Turning points carry the noise of a whole window, and a smoothed section is never as sharp as a strobed one.
+        settings = {"tolerance": 0.02, **settings}
+    else:
+        if kind is not None:
+            raise DataError("kind= belongs to autonomous records; this one is cut once per excitation period.")
+        section = strobe_record(
+            record, names, phase=phase, delay=delay, dimension=1 if dimension is None else dimension, noise=noise
+        )
+    orbits = (method or SectionSearch(**settings)).search(section, max_period)
+    if record.period is not None:
+        when = section_phase(record, phase) * record.period
+        noted = tuple(orbit.with_(details={**orbit.details, "section_phase": when}) for orbit in orbits)
+        orbits = replace(orbits, orbits=noted)
+        note += "" if len(orbits) else _drift_note(record, names)
+    thin = section.physical(section.unit[:: max(1, section.size // SHOWN)])
+    orbits = replace(_with_note(orbits, note), source=record, section_points=thin)
+    return with_profiles(orbits, record, names)
+
+
+def _check_arguments(method: Any, settings: dict[str, Any], **more: Any) -> None:
+    """Refuse what would be ignored: unknown settings, and settings beside a method that has its own."""
+    if method is not None and not isinstance(method, (SectionSearch, ReturnSearch)):
+        raise DataError(f"method = {method!r}: pass kz.SectionSearch(...) or kz.ReturnSearch(...).")
+    known = [field.name for field in fields(SectionSearch)]
+    for name in settings:
+        if name not in known:
+            raise DataError(
+                f'find_orbits has no argument "{name}".{nearest_name(name, [*known, *more, "channels", "method"])} '
+                f"Settings of the search: {', '.join(known)}."
+            )
+    if method is not None and settings:
+        raise DataError(f"{', '.join(settings)} and method= are both given: put it into {type(method).__name__}(...).")
+    given = [name for name, value in more.items() if value is not None]
+    if isinstance(method, ReturnSearch) and given:
+        own = [name for name in given if name in ("delay", "dimension")]
+        cure = f"put {own[0]} into ReturnSearch(...)." if own else "it compares whole stretches at every phase."
+        raise DataError(f"{', '.join(given)} is not used by ReturnSearch: {cure}")
+
+
+def _with_note(orbits: OrbitSet, note: str) -> OrbitSet:
+    return replace(orbits, message=f"{orbits.message} {note.strip()}") if note else orbits
+
+
+def _drift_note(record: Record, names: tuple[str, ...]) -> str:
+    """Where nothing was found: whether the excitation runs away from the period that was given."""
+    if samples_per_period(record) < 4:
+        return ""
+    better = better_period(record, names)
+    if better is None:
+        return ""
+    return (
+        f" The strongest line near the excitation has the period {better[0]:.8g} s: with {record.period:.8g} s the "
+        f"phase of the section drifts by {better[1]:.3g} periods over the record. Correct the period."
+    )

@@ -1,0 +1,64 @@
+"""The stable orbit on which a periodic record stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kapitza.orbit import PeriodicOrbit
+from kapitza.orbits_in_data.bookkeeping import default_partition, symbolic_code, winding_numbers
+from kapitza.orbits_in_data.section import Section
+
+
+def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | None = None) -> PeriodicOrbit:
+    """The orbit that a periodic record repeats every `period` steps: mean of its passes, covariance of the mean.
+
+    The passes are those of the longest stretch without interruption, its second half where that holds ten passes: what
+    is left of a transient dies out. Their scatter counts as the error of one pass, independent of the next.
+    """
+    longest = int(np.argmax(section.run))
+    length = int(section.run[longest]) + 1
+    count = length // period
+    rows = longest + length - period * np.arange(count, 0, -1)
+    rows = rows[count // 2 :] if count >= 20 else rows
+    base = section.unit[rows[0] : rows[0] + period]
+    path = section.wrap(section.unit[rows[:, None] + np.arange(period)] - base)
+    passes = path.reshape(len(rows), -1)
+    # Noise adds a false turning point now and then: passes far outside the rest are not of this orbit.
+    centre = np.median(passes, axis=0)
+    width = 1.4826 * np.median(np.abs(passes - centre), axis=0)
+    usual = np.all(np.abs(passes - centre) <= 6.0 * width + 1e-12, axis=1)
+    rows, path, passes = rows[usual], path[usual], passes[usual]
+    points = section.canonical(base + np.mean(path, axis=0))
+    covariance = np.atleast_2d(np.cov(passes.T)) / len(rows) if len(rows) > 1 else None
+    scale = np.tile(section.scale, period)
+    physical = section.physical(points)
+    time, details = period * section.step, {}
+    if section.duration is not None:
+        # The last row of the stretch has no image, so no time to it either.
+        times = section.duration[rows[:, None] + np.arange(period)].sum(axis=1)
+        times = times[np.isfinite(times)]
+        times = times[np.abs(times - np.median(times)) <= 0.1 * np.median(times)]
+        time = float(np.mean(times))
+        details = {"period_deviation": float(np.std(times) / np.sqrt(max(len(times), 1)))}
+    gap = path[1:] - path[:-1]
+    return PeriodicOrbit(
+        states=section.states,
+        points=physical,
+        period=time,
+        repeats=period,
+        winding=winding_numbers(section, points, int(rows[0]) if len(rows) > 1 else -1)[0],
+        closure=float(np.sqrt(np.mean(np.sum(gap**2, axis=2)))) if len(gap) else float("nan"),
+        code=symbolic_code(physical, partition or default_partition(section), None),
+        stability="stable",
+        covariance=None if covariance is None else covariance * np.outer(scale, scale),
+        visits=len(rows),
+        method="mean of a periodic record",
+        details={
+            "sample": int(section.sample[rows[0]]),
+            "last_sample": int(section.sample[min(rows[0] + period, section.size - 1)]),
+            **details,
+        },
+    )

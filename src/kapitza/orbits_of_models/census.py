@@ -1,0 +1,281 @@
+"""Census: all periodic orbits of a model in a region, by Newton iterations from many starts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import DataError, KapitzaError
+from kapitza.flow.batch import workers
+from kapitza.model import Model, compile_expressions
+from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits, minimal_period
+from kapitza.orbits_of_models.batched_newton import batched_newton, cycles_from
+from kapitza.orbits_of_models.catalogue import Catalogue
+from kapitza.orbits_of_models.census_sections import autonomous_census
+from kapitza.orbits_of_models.dressing import dressed_cycle, dressed_there
+from kapitza.orbits_of_models.progress import progress_bar
+from kapitza.orbits_of_models.returns import Return, iterate, return_map, wrapped
+
+Array = NDArray[np.float64]
+
+CHAOS = 4000
+"""Returns of the trajectory whose close returns serve as starts."""
+
+
+@dataclass(frozen=True)
+class CensusReport:
+    """How the count grew: for each period the number of starts and of distinct orbits after each round."""
+
+    starts: Mapping[int, tuple[int, ...]]
+    counts: Mapping[int, tuple[int, ...]]
+    region: Mapping[str, tuple[float, float]]
+    seed: int
+    interrupted: bool = False
+
+    def level(self, period: int) -> bool:
+        """True when the last three rounds added nothing."""
+        counts = self.counts.get(period, ())
+        return len(counts) > 3 and counts[-1] == counts[-4]
+
+
+@find_orbits.register(Model)
+def model_orbits(
+    source: Model,
+    max_period: int = 6,
+    *,
+    region: Mapping[str, tuple[float, float]] | None = None,
+    starts: int = 2048,
+    rounds: int = 8,
+    seed: int = 0,
+    min_period: int = 1,
+    section: str | None = None,
+    processes: int | Executor | None = None,
+    progress: bool = False,
+    details: bool = True,
+) -> OrbitSet:
+    """All periodic orbits with periods min_period … max_period found from `starts` starts per period.
+
+    Forced models and maps: period counts returns. A third of the starts are spread evenly over `region` (by state name;
+    by default the box that a few trajectories visit, widened), the others are the closest returns of a long
+    trajectory and neighbours of orbits already found. Each start is a cycle of p nodes corrected by a batched Newton
+    iteration; what converges is reduced to its primitive period, compared with what is known by `orbit.distance`,
+    completed by the model's symmetries, polished, and given multipliers, certificate and code.
+
+    Autonomous models: period counts crossings of `section` (an expression in the states; by default the last state at
+    its mean) from below to above, and codes have one letter per crossing where the model has a partition.
+
+    processes: worker processes (or an Executor) that share the starts. details=False skips profiles and certificates.
+    The OrbitSet's `source` is a CensusReport with the saturation of the counts. Ctrl-C returns what was found.
+    """
+    if not 1 <= min_period <= max_period:
+        raise KapitzaError(f"Periods from {min_period} to {max_period}: give 1 ≤ min_period ≤ max_period.")
+    if starts < 1 or rounds < 1:
+        raise KapitzaError(f"starts = {starts} and rounds = {rounds} must be at least 1.")
+    if not source.is_map and source.period is None:
+        return autonomous_census(source, max_period, min_period, section, starts, seed, progress)
+    box = _region(source, region)
+    with contextlib.ExitStack() as stack:
+        team = None if processes in (None, 1) else stack.enter_context(workers(processes))
+        search = _Search(source, box, seed, max(1, starts // rounds), rounds, team)
+        interrupted = search.run_all(range(min_period, max_period + 1), progress)
+        cycles = [c for p in sorted(search.catalogue.cycles) if p >= min_period for c in search.catalogue.cycles[p]]
+        if team is None:
+            dressed = [dressed_cycle(source, cycle, details) for cycle in cycles]
+        else:
+            jobs = [team[0].submit(dressed_there, source, part, details) for part in _dealt(cycles, team[1])]
+            dressed = [pair for job in jobs for pair in job.result()]
+    report = CensusReport(
+        {p: tuple(s) for p, s in search.starts.items()},
+        {p: tuple(c) for p, c in search.counts.items()},
+        {name: (float(a), float(b)) for name, (a, b) in zip(source.states, box, strict=True)},
+        seed,
+        interrupted,
+    )
+    found = [orbit for orbit, reason in dressed if not reason]
+    rejected = [(orbit, reason) for orbit, reason in dressed if reason]
+    return OrbitSet(_ordered(found), source.angles, tuple(rejected), _message(report), report)
+
+
+def _dealt(items: list[Array], parts: int) -> list[list[Array]]:
+    return [items[i::parts] for i in range(parts) if items[i::parts]]
+
+
+def _ordered(orbits: list[PeriodicOrbit]) -> tuple[PeriodicOrbit, ...]:
+    def key(orbit: PeriodicOrbit) -> tuple[int, float]:
+        size = 0.0 if orbit.multipliers is None else float(np.abs(orbit.multipliers[0]))
+        return orbit.repeats or 0, size
+
+    return tuple(sorted(orbits, key=key))
+
+
+def _message(report: CensusReport) -> str:
+    parts = []
+    for period, counts in report.counts.items():
+        state = "level" if report.level(period) else "still growing"
+        parts.append(f"period {period}: {counts[-1]} ({state} after {sum(report.starts[period])} starts)")
+    return ("Interrupted. " if report.interrupted else "") + "; ".join(parts)
+
+
+def _region(model: Model, region: Mapping[str, tuple[float, float]] | None) -> Array:
+    """Box (n, 2); angles get the whole circle."""
+    known = dict(region or {})
+    unknown = set(known) - set(model.states)
+    if unknown:
+        raise DataError(f"The region names {', '.join(sorted(unknown))}; the states are {', '.join(model.states)}.")
+    box = np.array([(-np.pi, np.pi) if angle else (np.nan, np.nan) for angle in model.angles])
+    for index, name in enumerate(model.states):
+        if name in known:
+            low, high = map(float, known[name])
+            if not low < high:
+                raise DataError(f'The region of "{name}" is empty: ({low}, {high}).')
+            box[index] = low, high
+    missing = np.isnan(box[:, 0])
+    if missing.any():
+        box[missing] = _visited(model)[missing]
+    return box
+
+
+def _visited(model: Model) -> Array:
+    """What a few trajectories from around the model's start visit, transients included, widened by a quarter."""
+    start = np.array([float(model.start.get(name, 0.0)) for name in model.states])
+    rng = np.random.default_rng(0)
+    spread = start + rng.normal(size=(64, start.size)) * np.maximum(np.abs(start), 1.0)
+    path = iterate(return_map(model), spread, 60)
+    path = path[np.isfinite(path).all(axis=2)]
+    if path.size == 0:
+        raise DataError(f'Every trajectory of "{model.name}" from around its start fails: give region={{…}}.')
+    low, high = path.min(axis=0), path.max(axis=0)
+    margin = 0.25 * (high - low) + 1e-3
+    return np.column_stack([low - margin, high + margin])
+
+
+class _Search:
+    """The state of a census: what is known, and the source of starts."""
+
+    def __init__(self, model: Model, box: Array, seed: int, batch: int, rounds: int, team: tuple[Executor, int] | None):
+        self.model, self.box, self.batch, self.rounds, self.team = model, box, batch, rounds, team
+        self.step = return_map(model)
+        self.scale = np.maximum(0.5 * (box[:, 1] - box[:, 0]), 1e-12)
+        self.rng = np.random.default_rng(seed)
+        self.catalogue = Catalogue(np.array(model.angles, bool), self.scale)
+        self.starts: dict[int, list[int]] = {}
+        self.counts: dict[int, list[int]] = {}
+        self._chaos = self._trajectory()
+
+    def _trajectory(self) -> Array:
+        """Segments of 64 members that have settled, (returns, members, n)."""
+        members = 64
+        first = self.rng.uniform(self.box[:, 0], self.box[:, 1], (members, self.step.size))
+        path = iterate(self.step, first, 20 + CHAOS // members)
+        return path[20:]
+
+    def run_all(self, periods: range, progress: bool) -> bool:
+        """Search period after period; True when the user stopped it."""
+        with progress_bar(progress, f"orbits of {self.model.name}", len(periods) * self.rounds) as advance:
+            try:
+                for period in periods:
+                    self.run(period, advance)
+            except KeyboardInterrupt:
+                return True
+        return False
+
+    def run(self, period: int, advance: Any) -> None:
+        self.starts[period], self.counts[period] = [], []
+        returns = self._closest_returns(period, self.rounds * self.batch // 3 + 1)
+        for number in range(self.rounds):
+            if self._level(period):
+                advance(self.rounds - number, f"period {period}: {self.counts[period][-1]} orbits")
+                break
+            share = returns[number :: self.rounds]
+            cycles = [share, cycles_from(self.step, self._scattered(self.batch - 2 * len(share)), period)]
+            cycles.append(self._neighbours(period, len(share)))
+            starts = np.concatenate([c for c in cycles if len(c)])
+            self._note(self._solve(starts))
+            self.starts[period].append(len(starts))
+            self.counts[period].append(len(self.catalogue.cycles.get(period, [])))
+            advance(1, f"period {period}: {self.counts[period][-1]} orbits")
+
+    def _level(self, period: int) -> bool:
+        """Half of the rounds, and at least three, have added nothing: more starts would not either."""
+        counts, patience = self.counts[period], max(3, self.rounds // 2)
+        return len(counts) > patience and counts[-1] == counts[-1 - patience]
+
+    def _scattered(self, count: int) -> Array:
+        return self.rng.uniform(self.box[:, 0], self.box[:, 1], (max(count, 1), self.step.size))
+
+    def _closest_returns(self, period: int, count: int) -> Array:
+        """Stretches of the trajectories that come back closest after `period` returns, (count, period, n)."""
+        path = self._chaos
+        gap = path[period:] - path[:-period]
+        gap[..., self.step.angles] = (gap[..., self.step.angles] + np.pi) % (2 * np.pi) - np.pi
+        size = np.linalg.norm(gap / self.scale, axis=2)
+        size = np.where(np.isfinite(size), size, np.inf).ravel()
+        best = np.argsort(size, kind="stable")[:count]
+        best = best[np.isfinite(size[best])]
+        when, who = np.unravel_index(best, gap.shape[:2])
+        stretches = path[when[:, None] + np.arange(period), who[:, None]]
+        return self.rng.permutation(stretches)
+
+    def _neighbours(self, period: int, count: int) -> Array:
+        """Known shorter orbits joined and shaken: long orbits shadow short ones."""
+        known = [point for cycles in self.catalogue.cycles.values() for cycle in cycles for point in cycle]
+        if not known or count < 1:
+            return np.zeros((0, period, self.step.size))
+        chosen = np.array(known)[self.rng.integers(len(known), size=count)]
+        shaken = chosen + 0.05 * self.scale * self.rng.normal(size=chosen.shape)
+        return cycles_from(self.step, wrapped(shaken, self.step.angles), period)
+
+    def _solve(self, starts: Array) -> Array:
+        if self.team is None:
+            return batched_newton(self.step, starts, self.scale)
+        pool, parts = self.team
+        jobs = [pool.submit(_solve_there, self.model, part, self.scale) for part in np.array_split(starts, parts)]
+        return np.concatenate([job.result() for job in jobs])
+
+    def _note(self, cycles: Array) -> None:
+        for cycle in cycles:
+            least = minimal_period(cycle, self.model.angles, 1e-5 * float(self.scale.max()))
+            if self.catalogue.add(cycle[:least]):
+                for partner in self._partners(cycle[:least]):
+                    self.catalogue.add(partner)
+
+    def _partners(self, cycle: Array) -> list[Array]:
+        """Images under the model's symmetries, corrected so that they are orbits to full accuracy."""
+        images = [symmetry_image(self.model, self.step, cycle, symmetry) for symmetry in self.model.symmetries]
+        corrected = [batched_newton(self.step, image[None], self.scale) for image in images if image is not None]
+        return [c[0] for c in corrected if len(c)]
+
+
+def symmetry_image(model: Model, step: Return, cycle: Array, symmetry: Any) -> Array | None:
+    """S x(t + shift·period) on the section: rows (p, n), or None when the shift is not resolved by a map."""
+    points = cycle
+    if symmetry.shift and not model.is_map:
+        from kapitza.flow import Flow
+
+        ends = np.full(len(cycle), symmetry.shift * float(model.period or 0.0))
+        points = Flow(model).propagate_many(cycle, np.zeros(len(cycle)), ends, model.vector).state
+        # A shift by s in time: the image passes the section where the original is s further on.
+    elif symmetry.shift:
+        return None
+    expressions = [symmetry.map.get(name, None) for name in model.states]
+    values = points.T.copy()
+    given = [(i, e) for i, e in enumerate(expressions) if e is not None]
+    evaluate = compile_expressions([e for _, e in given], model.states, model.names)
+    values[[i for i, _ in given]] = evaluate(np.ascontiguousarray(points.T), model.vector)
+    return wrapped(values.T, step.angles)
+
+
+_worker_maps: dict[Any, Return] = {}
+
+
+def _solve_there(model: Model, starts: Array, scale: Array) -> Array:
+    key = (model.structure.key, model.vector.tobytes())
+    if key not in _worker_maps:
+        _worker_maps[key] = return_map(model)
+    return batched_newton(_worker_maps[key], starts, scale)

@@ -1,0 +1,345 @@
+"""The collocation equations of an orbit, arc by arc, and their linearisation in O(number of elements).
+
+The orbit is cut at boundaries 0 = b_0 < b_1 < … < b_E = T. A boundary is fixed (a knot of a measured signal), free with
+an event (a switching function vanishes, or a wall is met and the state is reset), or the unknown end of an autonomous
+orbit. Arcs between boundaries are divided into elements; on each the orbit is a polynomial whose slope K satisfies the
+equations at Gauss points:
+
+    K_ji = f(x_j + h_j Σ_l a_il K_jl, t_ji, θ),   y_j = x_j + h_j Σ_i b_i K_ji,   x_{j+1} = P_j(y_j),
+    s_e(y_{j(e)}, b_e, θ) = 0 for every event e,
+
+P_j being the identity or the reset of a wall.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError
+from kapitza.orbits_of_models.field import Rates, VectorField
+from kapitza.orbits_of_models.gauss import GaussRule
+from kapitza.orbits_of_models.phase import PhaseRow
+from kapitza.solve import CyclicSystem
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """An event at a boundary: which surface (switches first, then walls), and the wall whose reset applies, if any."""
+
+    surface: int
+    wall: int | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Boundaries, events and mesh.
+
+    boundaries: (E + 1,) times; crossings: for each boundary an event or None (the first and last have none).
+    arc: (J,) arc of each element, low and high: (J,) its ends as fractions of the arc; modes: (E, switches) per arc.
+    free_end: True when the period is unknown.
+    """
+
+    boundaries: Array
+    crossings: tuple[Crossing | None, ...]
+    arc: Index
+    low: Array
+    high: Array
+    modes: Array
+    free_end: bool
+
+    @property
+    def unknown(self) -> Index:
+        """Indices of the boundaries that are unknown."""
+        free = [i for i, crossing in enumerate(self.crossings) if crossing is not None]
+        return np.array([*free, *([len(self.boundaries) - 1] if self.free_end else [])], np.intp)
+
+    @property
+    def events(self) -> list[tuple[int, Crossing]]:
+        return [(i, c) for i, c in enumerate(self.crossings) if c is not None]
+
+    def times(self, boundaries: Array) -> tuple[Array, Array]:
+        """Start and length of each element."""
+        start = boundaries[self.arc]
+        length = boundaries[self.arc + 1] - start
+        return start + self.low * length, (self.high - self.low) * length
+
+    def last_element(self, boundary: int) -> int:
+        """The element that ends at an inner boundary."""
+        return int(np.flatnonzero(self.arc == boundary - 1)[-1])
+
+
+@dataclass(frozen=True)
+class Unknowns:
+    """nodes (J, n), slopes (J, m, n), boundaries (E + 1,)."""
+
+    nodes: Array
+    slopes: Array
+    boundaries: Array
+
+
+class CollocationEquations:
+    """The equations as a `kapitza.solve.newton` system; unknowns are packed as nodes, slopes, free boundaries."""
+
+    def __init__(
+        self,
+        field: VectorField,
+        layout: Layout,
+        rule: GaussRule,
+        winding: Array,
+        parameters: Array,
+        phase: PhaseRow | None = None,
+    ):
+        self.field, self.layout, self.rule, self.phase = field, layout, rule, phase
+        self.winding, self.parameters = winding, parameters
+        self.elements, self.size = layout.arc.size, field.size
+        self._modes = np.repeat(layout.modes[layout.arc], rule.degree, axis=0)
+
+    def pack(self, unknowns: Unknowns) -> Array:
+        free = unknowns.boundaries[self.layout.unknown]
+        return np.concatenate([unknowns.nodes.ravel(), unknowns.slopes.ravel(), free])
+
+    def unpack(self, x: Array) -> Unknowns:
+        j, n, m = self.elements, self.size, self.rule.degree
+        boundaries = self.layout.boundaries.copy()
+        boundaries[self.layout.unknown] = x[j * n * (m + 1) :]
+        if (np.diff(boundaries) <= 0).any():
+            raise FlowError("An arc between two events has shrunk to nothing.")
+        return Unknowns(x[: j * n].reshape(j, n), x[j * n : j * n * (m + 1)].reshape(j, m, n), boundaries)
+
+    def stages(self, u: Unknowns) -> tuple[Array, Array, Array]:
+        """Stage states (J m, n), their times (J m,), and the element lengths (J,)."""
+        start, length = self.layout.times(u.boundaries)
+        states = u.nodes[:, None, :] + length[:, None, None] * np.einsum("il,jln->jin", self.rule.matrix, u.slopes)
+        times = start[:, None] + length[:, None] * self.rule.points
+        return states.reshape(-1, self.size), times.ravel(), length
+
+    def ends(self, u: Unknowns) -> Array:
+        """y_j: where each element ends, (J, n)."""
+        length = self.layout.times(u.boundaries)[1]
+        return u.nodes + length[:, None] * np.einsum("i,jin->jn", self.rule.weights, u.slopes)
+
+    def residual(self, x: Array) -> Array:
+        u = self.unpack(x)
+        states, times, _ = self.stages(u)
+        rates = self.field.rates(states, times, self.parameters, self._modes if self.field.switches else None)
+        stage = u.slopes - rates.reshape(u.slopes.shape)
+        arrivals, conditions = self._arrivals(u, self.ends(u))
+        return self._flatten(u, stage, arrivals, conditions)
+
+    def _flatten(self, u: Unknowns, stage: Array, arrivals: Array, conditions: Array) -> Array:
+        following = np.roll(u.nodes, -1, axis=0)
+        following[-1] = following[-1] + 2 * np.pi * self.winding
+        tail = [] if self.phase is None else [self.phase.value(u.nodes)]
+        residual = np.concatenate([(arrivals - following).ravel(), stage.ravel(), conditions, tail])
+        if not np.isfinite(residual).all():
+            raise FlowError("The collocation equations are not finite at this iterate.")
+        return residual
+
+    def _arrivals(self, u: Unknowns, ends: Array) -> tuple[Array, Array]:
+        """The states after resets (J, n), and the values of the event conditions."""
+        arrivals, conditions = ends.copy(), []
+        for boundary, crossing in self.layout.events:
+            j = self.layout.last_element(boundary)
+            here, time = ends[j : j + 1], u.boundaries[boundary : boundary + 1]
+            conditions.append(self.field.surface(crossing.surface, here, time, self.parameters).value[0])
+            if crossing.wall is not None:
+                arrivals[j] = self.field.reset(crossing.wall, here, time, self.parameters).rates[0]
+        return arrivals, np.array(conditions)
+
+    def linearise(self, x: Array) -> LinearisedElements:
+        return LinearisedElements(self, self.unpack(x))
+
+
+@dataclass
+class _Joint:
+    """How one event enters: derivatives of its condition and of the reset."""
+
+    element: int
+    boundary: int
+    by_state: Array
+    by_time: float
+    by_parameter: Array
+    reset: Rates | None = None
+
+
+@dataclass
+class LinearisedElements:
+    """The equations at one iterate, condensed element by element and factorised."""
+
+    equations: CollocationEquations
+    unknowns: Unknowns
+    residual: Array = field(init=False)
+
+    def __post_init__(self):
+        eq, u = self.equations, self.unknowns
+        states, times, length = eq.stages(u)
+        modes = eq._modes if eq.field.switches else None
+        rates = eq.field.derivatives(states, times, eq.parameters, modes)
+        j, m, n = u.slopes.shape
+        stage = u.slopes - rates.rates.reshape(j, m, n)
+        self._length, self._joints = length, self._find_joints()
+        ends = eq.ends(u)
+        arrivals, conditions = eq._arrivals(u, ends)
+        self.residual = eq._flatten(u, stage, arrivals, conditions)
+        self._condense(rates, times)
+        self._system: CyclicSystem | None = None
+
+    def _find_joints(self) -> list[_Joint]:
+        eq, joints = self.equations, []
+        ends = eq.ends(self.unknowns)
+        for boundary, crossing in eq.layout.events:
+            j = eq.layout.last_element(boundary)
+            here, time = ends[j : j + 1], self.unknowns.boundaries[boundary : boundary + 1]
+            surface = eq.field.surface(crossing.surface, here, time, eq.parameters)
+            reset = None if crossing.wall is None else eq.field.reset(crossing.wall, here, time, eq.parameters)
+            joints.append(
+                _Joint(j, boundary, surface.by_state[0], float(surface.by_time[0]), surface.by_parameter[0], reset)
+            )
+        return joints
+
+    def _condense(self, rates: Rates, times: Array) -> None:
+        """Eliminate the slopes: δK = by_node δx + by_left δb_l + by_right δb_r + by_parameter δθ - S⁻¹ r."""
+        eq, u, rule = self.equations, self.unknowns, self.equations.rule
+        j, m, n = u.slopes.shape
+        by_state = rates.by_state.reshape(j, m, n, n)
+        by_time = rates.by_time.reshape(j, m, n)
+        matrix = -np.einsum("j,il,jipq->jiplq", self._length, rule.matrix, by_state).reshape(j, m * n, m * n)
+        matrix += np.eye(m * n)
+        self._inverse = np.linalg.inv(matrix)
+        share = eq.layout.high - eq.layout.low
+        within = eq.layout.low[:, None] + share[:, None] * rule.points
+        reach = np.einsum("jipq,il,jlq->jip", by_state, rule.matrix, u.slopes) * share[:, None, None]
+        left = by_time * (1 - within)[..., None] - reach
+        right = by_time * within[..., None] + reach
+        columns = [by_state.reshape(j, m * n, n), left.reshape(j, m * n, 1), right.reshape(j, m * n, 1)]
+        columns.append(rates.by_parameter.reshape(j, m * n, -1))
+        self._slopes_by = self._inverse @ np.concatenate(columns, axis=2)
+        change = np.einsum("j,i,jipc->jpc", self._length, rule.weights, self._slopes_by.reshape(j, m, n, -1))
+        drift = np.einsum("i,jin->jn", rule.weights, u.slopes) * share[:, None]
+        change[:, :, :n] += np.eye(n)
+        change[:, :, n] -= drift
+        change[:, :, n + 1] += drift
+        self.ends_by = change
+
+    @property
+    def propagators(self) -> Array:
+        """(J, n, n) derivative of each element's end by its start, boundaries held; resets not included."""
+        return self.ends_by[:, :, : self.equations.size]
+
+    def _boundary_columns(self) -> Array:
+        """Derivatives of all arrivals by all boundaries, (J, n, E + 1)."""
+        eq, n = self.equations, self.equations.size
+        columns = np.zeros((eq.elements, n, eq.layout.boundaries.size))
+        elements = np.arange(eq.elements)
+        columns[elements, :, eq.layout.arc] += self.ends_by[:, :, n]
+        columns[elements, :, eq.layout.arc + 1] += self.ends_by[:, :, n + 1]
+        return columns
+
+    def _assemble(self) -> tuple[Array, Array, Array, Array, Array, Array]:
+        """Arrivals by nodes (J, n, n), boundaries (J, n, E+1), parameters (J, n, k); the same of the conditions."""
+        eq, n = self.equations, self.equations.size
+        left, columns = self.propagators.copy(), self._boundary_columns()
+        by_parameter = self.ends_by[:, :, n + 2 :].copy()
+        events = len(self._joints)
+        rows = np.zeros((events, eq.elements, n))
+        corner = np.zeros((events, eq.layout.boundaries.size))
+        parameter_corner = np.zeros((events, by_parameter.shape[2]))
+        for i, joint in enumerate(self._joints):
+            j = joint.element
+            rows[i, j] = joint.by_state @ self.propagators[j]
+            corner[i] = joint.by_state @ columns[j]
+            corner[i, joint.boundary] += joint.by_time
+            parameter_corner[i] = joint.by_state @ by_parameter[j] + joint.by_parameter
+        for joint in self._joints:
+            if joint.reset is not None:
+                j, jump = joint.element, joint.reset.by_state[0]
+                left[j], columns[j], by_parameter[j] = jump @ left[j], jump @ columns[j], jump @ by_parameter[j]
+                columns[j][:, joint.boundary] += joint.reset.by_time[0]
+                by_parameter[j] += joint.reset.by_parameter[0]
+        return left, columns, by_parameter, rows, corner, parameter_corner
+
+    def _factorised(self) -> CyclicSystem:
+        if self._system is None:
+            eq = self.equations
+            left, columns, self._by_parameter, rows, corner, self._corner_parameter = self._assemble()
+            self._columns, self._corner = columns, corner
+            unknown = eq.layout.unknown
+            corner = corner[:, unknown]
+            if eq.phase is not None:
+                rows = np.concatenate([rows, eq.phase.weights[None]])
+                corner = np.concatenate([corner, np.zeros((1, unknown.size))])
+            right = np.broadcast_to(-np.eye(eq.size), left.shape)
+            self._system = CyclicSystem(left, right, columns[:, :, unknown], rows, corner)
+        return self._system
+
+    def solve(self, residual: Array) -> Array:
+        eq, u = self.equations, self.unknowns
+        j, m, n = u.slopes.shape
+        chain = residual[: j * n].reshape(j, n)
+        stage = residual[j * n : j * n * (m + 1)].reshape(j, m * n, 1)
+        tail = residual[j * n * (m + 1) :].copy()
+        system = self._factorised()
+        local = (self._inverse @ stage).reshape(j, m, n)
+        shifted = np.einsum("j,i,jin->jn", self._length, eq.rule.weights, local)
+        arrived = shifted.copy()
+        for i, joint in enumerate(self._joints):
+            tail[i] -= joint.by_state @ shifted[joint.element]
+            if joint.reset is not None:
+                arrived[joint.element] = joint.reset.by_state[0] @ shifted[joint.element]
+        nodes, free = system.solve(chain - arrived, tail)
+        boundaries = np.zeros(eq.layout.boundaries.size)
+        boundaries[eq.layout.unknown] = free
+        slopes = local + self._slope_change(nodes, boundaries, None)
+        return np.concatenate([nodes.ravel(), slopes.ravel(), free])
+
+    def _slope_change(self, nodes: Array, boundaries: Array, parameters: Array | None) -> Array:
+        eq, n = self.equations, self.equations.size
+        arc = eq.layout.arc
+        given = [nodes, boundaries[arc][:, None], boundaries[arc + 1][:, None]]
+        given.append(np.zeros((eq.elements, self._slopes_by.shape[2] - n - 2)) if parameters is None else parameters)
+        change = np.einsum("jpc,jc->jp", self._slopes_by, np.concatenate(given, axis=1))
+        return change.reshape(self.unknowns.slopes.shape)
+
+    def sensitivity(self, given: Array) -> tuple[Array, Array]:
+        """Derivatives of nodes (J, n, k) and boundaries (E + 1, k) by the parameters.
+
+        given: (E + 1, k) derivatives of the boundaries that are not unknown, such as those of an excitation period.
+        """
+        eq = self.equations
+        system = self._factorised()
+        boundaries = given.copy()
+        boundaries[eq.layout.unknown] = 0.0
+        chain = self._by_parameter + self._columns @ boundaries
+        tail = self._corner_parameter + self._corner @ boundaries
+        if eq.phase is not None:
+            tail = np.concatenate([tail, np.zeros((1, given.shape[1]))])
+        nodes, free = system.solve(-chain, -tail)
+        boundaries[eq.layout.unknown] = free
+        return nodes, boundaries
+
+    def segments(self) -> Array:
+        """Propagators (J, n, n) with events moving freely: resets and saltation included.
+
+        S = P_x + (f⁺ - P_x f⁻ - P_t) s_x / (s_x f⁻ + s_t).
+        """
+        eq, u = self.equations, self.unknowns
+        segments = self.propagators.copy()
+        ends = eq.ends(u)
+        for joint in self._joints:
+            j, time = joint.element, u.boundaries[joint.boundary : joint.boundary + 1]
+            before = eq.field.rates(ends[j : j + 1], time, eq.parameters, eq.layout.modes[eq.layout.arc[j]][None])[0]
+            following = (j + 1) % eq.elements
+            arrival = ends[j] if joint.reset is None else joint.reset.rates[0]
+            modes = eq.layout.modes[eq.layout.arc[following]][None]
+            after = eq.field.rates(arrival[None], time, eq.parameters, modes)[0]
+            jump = np.eye(eq.size) if joint.reset is None else joint.reset.by_state[0]
+            shift = np.zeros(eq.size) if joint.reset is None else joint.reset.by_time[0]
+            speed = joint.by_state @ before + joint.by_time
+            segments[j] = (jump + np.outer(after - jump @ before - shift, joint.by_state) / speed) @ segments[j]
+        return segments

@@ -1,0 +1,80 @@
+"""Homotopy: reach a hard parameter value from an easy one, each orbit being the guess of the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from kapitza.errors import KapitzaError, Status
+from kapitza.orbits_of_models.collocation import Collocation
+from kapitza.orbits_of_models.guesses import with_period
+from kapitza.orbits_of_models.loop import Loop
+from kapitza.orbits_of_models.problem import Method, Problem, Solution
+
+
+@dataclass(frozen=True)
+class Homotopy:
+    """Solve at `parameter` = start first, then walk to the model's own value.
+
+    Steps are geometric when both ends have one sign, otherwise even; a step that fails is halved, one that succeeds
+    lets the next grow. method: the solver used at every value. Such a walk is what a friction law with a steep slope
+    needs in collocation: Homotopy("theta9", 10.0, Collocation()).
+    """
+
+    parameter: str
+    start: float
+    method: Method = field(default_factory=Collocation)
+    steps: int = 4
+    smallest: float = 1e-3
+
+    def __post_init__(self):
+        if self.steps < 1:
+            raise KapitzaError(f"A homotopy needs at least one step, not {self.steps}.")
+
+    def solve(self, problem: Problem, guess: Loop) -> Solution:
+        problem.model.check(self.parameter)
+        goal = problem.model.values[self.parameter]
+        value, first = self.start, self._at(problem, self.start)
+        loop = with_period(guess, first, guess.period)
+        solution = self._rough().solve(first, loop)
+        if not solution.status.ok:
+            return self._failed(solution, value)
+        done, step = 0.0, 1.0 / self.steps
+        while done < 1.0:
+            ahead = min(1.0, done + step)
+            value = self._value(goal, ahead)
+            trial = self._at(problem, value)
+            method = self.method if ahead == 1.0 else self._rough()
+            solution = method.solve(trial, with_period(solution.loop, trial, solution.loop.period))
+            if solution.status.ok:
+                done, step, loop = ahead, 1.5 * step, solution.loop
+                continue
+            step /= 2
+            if step < self.smallest:
+                return self._failed(solution, value)
+            solution = replace(solution, loop=loop)
+        return solution
+
+    def _rough(self) -> Method:
+        """On the way collocation need not be accurate."""
+        return replace(self.method, tolerance=1e-5) if isinstance(self.method, Collocation) else self.method
+
+    def _value(self, goal: float, fraction: float) -> float:
+        if fraction >= 1.0:
+            return goal
+        if self.start * goal > 0:
+            return float(self.start * (goal / self.start) ** fraction)
+        return self.start + fraction * (goal - self.start)
+
+    def _at(self, problem: Problem, value: float) -> Problem:
+        model = problem.model.with_values(**{self.parameter: value})
+        period = problem.period
+        if problem.repeats is not None and model.period is not None:
+            period = problem.repeats * model.period
+        return Problem(model, problem.repeats, period, problem.phase, problem.wrt)
+
+    def _failed(self, solution: Solution, value: float) -> Solution:
+        message = f"The walk stopped at {self.parameter} = {value:.6g}. {solution.message}"
+        status = Status.STALLED if solution.status.ok or np.isnan(value) else solution.status
+        return replace(solution, status=status, message=message)

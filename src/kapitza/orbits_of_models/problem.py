@@ -1,0 +1,118 @@
+"""The question that every periodic solver answers, and what they share in answering it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import KapitzaError, ModelError, Status
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.orbit import PeriodicOrbit
+from kapitza.orbits_of_models.field import VectorField
+from kapitza.orbits_of_models.loop import Loop
+from kapitza.orbits_of_models.phase import OrthogonalPhase, PhaseCondition
+from kapitza.solve import NewtonResult
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A periodic orbit that closes after `repeats` excitation periods, or after an unknown time near `period`."""
+
+    model: Model
+    repeats: int | None
+    period: float
+    phase: PhaseCondition = field(default_factory=OrthogonalPhase)
+    wrt: tuple[str, ...] = ()
+
+    @property
+    def autonomous(self) -> bool:
+        return self.repeats is None
+
+    @cached_property
+    def flow(self) -> Flow:
+        return Flow(self.model)
+
+    @cached_property
+    def field(self) -> VectorField:
+        return VectorField(self.model, self.wrt)
+
+    @cached_property
+    def parameters(self) -> Array:
+        return self.model.vector
+
+    @cached_property
+    def angles(self) -> NDArray[np.bool_]:
+        return np.array(self.model.angles, bool)
+
+    @property
+    def section_fractions(self) -> Array:
+        """Where the section points lie: at every excitation period, or at the start."""
+        return np.arange(self.repeats or 1) / (self.repeats or 1)
+
+    def scale(self, loop: Loop) -> Array:
+        """Size of each state on the loop, never zero: what relative errors are relative to."""
+        states = loop(np.linspace(0, 1, 33)[:-1])
+        straight = states - 2 * np.pi * np.multiply.outer(np.linspace(0, 1, 33)[:-1], loop.winding)
+        size = np.abs(straight).max(axis=0)
+        size[self.angles] = np.maximum(size[self.angles], 1.0)
+        floor = 1e-3 * max(size.max(), 1e-3)
+        return np.maximum(size, floor)
+
+
+def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition | None, wrt: tuple[str, ...]) -> Problem:
+    """Make a problem from what the user gave, refusing what contradicts."""
+    if model.is_map:
+        raise ModelError(f'"{model.name}" is a map: use find_orbits, or Map.iterate and Map.jacobian.')
+    excitation = model.period
+    if period is None and isinstance(guess, PeriodicOrbit):
+        period = guess.period if excitation is None or guess.repeats is None else float(guess.repeats)
+    if excitation is None:
+        if period is None:
+            given = getattr(guess, "period", None)
+            if given is None:
+                raise KapitzaError(
+                    f'"{model.name}" is autonomous: give an approximate period in seconds, such as period=1.5.'
+                )
+            period = float(given)
+        if not (np.isfinite(period) and period > 0):
+            raise KapitzaError(f"The period must be positive, not {period}.")
+        return Problem(model, None, float(period), phase or OrthogonalPhase(), wrt)
+    repeats = 1 if period is None else period
+    if repeats != int(repeats) or repeats < 1:
+        raise KapitzaError(
+            f'"{model.name}" is forced: period counts excitation periods (1, 2, 3, …), not {period}. '
+            f"One excitation period is {excitation:.6g} s."
+        )
+    return Problem(model, int(repeats), int(repeats) * excitation, phase or OrthogonalPhase(), wrt)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a method hands back before it is dressed as an orbit.
+
+    loop: the curve; segments: (J, n, n) propagators from node to node around the orbit.
+    sensitivity: (p, n, k) derivative of the section points by `wrt`, and period_sensitivity (k,).
+    """
+
+    loop: Loop
+    segments: Array
+    status: Status
+    newton: NewtonResult | None
+    message: str = ""
+    sensitivity: Array | None = None
+    period_sensitivity: Array | None = None
+    notes: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Method(Protocol):
+    """A periodic solver: settings in a frozen dataclass, one verb."""
+
+    def solve(self, problem: Problem, guess: Loop) -> Solution: ...

@@ -1,0 +1,91 @@
+"""Inverse harmonic balance on orbits of models and on close returns of records."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.errors import DataError
+from kapitza.estimate.weak import close_stretches
+from kapitza.estimate.weak.solvers import exclude_by_residue
+from kapitza.orbit import Profile
+
+
+def sampled(model, orbit, count):
+    """The orbit with a profile of `count` even samples."""
+    times = np.arange(count) * orbit.period / count
+    states = kz.Flow(model).trajectory(orbit.points[0], np.append(times, orbit.period))[:-1]
+    return orbit.with_(profile=Profile(times, states))
+
+
+def test_fourier_series_of_exact_orbits_give_the_parameters_back():
+    """Two stable orbits of the Duffing oscillator, by series: nothing but rounding and truncation is left."""
+    model = kz.library.duffing()
+    orbits = [kz.solve_orbit(model, start, period=1) for start in ([-0.25, 0.1], [1.0, 0.5])]
+    data = kz.OrbitSet(tuple(sampled(model, o, 256) for o in orbits), (False, False))
+    method = kz.HarmonicFit(test="harmonics", derivatives="series", solver="least squares", harmonics=7, low_pass=None)
+    fit = kz.identify(model.with_values(k=1.0, B=1.0), data, free=["k", "B"], method=method)
+    assert fit["k"] == pytest.approx(0.08, rel=1e-7)
+    assert fit["B"] == pytest.approx(0.2, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("settings", "conservative", "friction"),
+    [
+        (kz.HarmonicFit(), 2e-4, 1e-3),
+        (kz.HarmonicFit(test="harmonics", derivatives="local polynomial"), 2e-3, 1e-2),
+        (kz.HarmonicFit(test="harmonics", derivatives="five-point", solver="exclusion"), 2e-3, 1e-2),
+    ],
+)
+def test_close_returns_alone(pendulum, long_record, settings, conservative, friction):
+    """Noise-free stretches that close within 2 %: their imperfect closure does not enter."""
+    orbits = close_stretches(long_record, tolerance=0.02, max_period=12)
+    assert len(orbits) >= 3
+    fit = kz.identify(pendulum, orbits, free=pendulum.names, method=settings)
+    for name in ("B11", "B12", "B13", "B21", "B22", "B23"):
+        assert fit[name] == pytest.approx(pendulum.values[name], rel=conservative)
+    for name in ("C12", "C2"):
+        assert fit[name] == pytest.approx(pendulum.values[name], rel=friction)
+
+
+def test_close_stretches_close_and_wind(pendulum_record):
+    for orbit in close_stretches(pendulum_record, tolerance=0.03, max_period=6):
+        start, n = orbit.details["sample"], len(orbit.profile.times)
+        ahead = pendulum_record.unwrapped().values()[[start, start + n]]
+        gap = ahead[1] - ahead[0] - 2 * np.pi * np.array(orbit.winding)
+        assert np.abs(gap).max() <= 0.03 * 2 * np.pi + 1e-12
+        assert orbit.closure < 0.03
+
+
+@pytest.fixture(scope="module")
+def duffing_record():
+    model = kz.library.duffing().with_values(k=0.05, B=7.5)
+    clean = kz.simulate(model, periods=1500, samples_per_period=64).select(["x", "x'"])
+    return model, kz.measure(clean, noise={"x": 1e-3, "x'": 1e-3}, seed=1)
+
+
+@pytest.mark.parametrize("search", [{}, {"phase": 0.3}, {"method": kz.ReturnSearch(tolerance=0.03)}])
+@pytest.mark.parametrize("test", ["windows", "harmonics"])
+def test_orbits_that_a_search_found_in_a_record(duffing_record, search, test):
+    """Whatever the phase at which an orbit was cut, and wherever its profile hides the gap, the raw stretch is used."""
+    model, record = duffing_record
+    orbits = kz.find_orbits(record, max_period=4, **search)
+    fit = kz.identify(model.with_values(k=1.0, B=1.0), orbits, ["k", "B"], kz.HarmonicFit(test=test))
+    for name in ("k", "B"):
+        assert fit[name] == pytest.approx(model.values[name], rel=0.03, abs=4 * fit.deviations[name])
+
+
+def test_exclusion_drops_the_bad_sub_harmonic():
+    random = np.random.default_rng(4)
+    matrix, truth = random.normal(size=(40, 3)), np.array([1.0, -2.0, 0.5])
+    rest = -matrix @ truth
+    rest[10:12] += 3.0
+    theta, report = exclude_by_residue(matrix, rest, np.arange(40) // 2)
+    np.testing.assert_allclose(theta, truth, atol=1e-10)
+    assert report.dropped >= 1
+    assert report.after < 0.1 <= report.before
+    assert not report.kept[10:12].any()
+
+
+def test_harmonics_need_orbits(pendulum, pendulum_record):
+    with pytest.raises(DataError, match="needs an OrbitSet"):
+        kz.identify(pendulum, pendulum_record, free=["B11"], method=kz.HarmonicFit(test="harmonics"))
