@@ -5,6 +5,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.errors import ConvergenceError, KapitzaError, Status
+from kapitza.orbits_of_models import OrbitSolver
 
 AB = (-13.763610682134, -19.578751942452, 27.0)
 
@@ -111,3 +112,15 @@ def test_input_that_contradicts_itself_is_refused():
         kz.solve_orbit(duffing, {"q": 0.0})
     with pytest.raises(KapitzaError, match="not a periodic solver"):
         kz.solve_orbit(duffing, {"x": 0.0}, method="shooting")
+
+
+def test_the_solver_for_sweeps_takes_parameters():
+    """One compiled solver at other values gives what solve_orbit gives for the changed model."""
+    model = kz.library.duffing()
+    solver = OrbitSolver(model)
+    here = solver.solve(np.array([-0.2, 0.0]))
+    there = solver.solve(here.point, parameters={"B": 0.25})
+    other = kz.solve_orbit(model.with_values(B=0.25), there.point)
+    assert there.status.ok
+    assert there.point == pytest.approx(other.points[0], abs=1e-10)
+    assert np.abs(there.point - here.point).max() > 1e-3

@@ -1,5 +1,6 @@
 """What a model does in time: trajectories, sections, tangents, many at once."""
 
+from kapitza.flow.arguments import Parameters, parameter_vector
 from kapitza.flow.chaos import chaotic_record
 from kapitza.flow.compiled import count_builds
 from kapitza.flow.core import Propagation
@@ -14,11 +15,13 @@ __all__ = [
     "Crossings",
     "Flow",
     "Map",
+    "Parameters",
     "Propagation",
     "Strobe",
     "chaotic_record",
     "count_builds",
     "invariants",
+    "parameter_vector",
     "project",
     "simulate",
 ]

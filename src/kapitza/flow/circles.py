@@ -17,6 +17,12 @@ Array = NDArray[np.float64]
 LOOKS = 16
 """Random states and times at which the equations are compared with those a turn or a period later."""
 
+OTHER_VALUES = (1.137, 0.793)
+"""Factors on the timing parameters at which a model is compared once more, to see whether it repeats by structure."""
+
+REMEMBERED = 4096
+"""Sets of values whose comparison is remembered."""
+
 DIFFERENT = 1e-6
 """Relative difference beyond which they are not the same; rounding stays far below."""
 
@@ -24,7 +30,9 @@ DIFFERENT = 1e-6
 class Circles:
     """The rates f(x, t, θ) and walls of a model, compared at φ and φ + 2π for every angle and at t and t + T.
 
-    The comparison is made once for each set of values of the parameters that decide how the model repeats in time.
+    The comparison is made once where the model repeats by its structure, that is at other values of the parameters that
+    decide how it repeats in time as well (cos ωt with the period 2π/ω); otherwise (two frequencies that are multiples
+    of each other at some values only) once for each set of values of these parameters.
     """
 
     def __init__(self, model: Model, law: PeriodLaw):
@@ -38,17 +46,36 @@ class Circles:
         self._timing = [i for i, name in enumerate(model.names) if name in timing]
         self._wraps = any(model.angles) or law.expression is not None
         self._seen: set[bytes] = set()
+        self._by_structure = False
 
     def check(self, vector: Array) -> None:
         """Refuse a model that does not repeat; vector: values of the independent parameters."""
-        if not self._wraps:
+        if not self._wraps or self._by_structure:
             return
         key = vector[self._timing].tobytes()
-        if key not in self._seen:
-            self._compare(vector)
-            self._seen.add(key)
+        if key in self._seen:
+            return
+        message = self._compare(vector)
+        if message:
+            raise ModelError(message)
+        if not self._seen:
+            self._by_structure = all(self._repeats_at(vector, factor) for factor in OTHER_VALUES)
+        elif len(self._seen) >= REMEMBERED:
+            self._seen.clear()
+        self._seen.add(key)
 
-    def _compare(self, vector: Array) -> None:
+    def _repeats_at(self, vector: Array, factor: float) -> bool:
+        """Does the model repeat with each of its timing parameters changed by another factor?"""
+        other = vector.copy()
+        factors = factor ** np.linspace(1.0, 2.0, max(len(self._timing), 1))[: len(self._timing)]
+        other[self._timing] = np.where(other[self._timing] == 0, 1.0, other[self._timing]) * factors
+        try:
+            return not self._compare(other)
+        except ModelError:
+            return False
+
+    def _compare(self, vector: Array) -> str:
+        """Why the model does not repeat at these values, or ''."""
         model, random = self.model, np.random.default_rng(0)
         period = self.law(vector)
         start = np.array([model.start.get(name, 0.0) for name in model.states])
@@ -59,16 +86,17 @@ class Circles:
             turn = np.where(np.arange(start.size) == i, 2 * np.pi, 0.0)
             if _differ(here, self._values(states + turn, times, vector)):
                 name = model.states[i]
-                raise ModelError(
+                return (
                     f'Model "{model.name}": {name} is declared an angle, but the equations change when it makes a full '
                     f"turn. Write them with sin({name}) and cos({name}), or take {name} off the angles."
                 )
         if period is not None and _differ(here, self._values(states, times + period, vector)):
             values = ", ".join(f"{model.names[i]} = {vector[i]:g}" for i in self._timing)
-            raise ModelError(
+            return (
                 f'Model "{model.name}": its period is {period:.9g}, but the excitation does not repeat after that time'
                 f"{' at ' + values if values else ''}. Give the common period of all its terms, such as 2*pi/omega."
             )
+        return ""
 
     def _values(self, states: Array, times: Array, vector: Array) -> Array:
         """Rates and wall functions, (functions, N); what is not defined there is NaN."""

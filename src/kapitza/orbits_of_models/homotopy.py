@@ -11,6 +11,7 @@ from kapitza.orbits_of_models.collocation import Collocation
 from kapitza.orbits_of_models.guesses import with_period
 from kapitza.orbits_of_models.loop import Loop
 from kapitza.orbits_of_models.problem import Method, Problem, Solution
+from kapitza.solve import Halving, Outcome, walk_to
 
 
 @dataclass(frozen=True)
@@ -40,21 +41,21 @@ class Homotopy:
         solution = self._rough().solve(first, loop)
         if not solution.status.ok:
             return self._failed(solution, value)
-        done, step = 0.0, 1.0 / self.steps
-        while done < 1.0:
-            ahead = min(1.0, done + step)
+        failed = solution
+
+        def attempt(last: Solution, ahead: float) -> Outcome[Solution]:
+            nonlocal failed, value
             value = self._value(goal, ahead)
             trial = self._at(problem, value)
             method = self.method if ahead == 1.0 else self._rough()
-            solution = method.solve(trial, with_period(solution.loop, trial, solution.loop.period))
-            if solution.status.ok:
-                done, step, loop = ahead, 1.5 * step, solution.loop
-                continue
-            step /= 2
-            if step < self.smallest:
-                return self._failed(solution, value)
-            solution = replace(solution, loop=loop)
-        return solution
+            found = method.solve(trial, with_period(last.loop, trial, last.loop.period))
+            if found.status.ok:
+                return Outcome(found)
+            failed = found
+            return Outcome(None, message=found.message)
+
+        solution, done, _ = walk_to(solution, attempt, Halving(1.0 / self.steps, self.smallest))
+        return solution if done == 1.0 else self._failed(failed, value)
 
     def _rough(self) -> Method:
         """On the way collocation need not be accurate."""

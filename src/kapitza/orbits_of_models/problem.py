@@ -47,6 +47,12 @@ class Problem:
     def parameters(self) -> Array:
         return self.model.vector
 
+    def at(self, parameters: Array, period: float) -> Problem:
+        """The same problem at other values (npar,), sharing what is compiled; the model keeps its own values."""
+        other = Problem(self.model, self.repeats, period, self.phase, self.wrt)
+        other.__dict__.update(flow=self.flow, field=self.field, parameters=np.asarray(parameters, float))
+        return other
+
     @cached_property
     def angles(self) -> NDArray[np.bool_]:
         return np.array(self.model.angles, bool)

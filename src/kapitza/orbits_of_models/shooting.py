@@ -10,107 +10,199 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.flow import Flow
 from kapitza.orbit import circle_difference
-from kapitza.orbits_of_models.field import period_gradient
 from kapitza.orbits_of_models.loop import FlowLoop, Loop
 from kapitza.orbits_of_models.phase import PhaseRow
 from kapitza.orbits_of_models.problem import Problem, Solution
-from kapitza.solve import CyclicSystem, NewtonResult, NewtonSettings, newton
+from kapitza.solve import CyclicSystem, DenseSolver, NewtonResult, NewtonSettings, Solver, newton
 
 Array = NDArray[np.float64]
 
 
 class ShootingEquations:
-    """Φ(x_j; s_jT → s_{j+1}T) - x_{j+1} = 0 around the orbit, plus a phase condition when T is unknown.
+    """Φ(x_j; t_j → t_{j+1}) - x_{j+1} = 0 around the orbit, plus a phase condition when T is unknown.
 
-    Unknowns: nodes (J, n), then T for autonomous models. Gaps of angles are taken on the circle, so that the winding
-    need not be known.
+    Unknowns: nodes (J, n), then T for autonomous models, then the parameters named in `free`, whose sensitivities the
+    flow must carry (flow.wrt == free). Node j is at t_j = (offset + s_j) T with s_j = fractions[j]; T is `span`
+    excitation periods (problem.repeats by default) for forced models, and moves with the parameters in its law.
+    Gaps of angles are taken on the circle, so that the winding need not be known. closing: (n, n) matrix S of a
+    symmetry; the orbit then closes as S x(T) = x(0): a half map, whose fixed points are symmetric orbits of twice T.
     """
 
-    def __init__(self, problem: Problem, fractions: Array, phase: PhaseRow | None, flow: Flow):
+    def __init__(
+        self,
+        problem: Problem,
+        fractions: Array,
+        phase: PhaseRow | None,
+        flow: Flow,
+        free: tuple[str, ...] = (),
+        closing: Array | None = None,
+        span: float | None = None,
+        offset: float = 0.0,
+    ):
         self.problem, self.fractions, self.phase, self.flow = problem, fractions, phase, flow
+        self.free, self.closing, self.offset = free, closing, offset
+        self.span = float(problem.repeats or 1) if span is None else span
         self.count, self.size = fractions.size, len(problem.model.states)
         self.shares = np.diff(np.append(fractions, 1.0))
+        self._places = [problem.model.names.index(name) for name in free]
+
+    @property
+    def unknowns(self) -> int:
+        return self.count * self.size + (self.phase is not None) + len(self.free)
+
+    def values(self, x: Array) -> Array:
+        """The parameter vector, with the free ones from the unknowns."""
+        if not self.free:
+            return self.problem.parameters
+        vector = self.problem.parameters.copy()
+        vector[self._places] = x[-len(self.free) :]
+        return vector
+
+    def pack(self, nodes: Array, period: float, values: Array | None = None) -> Array:
+        tail = [] if self.phase is None else [period]
+        given = self.problem.parameters[self._places] if values is None else values
+        return np.concatenate([np.asarray(nodes, float).ravel(), tail, given])
 
     def unpack(self, x: Array) -> tuple[Array, float]:
         nodes = x[: self.count * self.size].reshape(self.count, self.size)
-        return nodes, float(x[-1]) if self.phase is not None else self.problem.period
+        if self.phase is not None:
+            return nodes, float(x[self.count * self.size])
+        if not self.free and self.span == (self.problem.repeats or 1):
+            return nodes, self.problem.period
+        return nodes, self.span * float(self.flow.core.period_law(self.values(x)) or self.problem.period)
 
     def _run(self, x: Array, tangents: bool):
         nodes, period = self.unpack(x)
         if not (np.isfinite(x).all() and period > 0):
             raise FlowError(f"The iterate is not usable: period {period}.")
-        begins, ends = self.fractions * period, np.append(self.fractions[1:], 1.0) * period
+        vector = self.values(x)
+        begins, ends = self.times(period)
         if self.count == 1:
-            run = self.flow.propagate(nodes[0], 0.0, period, self.problem.parameters, tangents)
+            run = self.flow.core.advance(nodes[0], begins[0], ends[0], vector, tangents)
             jacobian = None if run.jacobian is None else run.jacobian[None]
             sensitivity = None if run.sensitivity is None else run.sensitivity[None]
-            return nodes, period, run.state[None], jacobian, sensitivity, run.events
-        run = self.flow.propagate_many(nodes, begins, ends, self.problem.parameters, tangents)
-        return nodes, period, run.state, run.jacobian, run.sensitivity, tuple(e for part in run.events for e in part)
+            return nodes, period, vector, run.state[None], jacobian, sensitivity, run.events
+        run = self.flow.propagate_many(nodes, begins, ends, vector, tangents)
+        events = tuple(e for part in run.events for e in part)
+        return nodes, period, vector, run.state, run.jacobian, run.sensitivity, events
+
+    def times(self, period: float) -> tuple[Array, Array]:
+        """When each segment begins and ends."""
+        begins = (self.offset + self.fractions) * period
+        return begins, np.append(begins[1:], (self.offset + 1.0) * period)
 
     def _flatten(self, nodes: Array, arrivals: Array) -> Array:
+        if self.closing is not None:
+            arrivals = arrivals.copy()
+            arrivals[-1] = self.closing @ arrivals[-1]
         gaps = circle_difference(arrivals, np.roll(nodes, -1, axis=0), self.problem.angles)
         tail = [] if self.phase is None else [self.phase.value(nodes)]
         return np.concatenate([gaps.ravel(), tail])
 
     def residual(self, x: Array) -> Array:
-        nodes, _, arrivals, *_ = self._run(x, tangents=False)
+        nodes, _, _, arrivals, *_ = self._run(x, tangents=False)
         return self._flatten(nodes, arrivals)
 
     def linearise(self, x: Array) -> LinearisedShooting:
-        nodes, period, arrivals, jacobians, sensitivities, events = self._run(x, tangents=True)
-        rates = np.zeros_like(arrivals)
-        if self.phase is not None:
-            rates = self.problem.field.rates(arrivals, np.zeros(self.count), self.problem.parameters)
+        nodes, period, vector, arrivals, jacobians, sensitivities, events = self._run(x, tangents=True)
         residual = self._flatten(nodes, arrivals)
         assert jacobians is not None
         assert sensitivities is not None
-        return LinearisedShooting(self, residual, nodes, period, arrivals, jacobians, sensitivities, rates, events)
+        return LinearisedShooting(self, residual, nodes, period, vector, arrivals, jacobians, sensitivities, events)
 
 
 @dataclass
 class LinearisedShooting:
-    """Gaps with the propagators (J, n, n) of the segments."""
+    """Gaps with the propagators (J, n, n) of the segments, the symmetry of `closing` not applied to them."""
 
     equations: ShootingEquations
     residual: Array
     nodes: Array
     period: float
+    vector: Array
     arrivals: Array
     segments: Array
     sensitivities: Array
-    rates: Array
     events: tuple
-    _system: CyclicSystem | None = field(default=None, repr=False)
+    _closed: Solver | None = field(default=None, repr=False)
 
-    def _factorised(self) -> CyclicSystem:
-        if self._system is None:
-            eq = self.equations
-            right = np.broadcast_to(-np.eye(eq.size), self.segments.shape)
-            if eq.phase is None:
-                self._system = CyclicSystem(self.segments, right)
-            else:
-                columns = (self.rates * eq.shares[:, None])[:, :, None]
-                self._system = CyclicSystem(self.segments, right, columns, eq.phase.weights[None], np.zeros((1, 1)))
-        return self._system
+    def closed_segments(self) -> Array:
+        """Propagators with the symmetry applied at the end: their product is the linearised (half) map."""
+        if self.equations.closing is None:
+            return self.segments
+        segments = self.segments.copy()
+        segments[-1] = self.equations.closing @ segments[-1]
+        return segments
 
-    def solve(self, residual: Array) -> Array:
+    def by_period(self) -> Array:
+        """(J, n) derivative of the gaps by T, fractions held: f(end) s_{j+1} - Φ_x f(start) s_j for forced models."""
+        eq = self.equations
+        rates = eq.problem.field.rates
+        if eq.problem.autonomous:
+            columns = rates(self.arrivals, np.zeros(eq.count), self.vector) * eq.shares[:, None]
+        else:
+            begins, ends = eq.times(self.period)
+            first, last = rates(self.nodes, begins, self.vector), rates(self.arrivals, ends, self.vector)
+            begun = np.einsum("jpq,jq->jp", self.segments, first) * (begins / self.period)[:, None]
+            columns = last * (ends / self.period)[:, None] - begun
+        if eq.closing is not None:
+            columns[-1] = eq.closing @ columns[-1]
+        return columns
+
+    def by_parameter(self) -> Array:
+        """(J, n, k) derivative of the gaps by the parameters of the flow, the law of a forced period included."""
+        eq = self.equations
+        chain = self.sensitivities
+        if eq.closing is not None:
+            chain = chain.copy()
+            chain[-1] = eq.closing @ chain[-1]
+        law = eq.flow.core.period_law
+        if eq.problem.autonomous or not law.varies:
+            return chain
+        return chain + self.by_period()[:, :, None] * (law.slopes(self.vector) * eq.span)
+
+    def jacobian(self) -> Array:
+        """(n [+ 1], n [+ 1] + k) of a single node: M - I, bordered by the flow, the phase and the parameters."""
+        eq, n = self.equations, self.equations.size
+        tail = eq.phase is not None
+        matrix = np.zeros((n + tail, eq.unknowns))
+        matrix[:n, :n] = self.closed_segments()[0]
+        matrix[np.arange(n), np.arange(n)] -= 1.0
+        if eq.phase is not None:
+            matrix[:n, n], matrix[n, :n] = self.by_period()[0], eq.phase.weights[0]
+        if eq.free:
+            matrix[:n, n + tail :] = self.by_parameter()[0]
+        return matrix
+
+    def bordered(self, rows: Array) -> Solver:
+        """The square system with one more row for each free parameter, factorised."""
         eq = self.equations
         if eq.count == 1:
-            return np.asarray(np.linalg.solve(self._dense(), residual), np.float64)
-        chain = residual[: eq.count * eq.size].reshape(eq.count, eq.size)
-        nodes, tail = self._factorised().solve(chain, residual[eq.count * eq.size :])
-        return np.concatenate([nodes.ravel(), tail])
+            return DenseSolver(np.vstack([self.jacobian(), rows]))
+        tail = eq.phase is not None
+        size = eq.count * eq.size
+        columns = [self.by_period()[:, :, None]] if tail else []
+        if eq.free:
+            columns.append(self.by_parameter())
+        border = np.concatenate(columns, axis=2) if columns else None
+        chain_rows = rows[:, :size].reshape(-1, eq.count, eq.size)
+        corner = rows[:, size:]
+        if eq.phase is not None:
+            chain_rows = np.concatenate([eq.phase.weights[None], chain_rows])
+            corner = np.concatenate([np.zeros((1, corner.shape[1])), corner])
+        right = np.broadcast_to(-np.eye(eq.size), self.segments.shape)
+        return _ChainSolver(CyclicSystem(self.closed_segments(), right, border, chain_rows, corner))
 
-    def _dense(self) -> Array:
-        """A single node needs no chain: M - I, bordered by the flow and the phase condition."""
-        n = self.equations.size
-        matrix = self.segments[0] - np.eye(n)
-        if self.equations.phase is None:
-            return matrix
-        square = np.zeros((n + 1, n + 1))
-        square[:n, :n], square[:n, n], square[n, :n] = matrix, self.rates[0], self.equations.phase.weights[0]
-        return square
+    def _square(self) -> Solver:
+        if self._closed is None:
+            eq = self.equations
+            if eq.free:
+                raise ValueError(f"{len(eq.free)} free parameters want as many border rows: use bordered(rows).")
+            self._closed = self.bordered(np.zeros((0, eq.unknowns)))
+        return self._closed
+
+    def solve(self, residual: Array) -> Array:
+        return self._square().solve(residual)
 
     def sensitivity(self) -> tuple[Array, Array]:
         """Derivatives of the nodes (J, n, k) and the period (k,) by the parameters of the flow.
@@ -118,17 +210,29 @@ class LinearisedShooting:
         With fixed fractions s_j and T(θ): Φ_x δx_j + Φ_θ + (f(end) s_{j+1} - Φ_x f(start) s_j) T_θ = δx_{j+1}.
         """
         eq, problem = self.equations, self.equations.problem
-        chain = self.sensitivities.copy()
-        given = np.zeros(chain.shape[2])
-        if not problem.autonomous:
-            given = period_gradient(problem.model, eq.flow.wrt) * (problem.repeats or 1)
-            begins, ends = eq.fractions, np.append(eq.fractions[1:], 1.0)
-            first = problem.field.rates(self.nodes, begins * self.period, problem.parameters)
-            last = problem.field.rates(self.arrivals, ends * self.period, problem.parameters)
-            moved = last * ends[:, None] - np.einsum("jpq,jq->jp", self.segments, first) * begins[:, None]
-            chain = chain + moved[:, :, None] * given
-        nodes, tail = self._factorised().solve(-chain, np.zeros((self._factorised().border, given.size)))
-        return nodes, tail[0] if problem.autonomous else given
+        chain = self.by_parameter()
+        count = chain.shape[2]
+        right = -chain.reshape(-1, count)
+        if eq.phase is not None:
+            right = np.vstack([right, np.zeros((1, count))])
+        found = self._square().solve(right)
+        nodes = found[: eq.count * eq.size].reshape(eq.count, eq.size, count)
+        if problem.autonomous:
+            return nodes, found[-1]
+        return nodes, eq.flow.core.period_law.slopes(self.vector) * eq.span
+
+
+@dataclass(frozen=True)
+class _ChainSolver:
+    """A cyclic chain and its border, seen as one vector of unknowns."""
+
+    system: CyclicSystem
+
+    def solve(self, right: Array) -> Array:
+        count, n = self.system.count, self.system.size
+        size = count * n
+        chain, border = self.system.solve(right[:size].reshape(count, n, *right.shape[1:]), right[size:])
+        return np.concatenate([chain.reshape(size, *right.shape[1:]), border])
 
 
 def _total_winding(nodes: Array, arrivals: Array, angles: NDArray[np.bool_]) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import Status
+from kapitza.flow import Parameters, parameter_vector
 from kapitza.model import Model
 from kapitza.orbits_of_models.field import VectorField
 from kapitza.orbits_of_models.phase import PhaseRow
@@ -35,6 +36,7 @@ class OrbitSolver:
     """Single shooting with everything that can be prepared prepared; use `solve_orbit` unless you sweep.
 
     model: gives the structure and default values; period: excitation periods, or an approximate time when autonomous.
+    Parameters are values of the call: a sweep compiles once.
     """
 
     def __init__(self, model: Model, period: float = 1, tolerance: float = 1e-11, max_iterations: int = 30):
@@ -43,10 +45,13 @@ class OrbitSolver:
         self._flow, self._field = self.problem.flow, VectorField(model)
         self._start = np.zeros(1)
 
-    def solve(self, point: Array, period: float | None = None) -> ClosedOrbit:
-        """The orbit near `point` (n,); period: a guess for autonomous models."""
+    def solve(self, point: Array, period: float | None = None, parameters: Parameters = None) -> ClosedOrbit:
+        """The orbit near `point` (n,); period: a guess for autonomous models.
+
+        parameters: None (those of the model), a mapping of changes, or a vector in the order of `model.names`.
+        """
         point = np.asarray(point, float)
-        problem, phase = self.problem, None
+        problem, phase = self._posed(parameters), None
         scale = np.maximum(np.abs(point), max(1e-3 * np.abs(point).max(), 1e-3))
         scale[problem.angles] = np.maximum(scale[problem.angles], 1.0)
         start = point
@@ -70,3 +75,12 @@ class OrbitSolver:
         order = np.argsort(-np.abs(multipliers), kind="stable")
         gap = float(np.abs(at.residual[:size]).max())
         return ClosedOrbit(nodes[0], length, matrix, multipliers[order], gap, result.status, result.iterations)
+
+    def _posed(self, parameters: Parameters) -> Problem:
+        if parameters is None:
+            return self.problem
+        vector = parameter_vector(self.problem.model, parameters)
+        period = self.problem.period
+        if not self.problem.autonomous:
+            period = (self.problem.repeats or 1) * float(self._flow.period(vector) or period)
+        return self.problem.at(vector, period)

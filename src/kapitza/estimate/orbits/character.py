@@ -14,6 +14,7 @@ from kapitza.estimate.orbits.problem import Block, Problem
 from kapitza.estimate.orbits.readings import Target
 from kapitza.orbit import circle_difference
 from kapitza.orbits_of_models.codes import spelled
+from kapitza.solve import Halving, Outcome, walk_to
 
 Array = NDArray[np.float64]
 
@@ -103,19 +104,15 @@ def close_from_data(problem: Problem, index: int, theta: Array) -> tuple[Array, 
     z = one.starts()[0]
     try:
         block = one.evaluate([z], theta)[0]
-        kick, done, step = block.gap.copy(), 0.0, 0.25
-        while done < 1.0:
-            ahead = min(1.0, done + step)
-            found = _correct(one, z, block, theta, (1.0 - ahead) * kick)
-            if found is None:
-                step /= 2
-                if step < 1e-3:
-                    return None
-                continue
-            (z, block), done, step = found, ahead, 2 * step
+        kick = block.gap.copy()
+
+        def attempt(last: tuple[Array, Block], ahead: float) -> Outcome[tuple[Array, Block]]:
+            return Outcome(_correct(one, *last, theta, (1.0 - ahead) * kick))
+
+        found, done, _ = walk_to((z, block), attempt, Halving(0.25, 1e-3, growth=2.0))
     except FlowError:
         return None
-    return z, block
+    return found if done == 1.0 else None
 
 
 def _correct(one: Problem, z: Array, block: Block, theta: Array, kick: Array) -> tuple[Array, Block] | None:

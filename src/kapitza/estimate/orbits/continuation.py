@@ -22,6 +22,7 @@ from kapitza.estimate.orbits.character import close_from_data, lost_character
 from kapitza.estimate.orbits.problem import Problem
 from kapitza.estimate.orbits.solver import Solver, SolverSettings
 from kapitza.estimate.orbits.task import Task, weights_of
+from kapitza.solve import Halving, Outcome, walk_to
 
 Array = NDArray[np.float64]
 
@@ -43,19 +44,14 @@ def continue_readings(task: Task, deviations: Array, theta: Array) -> Array | No
     measured = [t.values for t in problem.targets]
     gaps = [block.residual[: t.times.size] for block, t in zip(blocks, problem.targets, strict=True)]
     weights = weights_of(task, problem, deviations)
-    done, step = 0.0, 0.125
-    while done < 1.0:
-        ahead = min(1.0, done + step)
+
+    def attempt(last: tuple[Array, list[Array]], ahead: float) -> Outcome[tuple[Array, list[Array]]]:
         # y + (1 - s)(h(θ₀) - y): angles keep the branch of the gap.
         between = [y + (1 - ahead) * gap for y, gap in zip(measured, gaps, strict=True)]
-        found = _step(task, problem.with_values(between), weights, theta, unknowns)
-        if found is None:
-            step /= 2
-            if step < SMALLEST:
-                break
-            continue
-        theta, unknowns = found
-        done, step = ahead, min(2 * step, 0.5)
+        return Outcome(_step(task, problem.with_values(between), weights, *last))
+
+    rule = Halving(0.125, SMALLEST, growth=2.0, largest=0.5)
+    (theta, _), done, _ = walk_to((theta, unknowns), attempt, rule)
     return theta if done > 0 else None
 
 

@@ -12,6 +12,7 @@ from kapitza.errors import DataError, KapitzaError
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import Loop, solve_orbit
+from kapitza.solve import Halving, Outcome, walk_to
 
 Array = NDArray[np.float64]
 
@@ -145,15 +146,10 @@ def continued(setting: Model, wanted: float | None, free: Sequence[str]) -> Iter
 def _walk(
     setting: Model, free: Sequence[str], begin: Array, goal: Array, orbit: PeriodicOrbit, wanted: float | None
 ) -> PeriodicOrbit:
-    done, step = 0.0, 0.25
-    while done < 1 and step > 0.03:
-        ahead = min(1.0, done + step)
-        trial = _solved(_at(setting, free, begin + ahead * (goal - begin)), orbit, wanted)
-        if trial is None:
-            step /= 2
-            continue
-        done, step, orbit = ahead, 1.5 * step, trial
-    return orbit
+    def attempt(last: PeriodicOrbit, ahead: float) -> Outcome[PeriodicOrbit]:
+        return Outcome(_solved(_at(setting, free, begin + ahead * (goal - begin)), last, wanted))
+
+    return walk_to(orbit, attempt, Halving(0.25, 0.03))[0]
 
 
 def _at(setting: Model, free: Sequence[str], theta: Array) -> Model:

@@ -1,0 +1,159 @@
+"""Equations with more unknowns than conditions, and the border rows that make them square."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
+
+from kapitza.solve.newton import DenseLinearised, Linearised, Measured
+
+Array = NDArray[np.float64]
+
+_getrf, _getrs = cast(Sequence[Any], get_lapack_funcs(("getrf", "getrs"), dtype=np.float64))
+
+
+class Solver(Protocol):
+    """A factorised matrix: `solve` takes (N,) or (N, q)."""
+
+    def solve(self, right: Array) -> Array: ...
+
+
+class LinearisedFamily(Protocol):
+    """F(z) (m,) at a point, its Jacobian (m, N) of any structure; `bordered` adds N - m rows and factorises.
+
+    A singular bordered matrix raises LinAlgError, at the latest when it is solved with.
+    """
+
+    @property
+    def residual(self) -> Array: ...
+
+    def bordered(self, rows: Array) -> Solver: ...
+
+
+class Family(Protocol):
+    """m equations F(z) = 0 for N > m unknowns: a curve of solutions when N = m + 1.
+
+    By convention parameters are the last unknowns. scale: (N,) sizes of the unknowns.
+    """
+
+    @property
+    def scale(self) -> Array: ...
+
+    def residual(self, z: Array) -> Array: ...
+
+    def linearise(self, z: Array) -> LinearisedFamily: ...
+
+
+@runtime_checkable
+class MeasuredFamily(Protocol):
+    """A family behind which an experiment stands: its residuals come with standard deviations, and no derivatives.
+
+    The walk carries the Jacobian (m, N) from point to point by Broyden's updates; `jacobian` gives the first one
+    (from differences, say), and again when the updated one has failed.
+    """
+
+    @property
+    def scale(self) -> Array: ...
+
+    def measure(self, z: Array) -> Measured: ...
+
+    def jacobian(self, z: Array) -> Array: ...
+
+
+class DenseSolver:
+    """LU factors of a small dense matrix, rows scaled; singular to working precision raises LinAlgError."""
+
+    def __init__(self, matrix: Array):
+        self._size = np.abs(matrix).max(axis=1, initial=0.0)
+        if not np.isfinite(self._size).all() or (self._size == 0).any():
+            raise np.linalg.LinAlgError("the matrix has an empty or infinite row")
+        self._lu, self._pivots, info = _getrf(matrix / self._size[:, None])
+        if info > 0:
+            raise np.linalg.LinAlgError("the matrix is singular")
+        self.matrix = matrix
+
+    @property
+    def sign(self) -> int:
+        """Sign of the determinant."""
+        swaps = np.count_nonzero(self._pivots != np.arange(self._pivots.size))
+        negative = np.count_nonzero(np.diag(self._lu) < 0)
+        return 1 if (swaps + negative) % 2 == 0 else -1
+
+    def solve(self, right: Array) -> Array:
+        scaled = right / (self._size if right.ndim == 1 else self._size[:, None])
+        return _getrs(self._lu, self._pivots, scaled)[0]
+
+    def solve_transposed(self, right: Array) -> Array:
+        found = _getrs(self._lu, self._pivots, right, trans=1)[0]
+        return found / (self._size if right.ndim == 1 else self._size[:, None])
+
+
+@dataclass(frozen=True)
+class DensePoint:
+    """A linearised family with a dense Jacobian (m, N)."""
+
+    residual: Array
+    jacobian: Array
+
+    def bordered(self, rows: Array) -> DenseSolver:
+        return DenseSolver(np.vstack([self.jacobian, rows]))
+
+
+@dataclass(frozen=True)
+class BorderedLinearised:
+    """The square system at one point: the residual with that of the border, and the factors."""
+
+    residual: Array
+    solver: Solver
+    family: LinearisedFamily
+
+    def solve(self, residual: Array) -> Array:
+        return self.solver.solve(residual)
+
+
+@dataclass(frozen=True)
+class Bordered:
+    """A family with linear border rows: F(z) = 0 and rows z = targets, a square `System` for `newton`."""
+
+    family: Family
+    rows: Array
+    targets: Array
+
+    def _border(self, z: Array) -> Array:
+        return self.rows @ z - self.targets
+
+    def residual(self, z: Array) -> Array:
+        return np.concatenate([self.family.residual(z), self._border(z)])
+
+    def linearise(self, z: Array) -> BorderedLinearised:
+        at = self.family.linearise(z)
+        return BorderedLinearised(np.concatenate([at.residual, self._border(z)]), at.bordered(self.rows), at)
+
+    def beside(self, at: LinearisedFamily) -> BorderedLinearised:
+        """The matrix of a neighbouring point with this border: where a chord iteration begins."""
+        return BorderedLinearised(np.zeros(0), at.bordered(self.rows), at)
+
+
+@dataclass(frozen=True)
+class MeasuredBordered:
+    """The same for an experiment. The border is exact; its deviation only makes it count as one equation more."""
+
+    family: MeasuredFamily
+    rows: Array
+    targets: Array
+    slack: float = field(default=1e-6)
+
+    def measure(self, z: Array) -> Measured:
+        found = self.family.measure(z)
+        border = self.rows @ z - self.targets
+        size = self.slack * np.maximum(np.abs(self.rows) @ self.family.scale, 1e-300)
+        return Measured(np.concatenate([found.value, border]), np.concatenate([found.deviation, size]))
+
+    def beside(self, jacobian: Array) -> Linearised:
+        square = np.vstack([jacobian, self.rows])
+        return DenseLinearised(np.zeros(square.shape[0]), square)

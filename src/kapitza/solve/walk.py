@@ -1,0 +1,146 @@
+"""The one walk: from a point that is known, step by step, with a predictor, a corrector and a rule for the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+Point = TypeVar("Point")
+Guess = TypeVar("Guess")
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[Point]):
+    """What a corrector made of a guess: the point, or None with the reason; effort: iterations it took."""
+
+    point: Point | None
+    effort: int = 0
+    message: str = ""
+
+
+class StepRule(Protocol):
+    """How long the next step is, given the last one and the effort of its correction (None: it failed)."""
+
+    @property
+    def first(self) -> float: ...
+
+    @property
+    def smallest(self) -> float: ...
+
+    def following(self, step: float, effort: int | None) -> float: ...
+
+
+@dataclass(frozen=True)
+class Halving:
+    """A step that fails is halved, one that succeeds lets the next grow."""
+
+    first: float = 0.25
+    smallest: float = 1e-3
+    growth: float = 1.5
+    largest: float = float("inf")
+
+    def following(self, step: float, effort: int | None) -> float:
+        return step / 2 if effort is None else min(self.largest, step * self.growth)
+
+
+@dataclass(frozen=True)
+class ByEffort:
+    """Steps that keep the corrector near `wanted` iterations: longer after fewer, shorter after more.
+
+    The factor is (wanted + 1) / (effort + 1), between `shrink` and `growth`; a failure divides by `retreat`.
+    """
+
+    first: float = 0.05
+    smallest: float = 1e-7
+    largest: float = 0.5
+    wanted: int = 4
+    growth: float = 1.5
+    shrink: float = 0.6
+    retreat: float = 3.0
+
+    def following(self, step: float, effort: int | None) -> float:
+        if effort is None:
+            return step / self.retreat
+        factor = (self.wanted + 1.0) / (effort + 1.0)
+        return min(self.largest, step * min(self.growth, max(self.shrink, factor)))
+
+
+@dataclass(frozen=True)
+class Stride(Generic[Point]):
+    """One step that succeeded: the point, how long the step was, what it took, and how long the next one will be."""
+
+    point: Point
+    length: float
+    effort: int
+    following: float
+
+
+class StepCollapse(Exception):
+    """The step fell below the smallest one; `outcome` is the last failure and `step` the last length tried."""
+
+    def __init__(self, step: float, outcome: Outcome):
+        super().__init__(f"The step fell below {step:.3g}. {outcome.message}".strip())
+        self.step, self.outcome = step, outcome
+
+
+def walk(
+    start: Sequence[Point],
+    predict: Callable[[Sequence[Point], float], Guess],
+    correct: Callable[[Guess], Outcome[Point]],
+    rule: StepRule,
+    step: float | None = None,
+) -> Iterator[Stride[Point]]:
+    """Yield strides from `start` (the points known so far, the last being where the walk begins), without end.
+
+    predict(points, step) makes a guess from the last points (at least one, at most three); correct(guess) makes a point
+    of it, or says why not; rule decides the steps. step: the first one, if not that of the rule.
+    Raises StepCollapse when a step below the rule's smallest would be needed.
+    """
+    known, length = list(start), rule.first if step is None else step
+    while True:
+        outcome = correct(predict(known, length))
+        if outcome.point is None:
+            length = rule.following(length, None)
+            if length < rule.smallest:
+                raise StepCollapse(length, outcome)
+            continue
+        following = rule.following(length, outcome.effort)
+        known = [*known[-2:], outcome.point]
+        yield Stride(outcome.point, length, outcome.effort, following)
+        length = following
+
+
+def walk_to(
+    start: Point,
+    attempt: Callable[[Point, float], Outcome[Point]],
+    rule: StepRule,
+    begin: float = 0.0,
+) -> tuple[Point, float, str]:
+    """Walk the fraction from `begin` to 1: attempt(last point, fraction) gives the point there.
+
+    Returns the last point reached, its fraction (1.0 when the walk arrived) and the reason where it did not: a
+    homotopy whose predictor is the point before.
+    """
+    last, reached = start, begin
+
+    def predict(known: Sequence[tuple[float, Point]], step: float) -> tuple[float, Point]:
+        fraction, point = known[-1]
+        return min(1.0, fraction + step), point
+
+    def correct(guess: tuple[float, Point]) -> Outcome[tuple[float, Point]]:
+        fraction, point = guess
+        outcome = attempt(point, fraction)
+        found = None if outcome.point is None else (fraction, outcome.point)
+        return Outcome(found, outcome.effort, outcome.message)
+
+    if reached >= 1.0:
+        return last, 1.0, ""
+    try:
+        for stride in walk([(begin, start)], predict, correct, rule):
+            reached, last = stride.point
+            if reached >= 1.0:
+                return last, 1.0, ""
+    except StepCollapse as collapse:
+        return last, reached, collapse.outcome.message
+    raise AssertionError("a walk has no end of its own")
