@@ -245,14 +245,16 @@ def _judge(
     if final:
         uncertainty = widen_by_bootstrap(section, fits, points, uncertainty)
     deviation = np.sqrt(np.diag(uncertainty.points)).reshape(points.shape)
-    if not np.all(deviation < settings.tolerance):
+    # The maps of the search are robust, not precise: where finer ones follow, those say how well a place is known.
+    if final and not np.all(deviation < settings.tolerance):
         ledger.refuse(
             _bare_orbit(section, points),
             f"the position is known to {100 * np.max(deviation):.2g} % only, "
             f"{100 * settings.tolerance:.2g} % is needed",
         )
         return
-    blurred = repeats_shorter(section, points, 4.0 * float(np.max(deviation)))
+    known = min(float(np.max(deviation)), settings.tolerance)
+    blurred = repeats_shorter(section, points, 4.0 * known)
     if blurred:
         ledger.refuse(
             _bare_orbit(section, points), f"within its uncertainty it cannot be told from an orbit of period {blurred}"
@@ -264,7 +266,7 @@ def _judge(
         ledger.refuse(_bare_orbit(section, points), "the record never follows the cycle for a whole period")
         return
     # Cycles closer than their uncertainty, or than the windows their maps average over, are one.
-    apart = max(4.0 * float(np.max(deviation)), 2.0 * float(np.max(fits.width)))
+    apart = max(4.0 * known, 2.0 * float(np.max(fits.width)))
     twin = next((k for k, (other, _) in enumerate(ledger.kept) if _same(section, other, points, apart)), None)
     orbit = make_orbit(section, points, fits, uncertainty, settings, visits, row, support)
     if twin is None:
