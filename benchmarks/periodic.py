@@ -11,6 +11,7 @@ from harness import markdown_table, time_best
 from scipy.integrate import solve_bvp, solve_ivp
 
 import kapitza as kz
+from kapitza.circle import difference
 from kapitza.model import symbol
 from kapitza.model.symbols import time as time_symbol
 from kapitza.orbits_of_models import OrbitSolver
@@ -89,9 +90,7 @@ def error_of(answer, orbit: kz.PeriodicOrbit, angles) -> float:
     x, period = answer
     if orbit.repeats is None:
         return abs(period / orbit.period - 1)
-    gap = x - orbit.points[0]
-    gap[list(angles)] = (gap[list(angles)] + np.pi) % (2 * np.pi) - np.pi
-    return float(np.abs(gap).max())
+    return float(np.abs(difference(x, orbit.points[0], angles)).max())
 
 
 def attempt(work, repeats: int):

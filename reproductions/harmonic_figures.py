@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import kapitza as kz
+from kapitza.circle import wrap
 from kapitza.estimate.weak import close_stretches
 from kapitza.estimate.weak.balance import periodic_state
 from kapitza.estimate.weak.measured import measured_from
@@ -25,7 +26,7 @@ DRY = 1.02e-3
 
 def mutual_information(values: np.ndarray, delays: np.ndarray, cells: int = 32) -> np.ndarray:
     """I(dt) in bits between an angle and itself dt samples later, from histograms on the circle."""
-    wrapped = (values + np.pi) % (2 * np.pi) - np.pi
+    wrapped = wrap(values)
     result = []
     for delay in delays:
         joint, _, _ = np.histogram2d(wrapped[: len(wrapped) - delay], wrapped[delay:], bins=cells)

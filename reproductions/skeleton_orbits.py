@@ -6,7 +6,7 @@ import numpy as np
 from harness import Comparison, comparison_table, markdown_table
 
 import kapitza as kz
-from kapitza.orbit import circle_difference
+from kapitza.circle import difference
 from kapitza.orbits_in_data.returns import count_visits
 
 ANGLES = (True, False)
@@ -34,7 +34,7 @@ def long_record() -> str:
     model = kz.library.parametric_pendulum()
     record = kz.simulate(model, periods=LONG)
     found = kz.find_orbits(record, max_period=5)
-    section = kz.orbits.strobe_record(record, noise=np.zeros(2))
+    section = kz.orbits_in_data.strobe_record(record, noise=np.zeros(2))
     scale = section.scale
     census = [o for o in kz.find_orbits(model, max_period=5) if abs(o.multipliers[0]) <= 100]
     visited = [o for o in census if count_visits(section, section.canonical(o.points / scale), 0.005)[0] > 0]
@@ -63,7 +63,7 @@ def gap(first: np.ndarray, second: np.ndarray, scale: np.ndarray) -> float:
     if first.shape != second.shape:
         return float("inf")
     return min(
-        float(np.linalg.norm(circle_difference(np.roll(second, k, axis=0), first, ANGLES) / scale, axis=1).max())
+        float(np.linalg.norm(difference(np.roll(second, k, axis=0), first, ANGLES) / scale, axis=1).max())
         for k in range(len(first))
     )
 
@@ -76,7 +76,7 @@ def true_orbit(model: kz.Model, start: np.ndarray, iterations: int = 20) -> tupl
     for _ in range(iterations):
         steps = [flow.propagate(x, 0.0, period) for x in points]
         ends = np.array([s.state for s in steps])
-        rest = circle_difference(ends, np.roll(points, -1, axis=0), ANGLES)
+        rest = difference(ends, np.roll(points, -1, axis=0), ANGLES)
         matrix = np.zeros((p * n, p * n))
         for k, s in enumerate(steps):
             j = (k + 1) % p
@@ -114,7 +114,7 @@ def experiment_record(seed: int, count: int = SHORT) -> kz.Record:
     states = np.concatenate(pieces)[:count]
     label = np.repeat(np.arange(len(pieces)), [len(p) for p in pieces])[:count]
     later = flow.propagate_many(states, 0.0, READING).state
-    rate = circle_difference(later[:, :1], states[:, :1], (True,))[:, 0] / READING
+    rate = difference(later[:, :1], states[:, :1], (True,))[:, 0] / READING
     period = float(experiment_model().period)
     return kz.Record.from_arrays(
         np.arange(count) * period, {"phi": states[:, 0], "phi'": rate}, angles=["phi"], segment=label, period=period
@@ -124,7 +124,7 @@ def experiment_record(seed: int, count: int = SHORT) -> kz.Record:
 def as_read(model: kz.Model, points: np.ndarray) -> np.ndarray:
     """Periodic points in the coordinates of the experiment: angle and difference quotient."""
     later = kz.Flow(model).propagate_many(points, 0.0, READING).state
-    rate = circle_difference(later[:, :1], points[:, :1], (True,))[:, 0] / READING
+    rate = difference(later[:, :1], points[:, :1], (True,))[:, 0] / READING
     return np.column_stack([points[:, 0], rate])
 
 
@@ -188,9 +188,9 @@ def held(orbit: kz.PeriodicOrbit, near: Truth, size: np.ndarray) -> tuple[np.nda
     """Which 90 % intervals of coordinates and |multipliers| hold the true values."""
     shift = min(
         range(len(orbit.points)),
-        key=lambda k: np.abs(circle_difference(np.roll(near[0], k, axis=0), orbit.points, ANGLES) / size).max(),
+        key=lambda k: np.abs(difference(np.roll(near[0], k, axis=0), orbit.points, ANGLES) / size).max(),
     )
-    offset = circle_difference(orbit.points, np.roll(near[0], shift, axis=0), ANGLES).ravel()
+    offset = difference(orbit.points, np.roll(near[0], shift, axis=0), ANGLES).ravel()
     wrong = np.abs(np.abs(orbit.multipliers) - np.abs(near[1]))
     return np.abs(offset) < 1.645 * np.sqrt(np.diag(orbit.covariance)), wrong < 1.645 * orbit.multiplier_deviation
 

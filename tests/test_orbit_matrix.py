@@ -6,7 +6,7 @@ import pytest
 import kapitza as kz
 import methods
 import problems
-from kapitza.orbit import circle_difference
+from kapitza.circle import difference
 
 
 @pytest.mark.parametrize(("problem", "method"), methods.cases(problems.ORBIT_PROBLEMS, methods.ORBIT_METHODS))
@@ -19,7 +19,7 @@ def test_solver_finds_the_known_orbit(problem, method):
     point = dict(zip(orbit.states, orbit.points[0], strict=True))
     for name, value in problem.point.items():
         on_circle = [model.angles[model.states.index(name)]]
-        gap = circle_difference(np.array([point[name]]), np.array([value]), on_circle)[0]
+        gap = difference(np.array([point[name]]), np.array([value]), on_circle)[0]
         assert abs(gap) < problem.point_tolerance
     for name, turns in problem.winding.items():
         assert orbit.winding[orbit.states.index(name)] == turns

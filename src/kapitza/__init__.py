@@ -129,6 +129,7 @@ _HOMES = {
 """Where each public name lives."""
 
 _FOLDERS = (
+    "circle",
     "data",
     "errors",
     "estimate",
@@ -136,8 +137,8 @@ _FOLDERS = (
     "library",
     "model",
     "orbit",
-    "orbits",
-    "periodic",
+    "orbits_in_data",
+    "orbits_of_models",
     "report",
     "signal",
     "solve",

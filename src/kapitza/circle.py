@@ -1,16 +1,26 @@
-"""Angles on the circle. All angles are in rad."""
+"""Angles on the circle, in one place: wrapping, differences, whole turns, means. All angles are in rad.
+
+Functions with an argument `angles` take states (..., n) of which only the marked entries of the last axis are angles.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Flags = Sequence[bool] | NDArray[np.bool_]
 TURN = 2 * np.pi
 
 
 def wrap(angle: ArrayLike) -> Array:
-    """The angle brought into [-π, π)."""
+    """The angle brought into [-π, π).
+
+    >>> wrap([0.5, np.pi, 7.0]).round(3).tolist()
+    [0.5, -3.142, 0.717]
+    """
     wrapped = np.remainder(np.asarray(angle, float) + np.pi, TURN) - np.pi
     # a remainder just below a turn rounds up to the turn itself, which would give +π
     return np.where(wrapped >= np.pi, -np.pi, wrapped)
@@ -21,9 +31,63 @@ def wrap_upper(angle: ArrayLike) -> Array:
     return -wrap(-np.asarray(angle, float))
 
 
-def unwrap(angle: ArrayLike) -> Array:
-    """A continuous angle: jumps of more than half a turn between neighbours (last axis) are taken back.
+def wrap_states(states: ArrayLike, angles: Flags) -> Array:
+    """A copy of the states (..., n) with the marked entries in [-π, π)."""
+    wrapped = np.array(states, float)
+    marked = np.asarray(angles, bool)
+    wrapped[..., marked] = wrap(wrapped[..., marked])
+    return wrapped
+
+
+def difference(a: ArrayLike, b: ArrayLike, angles: Flags) -> Array:
+    """a - b, the marked entries of the last axis by the shorter way round, in [-π, π).
+
+    >>> difference([3.1, 1.0], [-3.1, 0.0], (True, False)).round(4).tolist()
+    [-0.0832, 1.0]
+    """
+    return wrap_states(np.asarray(a, float) - np.asarray(b, float), angles)
+
+
+def turns(change: ArrayLike, angles: Flags | None = None) -> Array:
+    """Whole turns nearest to a change of angle, as floats; 0 for entries that are not marked in `angles`.
+
+    >>> turns([6.2, 0.3, -12.0]).tolist()
+    [1.0, 0.0, -2.0]
+    """
+    whole = np.round(np.asarray(change, float) / TURN)
+    return whole if angles is None else np.where(angles, whole, 0.0)
+
+
+def split_turns(states: Array, angles: Flags) -> tuple[Array, NDArray[np.int32]]:
+    """States with the marked entries in [-π, π), and the whole turns that were taken away."""
+    marked = np.asarray(angles, bool)
+    whole = np.where(marked, np.floor((states + np.pi) / TURN), 0.0)
+    inside = states - TURN * whole
+    # Rounding can put an angle just below -π on π itself.
+    over = marked & (inside >= np.pi)
+    return np.where(over, inside - TURN, inside), (whole + over).astype(np.int32)
+
+
+def unwrap(angle: ArrayLike, axis: int = -1) -> Array:
+    """A continuous angle: jumps of more than half a turn between neighbours along `axis` are taken back.
 
     It is right as long as the angle moves by less than half a turn from sample to sample.
     """
-    return np.unwrap(np.asarray(angle, float), period=TURN)
+    return np.unwrap(np.asarray(angle, float), period=TURN, axis=axis)
+
+
+def unwrap_states(states: ArrayLike, angles: Flags) -> Array:
+    """A copy of the samples (N, n) with the marked columns continuous along the samples."""
+    continuous = np.array(states, float)
+    marked = np.asarray(angles, bool)
+    continuous[:, marked] = unwrap(continuous[:, marked], axis=0)
+    return continuous
+
+
+def mean(angle: ArrayLike) -> float:
+    """The direction of the mean of exp(i angle), in (-π, π]; of no meaning where the angles fill the circle evenly.
+
+    >>> round(mean([3.0, -3.0]), 4)
+    3.1416
+    """
+    return float(np.angle(np.exp(1j * np.asarray(angle, float)).mean()))

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kapitza.circle import difference
 from kapitza.errors import DataError, Status
 
 Array = NDArray[np.float64]
@@ -89,14 +90,6 @@ class PeriodicOrbit:
         return plot_orbit(self, **settings)
 
 
-def circle_difference(a: Array, b: Array, angles: Sequence[bool] | NDArray[np.bool_]) -> Array:
-    """a - b with the columns marked in `angles` brought into [-π, π)."""
-    difference = np.asarray(a, float) - np.asarray(b, float)
-    on_circle = np.asarray(angles, bool)
-    difference[..., on_circle] = (difference[..., on_circle] + np.pi) % (2 * np.pi) - np.pi
-    return difference
-
-
 def distance(first: PeriodicOrbit, second: PeriodicOrbit, angles: Sequence[bool], scale: Array | float = 1.0) -> float:
     """Largest distance between the section points of two orbits, minimised over cyclic shifts.
 
@@ -105,7 +98,7 @@ def distance(first: PeriodicOrbit, second: PeriodicOrbit, angles: Sequence[bool]
     if first.points.shape != second.points.shape:
         return float("inf")
     shifts = [
-        np.linalg.norm(circle_difference(np.roll(second.points, k, axis=0), first.points, angles) / scale, axis=1).max()
+        np.linalg.norm(difference(np.roll(second.points, k, axis=0), first.points, angles) / scale, axis=1).max()
         for k in range(len(first.points))
     ]
     return float(min(shifts))
@@ -116,7 +109,7 @@ def minimal_period(points: Array, angles: Sequence[bool], tolerance: float) -> i
     count = len(points)
     for q in range(1, count):
         if count % q == 0:
-            gap = circle_difference(np.roll(points, -q, axis=0), points, angles)
+            gap = difference(np.roll(points, -q, axis=0), points, angles)
             if np.abs(gap).max() <= tolerance:
                 return q
     return count

@@ -2,13 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from kapitza.data import Record, unwrap, wrap, wrap_upper
+from kapitza.circle import wrap
+from kapitza.data import Record
 from kapitza.errors import DataError
-
-angles = st.floats(-1e6, 1e6)
 
 
 @pytest.fixture
@@ -17,36 +14,6 @@ def rotation() -> Record:
     time = np.arange(0, 10.001, 0.02)
     channels = {"phi": wrap(2 * np.pi * 1.7 * time), "x": np.cos(2 * np.pi * time)}
     return Record.from_arrays(time, channels, units={"phi": "rad", "x": "m"}, angles=["phi"], period=1.0)
-
-
-@given(angles)
-def test_wrap_lands_in_its_interval_and_keeps_the_direction(angle):
-    wrapped, upper = float(wrap(angle)), float(wrap_upper(angle))
-    assert -np.pi <= wrapped < np.pi
-    assert -np.pi < upper <= np.pi
-    rounding = 1e-15 * max(1.0, abs(angle))
-    for result in (wrapped, upper):
-        assert abs(np.exp(1j * result) - np.exp(1j * angle)) <= 4 * rounding
-
-
-@given(angles)
-def test_wrap_is_idempotent(angle):
-    assert wrap(wrap(angle)) == wrap(angle)
-    assert wrap_upper(wrap_upper(angle)) == wrap_upper(angle)
-
-
-@pytest.mark.parametrize("angle", [np.pi, -np.pi, 3 * np.pi, np.nextafter(-np.pi, -4), np.nextafter(np.pi, 4)])
-def test_wrap_at_the_seam(angle):
-    assert -np.pi <= wrap(angle) < np.pi
-    assert -np.pi < wrap_upper(angle) <= np.pi
-
-
-@given(st.lists(st.floats(-3.1, 3.1), min_size=2, max_size=50), st.floats(-100, 100))
-def test_unwrap_undoes_wrap_when_steps_stay_below_half_a_turn(steps, start):
-    continuous = start + np.cumsum(steps)
-    recovered = unwrap(wrap(continuous))
-    turns = (recovered - continuous) / (2 * np.pi)
-    assert np.allclose(turns, np.rint(turns[0]), atol=1e-9)
 
 
 def test_unwrapped_and_wrapped_are_inverse(rotation):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.orbits.test_record_character import henon, strobed
+from tests.orbits_in_data.test_record_character import henon, strobed
 
 import kapitza as kz
 from kapitza.errors import DataError

@@ -1,6 +1,5 @@
 """Records: measured or simulated data with units and segments."""
 
-from kapitza.circle import unwrap, wrap, wrap_upper
 from kapitza.data.containers import read_variables
 from kapitza.data.measure import measure
 from kapitza.data.read import read
@@ -16,8 +15,5 @@ __all__ = [
     "read",
     "read_variables",
     "replacing",
-    "unwrap",
-    "wrap",
-    "wrap_upper",
     "write",
 ]

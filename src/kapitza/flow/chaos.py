@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import difference
 from kapitza.errors import FlowError
 from kapitza.flow.flow import Flow
 from kapitza.model import Model
@@ -93,10 +94,8 @@ def _until_settled(flow: Flow, start, periods: int, samples: int, size: Array, c
 
 
 def _repeats(strobed: Array, model: Model, size: Array, cycle: int, tolerance: float) -> bool:
-    angle = np.array(model.angles, bool)
     for q in range(1, cycle + 1):
-        gap = strobed[q:] - strobed[:-q]
-        gap[:, angle] = (gap[:, angle] + np.pi) % (2 * np.pi) - np.pi
+        gap = difference(strobed[q:], strobed[:-q], model.angles)
         if (np.abs(gap[-LOOK_BACK + q :]) <= tolerance * size).all():
             return True
     return False

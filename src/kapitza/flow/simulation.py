@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import wrap_states
 from kapitza.flow.arguments import ArgumentError, increasing_times, state_vector, whole
 from kapitza.flow.flow import Flow
 from kapitza.flow.projection import projected_samples
-from kapitza.flow.strobe import wrapped
 from kapitza.model.model import Model
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def simulate(
         states, _ = projected_samples(flow.core, state_vector(model, start), times, model.vector)
     else:
         states = flow.trajectory(start, times)
-    states, _ = wrapped(states, np.array(model.angles, bool))
+    states = wrap_states(states, model.angles)
     return _record(model, times, states, flow.period(), noise, seed)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import split_turns
 from kapitza.flow import arguments
 from kapitza.flow.batch import advance_many
 from kapitza.flow.core import PERIODS_PER_PIECE, TURN, Core
@@ -50,7 +51,7 @@ def strobe(core: Core, x: Any, periods: int, samples_per_period: int, parameters
     phase = float(phase % clock.period)
     count = periods * per_period
     states, turns = np.empty((count + 1, core.size)), np.zeros((count + 1, core.size), np.int32)
-    states[0], turns[0] = wrapped(state, core.angles)
+    states[0], turns[0] = split_turns(state, core.angles)
     fill = _strobe_between_knots if clock.knots is not None else _strobe_blocks
     fill(core, states, turns, vector, clock.period, phase, per_period)
     times = instants(phase, clock.period, per_period, periods)
@@ -66,15 +67,6 @@ def instants(phase: float, period: float, per_period: int, periods: int) -> Arra
     return times
 
 
-def wrapped(states: Array, angles: NDArray[np.bool_]) -> tuple[Array, NDArray[np.int32]]:
-    """Angles brought into [-π, π), and the whole turns taken away."""
-    turns = np.where(angles, np.floor((states + np.pi) / TURN), 0.0)
-    inside = states - TURN * turns
-    # Rounding can put an angle just below -π on π itself.
-    over = angles & (inside >= np.pi)
-    return np.where(over, inside - TURN, inside), (turns + over).astype(np.int32)
-
-
 def _strobe_blocks(
     core: Core, states: Array, turns: Any, vector: Array, period: float, phase: float, per_period: int
 ) -> None:
@@ -88,7 +80,7 @@ def _strobe_blocks(
         part = grid[: size + 1]
         run = engine.run(states[first], None, part[0], part[-1], runtime, part, memory)
         assert run.grid_states is not None
-        inside, whole = wrapped(run.grid_states[1:], core.angles)
+        inside, whole = split_turns(run.grid_states[1:], core.angles)
         states[first + 1 : first + 1 + size] = inside
         turns[first + 1 : first + 1 + size] = turns[first] + whole
         memory = run.memory
@@ -101,7 +93,7 @@ def _strobe_between_knots(
     grid = instants(phase, period, per_period, 1)
     for first in range(0, len(states) - 1, per_period):
         samples = core.sample(states[first], grid, vector, tangents=False)[0]
-        inside, whole = wrapped(samples[1:], core.angles)
+        inside, whole = split_turns(samples[1:], core.angles)
         states[first + 1 : first + 1 + per_period] = inside
         turns[first + 1 : first + 1 + per_period] = turns[first] + whole
 
@@ -116,11 +108,11 @@ def strobe_many(core: Core, X: Any, periods: int, parameters: Any, phase: float)
         raise arguments.unforced(core.model)
     begin = np.mod(arguments.instant("phase", phase), lengths)
     states, turns = np.empty((count + 1, *starts.shape)), np.zeros((count + 1, *starts.shape), np.int32)
-    states[0], turns[0] = wrapped(starts, core.angles)
+    states[0], turns[0] = split_turns(starts, core.angles)
     for i in range(count):
         end = advance_many(core, states[i], begin, begin + lengths, vectors, tangents=False).state
         alive = np.isfinite(end)
-        inside, whole = wrapped(np.where(alive, end, 0.0), core.angles)
+        inside, whole = split_turns(np.where(alive, end, 0.0), core.angles)
         states[i + 1], turns[i + 1] = np.where(alive, inside, np.nan), turns[i] + whole
     times = begin + lengths * np.arange(count + 1)[:, None]
     return Strobe(times, states, turns)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import difference
 from kapitza.errors import DataError
-from kapitza.orbit import PeriodicOrbit, circle_difference
+from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_in_data.section import Section
 
 Array = NDArray[np.float64]
@@ -132,7 +133,7 @@ def with_partners(
         for index, other in enumerate(orbits):
             if other.points.shape == image.shape:
                 gaps = [
-                    np.abs(circle_difference(np.roll(other.points, k, axis=0), image, angles) / tolerance).max()
+                    np.abs(difference(np.roll(other.points, k, axis=0), image, angles) / tolerance).max()
                     for k in range(len(image))
                 ]
                 if min(gaps) <= 1.0:

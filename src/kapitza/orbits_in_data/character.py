@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import correlate
 
+from kapitza.circle import TURN, mean
 from kapitza.orbits_in_data.local_fit import fit_local
 from kapitza.orbits_in_data.polynomials import term_count
 from kapitza.orbits_in_data.section import Section
@@ -265,7 +266,7 @@ def _spread(unit: Array, circle: NDArray[np.bool_]) -> Array:
     """Standard deviation per coordinate; on a circle of unit length about the circular mean."""
     centred = unit - unit.mean(axis=0)
     for column in np.flatnonzero(circle):
-        direction = np.angle(np.mean(np.exp(2j * np.pi * unit[:, column]))) / (2 * np.pi)
+        direction = mean(TURN * unit[:, column]) / TURN
         offset = unit[:, column] - direction
         centred[:, column] = offset - np.round(offset)
     return np.maximum(centred.std(axis=0), 1e-300)

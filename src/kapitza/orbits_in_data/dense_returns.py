@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter1d
 
+from kapitza.circle import TURN, turns, wrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile
@@ -281,22 +282,21 @@ def return_orbit(
     held = np.arange(signal.delay * (signal.dimension - 1) + 1) + row
     missed = np.abs(gap(signal, signal.values[held], signal.values[held + lag])) * signal.tolerance
     stretch = signal.values[row : row + lag]
-    turns = np.round((signal.values[row + lag] - signal.values[row]) / (2 * np.pi)) * signal.circle
+    turned = turns(signal.values[row + lag] - signal.values[row], signal.circle)
     interval = float(period / rate)
     piece = next(p for p in signal.segments if p.start <= row < p.stop)
     phase = float(signal.phase[row]) * period
     first = round(((period - phase) % period) / interval) % lag
-    states = np.concatenate([stretch[first:], stretch[:first] + 2 * np.pi * turns])
-    states[:, signal.circle] -= 2 * np.pi * np.round(states[0, signal.circle] / (2 * np.pi))
+    states = np.concatenate([stretch[first:], stretch[:first] + TURN * turned])
+    states -= TURN * turns(states[0], signal.circle)
     strobes = np.round(np.arange(count) * rate).astype(np.intp)
-    points = states[strobes].copy()
-    points[:, signal.circle] = (points[:, signal.circle] + np.pi) % (2 * np.pi) - np.pi
+    points = wrap_states(states[strobes], signal.circle)
     return PeriodicOrbit(
         states=names,
         points=points,
         period=count * period,
         repeats=count,
-        winding=tuple(int(t) for t in turns),
+        winding=tuple(int(t) for t in turned),
         closure=float(np.max(missed)),
         visits=1,
         method="close return",

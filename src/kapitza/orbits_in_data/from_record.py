@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
+from kapitza.circle import unwrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.orbits_in_data.noise_on_section import section_noise
@@ -148,8 +149,7 @@ def _strobe_piece(
     step = round(rate)
     dense = step > 1
     if dense:
-        for k in np.flatnonzero(angles):
-            columns[:, k] = np.unwrap(columns[:, k])
+        columns = unwrap_states(columns, angles)
     reach = (dimension - 1) * delay
     if not dense:
         rows = np.arange(max(len(columns) - reach, 0))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
+from kapitza.circle import TURN, turns
 from kapitza.data import Record
 from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile
 
@@ -46,11 +47,11 @@ def _with_profile(orbit: PeriodicOrbit, record: Record) -> PeriodicOrbit:
         spline = CubicSpline(record.time[around], record.values()[around])
         states, end = spline(record.time[first:last] - late), spline(record.time[last] - late)
     circle = np.asarray(record.angles, bool)
-    turns = np.where(circle, np.round((end - states[0]) / (2 * np.pi)), 0).astype(int)
-    states = states - 2 * np.pi * np.where(circle, np.round((states[0] - orbit.points[0]) / (2 * np.pi)), 0.0)
+    turned = turns(end - states[0], circle)
+    states = states - TURN * turns(states[0] - orbit.points[0], circle)
     # Dense angles know their turns; a strobed guess gives way to them.
     notes = tuple(note for note in orbit.notes if "winding" not in note)
-    return orbit.with_(profile=Profile(times, states), winding=tuple(int(t) for t in turns), notes=notes)
+    return orbit.with_(profile=Profile(times, states), winding=tuple(int(t) for t in turned), notes=notes)
 
 
 def _after_section(orbit: PeriodicOrbit, record: Record, sample: int) -> float:

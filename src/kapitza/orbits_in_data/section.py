@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from kapitza.circle import wrap_states
 from kapitza.errors import DataError
 
 Array = NDArray[np.float64]
@@ -96,9 +97,7 @@ class Section:
 
     def physical(self, unit: Array) -> Array:
         """Back to the units of the record, angles in [-π, π)."""
-        points = np.asarray(unit, float) * self.scale
-        points[..., self.circle] = (points[..., self.circle] + np.pi) % (2 * np.pi) - np.pi
-        return points
+        return wrap_states(np.asarray(unit, float) * self.scale, self.circle)
 
     def with_noise(self, noise: Array, source: str = "known") -> Section:
         """The same points with another noise (n,), in scaled units; the search tree is shared."""

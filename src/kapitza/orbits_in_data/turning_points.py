@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import TURN, turns
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.orbits_in_data.coordinates import independent_columns
@@ -122,7 +123,7 @@ def _continuous(record: Record, names: tuple[str, ...]) -> Record:
             values = smooth[name].copy()
             middle = values[smooth.segments()[0]].mean()
             for piece in smooth.segments():
-                values[piece] -= 2 * np.pi * np.round((values[piece].mean() - middle) / (2 * np.pi))
+                values[piece] -= TURN * turns(values[piece].mean() - middle)
             smooth = smooth.with_channel(name, values, smooth.units[name], True, smooth.noise.get(name))
     return smooth
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.orbit import circle_difference
-from kapitza.orbits_of_models.returns import Return, iterate, wrapped
+from kapitza.circle import difference, wrap_states
+from kapitza.orbits_of_models.returns import Return, iterate
 
 Array = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ def batched_newton(step: Return, nodes: Array, scale: Array, settings: BatchSett
         trial = nodes + factor[:, None, None] * move * scale
         finished = length <= settings.tolerance
         if finished.any():
-            done.append(wrapped(trial[finished], step.angles))
+            done.append(wrap_states(trial[finished], step.angles))
         alive = ~finished & np.isfinite(length) & (radius > settings.smallest)
         nodes, gaps, slopes, radius = nodes[alive], gaps[alive], slopes[alive], radius[alive]
         trial, length, factor = trial[alive], length[alive], factor[alive]
@@ -54,7 +54,7 @@ def batched_newton(step: Return, nodes: Array, scale: Array, settings: BatchSett
         new_gaps, new_slopes = _evaluate(step, trial, scale)
         old_size, new_size = np.abs(gaps).max(axis=(1, 2)), np.abs(new_gaps).max(axis=(1, 2))
         better = new_size <= settings.worse * old_size
-        nodes = np.where(better[:, None, None], wrapped(trial, step.angles), nodes)
+        nodes = np.where(better[:, None, None], wrap_states(trial, step.angles), nodes)
         gaps = np.where(better[:, None, None], new_gaps, gaps)
         slopes = np.where(better[:, None, None, None], new_slopes, slopes)
         radius = np.where(better, np.maximum(radius, np.minimum(2 * radius, 4 * length)), 0.5 * factor * length)
@@ -64,10 +64,10 @@ def batched_newton(step: Return, nodes: Array, scale: Array, settings: BatchSett
 def _evaluate(step: Return, nodes: Array, scale: Array) -> tuple[Array, Array]:
     """Scaled gaps (B, p, n) and Jacobians (B, p, n, n); failures are infinite."""
     count, points, n = nodes.shape
-    after, slopes = step(wrapped(nodes.reshape(-1, n), step.angles), True)
+    after, slopes = step(wrap_states(nodes.reshape(-1, n), step.angles), True)
     assert slopes is not None
     after = after.reshape(nodes.shape)
-    gaps = circle_difference(after, np.roll(nodes, -1, axis=1), step.angles) / scale
+    gaps = difference(after, np.roll(nodes, -1, axis=1), step.angles) / scale
     slopes = slopes.reshape(count, points, n, n) * scale / scale[:, None]
     bad = ~(np.isfinite(gaps).all(axis=(1, 2)) & np.isfinite(slopes).all(axis=(1, 2, 3)))
     gaps[bad] = np.inf

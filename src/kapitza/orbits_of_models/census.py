@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import difference, wrap_states
 from kapitza.errors import DataError, KapitzaError
 from kapitza.flow.batch import workers
 from kapitza.model import Model, compile_expressions
@@ -20,7 +21,7 @@ from kapitza.orbits_of_models.catalogue import Catalogue
 from kapitza.orbits_of_models.census_sections import autonomous_census
 from kapitza.orbits_of_models.dressing import dressed_cycle, dressed_there
 from kapitza.orbits_of_models.progress import progress_bar
-from kapitza.orbits_of_models.returns import Return, iterate, return_map, wrapped
+from kapitza.orbits_of_models.returns import Return, iterate, return_map
 
 Array = NDArray[np.float64]
 
@@ -212,8 +213,7 @@ class _Search:
     def _closest_returns(self, period: int, count: int) -> Array:
         """Stretches of the trajectories that come back closest after `period` returns, (count, period, n)."""
         path = self._chaos
-        gap = path[period:] - path[:-period]
-        gap[..., self.step.angles] = (gap[..., self.step.angles] + np.pi) % (2 * np.pi) - np.pi
+        gap = difference(path[period:], path[:-period], self.step.angles)
         size = np.linalg.norm(gap / self.scale, axis=2)
         size = np.where(np.isfinite(size), size, np.inf).ravel()
         best = np.argsort(size, kind="stable")[:count]
@@ -229,7 +229,7 @@ class _Search:
             return np.zeros((0, period, self.step.size))
         chosen = np.array(known)[self.rng.integers(len(known), size=count)]
         shaken = chosen + 0.05 * self.scale * self.rng.normal(size=chosen.shape)
-        return cycles_from(self.step, wrapped(shaken, self.step.angles), period)
+        return cycles_from(self.step, wrap_states(shaken, self.step.angles), period)
 
     def _solve(self, starts: Array) -> Array:
         if self.team is None:
@@ -268,7 +268,7 @@ def symmetry_image(model: Model, step: Return, cycle: Array, symmetry: Any) -> A
     given = [(i, e) for i, e in enumerate(expressions) if e is not None]
     evaluate = compile_expressions([e for _, e in given], model.states, model.names)
     values[[i for i, _ in given]] = evaluate(np.ascontiguousarray(points.T), model.vector)
-    return wrapped(values.T, step.angles)
+    return wrap_states(values.T, step.angles)
 
 
 _worker_maps: dict[Any, Return] = {}

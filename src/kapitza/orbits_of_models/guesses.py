@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import difference, turns, unwrap, unwrap_states
 from kapitza.data import Record
 from kapitza.errors import ConvergenceError, DataError, Status
-from kapitza.orbit import PeriodicOrbit, circle_difference
+from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models.loop import (
     FlowLoop,
     FourierSeries,
@@ -66,20 +67,19 @@ def _from_points(problem: Problem, points: Array) -> FlowLoop:
         ends = problem.flow.propagate_many(points, begins, begins + step, problem.parameters, throw=False).state
         ends = np.where(np.isfinite(ends), ends, points)
         for k in range(1, count):
-            gap = circle_difference(points[k], ends[k - 1], problem.angles)
+            gap = difference(points[k], ends[k - 1], problem.angles)
             nodes[k] = nodes[k - 1] + (ends[k - 1] - points[k - 1]) + gap
         last = nodes[-1] + (ends[-1] - points[-1]) - nodes[0]
-        winding = np.where(problem.angles, np.round(last / (2 * np.pi)), 0.0)
+        winding = turns(last, problem.angles)
     return FlowLoop(problem.flow, np.arange(count) / count, nodes, problem.period, winding, problem.parameters)
 
 
 def _from_samples(problem: Problem, samples: Array) -> Loop:
     """Equidistant samples over the period; angles are unwrapped."""
     angles = problem.angles
-    samples = samples.copy()
-    samples[:, angles] = np.unwrap(samples[:, angles], axis=0)
-    closing = np.where(angles, samples[-1] - samples[0], 0.0)
-    winding = np.round(closing * samples.shape[0] / max(samples.shape[0] - 1, 1) / (2 * np.pi))
+    samples = unwrap_states(samples, angles)
+    closing = samples[-1] - samples[0]
+    winding = turns(closing * samples.shape[0] / max(samples.shape[0] - 1, 1), angles)
     if samples.shape[0] < 4:
         return SampledLoop(np.arange(samples.shape[0]) / samples.shape[0], samples, problem.period, winding)
     return fourier_series(samples, problem.period, winding)
@@ -178,8 +178,8 @@ def _from_record(problem: Problem, record: Record) -> Loop:
     for name in known:
         values, index = record[name][inside].copy(), states.index(name)
         if angles[index]:
-            values = np.unwrap(values)
-            winding[index] = np.round((values[-1] - values[0]) / (2 * np.pi))
+            values = unwrap(values)
+            winding[index] = turns(values[-1] - values[0])
         columns[name] = SampledLoop(time[inside] / problem.period, values[:, None], problem.period, winding[[index]])
     grid = np.arange(256) / 256
     samples = np.zeros((grid.size, len(states)))
@@ -200,7 +200,7 @@ def _from_nothing(problem: Problem) -> Loop:
     repeats = problem.repeats or 1
     path = problem.flow.strobe(start, TRANSIENT * repeats + repeats, parameters=problem.parameters)
     states = np.asarray(path.states)
-    gaps = circle_difference(states[repeats:], states[:-repeats], problem.angles)
+    gaps = difference(states[repeats:], states[:-repeats], problem.angles)
     size = np.linalg.norm(gaps[-TRANSIENT * repeats // 2 :], axis=1)
     best = states.shape[0] - repeats - size.size + int(np.argmin(size))
     return _from_points(problem, states[best : best + repeats])
@@ -210,7 +210,7 @@ def _settled_autonomous(problem: Problem, start: Array) -> Loop:
     settled = problem.flow.propagate(start, 0.0, 50 * problem.period, problem.parameters, tangents=False).state
     times = np.linspace(0.0, 3 * problem.period, 3001)
     states = problem.flow.trajectory(settled, times, problem.parameters)
-    gaps = circle_difference(states, states[:1], problem.angles) / np.maximum(np.ptp(states, axis=0), 1e-12)
+    gaps = difference(states, states[:1], problem.angles) / np.maximum(np.ptp(states, axis=0), 1e-12)
     distance = np.linalg.norm(gaps, axis=1)
     window = (times > 0.5 * problem.period) & (times < 1.5 * problem.period)
     if np.ptp(states, axis=0).max() <= 1e-9 * (1 + np.abs(states).max()):

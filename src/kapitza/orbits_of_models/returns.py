@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.circle import wrap_states
 from kapitza.flow import Flow
 from kapitza.model import Model, compile_expressions
 from kapitza.model.symbols import symbol
@@ -72,19 +73,13 @@ def return_map(model: Model) -> Return:
     return StepReturn(model) if model.is_map else PeriodReturn(model)
 
 
-def wrapped(states: Array, angles: NDArray[np.bool_]) -> Array:
-    states = states.copy()
-    states[..., angles] = (states[..., angles] + np.pi) % (2 * np.pi) - np.pi
-    return states
-
-
 def iterate(step: Return, states: Array, times: int) -> Array:
     """(times + 1, B, n) with wrapped angles; members that fail stay NaN."""
     path = np.empty((times + 1, *states.shape))
-    path[0] = wrapped(states, step.angles)
+    path[0] = wrap_states(states, step.angles)
     for k in range(times):
         alive = np.isfinite(path[k]).all(axis=1)
         path[k + 1] = np.nan
         if alive.any():
-            path[k + 1, alive] = wrapped(step(path[k, alive], False)[0], step.angles)
+            path[k + 1, alive] = wrap_states(step(path[k, alive], False)[0], step.angles)
     return path

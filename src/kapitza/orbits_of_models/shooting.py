@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import difference, turns
 from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.flow import Flow
-from kapitza.orbit import circle_difference
 from kapitza.orbits_of_models.loop import FlowLoop, Loop
 from kapitza.orbits_of_models.phase import PhaseRow
 from kapitza.orbits_of_models.problem import Problem, Solution
@@ -95,7 +95,7 @@ class ShootingEquations:
         if self.closing is not None:
             arrivals = arrivals.copy()
             arrivals[-1] = self.closing @ arrivals[-1]
-        gaps = circle_difference(arrivals, np.roll(nodes, -1, axis=0), self.problem.angles)
+        gaps = difference(arrivals, np.roll(nodes, -1, axis=0), self.problem.angles)
         tail = [] if self.phase is None else [self.phase.value(nodes)]
         return np.concatenate([gaps.ravel(), tail])
 
@@ -237,10 +237,10 @@ class _ChainSolver:
 
 def _total_winding(nodes: Array, arrivals: Array, angles: NDArray[np.bool_]) -> tuple[Array, Array]:
     """Nodes with angles continuous along the flow, and the turns per period."""
-    gaps = circle_difference(np.roll(nodes, -1, axis=0), arrivals, angles)
+    gaps = difference(np.roll(nodes, -1, axis=0), arrivals, angles)
     steps = arrivals - nodes + gaps
     continuous = nodes[0] + np.vstack([np.zeros(nodes.shape[1]), np.cumsum(steps, axis=0)])
-    winding = np.where(angles, np.round((continuous[-1] - continuous[0]) / (2 * np.pi)), 0.0)
+    winding = turns(continuous[-1] - continuous[0], angles)
     return continuous[:-1], winding
 
 
@@ -262,7 +262,7 @@ def _solution(problem: Problem, equations: ShootingEquations, result: NewtonResu
         marks = np.searchsorted(equations.fractions, problem.section_fractions - 1e-12)
         on_nodes = np.abs(equations.fractions[np.minimum(marks, equations.count - 1)] - problem.section_fractions)
         sensitivity = at_nodes[marks] if (on_nodes < 1e-9).all() else at_nodes[:1]
-    gaps = circle_difference(at.arrivals, np.roll(nodes, -1, axis=0), problem.angles)
+    gaps = difference(at.arrivals, np.roll(nodes, -1, axis=0), problem.angles)
     details = {"gap": float(np.abs(gaps).max()), "events": at.events, "nodes": equations.count}
     return Solution(
         loop, at.segments, result.status, result, result.message, sensitivity, period_sensitivity, notes, details

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import difference, wrap_states
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
 from kapitza.model import Model
-from kapitza.orbit import PeriodicOrbit, Profile, circle_difference, minimal_period
+from kapitza.orbit import PeriodicOrbit, Profile, minimal_period
 from kapitza.orbits_of_models.codes import symbolic_code
 from kapitza.orbits_of_models.floquet import certificate, log_determinant, monodromy, stability
 from kapitza.orbits_of_models.guesses import loop_from
@@ -116,7 +117,7 @@ def dress(problem: Problem, solution: Solution, method: str, profile: bool = Tru
         )
     return PeriodicOrbit(
         states=model.states,
-        points=_wrapped(points, problem.angles),
+        points=wrap_states(points, problem.angles),
         period=loop.period,
         repeats=problem.repeats,
         winding=_turns(loop),
@@ -138,12 +139,6 @@ def _turns(loop: Loop) -> tuple[int, ...]:
     return tuple(round(float(w)) for w in loop.winding)
 
 
-def _wrapped(points: Array, angles: NDArray[np.bool_]) -> Array:
-    points = points.copy()
-    points[:, angles] = (points[:, angles] + np.pi) % (2 * np.pi) - np.pi
-    return points
-
-
 def _profile(loop: Loop) -> Profile:
     fractions = np.arange(PROFILE_POINTS) / PROFILE_POINTS
     return Profile(fractions * loop.period, loop(fractions))
@@ -159,7 +154,7 @@ def closing_error(problem: Problem, loop: Loop, points: Array, size: Array, solu
         ends = problem.flow.propagate_many(points, begins, begins + loop.period / count, problem.parameters).state
     except FlowError:
         return float("nan")
-    gaps = circle_difference(ends, np.roll(points, -1, axis=0), problem.angles)
+    gaps = difference(ends, np.roll(points, -1, axis=0), problem.angles)
     return float(np.abs(gaps).max() / size.max())
 
 
@@ -177,7 +172,7 @@ def _shorter_period(problem: Problem, loop: Loop, points: Array, size: Array) ->
     if np.ptp(states[:, ~problem.angles], axis=0).max(initial=0.0) <= 1e-8 * size.max() and not any(_turns(loop)):
         return "The iteration ended on an equilibrium."
     for parts in (2, 3, 4, 5):
-        gaps = circle_difference(loop(grid[: 60 // parts] + 1 / parts), states[: 60 // parts], problem.angles)
+        gaps = difference(loop(grid[: 60 // parts] + 1 / parts), states[: 60 // parts], problem.angles)
         if np.abs(gaps / size).max() < 1e-7:
             return (
                 f"The orbit found repeats after {loop.period / parts:.9g} s already, 1/{parts} of what was asked for."

@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from kapitza.data import Record, unwrap, wrap
+from kapitza.circle import unwrap, wrap
+from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.report.style import ACCENT, CYCLE, FAINT, INK, axes_for, axis_label, figure_of, plain, styled

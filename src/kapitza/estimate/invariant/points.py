@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.circle import unwrap, wrap
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.estimate.invariant.stencils import estimated_noise, rates_of
@@ -158,7 +159,7 @@ def noise_of(record: Record, given: float | Mapping[str, float] | None) -> tuple
 def _wrapped(record: Record, channel: str) -> Array:
     values = record[channel]
     angle = record.angles[record.channels.index(channel)]
-    return np.mod(values + np.pi, 2 * np.pi) - np.pi if angle else values
+    return wrap(values) if angle else values
 
 
 def collect(
@@ -224,7 +225,7 @@ def _not_above_roughness(
     for name in plan.rates:
         series = record[name][piece]
         angle = record.angles[record.channels.index(name)]
-        found[name] = min(found[name], estimated_noise(np.unwrap(series) if angle else series))
+        found[name] = min(found[name], estimated_noise(unwrap(series) if angle else series))
     return found
 
 
@@ -248,7 +249,7 @@ def _piece(
     for name in plan.rates:
         series = record[name][piece]
         if record.angles[record.channels.index(name)]:
-            series = np.unwrap(series)
+            series = unwrap(series)
         found[name] = rates_of(times, series, deviations[name] ** 2, momenta)
     reach = max(r.reach for r in found.values())
     inside = slice(reach, times.size - reach)

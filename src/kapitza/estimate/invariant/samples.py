@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import unwrap
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError, nearest_name
 from kapitza.estimate.invariant.points import ASSUMED_NOISE, Points, noise_of
@@ -98,7 +99,7 @@ def _dense_noise(records: Sequence[Record]) -> Array | None:
         for record in records:
             series = record[channel]
             spread = max(spread, float(np.std(series)))
-            pieces = [np.unwrap(series[p]) if record.angles[j] else series[p] for p in record.segments()]
+            pieces = [unwrap(series[p]) if record.angles[j] else series[p] for p in record.segments()]
             guesses += [estimated_noise(p) for p in pieces if p.size >= 40]
         if not guesses or not 1e-9 * spread < np.median(guesses) < 0.03 * spread:
             return None

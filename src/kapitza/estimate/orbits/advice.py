@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kapitza.circle import difference
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits.judge import Outcome
@@ -17,7 +18,7 @@ from kapitza.estimate.orbits.problem import Problem, lay_out
 from kapitza.estimate.orbits.solver import reduce_block, scaled_inverse
 from kapitza.estimate.orbits.targets import Item, Reader, whitening
 from kapitza.estimate.orbits.task import Task
-from kapitza.orbit import PeriodicOrbit, circle_difference
+from kapitza.orbit import PeriodicOrbit
 
 Array = NDArray[np.float64]
 
@@ -93,7 +94,7 @@ def _further(task: Task, outcome: Outcome, estimate: Estimate, orbit: PeriodicOr
     except FlowError:
         return None
     found = extra.nodes(unknowns)[0]
-    if np.abs(circle_difference(found, targets[0].nodes, task.model.angles) / problem.scale).max() > ELSEWHERE:
+    if np.abs(difference(found, targets[0].nodes, task.model.angles) / problem.scale).max() > ELSEWHERE:
         return None
     covariance = targets[0].covariance
     assert covariance is not None

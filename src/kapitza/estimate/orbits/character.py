@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import difference
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.problem import Block, Problem
 from kapitza.estimate.orbits.readings import Target
-from kapitza.orbit import circle_difference
 from kapitza.orbits_of_models.codes import spelled
 from kapitza.solve import Halving, Outcome, walk_to
 
@@ -58,7 +58,7 @@ def shorter_period(problem: Problem, target: Target, nodes: Array) -> int:
 
 
 def _apart(problem: Problem, nodes: Array, shift: int) -> float:
-    gap = circle_difference(np.roll(nodes, -shift, axis=0), nodes, problem.model.angles)
+    gap = difference(np.roll(nodes, -shift, axis=0), nodes, problem.model.angles)
     return float(np.abs(gap / problem.scale).max())
 
 
@@ -119,7 +119,7 @@ def _correct(one: Problem, z: Array, block: Block, theta: Array, kick: Array) ->
     """Newton on c(z) = kick; None when it does not contract at once: the step was too long."""
     scale, before = np.tile(one.scale, len(kick) // one.scale.size), np.inf
     for _ in range(12):
-        gap = circle_difference((block.gap - kick).reshape(-1, one.scale.size), np.zeros(1), one.model.angles).ravel()
+        gap = difference((block.gap - kick).reshape(-1, one.scale.size), np.zeros(1), one.model.angles).ravel()
         size = float(np.abs(gap / scale).max())
         if size <= CLOSED:
             return z, block

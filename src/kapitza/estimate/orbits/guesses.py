@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
+from kapitza.circle import unwrap
 from kapitza.errors import DataError, KapitzaError
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
@@ -55,7 +56,7 @@ def _folded(times: Array, values: Array, angle: bool, period: float, count: int,
     t, y = times[rows], values[rows]
     turns = 0.0
     if angle:
-        y = np.unwrap(y)
+        y = unwrap(y)
         turns = np.round((y[-1] - y[0]) / (2 * np.pi) * period / max(t[-1] - t[0], 1e-300)) if t.size > 3 else 0.0
     y = y - 2 * np.pi * turns * t / period
     most = int(min(12 * count, (t.size - 2) // 3))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kapitza.circle import difference, wrap_states
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
@@ -15,7 +16,7 @@ from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.task import Task
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.orbit import OrbitSet, PeriodicOrbit, circle_difference, distance, find_orbits
+from kapitza.orbit import OrbitSet, PeriodicOrbit, distance, find_orbits
 from kapitza.orbits_in_data.from_record import strobe_record
 from kapitza.orbits_in_data.returns import count_visits
 from kapitza.orbits_in_data.section import Section
@@ -77,9 +78,7 @@ def _carried(orbit: PeriodicOrbit, model: Model, phase: float) -> PeriodicOrbit:
         return orbit
     begin = float(model.period or 0.0) * np.arange(len(orbit.points))
     points = Flow(model).propagate_many(orbit.points, begin, begin + phase).state
-    circles = np.array(model.angles)
-    points[:, circles] = (points[:, circles] + np.pi) % (2 * np.pi) - np.pi
-    return orbit.with_(points=points, details={**orbit.details, "section_phase": phase})
+    return orbit.with_(points=wrap_states(points, model.angles), details={**orbit.details, "section_phase": phase})
 
 
 def _section(data: OrbitSet | None, task: Task, phase: float) -> Section | None:
@@ -139,7 +138,7 @@ def _reason(
 
 def _close(first: PeriodicOrbit, second: PeriodicOrbit, angles: tuple[bool, ...], scale: Array) -> bool:
     shifts = [
-        np.abs(circle_difference(np.roll(second.points, k, axis=0), first.points, angles) / scale).max()
+        np.abs(difference(np.roll(second.points, k, axis=0), first.points, angles) / scale).max()
         for k in range(len(first.points))
     ]
     return min(shifts) < 2 * SAME

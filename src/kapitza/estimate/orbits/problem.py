@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import difference, turns, wrap
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.readings import Index, Sensors, Target
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.orbit import circle_difference
 
 Array = NDArray[np.float64]
 
@@ -181,7 +181,7 @@ class Problem:
                 a[quotient] = (b[quotient] - a[quotient]) / delay[quotient].reshape(shape)
         gap = first[0] - measured
         wrapped = self.sensors.angles[channel]
-        gap[wrapped] = (gap[wrapped] + np.pi) % (2 * np.pi) - np.pi
+        gap[wrapped] = wrap(gap[wrapped])
         return [gap, first[1], first[2]]
 
     def _outputs(
@@ -208,8 +208,8 @@ class Problem:
         k = len(self.names)
         ends, jacobians, influence = arrival
         following = np.roll(nodes, -1, axis=0)
-        gap = circle_difference(ends, following, self.model.angles)
-        turns = np.round((ends - following - gap).sum(axis=0) / (2 * np.pi))
+        gap = difference(ends, following, self.model.angles)
+        turned = turns((ends - following - gap).sum(axis=0), self.model.angles)
         matrix = np.zeros((count, n, count, n))
         index = np.arange(count)
         matrix[index, :, index, :] += jacobians
@@ -227,7 +227,7 @@ class Problem:
                 by_theta = np.vstack([by_theta, np.zeros((1, k))])
         return Block(
             misfit, reads, by_theta, gap.ravel(), by_state, influence.reshape(count * n, k), jacobians,
-            np.where(self.model.angles, turns, 0.0),
+            turned,
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from kapitza.circle import wrap_states
 from kapitza.errors import Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import Identifiability
@@ -128,13 +129,12 @@ def fitted_orbits(model: Any, outcome: Outcome) -> tuple[PeriodicOrbit, ...]:
     for target, block, z, nodes in zip(
         problem.targets, solution.blocks, solution.unknowns, problem.nodes(solution.unknowns), strict=True
     ):
-        points = nodes.copy()
+        points = nodes
         if target.repeats is not None and target.repeats != target.count:
             points = nodes[:: max(1, target.count // target.repeats)]
         elif target.repeats is None:
             points = nodes[np.unique(target.node)]
-        on_circle = np.array(model.angles)
-        points[:, on_circle] = (points[:, on_circle] + np.pi) % (2 * np.pi) - np.pi
+        points = wrap_states(points, model.angles)
         gap = float(np.abs(block.gap.reshape(-1, problem.scale.size) / problem.scale).max())
         period = float(z[-1]) if problem.autonomous else target.period - float(target.node_times[0])
         found.append(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import wrap
 from kapitza.errors import FlowError
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -62,7 +63,7 @@ class _Bridge:
         reached = self.flow.propagate_many(states, begin, begin + self.period, tangents=False).state
         miss = reached[:, 0] - np.roll(self.values, -1)[points]
         if self.angle:
-            miss = (miss + np.pi) % (2 * np.pi) - np.pi
+            miss = wrap(miss)
         return miss, reached[:, 1]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from kapitza.circle import wrap
 from kapitza.data import Record
 from kapitza.estimate.series.observation import Observation
 from kapitza.estimate.series.pieces import MEDIAN_TO_DEVIATION, Samples
@@ -98,7 +99,7 @@ def noise_guess(samples: Samples, observation: Observation, channel: NDArray[np.
     for c in range(len(observation.channels)):
         steps = np.diff(samples.values[:, c])
         if observation.angles[c]:
-            steps = (steps + np.pi) % (2 * np.pi) - np.pi
+            steps = wrap(steps)
         third, owner, spread = np.diff(steps, 2)[whole], samples.sensor[:-3, c][whole], samples.spread[c]
         for s in np.flatnonzero(channel == c):
             own = third[owner == s] if channel.size > len(observation.channels) else third

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.circle import difference
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.model import Model, compile_expressions, parse_expression
@@ -84,9 +85,7 @@ class Observation:
 
     def residual(self, predicted: Array, measured: Array) -> Array:
         """predicted - measured, on the circle for angles."""
-        gap = predicted - measured
-        gap[:, self.angles] = (gap[:, self.angles] + np.pi) % (2 * np.pi) - np.pi
-        return gap
+        return difference(predicted, measured, self.angles)
 
 
 def observe(

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import difference
 from kapitza.estimate.series.pieces import Samples
-from kapitza.estimate.series.sweep import Problem, wrap
+from kapitza.estimate.series.sweep import Problem
 
 Array = NDArray[np.float64]
 
@@ -151,8 +152,7 @@ def _chain(
             origin[window] = int(np.argmin(total[window - 1]))
             total[window] += total[window - 1].min()
             continue
-        apart = ends[window - 1][:, None] - starts[window][None]
-        wrap(apart.reshape(-1, scale.size), angles)
+        apart = difference(ends[window - 1][:, None], starts[window][None], angles)
         paths = total[window - 1][:, None] + 0.5 * ((apart / (LINK_ERROR * scale)) ** 2).sum(axis=2)
         origin[window] = np.argmin(paths, axis=0)
         total[window] += paths.min(axis=0)

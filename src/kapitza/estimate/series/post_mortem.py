@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import mean
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.series.residuals import LARGEST_MISFIT, misfit
 from kapitza.estimate.series.solver import Solution
@@ -114,7 +115,7 @@ def _oscillations(values: Array, joined: NDArray[np.bool_], angle: bool) -> int:
     Angles count by their sine about the mean direction, so that turns count too.
     """
     if angle:
-        centre = np.angle(np.exp(1j * values).mean())
+        centre = mean(values)
         values = np.sin(values - centre)
     away = values - np.median(values)
     limit = 0.5 * away.std()

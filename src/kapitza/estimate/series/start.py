@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from kapitza.circle import unwrap, unwrap_states
 from kapitza.estimate.series.impacts import Flights, find_flights
 from kapitza.estimate.series.observation import Observation, linear_rows
 from kapitza.estimate.series.pieces import MEDIAN_TO_DEVIATION, Samples, size_of
@@ -39,7 +40,7 @@ def states_from_data(
     if turning.any():
         values = values.copy()
         for piece in samples.pieces:
-            values[piece, turning] = np.unwrap(values[piece, turning], axis=0)
+            values[piece] = unwrap_states(values[piece], turning)
     read = samples.sensor >= 0
     pattern = np.zeros(samples.size, np.intp) if samples.complete else read @ (1 << np.arange(read.shape[1]))
     for kind in np.unique(pattern):
@@ -90,7 +91,7 @@ def _fill_rates(
     for piece in stretches:
         if known[piece, coordinate].all() and not known[piece, rate].any() and piece.stop - piece.start > 1:
             part = states[piece, coordinate]
-            states[piece, rate] = slope(np.unwrap(part) if angle else part, samples.time[piece])
+            states[piece, rate] = slope(unwrap(part) if angle else part, samples.time[piece])
             known[piece, rate] = True
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import difference
 from kapitza.estimate.series.observation import Observation
 from kapitza.estimate.series.pieces import Nodes, Samples
 from kapitza.flow import Flow
@@ -101,7 +102,7 @@ def sweep(problem: Problem, nodes: Nodes, states: Array, theta: Array, weights: 
     if problem.held_weight is not None and problem.held_state is not None:
         first_nodes = np.flatnonzero(problem.samples.begins[nodes.index])
         record = problem.samples.record[nodes.index[first_nodes]]
-        gap = wrap(states[first_nodes] - problem.held_state[record], problem.angles)
+        gap = difference(states[first_nodes], problem.held_state[record], problem.angles)
         weight = problem.held_weight[record]
         result.hessian[first_nodes] += weight[:, :, None] * np.eye(states.shape[1])
         result.gradient[first_nodes] += weight * gap
@@ -128,7 +129,7 @@ def _add(
     if length:
         times = samples.time[index[:, None] + np.arange(length + 1)]
         run, by_state, by_theta = problem.flow.trajectories(start, times, rows, 2, STEPS_PER_INTERVAL)
-        result.defect[group] = wrap(run[:, -1] - states[group + 1], problem.angles)
+        result.defect[group] = difference(run[:, -1], states[group + 1], problem.angles)
         result.propagators[group], result.influence[group] = by_state[:, -1], by_theta[:, -1]
         if length > 1:
             reached, tangents = run[:, :-1], (by_state[:, :-1], by_theta[:, :-1])
@@ -170,9 +171,3 @@ def _add_at_nodes(
     squares = (matrix[:, :, None] * matrix[:, None, :]).reshape(channels, n * n)
     result.hessian[group] = (weights[at] @ squares).reshape(-1, n, n)
     result.gradient[group] = (weights[at] * gap) @ matrix
-
-
-def wrap(difference: Array, angles: NDArray[np.bool_]) -> Array:
-    """Bring the columns of angles into [-π, π)."""
-    difference[:, angles] = (difference[:, angles] + np.pi) % (2 * np.pi) - np.pi
-    return difference

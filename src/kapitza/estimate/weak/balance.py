@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
+from kapitza.circle import TURN, turns, unwrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.estimate import Estimate
@@ -145,8 +146,8 @@ def _with_margins(measured: Measured, orbits: OrbitSet, number: int, margin: int
         if first >= 0 and last <= record.size and label[first] == label[last - 1]:
             raw = np.column_stack([record[n] for n in measured.channels])[first:last]
             angle = [record.angles[record.channels.index(n)] for n in measured.channels]
-            raw[:, angle] = np.unwrap(raw[:, angle], axis=0)
-            raw += np.rint((piece.channels[0] - raw[margin]) / (2 * np.pi)) * 2 * np.pi * np.array(angle)
+            raw = unwrap_states(raw, angle)
+            raw += TURN * turns(piece.channels[0] - raw[margin], angle)
             return measured.coordinates(Piece(piece.times, raw, piece.inputs))
     turn = rotation * orbit.period
     return np.concatenate([inside[-margin:] - turn, inside, inside[:margin] + turn])

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.circle import unwrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError, ModelError, nearest_name
 from kapitza.model import Model, Signal, symbol
@@ -159,7 +160,7 @@ def _continuous(record: Record, channels: tuple[str, ...], signals: tuple[Signal
         inputs[:, column] = record[signal.name] if signal.name in record.channels else signal(times)
     turning = np.array([angle[name] for name in channels], bool)
     for part in record.segments():
-        values[part, turning] = np.unwrap(values[part, turning], axis=0)
+        values[part] = unwrap_states(values[part], turning)
     return times, values, inputs
 
 

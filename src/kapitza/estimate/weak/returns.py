@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import turns, unwrap_states, wrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile
@@ -93,8 +94,7 @@ class _Search:
         self.label = np.concatenate([np.full(s.stop - s.start, i) for i, s in enumerate(segments)])
 
     def gap(self, difference: Array) -> Array:
-        wrapped = np.where(self.angle, (difference + np.pi) % (2 * np.pi) - np.pi, difference)
-        return np.abs(wrapped / self.size).max(axis=-1)
+        return np.abs(wrap_states(difference, self.angle) / self.size).max(axis=-1)
 
     def candidates(self, period: int, tolerance: float, closest_first: bool) -> list[tuple[int, float]]:
         """Starts whose return is the closest within its own period of the record."""
@@ -124,15 +124,11 @@ class _Search:
         return np.hstack([self.values[index], self.values[delayed]])
 
     def stretch(self, start: int, period: int) -> Array:
-        piece = self.values[start : start + period * self.per_period].copy()
-        piece[:, self.angle] = np.unwrap(piece[:, self.angle], axis=0)
-        return piece
+        return unwrap_states(self.values[start : start + period * self.per_period], self.angle)
 
     def winding(self, start: int, period: int) -> tuple[int, ...]:
-        piece = self.values[start : start + period * self.per_period + 1].copy()
-        piece[:, self.angle] = np.unwrap(piece[:, self.angle], axis=0)
-        turns = np.rint((piece[-1] - piece[0]) / (2 * np.pi))
-        return tuple(int(t) if a else 0 for t, a in zip(turns, self.angle, strict=True))
+        piece = unwrap_states(self.values[start : start + period * self.per_period + 1], self.angle)
+        return tuple(int(t) for t in turns(piece[-1] - piece[0], self.angle))
 
     def same(self, strobe: Array, known: Array, tolerance: float) -> bool:
         """Whether a stretch visits the points of one of the known orbits (o, q, 2 c), q dividing its own period.

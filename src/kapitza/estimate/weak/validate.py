@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eig
 from scipy.signal import find_peaks, welch
 
+from kapitza.circle import unwrap, wrap
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.estimate.estimate import Estimate
@@ -57,7 +58,7 @@ def _time_mean(expression: Any) -> Any:
 def spectral_peaks(record: Record, channel: str, count: int = 2) -> Array:
     """The strongest peaks of a channel's spectrum [cycles per unit of time], ascending."""
     longest = max(record.segments(), key=lambda s: s.stop - s.start)
-    values = np.unwrap(record[channel][longest])
+    values = unwrap(record[channel][longest])
     step = float(np.median(np.diff(record.time[longest])))
     frequency, power = welch(values, 1.0 / step, nperseg=min(8192, len(values)))
     peaks, _ = find_peaks(power)
@@ -85,7 +86,7 @@ def compare_portraits(fit: Estimate, record: Record, simulated: Record, cells: i
         angle = bool(record.dataset[name].attrs.get("angle", False))
         columns = [r[name] for r in (record, simulated)]
         if angle:
-            columns = [(c + np.pi) % (2 * np.pi) - np.pi for c in columns]
+            columns = [wrap(c) for c in columns]
         low, high = min(c.min() for c in columns), max(c.max() for c in columns)
         shares = [np.histogram(c, bins=cells, range=(low, high))[0] / len(c) for c in columns]
         distance[name] = float(0.5 * np.abs(shares[0] - shares[1]).sum())
