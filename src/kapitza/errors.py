@@ -22,6 +22,10 @@ class ParseError(ModelError):
     """Text of an equation was refused; the message points at the column."""
 
 
+class ArgumentError(KapitzaError, ValueError):
+    """An argument that cannot be used: a wrong type, size or value."""
+
+
 class DataError(KapitzaError, ValueError):
     """A record or a file cannot be used as it is."""
 

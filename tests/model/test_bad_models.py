@@ -91,7 +91,7 @@ def test_states_by_name():
     np.testing.assert_array_equal(model.state({"phi": 1.0}), [1.0, 0.0])
     with pytest.raises(ModelError, match='no state "phi1"'):
         model.state({"phi1": 1.0})
-    with pytest.raises(ModelError, match="is nan; give a finite number"):
+    with pytest.raises(ModelError, match="= nan; give a finite number"):
         model.state({"phi": float("nan")})
 
 

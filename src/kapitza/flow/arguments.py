@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.errors import FlowError, KapitzaError, ModelError
+from kapitza import gate
+from kapitza.errors import ArgumentError, FlowError, ModelError
 from kapitza.model.model import Model
 
 Array = NDArray[np.float64]
@@ -17,13 +18,10 @@ Array = NDArray[np.float64]
 Parameters = Mapping[str, float] | Sequence[float] | Array | None
 
 
-class ArgumentError(KapitzaError, ValueError):
-    """A state, time or parameter that no flow can use."""
-
-
 def state_vector(model: Model, x: Any) -> Array:
     """A state as (n,) floats: a mapping by name or a sequence in the order of `model.states`."""
     if isinstance(x, Mapping):
+        x = gate.table("A state", x)
         unknown = [name for name in x if name not in model.states]
         missing = [name for name in model.states if name not in x]
         if unknown or missing:
@@ -64,6 +62,7 @@ def parameter_vector(model: Model, parameters: Any) -> Array:
     if parameters is None:
         return model.vector
     if isinstance(parameters, Mapping):
+        parameters = gate.table("Parameters", parameters)
         for name in parameters:
             model.check(name)
         parameters = [parameters.get(name, model.values[name]) for name in model.names]
@@ -100,10 +99,10 @@ def parameter_rows(model: Model, parameters: Any, count: int) -> Array:
 
 def instant(name: str, value: Any) -> float:
     """A finite time."""
-    number = numbers(name, value)
-    if number.ndim or not np.isfinite(number):
+    number = gate.number(name, value, finite=False)
+    if not math.isfinite(number):
         raise ArgumentError(f"{name} = {value}; give a finite time.")
-    return float(number)
+    return number
 
 
 def instants(name: str, values: Any, count: int) -> Array:
@@ -118,10 +117,7 @@ def instants(name: str, values: Any, count: int) -> Array:
 
 def numbers(what: str, values: Any) -> Array:
     """An array of real numbers of any shape, a copy."""
-    try:
-        return np.array(values, dtype=float)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"{what}: {values!r} cannot be read as real numbers.") from None
+    return gate.array(what, values)
 
 
 def increasing_times(times: Any) -> Array:
@@ -144,9 +140,7 @@ def increasing_times(times: Any) -> Array:
 
 def whole(name: str, value: Any, least: int) -> int:
     """A whole number that is large enough."""
-    if not isinstance(value, (int, float, np.integer, np.floating)) or value < least or value % 1 != 0:
-        raise ArgumentError(f"{name} = {value}; give a whole number, {least} or more.")
-    return int(value)
+    return gate.whole(name, value, least=least)
 
 
 def failed_members(states: Array) -> FlowError:

@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.errors import ModelError
 from kapitza.flow import arguments
 from kapitza.flow.arguments import Parameters
@@ -39,17 +40,16 @@ class Flow:
     """
 
     def __init__(self, model: Model, wrt: tuple[str, ...] = (), tolerance: float = 1e-15, max_steps: int = STEP_LIMIT):
+        if not isinstance(model, Model):
+            raise ModelError(f"A flow needs a Model, not {gate.shown(model)}.")
         if model.is_map:
             raise ModelError(f'Model "{model.name}" is a map; use Map(model).iterate.')
-        if isinstance(wrt, str):
-            wrt = (wrt,)
-        for name in wrt:
-            model.check(name)
+        wrt = tuple(model.check(name).name for name in gate.texts("wrt", wrt))
         if len(set(wrt)) != len(wrt):
             raise arguments.ArgumentError(f"wrt = {', '.join(wrt)} names a parameter twice; name each once.")
-        if not 0 < tolerance < 1:
+        if not 0 < (tolerance := gate.number("tolerance", tolerance)) < 1:
             raise arguments.ArgumentError(f"tolerance = {tolerance}; choose a number such as 1e-12.")
-        self.model, self.wrt, self.tolerance = model, tuple(wrt), float(tolerance)
+        self.model, self.wrt, self.tolerance = model, wrt, tolerance
         self.core = Core(model, self.wrt, self.tolerance, arguments.whole("max_steps", max_steps, 1))
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.errors import EventError, FlowError, ModelError, nearest_name
 from kapitza.flow import arguments
 from kapitza.flow.core import Core
@@ -93,7 +94,10 @@ def find_crossings(
 def _read_surface(core: Core, surface: sp.Expr | str) -> sp.Expr:
     model = core.model
     names = [*model.states, "t", *model.names]
-    expression = parse_expression(surface, names) if isinstance(surface, str) else sp.sympify(surface, strict=True)
+    if isinstance(surface, str):
+        expression = parse_expression(surface, names)
+    else:
+        expression = gate.expression("The surface", surface, error=ModelError)
     unknown = sorted({str(s) for s in expression.free_symbols} - set(names))
     if unknown:
         raise ModelError(

@@ -67,7 +67,7 @@ def _system(
     walls = tuple(
         Wall(
             impact.surface.xreplace(known),
-            tuple(sp.sympify(impact.reset.get(s.name, s)).xreplace(known) for s in states),
+            tuple(impact.reset.get(s.name, s).xreplace(known) for s in states),
             impact.name,
         )
         for impact in structure.impacts

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
+from kapitza import gate
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.measured import Signal
 from kapitza.model.model import Model
@@ -25,21 +26,30 @@ PARTS = ("parameters", "signals", "period", "outputs", "invariants", "impacts", 
 PARTS += ("letters", "start", "name", "description", "source")
 
 
-def to_symbols(given: Any) -> Any:
+MOST_PARTS = 10_000
+"""Equations, parameters, outputs, ... of one model."""
+
+
+def to_symbols(given: Any, what: str = "An expression") -> Any:
     """Rewrite SymPy input in our real symbols: f(t) -> f, f(t).diff(t, 2) -> f'', and symbols by their names."""
-    expression: Any = sp.sympify(given, strict=True)
-    if isinstance(given, sp.Equality):
-        left, right = cast("tuple[Any, Any]", given.args)
+    expression: Any = gate.expression(what, given, error=ModelError)
+    if isinstance(expression, sp.Equality):
+        left, right = (gate.expression(what, side, error=ModelError) for side in expression.args)
         expression = left - right
     replacements: dict[sp.Basic, sp.Basic] = {}
     for derivative in expression.atoms(sp.Derivative):
         if not isinstance(derivative.expr, AppliedUndef) or [v.name for v in derivative.variables if v.name != "t"]:
             raise ModelError(f"{derivative} is not a time derivative of a coordinate; carry it out by .doit() first.")
-        replacements[derivative] = rate(derivative.expr.func.__name__, len(derivative.variables))
+        replacements[derivative] = rate(gate.canonical(derivative.expr.func.__name__), len(derivative.variables))
     expression = expression.xreplace(replacements)
-    functions = {f: symbol(f.func.__name__) for f in expression.atoms(AppliedUndef)}
+    functions: dict[sp.Basic, sp.Basic] = {}
+    for f in expression.atoms(AppliedUndef):
+        if [getattr(a, "name", "") for a in f.args] != ["t"]:
+            raise ModelError(f"{what}: {f} is no function of the time t alone; write coordinates as x(t).")
+        functions[f] = symbol(gate.canonical(f.func.__name__))
     expression = expression.xreplace(functions)
-    return expression.xreplace({s: symbol(s.name) for s in expression.free_symbols if s != symbol(s.name)})
+    canonical = {s: symbol(gate.canonical(s.name)) for s in expression.free_symbols}
+    return expression.xreplace({s: ours for s, ours in canonical.items() if s != ours})
 
 
 def _read(written: Written, names: Iterable[str], what: str) -> Any:
@@ -49,7 +59,7 @@ def _read(written: Written, names: Iterable[str], what: str) -> Any:
             return parse_expression(written, names)
         except ModelError as error:
             raise type(error)(f"{what}: {error}") from None
-    return to_symbols(written)
+    return to_symbols(written, what)
 
 
 def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str] | None) -> tuple[Parameter, ...]:
@@ -57,8 +67,9 @@ def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str] | None)
     if given is None:
         return ()
     if not isinstance(given, Mapping):
-        return tuple(p if isinstance(p, Parameter) else Parameter(str(p)) for p in given)
-    named = cast("Mapping[str, Any]", given)
+        listed = gate.items("parameters", given, most=MOST_PARTS, error=ModelError)
+        return tuple(p if isinstance(p, Parameter) else Parameter(_word(p)) for p in listed)
+    named = gate.table("parameters", given, most=MOST_PARTS, error=ModelError)
     made = []
     for name, value in named.items():
         if isinstance(value, Parameter):
@@ -68,18 +79,44 @@ def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str] | None)
             constant = expression.is_number
             made.append(Parameter(name, float(expression)) if constant else Parameter(name, expression=expression))
         else:
-            made.append(Parameter(name, float(value)))
+            made.append(Parameter(name, gate.number(f'Parameter "{name}"', value, finite=False, error=ModelError)))
     return tuple(made)
 
 
+def _word(given: Any) -> Any:
+    """The name of a SymPy symbol or of a function x(t); text stays as it is."""
+    if isinstance(given, AppliedUndef):
+        return given.func.__name__
+    return given.name if isinstance(given, sp.Symbol) else given
+
+
 def _expressions(given: Mapping[str, Written] | None, names: Sequence[str], what: str) -> dict[str, Any]:
-    return {key: _read(value, names, f'{what} "{key}"') for key, value in (given or {}).items()}
+    if given is None:
+        return {}
+    content = gate.table(what, given, most=MOST_PARTS, error=ModelError)
+    return {key: _read(value, names, f'{what} "{gate.printable(key)}"') for key, value in content.items()}
+
+
+def _listed(parts: dict[str, Any], key: str) -> list[Any]:
+    """One of the parts that are lists."""
+    given = parts.pop(key, None)
+    return [] if given is None else gate.items(key, given, most=MOST_PARTS, error=ModelError)
+
+
+def _signals(parts: Mapping[str, Any]) -> list[Signal]:
+    given = parts.get("signals")
+    listed = [] if given is None else gate.items("signals", given, most=MOST_PARTS, error=ModelError)
+    for entry in listed:
+        if not isinstance(entry, Signal):
+            raise ModelError(f"signals holds {gate.shown(entry)}; give Signal objects.")
+    return listed
 
 
 def _assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, ...], parts: dict[str, Any]) -> Model:
     """A model from coordinates, equations and the remaining arguments, which all constructors share."""
     parameters: tuple[Parameter, ...] = parts.pop("parameters")
-    signals: tuple[Signal, ...] = tuple(parts.pop("signals", ()))
+    signals = tuple(_signals(parts))
+    parts.pop("signals", None)
     period = parts.pop("period", None)
     is_map = parts.pop("is_map", False)
     states = tuple(c.name for c in coordinates) if is_map else states_of(coordinates)
@@ -97,11 +134,11 @@ def _assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, 
         excitation=excitation,
         outputs=_expressions(parts.pop("outputs", None), names, "Output"),
         invariants=_expressions(parts.pop("invariants", None), names, "Invariant"),
-        impacts=tuple(_impact(i, names) for i in parts.pop("impacts", ())),
-        symmetries=tuple(_symmetry(s, names) for s in parts.pop("symmetries", ())),
-        partition=tuple(_read(p, names, "The partition") for p in parts.pop("partition", ())),
+        impacts=tuple(_impact(i, names) for i in _listed(parts, "impacts")),
+        symmetries=tuple(_symmetry(s, names) for s in _listed(parts, "symmetries")),
+        partition=tuple(_read(p, names, "The partition") for p in _listed(parts, "partition")),
         letters=parts.pop("letters", ""),
-        start={key: float(value) for key, value in (parts.pop("start", None) or {}).items()},
+        start=gate.table("start", parts.pop("start", None) or {}, error=ModelError),
         is_map=is_map,
         description=parts.pop("description", ""),
         source=parts.pop("source", ""),
@@ -117,26 +154,46 @@ def _no_more(parts: dict[str, Any]) -> dict[str, Any]:
 
 def _impact(given: Any, names: Sequence[str]) -> Impact:
     if isinstance(given, Impact):
-        return Impact(to_symbols(given.surface), {k: to_symbols(e) for k, e in given.reset.items()}, given.name)
-    surface = _read(given["surface"], names, "Impact surface")
-    return Impact(surface, _expressions(given["reset"], names, "Impact reset"), given.get("name", ""))
+        content: Mapping[str, Any] = {"surface": given.surface, "reset": given.reset, "name": given.name}
+    else:
+        content = _fields("An impact", given, required=("surface", "reset"), known=("surface", "reset", "name"))
+    surface = _read(content["surface"], names, "Impact surface")
+    return Impact(surface, _expressions(content["reset"], names, "Impact reset"), content.get("name", ""))
+
+
+def _fields(what: str, given: Any, required: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+    content = gate.table(what, given, error=ModelError)
+    for key in content:
+        if key not in known:
+            raise ModelError(f'{what} has no "{gate.printable(key)}"; it has {", ".join(known)}.')
+    for key in required:
+        if key not in content:
+            raise ModelError(f'{what} lacks "{key}"; give {", ".join(required)}.')
+    return content
 
 
 def _symmetry(given: Any, names: Sequence[str]) -> Symmetry:
     if isinstance(given, Symmetry):
-        return Symmetry({k: to_symbols(e) for k, e in given.map.items()}, given.shift)
-    return Symmetry(_expressions(given["map"], names, "Symmetry"), float(given.get("shift", 0.0)))
+        content: Mapping[str, Any] = {"map": given.map, "shift": given.shift}
+    else:
+        content = _fields("A symmetry", given, required=("map",), known=("map", "shift"))
+    return Symmetry(_expressions(content["map"], names, "Symmetry"), content.get("shift", 0.0))
 
 
 def _coordinates(
     given: Iterable[str | Coordinate] | None, orders: Mapping[str, int], angles: Iterable[str]
 ) -> tuple[Coordinate, ...]:
     """Coordinates as given or as found by their primes, with orders and angles filled in."""
-    angles = set(angles)
-    entries = list(orders) if given is None else list(given)
+    listed = [angles] if isinstance(angles, str) else sorted(angles) if isinstance(angles, (set, frozenset)) else angles
+    angles = {gate.canonical(a) for a in gate.texts("angles", listed, error=ModelError)}
+    if isinstance(given, str):
+        given = [given]
+    entries = list(orders) if given is None else gate.items("coordinates", given, most=MOST_PARTS, error=ModelError)
     made = []
-    for entry in entries:
-        coordinate = entry if isinstance(entry, Coordinate) else Coordinate(entry, orders.get(entry, 2))
+    for entry in map(_word, entries):
+        if not isinstance(entry, Coordinate):
+            name = gate.name("A coordinate", entry, error=ModelError)
+        coordinate = entry if isinstance(entry, Coordinate) else Coordinate(name, orders.get(name, 2))
         made.append(replace(coordinate, angle=coordinate.angle or coordinate.name in angles))
     unknown = sorted(angles - {c.name for c in made})
     if unknown:
@@ -164,17 +221,20 @@ def from_equations(
     **parts: Any,
 ) -> Model:
     """See `Model.from_equations`."""
-    given = [equations] if isinstance(equations, (str, sp.Basic)) else list(equations)
+    alone = isinstance(equations, (str, sp.Expr, sp.Equality))
+    given = [equations] if alone else gate.items("equations", equations, most=MOST_PARTS, error=ModelError)
     constants = make_parameters(parameters)
     orders: dict[str, int] = {}
-    for equation in given:
+    for number, equation in enumerate(given, start=1):
         for name, order in (
-            primed_names(equation) if isinstance(equation, str) else _orders([to_symbols(equation)])
+            primed_names(equation)
+            if isinstance(equation, str)
+            else _orders([to_symbols(equation, f"Equation {number}")])
         ).items():
             orders[name] = max(orders.get(name, 0), order)
     found = _coordinates(coordinates, orders, angles)
     names = [c.name + "'" * k for c in found for k in range(c.order + 1)]
-    names += [p.name for p in constants] + [s.name for s in parts.get("signals", ())]
+    names += [p.name for p in constants] + [s.name for s in _signals(parts)]
     residuals = []
     for number, equation in enumerate(given, start=1):
         if isinstance(equation, str):
@@ -183,7 +243,7 @@ def from_equations(
             except ModelError as error:
                 raise type(error)(f"Equation {number}: {error}") from None
         else:
-            residuals.append(to_symbols(equation))
+            residuals.append(to_symbols(equation, f"Equation {number}"))
     return _assemble(found, tuple(residuals), {"parameters": constants, **parts})
 
 
@@ -202,7 +262,7 @@ def from_lagrangian(
         if c.order != 2:
             raise ModelError(f'Coordinate "{c.name}" has order {c.order}; those of a Lagrangian have order 2.')
     constants = make_parameters(parameters)
-    names = [*states_of(found), *(p.name for p in constants), *(s.name for s in parts.get("signals", ()))]
+    names = [*states_of(found), *(p.name for p in constants), *(s.name for s in _signals(parts))]
     energy = _read(lagrangian, names, "The Lagrangian")
     lost = _read(dissipation, names, "The dissipation function")
     applied = _expressions(forces, names, "Force on")
@@ -231,6 +291,11 @@ def _check_keys(what: str, given: Mapping[str, Any], known: Sequence[str]) -> No
             raise ModelError(f'{what} "{name}", which is none of {", ".join(known)}.{nearest_name(name, known)}')
 
 
+def _names(what: str, given: Any) -> list[Any]:
+    listed = [given] if isinstance(given, str) else gate.items(what, given, most=MOST_PARTS, error=ModelError)
+    return [_word(entry) for entry in listed]
+
+
 def from_hamiltonian(
     hamiltonian: str | sp.Basic,
     positions: Sequence[str],
@@ -241,11 +306,13 @@ def from_hamiltonian(
     **parts: Any,
 ) -> Model:
     """See `Model.from_hamiltonian`."""
+    positions = [gate.name("A position", n, error=ModelError) for n in _names("positions", positions)]
+    momenta = [gate.name("A momentum", n, error=ModelError) for n in _names("momenta", momenta)]
     if len(positions) != len(momenta):
         raise ModelError(f"{len(positions)} positions and {len(momenta)} momenta; each position has its own momentum.")
     found = _coordinates([Coordinate(n, 1) for n in (*positions, *momenta)], {}, angles)
     constants = make_parameters(parameters)
-    names = [*positions, *momenta, *(p.name for p in constants), *(s.name for s in parts.get("signals", ()))]
+    names = [*positions, *momenta, *(p.name for p in constants), *(s.name for s in _signals(parts))]
     energy = _read(hamiltonian, names, "The Hamiltonian")
     applied = _expressions(forces, names, "Force on")
     _check_keys("A force acts on", applied, list(positions))
@@ -253,7 +320,7 @@ def from_hamiltonian(
     equations += [
         rate(p) + sp.diff(energy, symbol(q)) - applied.get(q, 0) for q, p in zip(positions, momenta, strict=True)
     ]
-    moving = {time, *(symbol(s.name) for s in parts.get("signals", ()))}
+    moving = {time, *(symbol(s.name) for s in _signals(parts))}
     if not applied and "invariants" not in parts and not energy.free_symbols & moving:
         parts["invariants"] = {"H": energy}
     return _assemble(found, tuple(equations), {"parameters": constants, **parts})
@@ -266,6 +333,7 @@ def from_map(
     **parts: Any,
 ) -> Model:
     """See `Model.from_map`."""
+    equations = gate.table("The map", equations, most=MOST_PARTS, error=ModelError)
     found = _coordinates([Coordinate(n, 1) for n in equations], {}, angles)
     constants = make_parameters(parameters)
     names = [*equations, *(p.name for p in constants)]

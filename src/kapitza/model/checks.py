@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import keyword
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import sympy as sp
 
+from kapitza import gate
 from kapitza.errors import ModelError, nearest_name
+from kapitza.model.measured import Signal
+from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Symmetry
 from kapitza.model.structure import derived_in_base
 from kapitza.model.symbols import Expression, rate, symbol
 
@@ -20,7 +22,8 @@ RESERVED = ("t", "pi")
 
 
 def check_model(model: Model) -> None:
-    """Names, counts and symbols of a model; raises ModelError for the first contradiction."""
+    """Types, names, counts and symbols of a model; raises ModelError for the first contradiction."""
+    _admit(model)
     _check_names(model)
     if len(model.equations) != len(model.coordinates):
         raise ModelError(
@@ -40,6 +43,60 @@ def check_model(model: Model) -> None:
             )
 
 
+def _admit(model: Model) -> None:
+    """Pass every field through the gate; numbers among the expressions become SymPy's."""
+
+    def put(field: str, value: object) -> None:
+        object.__setattr__(model, field, value)
+
+    for field in ("name", "description", "source", "letters"):
+        gate.text(f"The {field} of a model", getattr(model, field), error=ModelError)
+    for field, kind in (
+        ("coordinates", Coordinate),
+        ("parameters", Parameter),
+        ("impacts", Impact),
+        ("symmetries", Symmetry),
+    ):
+        put(field, _all_of(field, getattr(model, field), kind))
+    if not isinstance(model.excitation, Excitation | None):
+        raise ModelError(f"The excitation is {gate.shown(model.excitation)}; give Excitation(period, signals).")
+    if model.excitation:
+        _all_of("signals", model.excitation.signals, Signal)
+    for field in ("equations", "partition"):
+        put(field, tuple(_expression(field, e) for e in gate.items(field, getattr(model, field), error=ModelError)))
+    for field in ("outputs", "invariants"):
+        put(field, _expressions(field, getattr(model, field)))
+    start = gate.table("start", model.start, error=ModelError)
+    put("start", {k: gate.number(f'The start value of "{k}"', v, error=ModelError) for k, v in start.items()})
+    gate.flag("is_map", model.is_map, error=ModelError)
+    put("impacts", tuple(_impact(i) for i in model.impacts))
+    put("symmetries", tuple(Symmetry(_expressions("A symmetry", s.map), s.shift) for s in model.symmetries))
+
+
+def _all_of(field: str, values: object, kind: type) -> tuple:
+    found = tuple(gate.items(field, values, error=ModelError))
+    for entry in found:
+        if not isinstance(entry, kind):
+            raise ModelError(f"{field} holds {gate.shown(entry)}; give {kind.__name__} objects.")
+    return found
+
+
+def _expression(what: str, value: object) -> Expression:
+    found = gate.expression(what, value, error=ModelError)
+    if isinstance(found, sp.Equality):
+        raise ModelError(f"{what} holds the equation {found}; write its residual, or use Model.from_equations.")
+    return found
+
+
+def _expressions(what: str, given: object) -> dict[str, Expression]:
+    return {k: _expression(f'{what} "{k}"', e) for k, e in gate.table(what, given, error=ModelError).items()}
+
+
+def _impact(impact: Impact) -> Impact:
+    gate.text("The name of an impact", impact.name, error=ModelError)
+    return Impact(_expression("Impact surface", impact.surface), _expressions("Impact", impact.reset), impact.name)
+
+
 def _check_names(model: Model) -> None:
     signals = model.excitation.signals if model.excitation else ()
     names = [c.name for c in model.coordinates] + [p.name for p in model.parameters] + [s.name for s in signals]
@@ -48,12 +105,17 @@ def _check_names(model: Model) -> None:
             raise ModelError(
                 f'The name "{name}" stands for {count} things in model "{model.name}"; rename one of them.'
             )
-        if not name.isidentifier() or keyword.iskeyword(name) or "__" in name:
-            hint = f' Write "{name}_".' if keyword.iskeyword(name) else " Use letters, digits and single underscores."
-            raise ModelError(f'"{name}" cannot be used as a name.{hint}')
         if name in RESERVED:
             raise ModelError(
                 f'The name "{name}" is taken (t is time, pi the number); rename the parameter or coordinate.'
+            )
+    looks: dict[str, str] = {gate.skeleton(name): name for name in RESERVED}
+    for name in names:
+        other = looks.setdefault(gate.skeleton(name), name)
+        if other != name:
+            raise ModelError(
+                f'The names "{other}" ({other.encode("unicode_escape").decode()}) and "{name}" '
+                f"({name.encode('unicode_escape').decode()}) look the same; rename one of them."
             )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
+from kapitza import gate
 from kapitza.errors import ModelError
 from kapitza.model.symbols import Expression, symbol
 
@@ -57,7 +58,11 @@ def to_heyoka(expression: Expression, mapping: Mapping[sp.Symbol, hy.expression]
     Piecewise become comparisons with `select`; for integration replace them by mode symbols first
     (`structure.smooth_rates`).
     """
-    return _Translation(dict(mapping or {}))(sp.sympify(expression, strict=True))
+    return _Translation(dict(mapping or {}))(_as_sympy(expression))
+
+
+def _as_sympy(expression: Expression) -> Expression:
+    return expression if isinstance(expression, sp.Basic) else gate.expression("An expression", expression)
 
 
 class _Translation:
@@ -183,7 +188,7 @@ def compile_expressions(
     one set per column; values (nvars,) give (nexpr,). Compilation happens once per process for the same arguments.
     """
     inputs = tuple(symbol(s) if isinstance(s, str) else s for s in (*variables, *parameters))
-    return _compile(tuple(sp.sympify(e, strict=True) for e in expressions), inputs, len(variables))
+    return _compile(tuple(_as_sympy(e) for e in expressions), inputs, len(variables))
 
 
 @lru_cache(maxsize=256)

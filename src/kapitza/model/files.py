@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from kapitza import gate
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.build import from_equations, from_map
 from kapitza.model.measured import Signal
@@ -33,19 +34,29 @@ KINDS = {str: "text", dict: "a table", list: "a list", int: "a whole number", fl
 
 def read_model(path: str | os.PathLike[str]) -> Model:
     """The model written in a TOML file (see docs/models.md for the keys)."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ModelError(f"{gate.shown(path)} is no path of a model file; give text.")
     path = Path(path)
-    if not path.is_file():
-        raise ModelError(f'There is no model file "{path}".')
-    if path.stat().st_size > LARGEST_FILE:
-        raise ModelError(f'"{path}" has {path.stat().st_size} bytes, more than a model file may have ({LARGEST_FILE}).')
+    shown = gate.printable(str(path))
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelError(f'"{path}" is not valid TOML: {error}.') from None
+        if not path.is_file():
+            raise ModelError(f'There is no model file "{shown}".')
+        with path.open("rb") as stream:
+            # One byte more than is allowed: the size that a file claims may change while it is read.
+            raw = stream.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise ModelError(f'"{shown}" cannot be read: {error.strerror}.') from None
+    if len(raw) > LARGEST_FILE:
+        raise ModelError(f'"{shown}" has more bytes than a model file may have ({LARGEST_FILE}).')
+    try:
+        content = tomllib.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        reason = gate.printable(str(error))[:300]
+        raise ModelError(f'"{shown}" is not valid TOML: {reason or "nested too deeply"}.') from None
     try:
         return model_from_dict(content, default_name=path.stem)
     except ModelError as error:
-        raise type(error)(f'In "{path}": {error}') from None
+        raise type(error)(f'In "{shown}": {error}') from None
 
 
 def write_model(model: Model, path: str | os.PathLike[str]) -> None:
@@ -133,12 +144,12 @@ class _Table:
 
     def __init__(self, content: Any, place: str, known: Sequence[str] | None = None):
         if not isinstance(content, dict):
-            raise ModelError(f"{place} must be a table of keys, not {type(content).__name__}.")
+            raise ModelError(f"{place} must be a table of keys, not {gate.shown(content)}.")
         self.content, self.place = content, place
         for key in content if known is not None else ():
             if key not in (known or ()):
                 raise ModelError(
-                    f'{place} has an unknown key "{key}".{nearest_name(key, known or ())} '
+                    f'{place} has an unknown key "{gate.printable(key)}".{nearest_name(key, known or ())} '
                     f"Known keys: {', '.join(known or ())}."
                 )
 
@@ -147,8 +158,13 @@ class _Table:
         wrong = isinstance(value, bool) and kind is not bool
         if value is not default and (wrong or not isinstance(value, kind)):
             wanted = " or ".join(KINDS[k] for k in (kind if isinstance(kind, tuple) else (kind,)))
-            raise ModelError(f'{self.place}: "{key}" must be {wanted}, not {value!r}.')
+            raise ModelError(f'{self.place}: "{key}" must be {wanted}, not {gate.shown(value)}.')
         return value
+
+    def number(self, key: str, default: float) -> float:
+        """A number; TOML's whole numbers have any size, ours end at 1.8e308."""
+        value = self.get(key, (int, float), default)
+        return gate.number(f"{self.place}: {key}", value, finite=False, error=ModelError)
 
 
 def model_from_dict(content: Mapping[str, Any], default_name: str = "model") -> Model:
@@ -224,18 +240,19 @@ def _parameter(name: str, content: Any, names: Iterable[str]) -> Parameter:
     expression = table.get("expression", str, None)
     bounds = table.get("bounds", list, [-math.inf, math.inf])
     if len(bounds) != 2:
-        raise ModelError(f"{place}: bounds are two numbers [low, high], not {bounds!r}.")
+        raise ModelError(f"{place}: bounds are two numbers [low, high], not {gate.shown(bounds)}.")
     low, high = _numbers({"lower": bounds[0], "upper": bounds[1]}, f"{place}.bounds").values()
     prior = table.get("prior", dict, None)
     if prior is not None:
-        prior = Prior(**_numbers(_Table(prior, f"{place}.prior", ("mean", "deviation")).content, f"{place}.prior"))
+        knowledge = _Table(prior, f"{place}.prior", ("mean", "deviation"))
+        prior = Prior(knowledge.number("mean", math.nan), knowledge.number("deviation", math.nan))
     try:
         parsed = None if expression is None else parse_expression(expression, names)
     except ModelError as error:
         raise type(error)(f"{place}: {error}") from None
     return Parameter(
         name,
-        float(table.get("value", (int, float), math.nan)),
+        table.number("value", math.nan),
         table.get("unit", str, ""),
         (low, high),
         prior,
@@ -259,7 +276,7 @@ def _signal(name: str, content: Any) -> Signal:
     place = f"excitation.signals.{name}"
     table = _Table(content, place, ("times", "values", "period", "kind", "degree", "harmonics", "unit"))
     values = _array(table.get("values", list, []), f"{place}.values")
-    period = table.get("period", (int, float), math.nan)
+    period = table.number("period", math.nan)
     if "times" in content:
         times = _array(table.get("times", list, []), f"{place}.times")
     else:
@@ -273,14 +290,15 @@ def _signal(name: str, content: Any) -> Signal:
 def _array(given: list, place: str) -> np.ndarray:
     if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in given):
         raise ModelError(f"{place} must be a list of numbers.")
-    return np.array(given, float)
+    return gate.array(place, given, shape=(None,), error=ModelError)
 
 
 def _partition(given: dict | None) -> dict[str, Any]:
     if given is None:
         return {}
     table = _Table(given, "partition", ("expressions", "letters"))
-    return {"partition": table.get("expressions", list, []), "letters": table.get("letters", str, "")}
+    expressions = gate.texts("partition: expressions", table.get("expressions", list, []), error=ModelError)
+    return {"partition": expressions, "letters": table.get("letters", str, "")}
 
 
 def _impact(given: Any, number: int) -> dict[str, Any]:
@@ -295,18 +313,23 @@ def _impact(given: Any, number: int) -> dict[str, Any]:
 
 def _symmetry(given: Any, number: int) -> dict[str, Any]:
     table = _Table(given, f"symmetries number {number}", ("map", "shift"))
-    return {"map": _texts(table.get("map", dict, {}), "symmetry"), "shift": table.get("shift", (int, float), 0.0)}
+    return {"map": _texts(table.get("map", dict, {}), "symmetry"), "shift": table.number("shift", 0.0)}
 
 
 def _texts(given: Mapping[str, Any], place: str) -> dict[str, str]:
     for key, value in given.items():
         if not isinstance(value, str):
-            raise ModelError(f'{place}: "{key}" must be an expression as text, not {value!r}.')
+            raise ModelError(
+                f'{place}: "{gate.printable(key)}" must be an expression as text, not {gate.shown(value)}.'
+            )
     return dict(given)
 
 
 def _numbers(given: Mapping[str, Any], place: str) -> dict[str, float]:
     for key, value in given.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ModelError(f'{place}: "{key}" must be a number, not {value!r}.')
-    return {key: float(value) for key, value in given.items()}
+            raise ModelError(f'{place}: "{gate.printable(key)}" must be a number, not {gate.shown(value)}.')
+    return {
+        key: gate.number(f"{place}: {gate.printable(key)}", value, finite=False, error=ModelError)
+        for key, value in given.items()
+    }

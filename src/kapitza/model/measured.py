@@ -10,6 +10,7 @@ import sympy as sp
 from numpy.typing import NDArray
 from scipy.interpolate import PPoly, make_interp_spline
 
+from kapitza import gate
 from kapitza.errors import ModelError
 from kapitza.model.symbols import time as time_symbol
 
@@ -40,9 +41,15 @@ class Signal:
     unit: str = ""
 
     def __post_init__(self):
-        object.__setattr__(self, "times", np.array(self.times, float))
-        object.__setattr__(self, "values", np.array(self.values, float))
-        object.__setattr__(self, "period", float(self.period))
+        object.__setattr__(self, "name", gate.name("A signal", self.name, error=ModelError))
+        for key in ("times", "values"):
+            numbers = gate.array(f'Signal "{self.name}": {key}', getattr(self, key), error=ModelError)
+            object.__setattr__(self, key, numbers)
+        period = gate.number(f'Signal "{self.name}": period', self.period, finite=False, error=ModelError)
+        object.__setattr__(self, "period", period)
+        if self.harmonics is not None:
+            harmonics = gate.whole(f'Signal "{self.name}": harmonics', self.harmonics, error=ModelError)
+            object.__setattr__(self, "harmonics", harmonics)
         self.times.setflags(write=False)
         self.values.setflags(write=False)
         self._check()

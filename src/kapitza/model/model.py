@@ -14,6 +14,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.checks import check_model
 from kapitza.model.linear import Linearisation, equilibrium, linear_combinations, linear_terms, linearise
@@ -199,12 +200,13 @@ class Model:
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of this name, independent or derived."""
+        word = gate.canonical(name) if isinstance(name, str) else name
         for parameter in self.parameters:
-            if parameter.name == name:
+            if parameter.name == word:
                 return parameter
         known = [p.name for p in self.parameters]
         raise ModelError(
-            f'Model "{self.name}" has no parameter "{name}".{nearest_name(name, known)} '
+            f'Model "{self.name}" has no parameter "{gate.printable(str(name))}".{nearest_name(str(name), known)} '
             f"Its parameters: {', '.join(known) or 'none'}."
         )
 
@@ -218,15 +220,13 @@ class Model:
 
     def with_values(self, **values: float) -> Model:
         """The same model with other values of independent parameters."""
-        for name, value in values.items():
+        given = gate.table("Values", values, error=ModelError)
+        for name, value in given.items():
             self.check(name)
-            if not isinstance(value, (int, float, np.number)):
-                raise ModelError(f'Parameter "{name}" is {value}; give a number.')
-            if math.isinf(value):
-                raise ModelError(f'Parameter "{name}" is infinite; give a finite value.')
+            given[name] = gate.number(f'Parameter "{name}"', value, finite=False, error=ModelError)
         changed = copy.copy(self)
         parameters = tuple(
-            dataclasses.replace(p, value=float(values[p.name])) if p.name in values else p for p in self.parameters
+            dataclasses.replace(p, value=given[p.name]) if p.name in given else p for p in self.parameters
         )
         object.__setattr__(changed, "parameters", parameters)
         changed.__dict__.pop("values", None)
@@ -244,16 +244,15 @@ class Model:
 
     def state(self, values: Mapping[str, float] | None = None) -> Array:
         """A state vector from values by name; states left out are 0. Without values: the model's own start."""
-        values = self.start if values is None else values
+        values = gate.table("A state", self.start if values is None else values, error=ModelError)
         for name, value in values.items():
             if name not in self.states:
                 raise ModelError(
                     f'Model "{self.name}" has no state "{name}".{nearest_name(name, self.states)} '
                     f"Its states: {', '.join(self.states)}."
                 )
-            if not math.isfinite(value):
-                raise ModelError(f'The state "{name}" is {value}; give a finite number.')
-        return np.array([float(values.get(name, 0.0)) for name in self.states])
+            values[name] = gate.number(f'The state "{name}"', value, error=ModelError)
+        return np.array([values.get(name, 0.0) for name in self.states])
 
     def linear_terms(self, free: Iterable[str]) -> list[tuple[Expression, dict[str, Expression]]]:
         """Each residual as rest + Σ θ·coefficient over the free parameters: [(rest, {name: coefficient}), …].

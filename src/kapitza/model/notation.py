@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 import sympy as sp
 
+from kapitza import gate
 from kapitza.errors import ParseError, nearest_name
 from kapitza.model.symbols import Expression, symbol
 
@@ -86,13 +87,13 @@ def parse_expression(text: str, names: Iterable[str]) -> Expression:
 
     Raises ParseError, whose message shows the text and points at the column.
     """
-    _check_text(text)
+    text = _checked_text(text)
     return _Reader(text, 0, text, names).read()
 
 
 def parse_equation(text: str, names: Iterable[str]) -> Expression:
     """The residual left - right of an equation `left = right`; without "=" the text itself is the residual."""
-    _check_text(text)
+    text = _checked_text(text)
     signs = [m.start() for m in re.finditer(r"(?<![<>=!:])=(?!=)", text)]
     if len(signs) > 1:
         raise _error(text, signs[1], "a second '='; an equation has one")
@@ -108,19 +109,21 @@ def parse_equation(text: str, names: Iterable[str]) -> Expression:
 
 def primed_names(text: str) -> dict[str, int]:
     """Names that carry primes, in order of appearance, with the most primes of each: the coordinates of the text."""
-    _check_text(text)
+    text = _checked_text(text)
     found: dict[str, int] = {}
     for match in re.finditer(r"([^\W\d]\w*)('+)", text):
         found[match[1]] = max(found.get(match[1], 0), len(match[2]))
     return found
 
 
-def _check_text(text: str) -> None:
-    if not isinstance(text, str):
-        raise ParseError(f"An equation must be text, not {type(text).__name__}.")
+def _checked_text(given: str) -> str:
+    """The text within its limits, with names in their canonical spelling."""
+    if not isinstance(given, str):
+        raise ParseError(f"An equation must be text, not {type(given).__name__}.")
+    text = gate.words(given[: LONGEST_TEXT + 1])
     if len(text) > LONGEST_TEXT:
         raise ParseError(
-            f"The text has {len(text)} characters, more than {LONGEST_TEXT}; split it with derived parameters."
+            f"The text has {len(given)} characters, more than {LONGEST_TEXT}; split it with derived parameters."
         )
     depth = 0
     for column, character in enumerate(text):
@@ -129,11 +132,12 @@ def _check_text(text: str) -> None:
             raise _error(text, column, f"brackets nested deeper than {DEEPEST_NESTING}")
     if not text.strip():
         raise ParseError("The text of an expression is empty.")
+    return text
 
 
 def _error(text: str, column: int, reason: str) -> ParseError:
     """An error that shows the neighbourhood of the column (counted from 0 here, from 1 for the reader)."""
-    line = re.sub(r"\s", " ", text)
+    line = "".join(c if c.isprintable() else "?" for c in re.sub(r"\s", " ", text))
     start = max(0, column - 50)
     shown = line[start : column + 30]
     end = "" if reason.endswith("?") else "."
@@ -145,7 +149,7 @@ class _Reader:
 
     def __init__(self, whole: str, offset: int, part: str, names: Iterable[str]):
         self.whole, self.offset = whole, offset
-        self.names = set(names) | {"t"}
+        self.names = {gate.canonical(name) for name in names} | {"t"}
         # Leading blanks would be indentation; they are counted instead.
         self.indent = len(part) - len(part.lstrip())
         self.part = re.sub(r"\s", " ", part.strip())

@@ -183,7 +183,7 @@ def period_gradient(model: Model, names: Sequence[str]) -> Array:
     """d(excitation period)/dθ for the named parameters, (k,); zeros for autonomous models."""
     if model.excitation is None:
         return np.zeros(len(names))
-    expression = sp.sympify(model.excitation.period)
+    expression = model.excitation.period
     known = {symbol(name): value for name, value in model.values.items()}
     derived = {symbol(p.name): p.expression for p in model.parameters if p.expression is not None}
     while expression.free_symbols & derived.keys():

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import sympy as sp
 
+from kapitza import gate
 from kapitza.errors import KapitzaError
 from kapitza.model import parse_expression, symbol
 
@@ -58,7 +59,9 @@ def candidate_terms(
     if wrong:
         raise KapitzaError(f'A term is a text such as "x**2" or a SymPy expression, not {wrong[0]!r}.')
     if terms is not None:
-        return tuple(parse_expression(t, channels) if isinstance(t, str) else sp.sympify(t) for t in terms)
+        return tuple(
+            parse_expression(t, channels) if isinstance(t, str) else gate.expression("A term", t) for t in terms
+        )
     plain = [c for c, a in zip(channels, angles, strict=True) if not a]
     round_ = [c for c, a in zip(channels, angles, strict=True) if a]
     powers = polynomials(plain, degree) if plain else ()

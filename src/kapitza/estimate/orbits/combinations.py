@@ -47,7 +47,7 @@ def combinations_of(model: Model, free: Sequence[str] | None) -> Combinations | 
     known = {p.name for p in model.parameters}
     if all(name.isidentifier() and name not in known for name in free if name not in model.names):
         return None  # plain misspellings: the model says which names it has
-    expressions = tuple(sp.sympify(parse_expression(text, known)).xreplace(base) for text in free)
+    expressions = tuple(parse_expression(text, known).xreplace(base) for text in free)
     used = sorted({str(s) for e in expressions for s in e.free_symbols}, key=model.names.index)
     slopes = _slopes(model, expressions, used)
     # Pivoting takes the parameters that move the combinations most, relative to their own size.

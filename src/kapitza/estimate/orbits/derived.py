@@ -32,7 +32,7 @@ def derived_parameters(
     expressions = {s.name: e for s, e in base.items()}
     known = {p.name for p in model.parameters}
     for label, text in (wanted or {}).items():
-        expressions[label] = sp.sympify(parse_expression(text, known)).xreplace(base)
+        expressions[label] = parse_expression(text, known).xreplace(base)
     at = {symbol(n): sp.Float(v, 17) for n, v in zip(model.names, model.vector, strict=True)}
     rows = []
     for label, expression in expressions.items():

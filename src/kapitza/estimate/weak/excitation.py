@@ -33,7 +33,7 @@ def unknown_excitation(model: Model, name: str, harmonics: int = 1) -> Model:
             series += symbol(parameter) * wave(order * frequency * time)
     return replace(
         model,
-        equations=tuple(sp.sympify(e).xreplace({symbol(name): series}) for e in model.equations),
+        equations=tuple(e.xreplace({symbol(name): series}) for e in model.equations),
         parameters=(*model.parameters, *new),
         excitation=Excitation(model.excitation.period, tuple(s for s in signals if s.name != name)),
     )

@@ -183,7 +183,7 @@ def regressors_of(model: Model, free: Sequence[str], inputs: tuple[str, ...], se
     separate: parameters that do not enter linearly are set apart for an outer iteration instead of being refused.
     """
     derived = derived_in_base(model)
-    equations = tuple(sp.sympify(e).xreplace(derived) for e in model.equations)
+    equations = tuple(e.xreplace(derived) for e in model.equations)
     signals = () if model.excitation is None else model.excitation.signals
     expressions = {symbol(s.name): s.expression for s in signals if s.name not in inputs and s.kind == "fourier"}
     equations = tuple(e.xreplace(expressions) for e in equations)

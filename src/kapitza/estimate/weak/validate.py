@@ -33,14 +33,14 @@ def natural_frequencies(model: Model, rest: Mapping[str, float] | None = None) -
     names = [c.name for c in model.coordinates]
     signals = () if model.excitation is None else model.excitation.signals
     moving = [rate(n, k) for n in names for k in range(3)] + [time, *(symbol(s.name) for s in signals)]
-    equations = tuple(sp.sympify(e).xreplace(derived_in_base(model)) for e in model.equations)
+    equations = tuple(e.xreplace(derived_in_base(model)) for e in model.equations)
     switches, smooth = split_switches(equations, moving)
     still: dict[sp.Basic, Any] = {rate(n, k): 0 for n in names for k in (1, 2)}
     still |= {s.mode: 0 for s in switches} | {symbol(s.name): 0 for s in signals}
     still |= {symbol(n): (rest or {}).get(n, 0.0) for n in names}
 
     def at_rest(expression: sp.Expr) -> float:
-        mean: Any = _time_mean(sp.sympify(expression).xreplace(values))
+        mean: Any = _time_mean(expression.xreplace(values))
         return float(mean.xreplace(still))
 
     mass = np.array([[at_rest(sp.diff(e, rate(n, 2))) for n in names] for e in smooth])
