@@ -140,6 +140,7 @@ _FOLDERS = (
     "orbits_in_data",
     "orbits_of_models",
     "report",
+    "rig",
     "signal",
     "solve",
 )

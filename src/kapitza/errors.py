@@ -50,6 +50,18 @@ class IdentifiabilityError(KapitzaError, ValueError):
     """The free parameters cannot be told apart by these data."""
 
 
+class RigError(KapitzaError, RuntimeError):
+    """An experiment cannot do what was asked, or has failed; it is left in its safe state."""
+
+
+class RigLimitError(RigError, ValueError):
+    """A demand or parameter lies outside the declared limits of a rig; it was not sent."""
+
+
+class RigLostError(RigError):
+    """A rig in another process or on another machine no longer answers."""
+
+
 class Status(Enum):
     """How an iteration ended; the value is the sentence to show."""
 

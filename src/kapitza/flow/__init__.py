@@ -9,6 +9,7 @@ from kapitza.flow.maps import Map
 from kapitza.flow.projection import invariants, project
 from kapitza.flow.section import Crossings
 from kapitza.flow.simulation import simulate
+from kapitza.flow.stepper import Stepper
 from kapitza.flow.strobe import Strobe
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Map",
     "Parameters",
     "Propagation",
+    "Stepper",
     "Strobe",
     "chaotic_record",
     "count_builds",

@@ -6,11 +6,13 @@ from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot
 from kapitza.report.harmonic_figures import plot_residues
 from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
+from kapitza.report.rig_figures import plot_delay_stability
 from kapitza.report.skeleton_figures import plot_inspection
 
 __all__ = [
     "Section",
     "plot_attractor",
+    "plot_delay_stability",
     "plot_estimate",
     "plot_inspection",
     "plot_multipliers",

@@ -1,0 +1,183 @@
+"""One short step after another, with parameters that change between them: what a sampled controller does to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import heyoka as hy
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, ModelError
+from kapitza.flow.compiled import compile_integrator, equations, is_unrolled, kept, symbol_table
+from kapitza.flow.engine import Engine, System
+from kapitza.flow.events import EventEngine
+from kapitza.flow.hoisting import hoist_constants
+from kapitza.flow.smooth import SmoothEngine, described
+from kapitza.flow.system import polynomial_signals, system_of
+from kapitza.model.compiled import compile_expressions, to_heyoka
+from kapitza.model.model import Model
+from kapitza.model.symbols import symbol
+from kapitza.model.symbols import time as time_symbol
+
+Array = NDArray[np.float64]
+
+_whole = hy.taylor_outcome.time_limit
+
+
+class Stepper:
+    """A model advanced by `step(values, length)` from `state`, after `begin(time)` and until `release`.
+
+    held: names of parameters that change from step to step, neighbours at the end of `model.names`. Other parameters
+    change by `load`. Within a step everything is constant but the states and the time.
+
+    Steps that stay clear of every switching surface are plain Taylor steps; the others, and all steps of a model with
+    impacts, go to the engine that locates events.
+    """
+
+    def __init__(self, model: Model, held: Sequence[str] = (), tolerance: float = 1e-11):
+        if polynomial_signals(model):
+            raise ModelError(
+                f'Model "{model.name}" has a measured excitation given by samples; a rig needs it as a Fourier series '
+                '(Signal(kind="fourier")).'
+            )
+        if held and tuple(held) != model.names[-len(held) :]:
+            raise ModelError("Held parameters must be the last ones of the model, in their order.")
+        self.model, self.tolerance = model, tolerance
+        absorbed = {symbol(name) for name in model.names if name not in held}
+        self.system = hoist_constants(system_of(model), absorbed)
+        self.size = len(self.system.states)
+        self._first, self._last = len(model.names) - len(held), len(model.names)
+        self._constants = compile_expressions(self.system.constants, (), self.system.parameters[: self._last])
+        self._runtime = np.zeros(len(self.system.parameters))
+        self._engine: Engine | None = None
+        if self.system.switches or self.system.walls:
+            kind = SmoothEngine if self.system.is_smooth else EventEngine
+            self._engine = kept(("stepped", self.system, tolerance), lambda: kind(self.system, (), tolerance))
+        self._ta = kept(("stepper", self.system, tolerance), lambda: compile_integrator(self._build))
+        self._near = kept(("near", self.system), lambda: _Near(self.system)) if self.system.switches else None
+        self._state = np.zeros(self.size)
+        self.load(model.vector)
+
+    def _build(self) -> Any:
+        return hy.taylor_adaptive(
+            equations(self.system),
+            [0.0] * self.size,
+            tol=self.tolerance,
+            compact_mode=not is_unrolled(self.system, False, ()),
+        )
+
+    def load(self, vector: Array) -> None:
+        """All parameters, in the order of `model.names`."""
+        values = np.asarray(vector, float)
+        constants = self._constants(np.empty((0, 1)), values)[:, 0] if self.system.constants else np.empty(0)
+        self._runtime[:] = np.concatenate((values, constants))
+
+    @property
+    def state(self) -> Array:
+        """(n,) current state; a view that the next step changes."""
+        return self._state
+
+    def begin(self, state: Array, time: float) -> None:
+        """Go on from this state at this time; the integrator is this stepper's until `release`."""
+        ta = self._ta
+        ta.state[:] = state
+        self._state, ta.time = ta.state, time
+        used = min(ta.pars.size, self._runtime.size)
+        ta.pars[:used] = self._runtime[:used]
+        # Parameters that occur in no equation may be missing at the end.
+        stop = min(self._last, ta.pars.size)
+        self._window = ta.pars[self._first : stop]
+        self._partial = stop < self._last
+        self._taylor = ta.step
+
+    def step(self, values: Array, length: float) -> None:
+        """Advance by `length` seconds with these held values."""
+        if self._engine is not None:
+            self._careful(values, length)
+            return
+        self._window[:] = values[: len(self._window)] if self._partial else values
+        outcome, done = self._taylor(length)
+        if outcome != _whole and done != length:
+            self._finish(outcome, length, done)
+
+    def _careful(self, values: Array, length: float) -> None:
+        ta, near = self._ta, self._near
+        self._window[:] = values[: len(self._window)] if self._partial else values
+        start, time = ta.state.copy(), ta.time
+        if near is not None and not self.system.walls:
+            functions, rates = near(start, time, ta.pars)
+            if near.load(functions, ta.pars):
+                outcome, done = ta.step(length)
+                if outcome != _whole and done != length:
+                    self._finish(outcome, length, done)
+                after, later = near(ta.state, ta.time, ta.pars)
+                if near.clear(functions, rates, after, later, length):
+                    return
+        self._runtime[self._first : self._last] = values
+        assert self._engine is not None
+        ta.state[:] = self._engine.run(start, None, time, time + length, self._runtime).state
+        ta.time = time + length
+
+    def _finish(self, outcome: Any, length: float, done: float) -> None:
+        """The rest of a step that was too long for one Taylor polynomial."""
+        ta = self._ta
+        if outcome == hy.taylor_outcome.success:
+            outcome = ta.propagate_for(length - done, max_steps=1000)[0]
+            if outcome == _whole:
+                return
+        place = described(self.system, ta.state[: self.size])
+        raise FlowError(
+            f"The trajectory left the finite numbers near t = {ta.time:.6g} with {place}: it diverges, or the "
+            "equations are singular there."
+        )
+
+    def release(self) -> None:
+        """Take the state away from the integrator, which other steppers of the same equations share."""
+        self._state = np.array(self._state)
+
+
+class _Near:
+    """Values and rates of the switching functions at one state, and whether a step kept clear of their zeros."""
+
+    def __init__(self, system: System):
+        table = symbol_table(system)
+        rates = [
+            sp.diff(s.function, time_symbol)
+            + sum(sp.diff(s.function, x) * f for x, f in zip(system.states, system.smooth_rates, strict=True))
+            for s in system.switches
+        ]
+        expressions = [to_heyoka(e, table) for e in (*(s.function for s in system.switches), *rates)]
+        self.count, self.first = len(system.switches), len(system.parameters)
+        self._evaluate = hy.cfunc(expressions, vars=[table[s] for s in system.states])
+
+    def __call__(self, state: Array, time: float, pars: Array) -> tuple[list[float], list[float]]:
+        arguments: dict[str, Any] = {}
+        if self._evaluate.nparams:
+            arguments["pars"] = pars[: self._evaluate.nparams]
+        if self._evaluate.is_time_dependent:
+            arguments["time"] = time
+        values = self._evaluate(state, **arguments).tolist()
+        return values[: self.count], values[self.count :]
+
+    def load(self, functions: list[float], pars: Array) -> bool:
+        """Set the modes by the signs; False on a surface."""
+        for i, value in enumerate(functions):
+            if value == 0.0:
+                return False
+            pars[self.first + i] = 1.0 if value > 0 else -1.0
+        return True
+
+    def clear(
+        self, before: list[float], slopes: list[float], after: list[float], later: list[float], length: float
+    ) -> bool:
+        """No sign changed, and no function turned round close enough to zero to have touched it."""
+        for s0, r0, s1, r1 in zip(before, slopes, after, later, strict=True):
+            if s0 * s1 <= 0:
+                return False
+            approaches, leaves = s0 * r0 < 0, s1 * r1 > 0
+            if approaches and leaves and abs(s0) < length * abs(r0):
+                return False
+        return True

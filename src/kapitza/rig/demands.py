@@ -1,0 +1,75 @@
+"""A demand as the rig follows it: the series set last, reached from the one before without a jump."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.rig.fourier import FourierSeries
+
+Array = NDArray[Any]
+
+STEEPEST = 1.875
+"""Largest slope of the blend x³ (10 - 15 x + 6 x²) on [0, 1]."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """series, reached from `before` over `ramp` samples from sample number `since` on."""
+
+    series: FourierSeries
+    before: FourierSeries | None = None
+    since: float = 0.0
+    ramp: int = 0
+
+    def taylor(self, times: Array, numbers: Array, step: float, degree: int) -> Array:
+        """(N, degree + 1) Taylor coefficients in time about `times`; numbers: of the samples (fractions allowed)."""
+        target = self.series.taylor(times, degree)
+        if self.before is None or not self.ramp or numbers[0] >= self.since + self.ramp:
+            return target
+        start = self.before.taylor(times, degree)
+        weight = _blend((numbers - self.since) / self.ramp, 1.0 / (self.ramp * step), degree)
+        difference = target - start
+        mixed = start.copy()
+        for k in range(degree + 1):
+            mixed[:, k:] += weight[:, k : k + 1] * difference[:, : degree + 1 - k]
+        return mixed
+
+    def values(self, times: Array, numbers: Array, step: float) -> Array:
+        """(N, 2): value and rate at the samples."""
+        return self.taylor(times, numbers, step, 1)
+
+    def settled(self, number: float) -> bool:
+        return self.before is None or number >= self.since + self.ramp
+
+
+def _blend(x: Array, rate: float, degree: int) -> Array:
+    """Taylor coefficients in time of the blend at x, which grows by `rate` per second; flat outside [0, 1]."""
+    inside = np.clip(x, 0.0, 1.0)
+    slopes = [
+        inside**3 * (10 - 15 * inside + 6 * inside**2),
+        30 * inside**2 * (1 - inside) ** 2,
+        60 * inside * (1 - inside) * (1 - 2 * inside),
+        60 - 360 * inside + 360 * inside**2,
+        -360 + 720 * inside,
+        np.full_like(inside, 720.0),
+    ]
+    moving = (x >= 0) & (x < 1)
+    result = np.zeros((x.size, degree + 1))
+    result[:, 0] = slopes[0]
+    for k in range(1, min(degree, 5) + 1):
+        result[:, k] = np.where(moving, slopes[k] * rate**k / math.factorial(k), 0.0)
+    return result
+
+
+def ramp_length(before: FourierSeries, after: FourierSeries, rate_limit: float, least: int, step: float) -> int:
+    """Samples over which the change keeps within the rate limit."""
+    if not math.isfinite(rate_limit):
+        return least
+    spare = max(rate_limit - max(before.peak(1), after.peak(1)), 0.1 * rate_limit)
+    change = before.peak() + after.peak()
+    return max(least, math.ceil(STEEPEST * change / (spare * step)))

@@ -1,0 +1,167 @@
+"""Periodic signals as Fourier series, and their coefficients from samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import RigError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FourierSeries:
+    """f(t) = a_0 + Σ_k a_k cos(k ω t) + b_k sin(k ω t).
+
+    frequency: ω in rad/s. coefficients: (2 q + 1,) in the order a_0, a_1, b_1, a_2, b_2, …
+
+    >>> FourierSeries(2.0, [0.0, 1.0, 0.0])(0.0)
+    array(1.)
+    """
+
+    frequency: float
+    coefficients: Array
+
+    def __post_init__(self):
+        values = np.array(self.coefficients, float)
+        if values.ndim != 1 or values.size % 2 == 0:
+            raise RigError(f"A Fourier series has 2 q + 1 coefficients (a0, a1, b1, …), not shape {values.shape}.")
+        if not np.isfinite(values).all():
+            raise RigError("A Fourier coefficient is not finite; a rig can only be given finite demands.")
+        if not (np.isfinite(self.frequency) and self.frequency > 0):
+            raise RigError(f"The frequency {self.frequency} rad/s of a Fourier series must be positive and finite.")
+        values.setflags(write=False)
+        object.__setattr__(self, "coefficients", values)
+        object.__setattr__(self, "frequency", float(self.frequency))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, FourierSeries)
+            and self.frequency == other.frequency
+            and np.array_equal(self.coefficients, other.coefficients)
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    @classmethod
+    def zero(cls, frequency: float, modes: int = 1) -> FourierSeries:
+        return cls(frequency, np.zeros(2 * modes + 1))
+
+    @property
+    def modes(self) -> int:
+        return self.coefficients.size // 2
+
+    @property
+    def period(self) -> float:
+        return 2 * np.pi / self.frequency
+
+    @property
+    def rms(self) -> float:
+        """Root of the mean square over a period, mean included."""
+        return float(np.sqrt(self.coefficients[0] ** 2 + 0.5 * np.sum(self.coefficients[1:] ** 2)))
+
+    def __call__(self, times: Any, derivative: int = 0) -> Array:
+        """Values of the signal or of its time derivative, any shape of times."""
+        times = np.asarray(times, float)
+        rates = self.frequency * np.arange(1, self.modes + 1)
+        phase = np.multiply.outer(times, rates) + derivative * np.pi / 2
+        scale = rates**derivative
+        moving = np.cos(phase) @ (scale * self.coefficients[1::2]) + np.sin(phase) @ (scale * self.coefficients[2::2])
+        return moving + (0.0 if derivative else self.coefficients[0])
+
+    def derivative(self, order: int = 1) -> FourierSeries:
+        pairs = self.coefficients[1::2] - 1j * self.coefficients[2::2]
+        turned = pairs * (1j * self.frequency * np.arange(1, self.modes + 1)) ** order
+        return FourierSeries(self.frequency, _packed(0.0, turned))
+
+    def shifted(self, delay: float) -> FourierSeries:
+        """The signal `delay` seconds later: t -> f(t - delay)."""
+        pairs = self.coefficients[1::2] - 1j * self.coefficients[2::2]
+        turned = pairs * np.exp(-1j * self.frequency * delay * np.arange(1, self.modes + 1))
+        return FourierSeries(self.frequency, _packed(self.coefficients[0], turned))
+
+    def with_modes(self, modes: int) -> FourierSeries:
+        """The same signal with zeros for further modes, or cut off at `modes`."""
+        values = np.zeros(2 * modes + 1)
+        count = min(values.size, self.coefficients.size)
+        values[:count] = self.coefficients[:count]
+        return FourierSeries(self.frequency, values)
+
+    def peak(self, derivative: int = 0) -> float:
+        """Largest |value| (or |derivative|) over a period, on a grid of 32 points per mode."""
+        times = np.linspace(0.0, self.period, 32 * max(self.modes, 1), endpoint=False)
+        return float(np.abs(self(times, derivative)).max())
+
+    def taylor(self, times: Array, degree: int) -> Array:
+        """(N, degree + 1) Taylor coefficients about each time, ascending."""
+        rates = self.frequency * np.arange(1, self.modes + 1)
+        pairs = (self.coefficients[1::2] - 1j * self.coefficients[2::2]) * np.exp(1j * np.multiply.outer(times, rates))
+        powers = np.ones((self.modes, degree + 1), complex)
+        for k in range(1, degree + 1):
+            powers[:, k] = powers[:, k - 1] * 1j * rates / k
+        result = (pairs @ powers).real
+        result[:, 0] += self.coefficients[0]
+        return result
+
+
+def _packed(mean: float, pairs: NDArray[np.complex128]) -> Array:
+    """Real coefficients from the mean and a_k - i b_k."""
+    values = np.empty(2 * pairs.size + 1)
+    values[0], values[1::2], values[2::2] = mean, pairs.real, -pairs.imag
+    return values
+
+
+def columns(phases: Array, modes: int) -> Array:
+    """(N, 2 modes + 1) values of 1, cos kφ, sin kφ at phases φ."""
+    turned = np.exp(1j * np.multiply.outer(np.asarray(phases, float), np.arange(1, modes + 1)))
+    result = np.empty((len(phases), 2 * modes + 1))
+    result[:, 0], result[:, 1::2], result[:, 2::2] = 1.0, turned.real, turned.imag
+    return result
+
+
+@lru_cache(maxsize=64)
+def _prepared(step: float, samples: int, modes: int) -> tuple[Array, Array]:
+    """Columns over a window that starts at phase 0, and the inverse of their Gram matrix."""
+    matrix = columns(step * np.arange(samples), modes)
+    return matrix, np.linalg.inv(matrix.T @ matrix)
+
+
+def rotated(coefficients: Array, phase: float) -> Array:
+    """Coefficients (..., 2 q + 1) of a window that starts at `phase`, referred to phase 0."""
+    modes = coefficients.shape[-1] // 2
+    pairs = coefficients[..., 1::2] - 1j * coefficients[..., 2::2]
+    pairs = pairs * np.exp(-1j * phase * np.arange(1, modes + 1))
+    result = np.empty_like(coefficients)
+    result[..., 0], result[..., 1::2], result[..., 2::2] = coefficients[..., 0], pairs.real, -pairs.imag
+    return result
+
+
+def project(values: Array, phase: float, step: float, modes: int, lost: NDArray[np.bool_] | None = None) -> Array:
+    """Fourier coefficients (channels, 2 modes + 1) of samples (N, channels) by least squares.
+
+    phase: of the first sample, step: phase per sample (rad of the base frequency). A period is rarely a whole number
+    of samples, so a discrete Fourier transform would mix the modes. lost: samples to leave out.
+    """
+    matrix, inverse = _prepared(float(step), len(values), int(modes))
+    right = matrix.T
+    if lost is not None and lost.any():
+        kept = ~lost
+        if kept.sum() < 2 * matrix.shape[1]:
+            raise RigError(
+                f"{int(lost.sum())} of {len(values)} samples of a period were lost; too few are left for {modes} modes."
+            )
+        gone = matrix[lost]
+        inverse = np.linalg.inv(np.linalg.inv(inverse) - gone.T @ gone)
+        values, right = values[kept], matrix[kept].T
+    return rotated((inverse @ (right @ values)).T, phase)
+
+
+def stacked(series: Sequence[FourierSeries]) -> Array:
+    """Coefficients of several series in one vector."""
+    return np.concatenate([s.coefficients for s in series])

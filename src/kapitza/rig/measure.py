@@ -1,0 +1,232 @@
+"""A measurement on a rig: set the demand, wait until the motion repeats, take Fourier coefficients with their noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import RigError
+from kapitza.rig.fourier import FourierSeries, columns, project
+from kapitza.rig.protocol import Rig, Samples
+
+Array = NDArray[Any]
+
+PRIOR_WEIGHT = 2.0
+"""Measurements that the white level of the samples counts for, against what differs from period to period."""
+
+
+@dataclass
+class NoiseLevel:
+    """Variance of the coefficients of one period, learnt from all measurements made so far.
+
+    White noise of the sensors is read from what a fit leaves over; noise that the controller passes on to the motion
+    is not white, and shows only from period to period.
+    """
+
+    variance: Array | None = None
+    weight: float = 0.0
+
+    def update(self, sets: Array, white: Array) -> Array:
+        """Take up settled sets (periods, channels, coefficients) and the white variances (channels, coefficients)."""
+        change = np.diff(sets, axis=0) ** 2 / 2
+        if self.variance is None or self.variance.shape != white.shape:
+            # One difference says little per coefficient: begin with its mean over the modes of a channel.
+            level = np.broadcast_to(change.mean(axis=(0, 2))[:, None], white.shape)
+            self.variance, self.weight = np.maximum(white, level), PRIOR_WEIGHT
+        total = self.weight + len(change)
+        self.variance = (self.weight * self.variance + change.sum(axis=0)) / total
+        self.weight = min(total, 200.0)
+        return np.maximum(self.variance, white)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Fourier coefficients of every output of a rig in a periodic state.
+
+    frequency: base frequency in rad/s. outputs: names of the channels. coefficients: (channels, 2 Q + 1) in the order
+    a0, a1, b1, …, Q the modes of the demand plus some beyond. deviations: their standard deviations.
+    waited, averaged: periods before and in the mean; settled: did the motion repeat within its noise.
+    control: (loops, 2 Q + 1) coefficients of the control that was applied; effort: rms of its periodic part, per loop.
+    beyond: (channels,) rms of the modes beyond those of the demand. saturated: share of samples at a limit;
+    lost: share of samples that did not arrive. samples: how many were taken in all. contraction: of the last steps
+    towards the periodic state, NaN when it was there at once.
+    """
+
+    frequency: float
+    modes: int
+    outputs: tuple[str, ...]
+    coefficients: Array
+    deviations: Array
+    waited: int
+    averaged: int
+    settled: bool
+    control: Array
+    effort: Array
+    beyond: Array
+    saturated: float
+    lost: float
+    samples: int
+    contraction: float
+    demands: Mapping[str, FourierSeries] = field(default_factory=dict)
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+    def series(self, output: str) -> FourierSeries:
+        """The measured motion of one output, all modes."""
+        return FourierSeries(self.frequency, self.coefficients[self.outputs.index(output)])
+
+    @property
+    def covariance(self) -> Array:
+        """(channels · (2 Q + 1))² covariance of the coefficients; different modes and channels are independent."""
+        return np.diag(self.deviations.ravel() ** 2)
+
+
+def settle_and_measure(
+    rig: Rig,
+    demands: Mapping[str, FourierSeries],
+    parameters: Mapping[str, float] | None = None,
+    modes: int | None = None,
+    *,
+    extra: int = 4,
+    average: int = 2,
+    longest: int = 60,
+    scales: Mapping[str, float] | None = None,
+    resolution: float = 1e-4,
+    noise: NoiseLevel | None = None,
+) -> Measurement:
+    """Set demands, let the rig run until it repeats within its noise, and return the mean of the last periods.
+
+    Parameters
+    ----------
+    modes : int
+        Modes of the demand (default: as many as the series have); `extra` more are measured.
+    average : int
+        Periods in the mean, 2 or more; the last two of the wait are the first of them.
+    longest : int
+        Periods after which the rig is given up as not settled.
+    scales, resolution
+        A channel is taken to repeat when two periods differ by less than resolution · scale (default: the rms of the
+        channel), however small its noise.
+    noise : NoiseLevel
+        Variances learnt from earlier measurements; it is updated.
+
+    Raises
+    ------
+    RigError
+        when a reading is not a number although its sample arrived; the rig is stopped.
+    """
+    if average < 2:
+        raise RigError(f"average = {average}; two periods are needed to see whether the motion repeats.")
+    rig.set(demands, **(parameters or {}))
+    frequency = next(iter(demands.values())).frequency
+    modes = max(s.modes for s in demands.values()) if modes is None else modes
+    step = frequency * rig.sample_time
+    count = math.ceil(2 * np.pi / step)
+    total = modes + extra
+    if 2 * total + 1 > count // 2:
+        raise RigError(f"{count} samples in a period are too few for {total} modes: sample faster or take fewer modes.")
+    noise = NoiseLevel() if noise is None else noise
+    window = _Window(rig, step, total, scales or {}, resolution)
+    window.take(count)
+    settled = False
+    while len(window.sets) < longest:
+        window.take(count)
+        if window.repeats(noise):
+            settled = True
+            break
+    for _ in range(average - 2):
+        window.take(count)
+    last = np.array(window.sets[-average:])
+    variances = noise.update(last, window.white())
+    coefficients = last.mean(axis=0)
+    channels = len(rig.outputs)
+    control = coefficients[channels:]
+    return Measurement(
+        frequency=frequency,
+        modes=modes,
+        outputs=tuple(rig.outputs),
+        coefficients=coefficients[:channels],
+        deviations=np.sqrt(variances[:channels] / average),
+        waited=len(window.sets) - average,
+        averaged=average,
+        settled=settled,
+        control=control,
+        effort=np.sqrt(control[:, 0] ** 2 + 0.5 * np.sum(control[:, 1:] ** 2, axis=1)),
+        beyond=np.sqrt(0.5 * np.sum(coefficients[:channels, 2 * modes + 1 :] ** 2, axis=1)),
+        saturated=float(np.mean(window.saturated[-average:])),
+        lost=float(np.mean(window.lost[-average:])),
+        samples=count * len(window.sets),
+        contraction=window.contraction(),
+        demands=dict(demands),
+        parameters=dict(parameters or {}),
+    )
+
+
+class _Window:
+    """Coefficients period by period."""
+
+    def __init__(self, rig: Rig, step: float, modes: int, scales: Mapping[str, float], resolution: float):
+        self.rig, self.step, self.modes, self.resolution = rig, step, modes, resolution
+        self.scales = [scales.get(name, math.nan) for name in rig.outputs]
+        self.sets: list[Array] = []
+        self.leftover: list[Array] = []
+        self.saturated: list[float] = []
+        self.lost: list[float] = []
+        self.changes: list[float] = []
+
+    def take(self, count: int) -> None:
+        samples = self.rig.run(count)
+        self._check(samples)
+        values = np.concatenate((samples.values, samples.control), axis=1)
+        coefficients = project(values, float(samples.phases[0]), self.step, self.modes, samples.lost)
+        kept = ~samples.lost
+        fitted = columns(samples.phases, self.modes) @ coefficients.T
+        left = np.mean((values - fitted)[kept] ** 2, axis=0)
+        self.leftover.append(left / max(int(kept.sum()), 1))
+        self.sets.append(coefficients)
+        self.saturated.append(float(samples.saturated.mean()))
+        self.lost.append(float(samples.lost.mean()))
+
+    def _check(self, samples: Samples) -> None:
+        bad = ~np.isfinite(samples.values) & ~samples.lost[:, None]
+        if bad.any():
+            row, channel = np.argwhere(bad)[0]
+            self.rig.stop()
+            raise RigError(
+                f'The sensor "{self.rig.outputs[channel]}" gave {samples.values[row, channel]} at sample '
+                f"{samples.index + row} ({int(bad.sum())} such readings): the rig was stopped. Check the sensor."
+            )
+
+    def white(self) -> Array:
+        """Variance of each coefficient of one period if all that the fit leaves over is white noise."""
+        level = 2.0 * np.mean(self.leftover[-2:], axis=0)[:, None]
+        factors = np.full(2 * self.modes + 1, 1.0)
+        factors[0] = 0.5
+        return level * factors
+
+    def repeats(self, noise: NoiseLevel) -> bool:
+        """Do the last two periods differ by no more than noise and resolution allow?"""
+        change = self.sets[-1] - self.sets[-2]
+        variance = self.white()
+        if noise.variance is not None and noise.variance.shape == variance.shape:
+            variance = np.maximum(variance, noise.variance)
+        self.changes.append(float(np.sqrt(np.mean(change**2 / np.mean(self.sets[-1] ** 2)))))
+        worst = 0.0
+        for i, _ in enumerate(self.rig.outputs):
+            size = self.scales[i]
+            if math.isnan(size):
+                size = float(np.sqrt(np.sum(self.sets[-1][i] ** 2)))
+            allowed = np.sqrt(2 * variance[i] + (self.resolution * size) ** 2)
+            worst = max(worst, float(np.sqrt(np.mean((change[i] / np.maximum(allowed, 1e-300)) ** 2))))
+        return worst < 1.5
+
+    def contraction(self) -> float:
+        """Factor by which the changes from period to period shrank, while they were well above the last."""
+        changes = np.array(self.changes)
+        if changes.size < 2 or not changes[-1] > 0:
+            return float("nan")
+        return float((changes[-1] / changes[0]) ** (1 / (changes.size - 1)))

@@ -1,0 +1,141 @@
+"""What an experiment offers: declared inputs, outputs, a clock; and what keeps it safe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import RigError, RigLimitError, nearest_name
+from kapitza.rig.fourier import FourierSeries
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class PeriodicInput:
+    """A demand that the rig follows: name, unit, largest |value| and largest |rate| (per second).
+
+    `feedback` is the name of the output that a controller on the rig drives towards the demand, "" for an input that
+    an actuator simply follows.
+    """
+
+    name: str
+    unit: str = ""
+    limit: float = math.inf
+    rate_limit: float = math.inf
+    feedback: str = ""
+
+
+@dataclass(frozen=True)
+class RigParameter:
+    """A number that can be set while the rig runs, such as the amplitude of a shaker, within bounds."""
+
+    name: str
+    value: float
+    unit: str = ""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A stretch of measurement; time went on since the last one.
+
+    index: number of the first sample since the rig was started; phases: (N,) phase of the demands at each sample,
+    rad of their base frequency, not wrapped. values: (N, channels) in the order of the rig's outputs.
+    control: (N, inputs with feedback) what the controllers really applied, held from each sample to the next.
+    lost: (N,) True where a sample did not arrive (its values are NaN). saturated: (N,) True where a controller or an
+    actuator was at its limit.
+    """
+
+    index: int
+    phases: Array
+    values: Array
+    control: Array
+    lost: NDArray[np.bool_]
+    saturated: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.phases)
+
+
+@runtime_checkable
+class Rig(Protocol):
+    """An experiment under computer control.
+
+    `set` gives periodic demands (all of one base frequency; inputs left out keep theirs) and parameters; `run`
+    lets time go on for so many samples and returns them; `stop` puts the rig in its safe state. As a context manager a
+    rig is left in its safe state whatever happens.
+    """
+
+    @property
+    def inputs(self) -> tuple[PeriodicInput, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+
+    @property
+    def parameters(self) -> tuple[RigParameter, ...]: ...
+
+    @property
+    def sample_time(self) -> float: ...
+
+    def set(self, demands: Mapping[str, FourierSeries], **parameters: float) -> None: ...
+
+    def run(self, samples: int) -> Samples: ...
+
+    def stop(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *problem: Any) -> None: ...
+
+
+def check_settings(rig: Rig, demands: Mapping[str, FourierSeries], parameters: Mapping[str, float]) -> None:
+    """Refuse demands and parameters outside the declared limits before they leave the computer."""
+    inputs = {i.name: i for i in rig.inputs}
+    frequencies = {s.frequency for s in demands.values()}
+    if len(frequencies) > 1:
+        listed = ", ".join(f"{f:g}" for f in sorted(frequencies))
+        raise RigError(f"Demands of several base frequencies ({listed} rad/s): give all of them one.")
+    for name, series in demands.items():
+        if name not in inputs:
+            raise RigError(f'The rig has no input "{name}".{nearest_name(name, inputs)} It has: {", ".join(inputs)}.')
+        what = inputs[name]
+        for word, limit, unit, order in (
+            ("value", what.limit, what.unit, 0),
+            ("rate", what.rate_limit, f"{what.unit}/s", 1),
+        ):
+            peak = series.peak(order) if math.isfinite(limit) else 0.0
+            if peak > limit:
+                raise RigLimitError(
+                    f'The demand for "{name}" reaches a {word} of {peak:.4g} {unit}, the limit is {limit:.4g} {unit}: '
+                    "nothing was sent to the rig. Stay inside, or raise the limit if the rig allows it."
+                )
+    known = {p.name: p for p in rig.parameters}
+    for name, value in parameters.items():
+        if name not in known:
+            raise RigError(f'The rig has no parameter "{name}".{nearest_name(name, known)} It has: {", ".join(known)}.')
+        low, high = known[name].bounds
+        if not (math.isfinite(value) and low <= value <= high):
+            raise RigLimitError(
+                f'The parameter "{name}" = {value:g} {known[name].unit} is outside {low:g} … {high:g}: '
+                "nothing was sent to the rig."
+            )
+
+
+class Guarded:
+    """The part of a rig that is the same for all: as a context manager it ends in the safe state."""
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self.stop()
