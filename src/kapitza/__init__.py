@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         certify,
         solve_orbit,
     )
+    from kapitza.study import Study, StudyError, StudyResult, read_results, read_study
 
 __version__ = "0.1.0"
 
@@ -125,6 +126,13 @@ _HOMES = {
         "certify",
         "solve_orbit",
     ),
+    "kapitza.study": (
+        "Study",
+        "StudyError",
+        "StudyResult",
+        "read_results",
+        "read_study",
+    ),
 }
 """Where each public name lives."""
 
@@ -143,6 +151,7 @@ _FOLDERS = (
     "rig",
     "signal",
     "solve",
+    "study",
 )
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -180,6 +189,9 @@ __all__ = [
     "ShootingFit",
     "Signal",
     "Status",
+    "Study",
+    "StudyError",
+    "StudyResult",
     "Symmetry",
     "advise",
     "certify",
@@ -196,6 +208,8 @@ __all__ = [
     "profile_interval",
     "read",
     "read_model",
+    "read_results",
+    "read_study",
     "simulate",
     "solve_orbit",
     "write",

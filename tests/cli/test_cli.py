@@ -9,7 +9,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.cli import main
-from kapitza.cli.models import library_names
+from kapitza.library import SYSTEMS
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -84,12 +84,12 @@ def test_model_files_are_simulated(capsys, tmp_path):
 def test_models_are_listed_and_shown(capsys):
     code, out, _ = run(capsys, "models")
     assert code == 0
-    for name in library_names():
-        assert name in out
-    for name in library_names():
-        code, out, _ = run(capsys, "models", name)
+    for make in SYSTEMS:
+        assert make.__name__ in out
+    for make in SYSTEMS:
+        code, out, _ = run(capsys, "models", make.__name__)
         assert code == 0
-        for parameter in next(make for make in kz.library.SYSTEMS if make.__name__ == name)().parameters:
+        for parameter in make().parameters:
             assert parameter.name in out
     assert "Source:" in out
 
@@ -132,7 +132,13 @@ def test_errors_are_one_line_without_traceback(capsys, tmp_path, monkeypatch, li
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", ["demo", "simulate", "models", "inspect"])
+COMMANDS = (
+    "demo", "inspect", "new", "check", "identify", "compare", "predict", "report", "orbits", "models", "simulate",
+    "schema",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_teaches_with_examples(capsys, command):
     code, out, _ = run(capsys, command, "--help")
     assert code == 0
@@ -146,3 +152,14 @@ def test_python_dash_m(tmp_path):
         [sys.executable, "-m", "kapitza", "--version"], capture_output=True, text=True, check=True, timeout=60
     )
     assert answer.stdout.strip() == f"kapitza {kz.__version__}"
+
+
+def test_the_version_does_not_wait_for_libraries():
+    code = (
+        "import sys; from kapitza.cli import main\n"
+        "try: main(['--version'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'numpy', 'scipy', 'sympy', 'pandas', 'heyoka', 'matplotlib', 'xarray'} & set(sys.modules)))"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert answer.stdout.splitlines() == [f"kapitza {kz.__version__}", "[]"]

@@ -1,7 +1,12 @@
-"""The commands and how they end: an answer, or one red line that says what to change."""
+"""The commands and how they end: an answer, or one red line that says what to change.
+
+Exit codes: 0 answered, 1 no answer (no fit succeeded, or problems were found by `check`), 2 the input was refused,
+130 stopped. Libraries are imported by the commands that need them: `kapitza --version` must not wait for them.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -13,7 +18,10 @@ from kapitza.cli.console import show_error
 from kapitza.cli.demo import demo
 from kapitza.cli.inspect_file import inspect_file
 from kapitza.cli.models import models
+from kapitza.cli.orbits import orbits_command
+from kapitza.cli.predict import predict_command
 from kapitza.cli.simulate import simulate_command
+from kapitza.cli.studies import check_command, compare_command, identify_command, new_command, report_command, schema
 from kapitza.errors import KapitzaError
 
 app = typer.Typer(
@@ -24,15 +32,27 @@ app = typer.Typer(
     add_completion=False,
     help=(
         "Parameters of nonlinear dynamical systems from periodic and chaotic measurements.\n\n"
-        "Begin with `kapitza demo`; see which models are there with `kapitza models`; make a recording with "
-        "`kapitza simulate duffing --periods 200 --out run.csv` and look at it with `kapitza inspect run.csv`."
+        "Begin with `kapitza demo`. For a recording of your own: look at it with `kapitza inspect run.csv`, let "
+        "`kapitza new run.csv` write a study, say in it what moves and what to find, then `kapitza check run.toml` and "
+        "`kapitza identify run.toml`."
     ),
-    epilog="Every command explains itself with examples: `kapitza simulate --help`.",
+    epilog="Every command explains itself with examples: `kapitza identify --help`.",
 )
-app.command("demo")(demo)
-app.command("models")(models)
-app.command("simulate")(simulate_command)
-app.command("inspect")(inspect_file)
+for name, command in {
+    "demo": demo,
+    "inspect": inspect_file,
+    "new": new_command,
+    "check": check_command,
+    "identify": identify_command,
+    "compare": compare_command,
+    "predict": predict_command,
+    "report": report_command,
+    "orbits": orbits_command,
+    "models": models,
+    "simulate": simulate_command,
+    "schema": schema,
+}.items():
+    app.command(name)(command)
 
 
 def show_version(wanted: bool) -> None:
@@ -52,9 +72,7 @@ def settings(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry of the command. Errors made on purpose end with exit code 2 and without a traceback."""
-    import matplotlib
-
-    matplotlib.use("Agg")  # figures go to files; no display is needed
+    os.environ["MPLBACKEND"] = "Agg"  # figures go to files; no display is needed
     try:
         app(args=None if arguments is None else list(arguments))
     except (KapitzaError, OSError) as problem:

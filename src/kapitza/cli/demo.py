@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import pandas as pd
 import typer
-from matplotlib.figure import Figure
 from rich.table import Table
 from rich.text import Text
 
 from kapitza.cli.console import answers, examples
 from kapitza.cli.models import equation_text
 from kapitza.cli.simulate import simulate_periods
-from kapitza.data import Record, measure
-from kapitza.estimate import Estimate, identify
-from kapitza.library import parametric_pendulum
-from kapitza.model import Model
-from kapitza.orbit import OrbitSet, find_orbits
-from kapitza.report import Section, plot_estimate, plot_orbits, write_page
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from kapitza.data import Record
+    from kapitza.estimate import Estimate
+    from kapitza.model import Model
+    from kapitza.orbit import OrbitSet
 
 FREE = ("l", "k2", "k3")
 START = {"l": 0.8, "k2": 0.0, "k3": 0.0}
@@ -36,6 +36,10 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = Path("out"),
 ) -> None:
     """Record a chaotic pendulum with noise, find the periodic orbits in the record, and fit the model to them."""
+    from kapitza import find_orbits
+    from kapitza.estimate import identify
+    from kapitza.library import parametric_pendulum
+
     console = answers()
     truth = parametric_pendulum()
     console.print(Text(truth.description + "."))
@@ -64,6 +68,10 @@ demo.__doc__ = (demo.__doc__ or "") + examples("kapitza demo", "kapitza demo --p
 
 
 def noisy_record(truth: Model, periods: int) -> Record:
+    import numpy as np
+
+    from kapitza.data import measure
+
     clean = simulate_periods(truth, None, periods, 1)
     noise = {"phi": NOISE * 2 * np.pi, "phi'": NOISE * float(np.ptp(clean["phi'"]))}
     return measure(clean, noise=noise, seed=1)
@@ -87,6 +95,8 @@ def demo_facts(record: Record, orbits: OrbitSet, fit: Estimate, seconds: tuple[f
 
 def comparison(truth: Model, fit: Estimate) -> pd.DataFrame:
     """Truth beside the estimate: one row per parameter."""
+    import pandas as pd
+
     interval = fit.interval(0.95)
     low, high = interval["low"].to_dict(), interval["high"].to_dict()
     rows = [
@@ -124,6 +134,8 @@ def printed(table: pd.DataFrame) -> Table:
 
 
 def demo_figure(record: Record, orbits: OrbitSet) -> Figure:
+    from kapitza.report import plot_orbits
+
     return plot_orbits(orbits, record=record)
 
 
@@ -136,6 +148,10 @@ def write_demo_page(
     table: pd.DataFrame,
     path: Path,
 ) -> Path:
+    import pandas as pd
+
+    from kapitza.report import Section, plot_estimate, write_page
+
     parameters = pd.DataFrame(
         [(p.name, fit.model.values[p.name], p.unit, p.description) for p in model.parameters],
         columns=["parameter", "value", "unit", "meaning"],

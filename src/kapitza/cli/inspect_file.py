@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.text import Text
 
 from kapitza.cli.console import answers, examples, table
-from kapitza.data import read
 from kapitza.errors import DataError
-from kapitza.orbits_in_data import inspect
-from kapitza.report import plot_record
 
 EXAMPLES = examples(
     "kapitza inspect run.csv",
@@ -40,6 +36,12 @@ def inspect_file(
     missing: Annotated[str, typer.Option(help='"refuse" values that are no numbers, or "drop" them.')] = "refuse",
 ) -> None:
     """Show what a recording holds: channels, range, sampling, gaps, noise, delay, dimension, returns, chaos or not."""
+    import numpy as np
+
+    from kapitza.data import read
+    from kapitza.orbits_in_data import inspect
+    from kapitza.report import plot_record
+
     for target in (plot, findings):
         _check_figure(target)
     keys = [int(name) if name.isdigit() else name for name in channel or ()]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from kapitza import library
 from kapitza.cli.console import answers, examples, table
-from kapitza.errors import ModelError, nearest_name
-from kapitza.model import Model, read_model
+
+if TYPE_CHECKING:
+    from kapitza.model import Model
 
 EXAMPLES = examples(
     "kapitza models",
@@ -20,24 +19,12 @@ EXAMPLES = examples(
 )
 
 
-def library_names() -> tuple[str, ...]:
-    return tuple(make.__name__ for make in library.SYSTEMS)
-
-
-def library_model(name: str) -> Model:
-    """The library's model of this name, with its own values."""
-    for make in library.SYSTEMS:
-        if make.__name__ == name:
-            return make()
-    raise ModelError(
-        f'The library has no model "{name}".{nearest_name(name, library_names())} '
-        "`kapitza models` lists them; a model of your own is a .toml file."
-    )
-
-
 def named_model(name: str) -> Model:
     """A model of the library, or one from a file."""
-    return read_model(name) if name.endswith(".toml") else library_model(name)
+    from kapitza.library import model_named
+    from kapitza.model import read_model
+
+    return read_model(name) if name.endswith(".toml") else model_named(name)
 
 
 def models(
@@ -53,12 +40,14 @@ models.__doc__ = (models.__doc__ or "") + EXAMPLES
 
 
 def list_models() -> None:
+    from kapitza.library import SYSTEMS
+
     console = answers()
     listing = table("model", "states", "period", "what it is")
-    for name in library_names():
-        model = library_model(name)
+    for make in SYSTEMS:
+        model = make()
         listing.add_row(
-            Text(name, style="bold"),
+            Text(make.__name__, style="bold"),
             Text(", ".join(model.states)),
             Text(excitation_text(model)),
             Text(model.description),
@@ -75,7 +64,11 @@ def excitation_text(model: Model) -> str:
 
 def equation_text(model: Model) -> str:
     """The equation as the docstring of the library function shows it, or in plain notation."""
-    for make in library.SYSTEMS:
+    import inspect
+
+    from kapitza.library import SYSTEMS
+
+    for make in SYSTEMS:
         if make.__name__ == model.name:
             return inspect.getdoc(make) or ""
     arrow = " -> " if model.is_map else ": 0 = "

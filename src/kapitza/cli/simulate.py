@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 from rich.text import Text
 
 from kapitza.cli.console import answers, examples, progress_bar, show_error
 from kapitza.cli.models import named_model
-from kapitza.data import Record, measure, write
 from kapitza.errors import KapitzaError, ModelError, nearest_name
-from kapitza.flow import simulate
-from kapitza.model import Model
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kapitza.data import Record
+    from kapitza.model import Model
 
 # periods between two movements of the progress bar
 CHUNK = 5_000
@@ -42,6 +44,9 @@ def simulate_command(
     seed: Annotated[int | None, typer.Option(help="Seed of the noise, to repeat it exactly.")] = None,
 ) -> None:
     """Simulate a model and write the recording to a file. The suffix of the file decides its format."""
+    from kapitza.data import measure, write
+    from kapitza.flow import simulate
+
     chosen = named_model(model).with_values(**assignments(set_, "--set"))
     begin = time.perf_counter()
     x0 = initial_state(chosen, assignments(start, "--start"))
@@ -79,6 +84,8 @@ def assignments(pairs: Sequence[str] | None, option: str) -> dict[str, float]:
 
 def initial_state(model: Model, given: dict[str, float]) -> np.ndarray | None:
     """The model's own start with the states given put in; None when nothing was given."""
+    import numpy as np
+
     if not given:
         return None
     for name in given:
@@ -89,6 +96,8 @@ def initial_state(model: Model, given: dict[str, float]) -> np.ndarray | None:
 
 
 def sample_times(duration: float, interval: float) -> np.ndarray:
+    import numpy as np
+
     if not (np.isfinite(duration) and duration > 0 and np.isfinite(interval) and 0 < interval <= duration):
         raise KapitzaError(f"--duration {duration} and --interval {interval}: both positive, the interval the shorter.")
     return interval * np.arange(int(np.floor(duration / interval * (1 + 1e-12))) + 1)
@@ -96,6 +105,8 @@ def sample_times(duration: float, interval: float) -> np.ndarray:
 
 def simulate_periods(model: Model, x0: np.ndarray | None, periods: int, samples_per_period: int) -> Record:
     """`simulate` in chunks under a progress bar; after Ctrl-C the chunks that are done are kept."""
+    from kapitza.flow import simulate
+
     if model.is_map or periods <= CHUNK:
         return simulate(model, x0, periods=periods, samples_per_period=samples_per_period)
     chunks: list[Record] = []
@@ -118,6 +129,10 @@ def simulate_periods(model: Model, x0: np.ndarray | None, periods: int, samples_
 
 def joined(chunks: Sequence[Record]) -> Record:
     """Chunks of one simulation, each beginning with the last sample of the one before, as one unbroken record."""
+    import numpy as np
+
+    from kapitza.data import Record
+
     first = chunks[0]
     values = np.concatenate([first.values(), *(chunk.values()[1:] for chunk in chunks[1:])])
     interval = (first.time[-1] - first.time[0]) / (len(first) - 1)

@@ -7,6 +7,7 @@ solvers inside a Bayesian estimator; HYBRID, control-based continuation of a hyb
 
 from collections.abc import Callable
 
+from kapitza.errors import ModelError, nearest_name
 from kapitza.library.double_pendulums import base_excited_double_pendulum, planar_double_pendulum
 from kapitza.library.duffing import duffing
 from kapitza.library.forced_pendulums import horizontally_excited_pendulum, pendulum_on_spring
@@ -44,6 +45,7 @@ __all__ = [
     "henon_heiles",
     "horizontally_excited_pendulum",
     "lorenz",
+    "model_named",
     "oleo",
     "oleo_simple",
     "parametric_pendulum",
@@ -54,3 +56,14 @@ __all__ = [
     "sampled_force",
     "trace_map",
 ]
+
+
+def model_named(name: str) -> Model:
+    """The system of this name, with its own values: model_named("duffing")."""
+    makers = {make.__name__: make for make in SYSTEMS}
+    if name not in makers:
+        raise ModelError(
+            f'The library has no model "{name}".{nearest_name(name, makers)} It has {", ".join(makers)}; a model of '
+            "your own is a .toml file."
+        )
+    return makers[name]()

@@ -1,7 +1,7 @@
 """The equations, written once."""
 
 from kapitza.model.compiled import compile_expressions, to_heyoka
-from kapitza.model.files import read_model, write_model
+from kapitza.model.files import model_from_dict, read_model, write_model
 from kapitza.model.linear import Linearisation
 from kapitza.model.measured import Signal
 from kapitza.model.model import Model
@@ -25,6 +25,7 @@ __all__ = [
     "Switch",
     "Symmetry",
     "compile_expressions",
+    "model_from_dict",
     "parse_equation",
     "parse_expression",
     "rate",

@@ -1,16 +1,18 @@
 """Figures, and reports as single HTML files."""
 
 from kapitza.report.estimate_figures import plot_estimate
-from kapitza.report.estimate_report import write_report
+from kapitza.report.estimate_report import orbit_table, write_report
 from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot_record
 from kapitza.report.harmonic_figures import plot_residues
 from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
 from kapitza.report.rig_figures import plot_delay_stability
 from kapitza.report.skeleton_figures import plot_inspection
+from kapitza.report.study_report import write_study_report
 
 __all__ = [
     "Section",
+    "orbit_table",
     "plot_attractor",
     "plot_delay_stability",
     "plot_estimate",
@@ -23,4 +25,5 @@ __all__ = [
     "plot_residues",
     "write_page",
     "write_report",
+    "write_study_report",
 ]

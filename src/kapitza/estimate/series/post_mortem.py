@@ -128,6 +128,8 @@ def _oscillations(values: Array, joined: NDArray[np.bool_], angle: bool) -> int:
 
 def _weakest(names: tuple[str, ...], solution: Solution) -> str:
     """The combination of parameters that the data determine worst, by its largest members."""
+    if not names:
+        return ""
     size = np.where(solution.theta != 0, np.abs(solution.theta), 1.0)
     _, vectors = np.linalg.eigh(solution.information * np.outer(size, size))
     weak = vectors[:, 0]

@@ -1,0 +1,227 @@
+"""Studies on the command line: new, check, identify, compare, report, schema."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from kapitza.cli.console import answers, examples, progress_bar, show_error, table
+from kapitza.errors import KapitzaError
+
+if TYPE_CHECKING:
+    from kapitza.study import StudyResult
+
+StudyArgument = Annotated[Path, typer.Argument(help="Study file (.toml); `kapitza new` writes one.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and of the answer only the sentence.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The answer as JSON on standard output.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on after the steps that an interrupted run has finished.")]
+
+
+def new_command(
+    recording: Annotated[Path, typer.Argument(help="Recording: .csv .tsv .txt .parquet .h5 .mat .npz")],
+    out: Annotated[Path | None, typer.Option(help="Study to write; by default the recording's name with .toml")] = None,
+    model: Annotated[str | None, typer.Option(help="A model from `kapitza models`, or a .toml file.")] = None,
+    time_column: Annotated[str | None, typer.Option("--time", help="Name or position of the time column.")] = None,
+    interval: Annotated[float | None, typer.Option(help="Sampling interval [s] of a file without times.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a study that is there.")] = False,
+) -> None:
+    """Write a commented study by looking at a recording: its columns, sampling and frequency."""
+    from kapitza.study.writing import write_new_study
+
+    column = int(time_column) if time_column and time_column.isdigit() else time_column
+    path = write_new_study(recording, out, model, column, interval, force)
+    answers().print(Text(f"Written: {path}\nEdit it, then: kapitza check {path}; kapitza identify {path}"))
+
+
+new_command.__doc__ = (new_command.__doc__ or "") + examples(
+    "kapitza new run.csv",
+    "kapitza new run.csv --model duffing --out duffing.toml",
+    "kapitza new v.csv --interval 0.001",
+)
+
+
+def check_command(study: StudyArgument, as_json: AsJson = False) -> None:
+    """Check a study without running it: all problems at once, each with its line and what to change."""
+    from kapitza.study import StudyError, read_study
+
+    try:
+        found = read_study(study)
+    except StudyError as error:
+        if as_json:
+            problems = [{"line": p.line, "place": list(p.place), "message": p.message} for p in error.problems]
+            typer.echo(json.dumps({"ok": False, "problems": problems}, ensure_ascii=False, indent=1))
+        else:
+            show_error(str(error))
+        raise typer.Exit(1) from None
+    if as_json:
+        typer.echo(json.dumps({"ok": True, "problems": []}))
+        return
+    answers().print(Text(f"{found}\nNo problems. Run it: kapitza identify {study}"))
+
+
+check_command.__doc__ = (check_command.__doc__ or "") + examples(
+    "kapitza check run.toml", "kapitza check run.toml --json"
+)
+
+
+def identify_command(
+    study: StudyArgument, resume: Resume = False, quiet: Quiet = False, as_json: AsJson = False
+) -> None:
+    """Find the parameters that a study asks for, and write its results folder with a report."""
+    result = run(study, resume, quiet or as_json)
+    show(result, quiet, as_json)
+    if result.best is None:
+        raise typer.Exit(1)
+
+
+identify_command.__doc__ = (identify_command.__doc__ or "") + examples(
+    "kapitza identify run.toml", "kapitza identify run.toml --resume", "kapitza identify run.toml --json"
+)
+
+
+def compare_command(
+    study: StudyArgument, resume: Resume = False, quiet: Quiet = False, as_json: AsJson = False
+) -> None:
+    """Which of several candidate models do the data want: AIC, BIC, weights, error on held-back data, a sentence."""
+    result = run(study, resume, quiet or as_json, several=True)
+    comparison = result.comparison()
+    if not as_json and len(comparison):
+        answers().print(comparison_table(result))
+    show(result, quiet, as_json)
+    if not len(comparison):
+        if not as_json:
+            show_error("Fewer than two candidates ended with a likelihood on the same readings: nothing to compare.")
+        raise typer.Exit(1)
+
+
+compare_command.__doc__ = (compare_command.__doc__ or "") + examples("kapitza compare friction.toml")
+
+
+def run(path: Path, resume: bool, quiet: bool, several: bool = False) -> StudyResult:
+    """The study run under a progress bar; Ctrl-C keeps the steps that are done."""
+    from kapitza.study import read_study
+
+    study = read_study(path)
+    if several and len(study.candidates) < 2:
+        raise KapitzaError(f"{path.name} has one model: add candidates, each under [[model]] with a name of its own.")
+    try:
+        with watching(quiet) as monitor:
+            return study.run(monitor, resume)
+    except KeyboardInterrupt:
+        show_error(f"Stopped; the fits that were finished are kept. Go on: kapitza identify {path} --resume")
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def watching(quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
+    if quiet:
+        yield None
+        return
+    with progress_bar() as progress:
+        task = progress.add_task("reading", total=None)
+        yield lambda done, total, what: progress.update(task, completed=done, total=total, description=what)
+
+
+def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
+    """The answer: one sentence, a table, what is suspicious, where the report is."""
+    if as_json:
+        typer.echo(json.dumps(as_plain(result), ensure_ascii=False, indent=1))
+        return
+    console = answers()
+    console.print(Text(result.sentence(), style="bold"))
+    if quiet:
+        return
+    best = result.best
+    if best is not None:
+        console.print(parameter_table(result))
+        for text in best.warnings:
+            console.print(Text(f"Warning: {text}", style="yellow"))
+    for text in (result.verdict(), *result.disagreements()):
+        if text:
+            console.print(Text(text))
+    for outcome in result.outcomes:
+        if outcome.failure:
+            console.print(Text(f"{outcome.label}: {outcome.failure}", style="yellow"))
+    report = result.folder / "report.html"
+    console.print(
+        Text(f"Results: {result.folder}" + (f"\nReport:  {report}" if report.is_file() else ""), style="bold")
+    )
+
+
+def parameter_table(result: StudyResult) -> Any:
+    listing = table(
+        "parameter", "value", "error", "low", "high", "unit", "model", "method",
+        right=("value", "error", "low", "high"),
+    )  # fmt: skip
+    for row in result.table().itertuples(index=False):
+        numbers = (f"{row.value:.6g}", f"{row.error:.2g}", f"{row.low:.6g}", f"{row.high:.6g}")
+        listing.add_row(Text(row.parameter, style="bold"), *numbers, Text(row.unit), Text(row.model), Text(row.method))
+    return listing
+
+
+def comparison_table(result: StudyResult) -> Any:
+    listing = table(
+        "model", "free", "AIC", "dAIC", "weight", "BIC", "held back", right=("free", "AIC", "dAIC", "weight", "BIC")
+    )
+    for name, row in result.comparison().iterrows():
+        held = "" if row["held back"] != row["held back"] else f"{100 * row['held back']:.3g} %"
+        numbers = (f"{row['AIC']:.6g}", f"{row['dAIC']:.4g}", f"{row['weight']:.3g}", f"{row['BIC']:.6g}")
+        listing.add_row(Text(str(name), style="bold"), str(row["free"]), *numbers, held)
+    return listing
+
+
+def as_plain(result: StudyResult) -> dict[str, Any]:
+    """The answer for programs."""
+    best = result.best
+    rows = json.loads(result.table().to_json(orient="records", double_precision=15))
+    comparison = result.comparison()
+    return {
+        "title": result.title,
+        "sentence": result.sentence(),
+        "best": None if best is None else {"model": best.candidate, "method": best.method},
+        "parameters": rows,
+        "comparison": json.loads(comparison.reset_index().to_json(orient="records", double_precision=15))
+        if len(comparison)
+        else [],
+        "verdict": result.verdict(),
+        "disagreements": list(result.disagreements()),
+        "warnings": {o.label: list(o.warnings) for o in result.succeeded},
+        "failures": {o.label: o.failure for o in result.outcomes if o.failure},
+        "folder": str(result.folder),
+        "checksums": dict(result.checksums),
+        "versions": dict(result.versions),
+    }
+
+
+def report_command(
+    folder: Annotated[Path, typer.Argument(help="Results folder of a study, or the study itself.")],
+    out: Annotated[Path | None, typer.Option(help="HTML file; by default report.html in the results folder.")] = None,
+) -> None:
+    """Write the report of a study that was run, again or elsewhere."""
+    from kapitza.report import write_study_report
+    from kapitza.study import read_results, read_study
+
+    begin = time.perf_counter()
+    place = read_study(folder).folder if folder.suffix == ".toml" else folder
+    path = write_study_report(read_results(place), out or place / "report.html")
+    answers().print(Text(f"Report: {path} ({time.perf_counter() - begin:.1f} s)"))
+
+
+report_command.__doc__ = (report_command.__doc__ or "") + examples("kapitza report run-results --out run7.html")
+
+
+def schema() -> None:
+    """Print the JSON schema of study files, for editors that check while one types."""
+    from kapitza.study import json_schema
+
+    typer.echo(json.dumps(json_schema(), indent=1))
+
+
+schema.__doc__ = (schema.__doc__ or "") + examples("kapitza schema > study.schema.json")

@@ -1,0 +1,162 @@
+"""The candidate models of a study: from the library, a file, or written into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kapitza.errors import KapitzaError, ModelError, nearest_name
+from kapitza.library import model_named
+from kapitza.model import Model, Prior, Signal, model_from_dict, read_model
+from kapitza.study.keys import INLINE
+from kapitza.study.problems import Notebook
+from kapitza.study.problems import Path as Place
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that may explain the data, with the parameters to find."""
+
+    name: str
+    model: Model
+    free: tuple[str, ...]
+    place: Place = ()
+
+
+def build_model(content: Mapping[str, Any], folder: Path, signals: Sequence[Signal], name: str) -> Model:
+    """The model of one [model] table, driven by the signals that were measured."""
+    if "library" in content:
+        model = model_named(content["library"])
+    elif "file" in content:
+        model = read_model(folder / content["file"])
+    else:
+        inline = {key: content[key] for key in INLINE if key in content}
+        if signals:
+            measured = {s.name: _plain(s) for s in signals}
+            inline["excitation"] = {**inline.get("excitation", {}), "signals": measured}
+        model = model_from_dict({"name": name, **inline}, default_name=name)
+    if signals and not ("library" not in content and "file" not in content):
+        model = driven(model, signals)
+    return model.with_values(**content.get("values", {}))
+
+
+def _plain(signal: Signal) -> dict[str, Any]:
+    return {
+        "times": signal.times.tolist(),
+        "values": signal.values.tolist(),
+        "period": signal.period,
+        "degree": signal.degree,
+    }
+
+
+def driven(model: Model, signals: Sequence[Signal]) -> Model:
+    """The same model under other measured drives of the same names."""
+    own = {s.name for s in model.excitation.signals} if model.excitation else set()
+    for signal in signals:
+        if signal.name not in own:
+            known = f"its drives are {', '.join(sorted(own))}" if own else "it has no measured drive"
+            raise ModelError(f'"{signal.name}" does not drive {model.name}: {known}.{nearest_name(signal.name, own)}')
+    assert model.excitation is not None
+    period = model.excitation.period
+    if period.is_number:
+        period = type(period)(max(s.period for s in signals))
+    new = {s.name: s for s in signals}
+    kept = tuple(new.get(s.name, s) for s in model.excitation.signals)
+    return replace(model, excitation=replace(model.excitation, period=period, signals=kept))
+
+
+def check_candidates(
+    tables: Sequence[Mapping[str, Any]],
+    fit: Mapping[str, Any],
+    folder: Path,
+    signals: Sequence[Signal],
+    notes: Notebook,
+) -> list[Candidate]:
+    """Every candidate with bounds and priors, or notes on why it cannot be built."""
+    made: list[Candidate] = []
+    for number, content in enumerate(tables):
+        place: Place = ("model", number)
+        sources = [key for key in ("library", "file", "equations", "map") if key in content]
+        if len(sources) != 1:
+            given = ", ".join(sources) or "none"
+            notes.add(place, f"give the model by one of library, file, equations or map; given: {given}.")
+            continue
+        name = content.get("name", _default_name(content, number))
+        try:
+            model = build_model(content, folder, signals, name)
+        except KapitzaError as error:
+            key = "values" if any(f'"{v}"' in str(error) for v in content.get("values", {})) else sources[0]
+            notes.add((*place, key), str(error))
+            continue
+        if name in {candidate.name for candidate in made}:
+            notes.add((*place, "name"), f'two candidates are called "{name}": give each its own name.')
+        free = _free(content, fit, model, place, notes)
+        made.append(Candidate(name, _with_knowledge(model, fit, notes), free, place))
+    _check_names(fit, made, notes)
+    return made
+
+
+def _default_name(content: Mapping[str, Any], number: int) -> str:
+    if "library" in content:
+        return str(content["library"])
+    return Path(content["file"]).stem if "file" in content else f"model {number + 1}"
+
+
+def _free(
+    content: Mapping[str, Any], fit: Mapping[str, Any], model: Model, place: Place, notes: Notebook
+) -> tuple[str, ...]:
+    where: Place = (*place, "free") if "free" in content else ("fit", "free")
+    names = content.get("free", fit.get("free"))
+    if not names:
+        known = ", ".join(model.names)
+        notes.add(where, f'name the parameters to find, free = ["..."]; {model.name} has {known}.')
+        return ()
+    for name in names:
+        try:
+            model.check(name)
+        except KapitzaError as error:
+            notes.add(where, str(error))
+    if len(set(names)) < len(names):
+        notes.add(where, f"a parameter is named twice: {', '.join(names)}.")
+    unknown = [n for n in model.names if model.values[n] != model.values[n] and n not in names]
+    if unknown:
+        notes.add(
+            (*place, "values"),
+            f"{', '.join(unknown)} has no value and is not free: values = {{{unknown[0]} = ...}}, or add it to free.",
+        )
+    return tuple(names)
+
+
+def _with_knowledge(model: Model, fit: Mapping[str, Any], notes: Notebook) -> Model:
+    """Bounds and priors of [fit] put into the parameters that the model has."""
+    parameters = []
+    for parameter in model.parameters:
+        changes: dict[str, Any] = {}
+        try:
+            if parameter.name in fit.get("bounds", {}):
+                changes["bounds"] = tuple(float(v) for v in fit["bounds"][parameter.name])
+            if parameter.name in fit.get("priors", {}):
+                changes["prior"] = Prior(**fit["priors"][parameter.name])
+            parameter = replace(parameter, **changes) if changes else parameter
+        except KapitzaError as error:
+            notes.add(("fit", "bounds" if "bounds" in str(error) else "priors", parameter.name), str(error))
+        low, high = parameter.bounds
+        if "bounds" in changes and parameter.value == parameter.value and not low <= parameter.value <= high:
+            notes.add(
+                ("fit", "bounds", parameter.name),
+                f"{parameter.name} starts at {parameter.value:g}, outside its bounds [{low:g}, {high:g}]: widen them, "
+                "or give another value to start from.",
+            )
+        parameters.append(parameter)
+    return replace(model, parameters=tuple(parameters))
+
+
+def _check_names(fit: Mapping[str, Any], made: Sequence[Candidate], notes: Notebook) -> None:
+    """Bounds and priors must be of parameters that some candidate has."""
+    known = {name for candidate in made for name in candidate.model.names}
+    for key in ("bounds", "priors"):
+        for name in fit.get(key, {}) if made else ():
+            if name not in known:
+                notes.add(("fit", key, name), f'no candidate has a parameter "{name}".{nearest_name(name, known)}')

@@ -1,0 +1,235 @@
+"""The keys of a study file, described once: validation, the JSON schema and the commented example follow from here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kapitza.estimate import HarmonicFit, InvariantFit, OrbitFit, ShootingFit
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a value may be: words for messages, the test, and the JSON schema of it."""
+
+    words: str
+    accepts: Callable[[Any], bool]
+    schema: Mapping[str, Any]
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_list(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(accepts(item) for item in value)
+
+
+def is_table(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(accepts(item) for item in value.values())
+
+
+def either(*accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: any(one(value) for one in accepts)
+
+
+def is_pair(value: Any) -> bool:
+    return is_list(is_number)(value) and len(value) == 2
+
+
+def is_prior(value: Any) -> bool:
+    return is_table(is_number)(value) and set(value) == {"mean", "deviation"}
+
+
+def array(items: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": dict(items), **more}
+
+
+def table(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": dict(values)}
+
+
+NUMBER_SCHEMA, TEXT_SCHEMA = {"type": "number"}, {"type": "string"}
+PRIOR_SCHEMA = {
+    "type": "object",
+    "properties": {"mean": NUMBER_SCHEMA, "deviation": NUMBER_SCHEMA},
+    "required": ["mean", "deviation"],
+    "additionalProperties": False,
+}
+COLUMN_SCHEMA = {"type": ["string", "integer"]}
+
+TEXT = Kind("text in quotes", is_text, TEXT_SCHEMA)
+NUMBER = Kind("a number", is_number, NUMBER_SCHEMA)
+WHOLE = Kind("a whole number", is_whole, {"type": "integer"})
+FLAG = Kind("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
+TEXTS = Kind('a list of names, ["a", "b"]', is_list(is_text), array(TEXT_SCHEMA))
+LINES = Kind("text, or a list of text", either(is_text, is_list(is_text)), {"anyOf": [TEXT_SCHEMA, array(TEXT_SCHEMA)]})
+COLUMN = Kind("the name of a column, or its position from 0", either(is_text, is_whole), COLUMN_SCHEMA)
+COLUMNS = Kind(
+    "a list of columns, or a table column = channel",
+    either(is_list(either(is_text, is_whole)), is_table(either(is_text, is_list(is_text)))),
+    {"anyOf": [array(COLUMN_SCHEMA), table({"anyOf": [TEXT_SCHEMA, array(TEXT_SCHEMA)]})]},
+)
+NUMBERS = Kind("a table name = number", is_table(is_number), table(NUMBER_SCHEMA))
+NOISE = Kind(
+    "a number, or a table channel = number",
+    either(is_number, is_table(is_number)),
+    {"anyOf": [NUMBER_SCHEMA, table(NUMBER_SCHEMA)]},
+)
+NAMED_TEXTS = Kind("a table name = text", is_table(is_text), table(TEXT_SCHEMA))
+BOUNDS = Kind("a table name = [low, high]", is_table(is_pair), table(array(NUMBER_SCHEMA, minItems=2, maxItems=2)))
+PRIORS = Kind("a table name = {mean = ..., deviation = ...}", is_table(is_prior), table(PRIOR_SCHEMA))
+TABLE = Kind("a table", lambda value: isinstance(value, dict), {"type": "object"})
+TABLES = Kind("a list of tables", is_list(lambda value: isinstance(value, dict)), array({"type": "object"}))
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key: its kind, what it means, and the values it may have where they are few."""
+
+    kind: Kind
+    meaning: str
+    choices: tuple[str, ...] = ()
+
+
+METHODS: dict[str, type] = {
+    "shooting": ShootingFit,
+    "harmonic": HarmonicFit,
+    "orbits": OrbitFit,
+    "invariant": InvariantFit,
+}
+"""Methods by the name they have in a study, with their settings."""
+
+INLINE = {
+    "equations": Key(LINES, "equations of motion, one per coordinate: \"x'' + c*x' + k*x = F*cos(omega*t)\""),
+    "map": Key(NAMED_TEXTS, "a discrete map instead of equations: state = its new value"),
+    "coordinates": Key(TABLE, "order, angle, unit and description of each coordinate"),
+    "parameters": Key(TABLE, "value, or {value, unit, bounds, prior, expression}, of each parameter"),
+    "excitation": Key(TABLE, 'period of the excitation: {period = "2*pi/omega"}'),
+    "outputs": Key(NAMED_TEXTS, "what sensors measure, as expressions in the states"),
+    "invariants": Key(NAMED_TEXTS, "what the motion conserves, as expressions in the states"),
+    "impacts": Key(TABLES, "walls: surface and reset"),
+    "symmetries": Key(TABLES, "symmetries of the equations"),
+    "partition": Key(TABLE, "cells of the symbolic code"),
+    "start": Key(NUMBERS, "a sensible initial state"),
+    "description": Key(TEXT, "what the model is"),
+    "source": Key(TEXT, "where it comes from"),
+}
+"""A model written into the study: the keys of a model file."""
+
+MODEL = {
+    "name": Key(TEXT, "name of the candidate in tables and figures"),
+    "library": Key(TEXT, "a model of the library, see `kapitza models`"),
+    "file": Key(TEXT, "a model file (.toml), relative to the study"),
+    **INLINE,
+    "values": Key(NUMBERS, "values to start from, and those that are held [units of the model]"),
+    "free": Key(TEXTS, "parameters to find for this candidate; otherwise those of [fit]"),
+}
+
+DATA = {
+    "file": Key(TEXT, "the recording, relative to the study: .csv .tsv .txt .parquet .h5 .mat .npz"),
+    "files": Key(TEXTS, "several recordings of the same layout, each a record of its own"),
+    "time": Key(COLUMN, "time column; t, time, ... are found by themselves"),
+    "interval": Key(NUMBER, "sampling interval [s] of a file without times"),
+    "names": Key(TEXTS, "names of all columns of a text file that has none"),
+    "channels": Key(COLUMNS, 'columns to use; a table renames them to states: {encoder1 = "phi"}'),
+    "units": Key(NAMED_TEXTS, 'units of columns where the file does not say them: {phi = "deg"}'),
+    "angles": Key(TEXTS, "channels that live on a circle"),
+    "measures": Key(NAMED_TEXTS, 'what a channel measures, where it is no state: {theta2 = "phi2 - phi1"}'),
+    "drive": Key(TEXTS, "channels that drive the model, under their names in the equations"),
+    "drive_degree": Key(WHOLE, "how the drive runs between samples: 0 held, 1 linear, 3 or 5 spline"),
+    "period": Key(NUMBER, "period of the excitation [s], where the model does not say it"),
+    "phase": Key(NUMBER, "time of the first sample after the excitation's start [s]"),
+    "phase_channel": Key(COLUMN, "a column whose rising edges mark the start of each excitation period"),
+    "segment": Key(COLUMN, "column whose changes mark interruptions (trials)"),
+    "missing": Key(TEXT, "rows with missing numbers", ("refuse", "drop")),
+    "separator": Key(TEXT, "of a text file, when guessed wrongly"),
+    "decimal": Key(TEXT, "of a text file, when guessed wrongly"),
+    "noise": Key(NOISE, "standard deviation of the noise, where known [units of the model]"),
+    "from": Key(NUMBER, "use samples from this time on [s]"),
+    "to": Key(NUMBER, "use samples before this time [s]"),
+    "every": Key(WHOLE, "use every n-th sample"),
+    "values": Key(NUMBERS, "parameters that this recording had of its own, such as its drive level"),
+    "use": Key(TEXT, "fit it, or check the prediction on it", ("fit", "check")),
+}
+
+FIT = {
+    "free": Key(TEXTS, "parameters to find"),
+    "method": Key(LINES, "auto, or one or several of the methods, which are laid side by side", ("auto", *METHODS)),
+    "hold_back": Key(NUMBER, "share of the end of each recording kept to check the prediction, 0 to 0.9"),
+    "bounds": Key(BOUNDS, "limits of parameters"),
+    "priors": Key(PRIORS, "knowledge of parameters before the data (Gaussian)"),
+    "max_period": Key(WHOLE, "longest orbits sought, in excitation periods, with method orbits"),
+    **{name: Key(TABLE, f"settings of {kind.__name__}") for name, kind in METHODS.items()},
+}
+
+OUTPUT = {
+    "folder": Key(TEXT, "results folder, relative to the study (default: its name with -results)"),
+    "report": Key(FLAG, "write report.html"),
+    "level": Key(NUMBER, "of the intervals, 0.95 by default"),
+}
+
+TOP = {
+    "title": Key(TEXT, "heading of the report"),
+    "seed": Key(WHOLE, "of everything random"),
+    "model": Key(TABLE, "the equations; [[model]] several times for candidates"),
+    "data": Key(TABLE, "the recording; [[data]] several times for several of them"),
+    "fit": Key(TABLE, "what is to be found, and how"),
+    "output": Key(TABLE, "where the results go"),
+}
+
+SECTIONS = {"model": MODEL, "data": DATA, "fit": FIT, "output": OUTPUT}
+REPEATED = ("model", "data")
+"""Sections that may occur several times."""
+
+
+def setting_names(method: str) -> tuple[str, ...]:
+    """Settings of a method that a file can give: plain values and tables of them."""
+    code_only = {"throw", "then", "method", "outputs", "hold_back"}
+    return tuple(f.name for f in dataclasses.fields(METHODS[method]) if f.name not in code_only)
+
+
+def _key_schema(key: Key) -> dict[str, Any]:
+    schema = {**key.kind.schema, "description": key.meaning}
+    if key.choices and key.kind is TEXT:
+        schema["enum"] = list(key.choices)
+    return schema
+
+
+def _section_schema(name: str) -> dict[str, Any]:
+    properties = {key: _key_schema(described) for key, described in SECTIONS[name].items()}
+    if name == "fit":
+        known: dict[str, Any] = {"enum": list(FIT["method"].choices)}
+        properties["method"] = {"anyOf": [known, array(known, minItems=1)], "description": FIT["method"].meaning}
+        for method in METHODS:
+            settings = {setting: {} for setting in setting_names(method)}
+            properties[method] |= {"properties": settings, "additionalProperties": False}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of study files, for editors that check while one types."""
+    properties: dict[str, Any] = {key: _key_schema(TOP[key]) for key in ("title", "seed")}
+    for name in SECTIONS:
+        one = _section_schema(name)
+        several = {"anyOf": [one, array(one, minItems=1)]} if name in REPEATED else one
+        properties[name] = {**several, "description": TOP[name].meaning}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Kapitza study",
+        "description": "A recording, candidate models, and what to find.",
+        "type": "object",
+        "properties": properties,
+        "required": ["model", "data"],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,104 @@
+"""The motion of a fitted model beside the data, by whatever method it was fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.data import Record
+from kapitza.errors import KapitzaError
+from kapitza.estimate import Estimate, ShootingFit
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.study.outcome import Motion
+
+Array = NDArray[np.float64]
+
+LARGEST = 20_000
+"""Samples of a recording that a motion is followed over; more shows nothing new in a picture."""
+
+SHORTEST = 12
+"""Samples of the shortest pieces tried."""
+
+
+def motion_along(model: Model, record: Record, measures: Mapping[str, str]) -> Motion:
+    """The motion of `model` that follows the record most closely: its initial states are free, its parameters not.
+
+    A chaotic motion cannot be followed for ever by parameters that are a little off: where none follows a segment as
+    a whole, it is cut into a quarter of its length, and so on. KapitzaError where even a few samples are not followed.
+    """
+    record = _head(record, LARGEST)
+    # The same relative weight of every channel, whatever the model: the states minimise what is shown.
+    spread = {c: float(np.std(record.unwrapped()[c])) or 1.0 for c in record.channels}
+    longest = max(piece.stop - piece.start for piece in record.segments())
+    size, failure = longest, None
+    while size >= min(SHORTEST, longest):
+        cut = record if size == longest else in_pieces(record, size)
+        noise = {c: 0.01 * value for c, value in spread.items() if _seen(c, model, measures)}
+        method = ShootingFit(outputs=measures, noise=noise, bridge=False)
+        try:
+            # no free parameter: only the states move
+            found = method.fit_named(model, cut, ())
+        except KapitzaError as error:
+            failure, size = error, size // 4
+            continue
+        return _motion(found, cut, size == longest)
+    raise failure or KapitzaError("The recording is too short to follow a motion along it.")
+
+
+def _seen(channel: str, model: Model, measures: Mapping[str, str]) -> bool:
+    return channel in measures or channel in model.states or channel in model.outputs
+
+
+def _head(record: Record, count: int) -> Record:
+    return record if record.size <= count else record.samples(slice(0, count))
+
+
+def in_pieces(record: Record, size: int) -> Record:
+    """The record cut into segments of at most `size` samples."""
+    label = np.empty(record.size, np.int32)
+    next_label = 0
+    for piece in record.segments():
+        own = np.arange(piece.stop - piece.start) // size
+        label[piece] = next_label + own
+        next_label += int(own[-1]) + 1
+    return replace(record, dataset=record.dataset.assign_coords(segment=("time", label)))
+
+
+def _motion(found: Estimate, record: Record, complete: bool) -> Motion:
+    samples, predicted = found.details["fitted_samples"], found.details["predicted"]
+    channels = tuple(found.residuals)
+    angles = tuple(c for c, a in zip(record.channels, record.angles, strict=True) if a and c in channels)
+    piece = np.cumsum(~np.concatenate([[True], samples.joined[:-1]])).astype(np.int64)
+    lengths = [float(np.ptp(samples.time[piece == number])) for number in np.unique(piece)]
+    return Motion(
+        time=samples.time - samples.time[0] + record.time[0],
+        piece=piece,
+        measured={c: samples.values[:, i].copy() for i, c in enumerate(channels)},
+        predicted={c: predicted[:, i].copy() for i, c in enumerate(channels)},
+        units={c: record.units.get(c, "") for c in channels},
+        angles=angles,
+        length=max(lengths),
+        complete=complete,
+    )
+
+
+def last_state(model: Model, record: Record, measures: Mapping[str, str]) -> tuple[Array, float]:
+    """State (n,) of the model at the end of the record, and the time of it in the model's clock.
+
+    From the last samples, as few as a motion needs: 40, or all where there are fewer.
+    """
+    known = [c for c in record.channels if _seen(c, model, measures)]
+    piece = record.segments()[-1]
+    tail = record.select(known).samples(slice(max(piece.start, piece.stop - 40), piece.stop))
+    spread = {c: 0.01 * (float(np.std(tail.unwrapped()[c])) or 1.0) for c in known}
+    found = ShootingFit(outputs={c: e for c, e in measures.items() if c in known}, noise=spread).fit_named(
+        model, tail, ()
+    )
+    times, states = found.details["times"], found.details["states"]
+    end = float(found.details["fitted_samples"].time[-1])
+    state = states[-1] if times[-1] == end else Flow(model).propagate(states[-1], float(times[-1]), end).state
+    return np.asarray(state), end

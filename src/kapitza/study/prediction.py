@@ -1,0 +1,79 @@
+"""The fitted model carried on beyond the data, with bands from the errors of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, KapitzaError
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.study.motions import last_state
+from kapitza.study.outcome import Outcome
+from kapitza.study.running import with_period
+from kapitza.study.study import Study
+
+Array = NDArray[np.float64]
+
+DRAWS = 60
+"""Parameter values drawn for the bands."""
+
+
+def predicted_table(
+    study: Study, outcome: Outcome, times: Array, x0: Array | None, settings: Mapping[str, float]
+) -> pd.DataFrame:
+    """States over `times` (N,), counted from the start: time, and for each state its value and 95 % band.
+
+    Without x0 the motion goes on from the end of the first recording, and time is that of the recording. The band
+    holds the spread that the errors of the parameters give: for chaotic motion it widens until it says nothing.
+    """
+    candidate = next(c for c in study.candidates if c.name == outcome.candidate)
+    recording = study.fitted[0]
+    if recording.signals:
+        names = ", ".join(signal.name for signal in recording.signals)
+        raise KapitzaError(f"{names} was measured and ends with the recording: nothing drives the model beyond it.")
+    fitted = {name: outcome.values[name] for name in outcome.names if name in candidate.model.names}
+    model = candidate.model.with_values(**{**fitted, **recording.values, **settings})
+    begin = 0.0
+    if x0 is None:
+        base = candidate.model.with_values(**{**fitted, **recording.values})
+        record = with_period(recording.record, candidate)
+        x0, begin = last_state(base, record, recording.measures)
+    instants = begin + times
+    flow = Flow(model)
+    middle = flow.trajectory(x0, instants, model.vector)
+    draws = _draws(outcome, [n for n in outcome.names if n not in settings], study.seed)
+    paths = []
+    for values in draws:
+        try:
+            paths.append(flow.trajectory(x0, instants, _vector(model, values)))
+        except FlowError:
+            continue
+    columns: dict[str, Array] = {"time [s]": instants if begin == 0.0 else times + float(recording.record.time[-1])}
+    for i, state in enumerate(model.states):
+        columns[state] = middle[:, i]
+        if len(paths) > 10:
+            low, high = np.quantile([path[:, i] for path in paths], [0.025, 0.975], axis=0)
+            columns[f"{state} low"], columns[f"{state} high"] = low, high
+    return pd.DataFrame(columns)
+
+
+def _vector(model: Model, values: Mapping[str, float]) -> Array:
+    return model.with_values(**{n: v for n, v in values.items() if n in model.names}).vector
+
+
+def _draws(outcome: Outcome, names: list[str], seed: int) -> list[dict[str, float]]:
+    """Values of the parameters with the covariance of the fit."""
+    keep = [outcome.names.index(n) for n in names if np.isfinite(outcome.deviations.get(n, np.nan))]
+    if not keep:
+        return []
+    correlation = np.nan_to_num(np.array(outcome.correlation, float)[np.ix_(keep, keep)])
+    np.fill_diagonal(correlation, 1.0)
+    spread = np.array([outcome.deviations[outcome.names[i]] for i in keep])
+    mean = np.array([outcome.values[outcome.names[i]] for i in keep])
+    random = np.random.default_rng(seed)
+    drawn = random.multivariate_normal(mean, correlation * np.outer(spread, spread), DRAWS, check_valid="ignore")
+    return [dict(zip([outcome.names[i] for i in keep], row.tolist(), strict=True)) for row in drawn]

@@ -1,0 +1,106 @@
+"""What is wrong with a study: all of it at once, each with its line and a cure."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kapitza.errors import KapitzaError
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing to change: where it stands (keys, and the line or 0) and what to do."""
+
+    place: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}" if self.line else self.message
+
+
+class StudyError(KapitzaError, ValueError):
+    """A study file cannot be run as it is; `problems` lists everything found."""
+
+    def __init__(self, name: str, problems: Sequence[Problem]):
+        self.name = name
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.line))
+        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        lines = [f"{name}: {count} found before any work.", *(f"  {problem}" for problem in self.problems)]
+        super().__init__("\n".join(lines))
+
+
+@dataclass
+class Notebook:
+    """Collects problems of one file while it is checked."""
+
+    name: str
+    text: str
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, place: Path, message: str) -> None:
+        shown = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
+        head = f"{shown}: " if shown else ""
+        problem = Problem(place, line_of(self.text, place), head + message)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def raise_if_any(self) -> None:
+        if self.problems:
+            raise StudyError(self.name, self.problems)
+
+
+def line_of(text: str, place: Path) -> int:
+    """Line on which the value at `place` begins, 0 where there is none; of a missing key, that of its table.
+
+    The shortest beginning of the file that parses and holds the place ends with the value's last line; the value
+    begins after the beginning before it that parses.
+    """
+    lines = text.splitlines()
+    while place:
+        if _holds(_beginning(lines, len(lines))[0], place):
+            break
+        place = place[:-1]
+    if not place:
+        return 0
+    low, high = 0, len(lines)
+    while high - low > 1:
+        middle = (low + high) // 2
+        content, used = _beginning(lines, middle)
+        if _holds(content, place):
+            high = min(high, max(used, low + 1))
+        else:
+            low = middle
+    _, before = _beginning(lines, high - 1)
+    return before + 1
+
+
+def _beginning(lines: Sequence[str], count: int) -> tuple[dict[str, Any], int]:
+    """The longest beginning of at most `count` lines that parses, and how many lines it has."""
+    for used in range(count, -1, -1):
+        try:
+            return tomllib.loads("\n".join(lines[:used])), used
+        except tomllib.TOMLDecodeError:
+            continue
+    return {}, 0
+
+
+def _holds(content: Any, place: Path) -> bool:
+    for part in place:
+        if isinstance(part, int):
+            if not isinstance(content, list) or part >= len(content):
+                # A single table [model] stands for a list of one.
+                if part == 0 and isinstance(content, dict):
+                    continue
+                return False
+            content = content[part]
+        elif not isinstance(content, dict) or part not in content:
+            return False
+        else:
+            content = content[part]
+    return True

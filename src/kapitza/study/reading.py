@@ -1,0 +1,254 @@
+"""read_study: a study file, checked as a whole before any work."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kapitza.errors import KapitzaError, nearest_name
+from kapitza.study.candidates import Candidate, check_candidates
+from kapitza.study.folder import results_folder_problem
+from kapitza.study.keys import FIT, METHODS, REPEATED, SECTIONS, TOP, Key, setting_names
+from kapitza.study.problems import Notebook, Problem, StudyError
+from kapitza.study.problems import Path as Place
+from kapitza.study.recordings import Recording, read_recordings
+from kapitza.study.study import Study
+
+LARGEST_FILE = 5_000_000
+
+
+def read_study(path: str | Path) -> Study:
+    """The study written in a TOML file; relative paths in it are relative to the file.
+
+    Models are built, recordings read and every name compared before this returns: StudyError lists all that is wrong,
+    each with its line and what to change.
+
+    >>> study = read_study("pendulum.toml")  # doctest: +SKIP
+    >>> result = study.run()                 # doctest: +SKIP
+    """
+    path = Path(path)
+    text = _text(path)
+    notes = Notebook(path.name, text)
+    content = _parsed(path.name, text)
+    sections = _check_keys(content, notes)
+    folder = path.resolve().parent
+    recordings: list[Recording] = []
+    for number, table in enumerate(sections["data"]):
+        recordings += read_recordings(table, folder, ("data", number), notes)
+    fit, output = sections["fit"][0], sections["output"][0]
+    fitted = [r for r in recordings if r.use == "fit"]
+    signals = _signals(fitted, notes)
+    candidates = check_candidates(sections["model"], fit, folder, signals, notes)
+    _check_data(recordings, fitted, candidates, sections["data"], notes)
+    methods = _methods(fit, notes)
+    target = folder / output.get("folder", f"{path.stem}-results")
+    problem = results_folder_problem(target, folder)
+    if problem:
+        notes.add(("output", "folder"), problem)
+    notes.raise_if_any()
+    return Study(
+        path=path.resolve(),
+        text=text,
+        content=content,
+        title=content.get("title", path.stem.replace("_", " ")),
+        seed=int(content.get("seed", 0)),
+        candidates=tuple(candidates),
+        recordings=tuple(recordings),
+        methods=methods,
+        settings={name: dict(fit.get(name, {})) for name in METHODS},
+        hold_back=float(fit.get("hold_back", 0.0)),
+        max_period=int(fit.get("max_period", 5)),
+        level=float(output.get("level", 0.95)),
+        folder=target,
+        report=bool(output.get("report", True)),
+    )
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        near = sorted(p.name for p in path.parent.glob("*.toml"))[:5] if path.parent.is_dir() else []
+        more = f" In that folder: {', '.join(near)}." if near else ""
+        raise StudyError(path.name, [Problem((), 0, f"there is no file {path}.{more}")])
+    if path.stat().st_size > LARGEST_FILE:
+        raise StudyError(path.name, [Problem((), 0, f"{path.stat().st_size} bytes are more than a study has.")])
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise StudyError(
+            path.name, [Problem((), 0, f"not text in UTF-8 (byte {error.start}): save it as such.")]
+        ) from None
+
+
+def _parsed(name: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        said = str(error)
+        line = (
+            int(said.partition("at line ")[2].partition(",")[0] or 0) if "at line" in said else len(text.splitlines())
+        )
+        hint = " Text stands in quotes, a key once only, and a table ends where the next [name] begins."
+        raise StudyError(name, [Problem((), line, f"not valid TOML: {said}.{hint}")]) from None
+    except RecursionError:
+        raise StudyError(name, [Problem((), 0, "tables are nested too deeply.")]) from None
+
+
+def _check_keys(content: Mapping[str, Any], notes: Notebook) -> dict[str, list[dict[str, Any]]]:
+    """Every section as a list of tables whose keys are known and of the right kind; the others are noted."""
+    _check_table(content, TOP, (), notes, skip=tuple(SECTIONS))
+    sections: dict[str, list[dict[str, Any]]] = {}
+    for name, keys in SECTIONS.items():
+        given = content.get(name, [] if name in REPEATED else {})
+        tables = given if isinstance(given, list) and name in REPEATED else [given]
+        if not all(isinstance(table, dict) for table in tables):
+            notes.add((name,), f"it must be a table: write [{name}] on a line of its own, its keys below.")
+            tables = [table for table in tables if isinstance(table, dict)]
+        sections[name] = []
+        for number, table in enumerate(tables):
+            place: Place = (name, number) if name in REPEATED else (name,)
+            wrong = _check_table(table, keys, place, notes)
+            sections[name].append({key: value for key, value in table.items() if key not in wrong})
+    for name in ("model", "data"):
+        if not content.get(name):
+            cure = 'library = "duffing", or equations' if name == "model" else 'file = "run.csv"'
+            notes.add((), f"there is no [{name}]: add one with {cure}.")
+            sections[name] = []
+    sections["fit"] = sections["fit"] or [{}]
+    sections["output"] = sections["output"] or [{}]
+    level = sections["output"][0].get("level", 0.95)
+    if not 0 < level < 1:
+        notes.add(("output", "level"), f"{level} is no level of an interval: it lies between 0 and 1, 0.95 is usual.")
+    return sections
+
+
+def _check_table(
+    table: Mapping[str, Any], keys: Mapping[str, Key], place: Place, notes: Notebook, skip: Sequence[str] = ()
+) -> set[str]:
+    """Notes on unknown keys and wrong kinds; returns the keys that cannot be used."""
+    wrong = set()
+    for name, value in table.items():
+        if name in skip:
+            continue
+        if name not in keys:
+            where = f"[{place[0]}]" if place else "a study"
+            hint = nearest_name(name, keys) or f" It has {', '.join(keys)}."
+            notes.add((*place, name), f'{where} has no key "{name}".{hint}')
+            wrong.add(name)
+        elif not keys[name].kind.accepts(value):
+            notes.add((*place, name), f"it must be {keys[name].kind.words}, not {_shown(value)}.")
+            wrong.add(name)
+        elif keys[name].choices and isinstance(value, str) and value not in keys[name].choices:
+            known = ", ".join(keys[name].choices)
+            hint = nearest_name(value, keys[name].choices)
+            notes.add((*place, name), f'"{value}" is none of {known}.{hint}')
+            wrong.add(name)
+    return wrong
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+def _signals(fitted: Sequence[Recording], notes: Notebook):
+    """Drives of the recording that is fitted; one recording only, as a model holds one drive."""
+    driven = [recording for recording in fitted if recording.signals]
+    if driven and len(fitted) > 1:
+        notes.add(
+            (*driven[0].place, "drive"),
+            "a measured drive belongs to one recording, and several are to be fitted: keep one, and give the others "
+            'use = "check".',
+        )
+    return driven[0].signals if driven else ()
+
+
+def _check_data(
+    recordings: Sequence[Recording],
+    fitted: Sequence[Recording],
+    candidates: Sequence[Candidate],
+    tables: Sequence[Mapping[str, Any]],
+    notes: Notebook,
+) -> None:
+    if recordings and not fitted:
+        notes.add((*recordings[0].place, "use"), 'every recording is there to check: leave use = "check" out of one.')
+    for recording in recordings:
+        for candidate in candidates:
+            _check_pair(recording, candidate, tables[int(recording.place[1])], notes)
+
+
+def _check_pair(recording: Recording, candidate: Candidate, table: Mapping[str, Any], notes: Notebook) -> None:
+    """One recording against one candidate: its channels, values and measures must belong to the model."""
+    model, place = candidate.model, recording.place
+    drives = {signal.name for signal in recording.signals}
+    known = {*model.states, *model.outputs, *recording.measures, *drives}
+    used = [channel for channel in recording.record.channels if channel in known - drives]
+    if not used:
+        channels = ", ".join(c for c in recording.record.channels if c not in drives)
+        notes.add(
+            (*place, "channels"),
+            f"none of the channels {channels} of {recording.name} is a state of {candidate.name} "
+            f'({", ".join(model.states)}): name them, channels = {{column = "{model.states[0]}"}}, or say what they '
+            f'measure, measures = {{channel = "expression"}}.',
+        )
+    elif "channels" in table:
+        strangers = [c for c in recording.record.channels if c not in known]
+        for channel in strangers:
+            notes.add(
+                (*place, "channels"),
+                f'"{channel}" is no state of {candidate.name} ({", ".join(model.states)}): rename it, say what it '
+                f"measures, or leave it out.{nearest_name(channel, model.states)}",
+            )
+    for name in recording.values:
+        try:
+            model.check(name)
+        except KapitzaError as error:
+            notes.add((*place, "values", name), str(error))
+        if name in candidate.free:
+            notes.add((*place, "values", name), f"{name} is free: leave it out of free, or of these values.")
+    for channel, text in recording.measures.items():
+        problem = _measure_problem(model, text)
+        if problem:
+            notes.add((*place, "measures", channel), problem)
+
+
+def _measure_problem(model, text: str) -> str:
+    from kapitza.model import parse_expression
+
+    try:
+        parse_expression(text, {*model.states, *model.names, "t"})
+    except KapitzaError as error:
+        return str(error)
+    return ""
+
+
+def _methods(fit: Mapping[str, Any], notes: Notebook) -> tuple[str, ...]:
+    given = fit.get("method", "auto")
+    methods = (given,) if isinstance(given, str) else tuple(given)
+    for name in methods:
+        if name not in FIT["method"].choices:
+            notes.add(("fit", "method"), f'"{name}" is none of {", ".join(FIT["method"].choices)}.')
+    if not methods or len(set(methods)) < len(methods) or ("auto" in methods and len(methods) > 1):
+        notes.add(("fit", "method"), '"auto" stands alone, and each method once: method = ["harmonic", "shooting"].')
+    hold_back = fit.get("hold_back", 0.0)
+    if not 0 <= hold_back <= 0.9:
+        notes.add(("fit", "hold_back"), f"{hold_back} is no share of a recording to hold back: 0 to 0.9, 0.2 is usual.")
+    if fit.get("max_period", 1) < 1:
+        notes.add(("fit", "max_period"), "orbits have at least 1 period.")
+    for method in METHODS:
+        _check_settings(method, fit.get(method, {}), notes)
+    return methods
+
+
+def _check_settings(method: str, settings: Mapping[str, Any], notes: Notebook) -> None:
+    known = setting_names(method)
+    unknown = [name for name in settings if name not in known]
+    for name in unknown:
+        hint = nearest_name(name, known) or f" It has {', '.join(known)}."
+        notes.add(("fit", method, name), f'{METHODS[method].__name__} has no setting "{name}".{hint}')
+    if settings and not unknown:
+        try:
+            METHODS[method](**settings)
+        except (KapitzaError, TypeError, ValueError) as error:
+            notes.add(("fit", method), str(error))

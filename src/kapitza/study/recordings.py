@@ -1,0 +1,181 @@
+"""The recordings of a study: read, cut, given their excitation, before any fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.data import Record, read
+from kapitza.errors import DataError, KapitzaError
+from kapitza.model import Signal
+from kapitza.study.problems import Notebook
+from kapitza.study.problems import Path as Place
+
+Array = NDArray[np.float64]
+
+READ_KEYS = ("time", "interval", "names", "angles", "segment", "missing", "separator", "decimal", "period", "phase")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One file of a study: its record, values of its own, what drove it, and what it is for ("fit" or "check").
+
+    measures: channel → expression in the states, where a channel is no state. signals: measured drives by name.
+    place: where the study speaks of it.
+    """
+
+    path: Path
+    record: Record
+    values: Mapping[str, float] = field(default_factory=dict)
+    measures: Mapping[str, str] = field(default_factory=dict)
+    signals: tuple[Signal, ...] = ()
+    use: str = "fit"
+    place: Place = ()
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+
+def read_recordings(content: Mapping[str, Any], folder: Path, place: Place, notes: Notebook) -> list[Recording]:
+    """All files of one [data] table; what cannot be used goes into the notes."""
+    files = content.get("files", [content["file"]] if "file" in content else [])
+    if not files or ("file" in content and "files" in content):
+        notes.add(place, 'give one recording by file = "run.csv", or several by files = ["a.csv", "b.csv"].')
+        return []
+    made = []
+    for name in files:
+        key = (*place, "files" if "files" in content else "file")
+        try:
+            made.append(_recording(content, folder / name, place))
+        except (KapitzaError, OSError) as error:
+            notes.add(_blamed(content, key, place, str(error)), str(error))
+    return made
+
+
+def _blamed(content: Mapping[str, Any], key: Place, place: Place, message: str) -> Place:
+    """The key that a message of the reader speaks about; the file where none is named."""
+    for name in ("channels", "time", "segment", "units", "angles", "names", "phase_channel", "drive", "measures"):
+        said = content.get(name)
+        words = [said] if isinstance(said, str) else list(said or ()) if isinstance(said, list | dict) else []
+        if any(f'"{word}"' in message for word in words):
+            return (*place, name)
+    return key
+
+
+def _recording(content: Mapping[str, Any], path: Path, place: Place) -> Recording:
+    settings = {name: content[name] for name in READ_KEYS if name in content}
+    drives, marker = list(content.get("drive", ())), content.get("phase_channel")
+    record = read(path, channels=_channels(content, drives, marker), units=content.get("units"), **settings)
+    if marker is not None:
+        record = strobe_marks(record, str(marker))
+    signals = tuple(drive_signal(record, name, int(content.get("drive_degree", 1))) for name in drives)
+    if signals and "phase" not in record.dataset.attrs:
+        record = record.with_attributes(phase=0.0)
+    kept = [name for name in record.channels if name != str(marker)]
+    record = record.select(kept) if len(kept) < len(record.channels) else record
+    record = _cut(record, content)
+    record = _with_noise(record, content.get("noise", {}))
+    measures = dict(content.get("measures", {}))
+    for channel in measures:
+        record[channel]  # an unknown channel is refused with the nearest one
+    return Recording(path, record, dict(content.get("values", {})), measures, signals, content.get("use", "fit"), place)
+
+
+def _channels(content: Mapping[str, Any], drives: list[str], marker: Any) -> Any:
+    """Columns to read: those asked for, and those that drive the model or mark its phase."""
+    asked = content.get("channels")
+    if asked is None:
+        return None
+    if isinstance(asked, list):
+        more = [name for name in (*drives, marker) if name is not None and name not in asked]
+        return [*asked, *more]
+    named = {int(key) if key.isdigit() else key: new for key, new in asked.items()}
+    new = {one for value in named.values() for one in ([value] if isinstance(value, str) else value)}
+    return named | {name: str(name) for name in (*drives, marker) if name is not None and str(name) not in new}
+
+
+def _cut(record: Record, content: Mapping[str, Any]) -> Record:
+    """Only the span asked for, and every n-th sample of each segment."""
+    if "from" in content or "to" in content:
+        record = record.between(content.get("from", -np.inf), content.get("to", np.inf))
+    every = int(content.get("every", 1))
+    if every < 1:
+        raise DataError(f"every = {every}: use every sample (1), every second (2), and so on.")
+    if every == 1:
+        return record
+    pieces = [piece.samples(slice(None, None, every)) for piece in record.pieces()]
+    return pieces[0] if len(pieces) == 1 else _joined(record, pieces)
+
+
+def _joined(record: Record, pieces: list[Record]) -> Record:
+    """Thinned segments as one record with the clock and the labels of the whole."""
+    time = np.concatenate([piece.time for piece in pieces])
+    label = np.concatenate([np.full(piece.size, number, np.int32) for number, piece in enumerate(pieces)])
+    angles = [name for name, angle in zip(record.channels, record.angles, strict=True) if angle]
+    attributes = {str(key): value for key, value in record.dataset.attrs.items()}
+    if "phase" in attributes:
+        attributes["phase"] += float(time[0] - record.time[0])
+    return Record.from_arrays(
+        time,
+        {name: np.concatenate([piece[name] for piece in pieces]) for name in record.channels},
+        units=record.units,
+        angles=angles,
+        segment=label,
+        noise=record.noise,
+        **attributes,
+    )
+
+
+def _with_noise(record: Record, noise: float | Mapping[str, float]) -> Record:
+    given = noise if isinstance(noise, Mapping) else dict.fromkeys(record.channels, noise)
+    for channel, deviation in given.items():
+        if not deviation > 0:
+            raise DataError(f'The noise of "{channel}" is {deviation}: give a positive standard deviation.')
+        angle = record.angles[record.channels.index(channel)] if channel in record.channels else False
+        values, unit = record[channel], record.units[channel]
+        record = record.with_channel(channel, values, unit, angle, float(deviation))
+    return record
+
+
+def drive_signal(record: Record, channel: str, degree: int) -> Signal:
+    """A measured drive as the signal of the model: t = 0 at the first sample, repeating after the last."""
+    if len(record.segments()) > 1:
+        raise DataError(
+            f'"{channel}" drives the model, but the recording has {len(record.segments())} segments: give each piece '
+            "as a file of its own, or cut one out by from and to."
+        )
+    time = record.time - record.time[0]
+    return Signal(channel, time, record[channel], float(time[-1] + time[1]), degree=degree)
+
+
+def strobe_marks(record: Record, channel: str) -> Record:
+    """Period and phase of the excitation from the rising edges of a channel (a trigger, or the drive itself).
+
+    Edges t_k through the middle of the channel's range, interpolated between samples, are fitted by t_k = t_0 + k T.
+    """
+    values, time = record[channel], record.time
+    middle = 0.5 * (float(values.min()) + float(values.max()))
+    rising = np.flatnonzero((values[:-1] < middle) & (values[1:] >= middle))
+    if rising.size < 3:
+        raise DataError(
+            f'The phase channel "{channel}" rises through {middle:.4g} only {rising.size} times: at least 3 rising '
+            "edges are needed to tell the period. Name the column of the trigger or of the drive."
+        )
+    share = (middle - values[rising]) / (values[rising + 1] - values[rising])
+    edges = time[rising] + share * (time[rising + 1] - time[rising])
+    typical = float(np.median(np.diff(edges)))
+    number = np.concatenate([[0], np.cumsum(np.round(np.diff(edges) / typical))])
+    period, start = np.polyfit(number, edges, 1)
+    scatter = float(np.std(edges - (start + period * number)))
+    if scatter > 0.05 * period:
+        raise DataError(
+            f'The rising edges of "{channel}" scatter by {100 * scatter / period:.0f} % of their period '
+            f"({period:.6g} s): it does not mark a steady excitation. Smooth it, or give period and phase."
+        )
+    return record.with_attributes(period=float(period), phase=float((time[0] - start) % period))

@@ -1,0 +1,254 @@
+"""Running a study: every candidate by every method, step by step, each kept when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kapitza.data import Record
+from kapitza.errors import KapitzaError
+from kapitza.estimate import Automatic, Estimate, HarmonicFit, InvariantFit, OrbitFit, ShootingFit, identify
+from kapitza.model import Model
+from kapitza.orbit import find_orbits
+from kapitza.study.candidates import Candidate, driven
+from kapitza.study.folder import begin, checksums, publish, step_path, versions
+from kapitza.study.motions import motion_along
+from kapitza.study.outcome import Motion, Outcome, read_outcome, write_outcome
+from kapitza.study.recordings import Recording
+from kapitza.study.result import StudyResult, write_result
+from kapitza.study.study import Study, Watcher
+
+STROBED = 0.9
+"""A sampling interval longer than this share of the excitation period: one sample per period."""
+
+ENOUGH_RETURNS = 2000
+"""Strobed samples from which on the orbits in a record are worth looking for."""
+
+Data = Record | list[tuple[Record, dict[str, float]]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One fit: a candidate by a method; optional ones are tried where they apply and left out silently otherwise."""
+
+    candidate: Candidate
+    method: str
+    optional: bool = False
+
+
+def run_study(study: Study, monitor: Watcher | None, resume: bool) -> StudyResult:
+    """See `Study.run`."""
+    steps = planned_steps(study)
+    working = begin(study, resume)
+    outcomes: list[Outcome] = []
+    for number, step in enumerate(steps):
+        path = step_path(working, step.candidate.name, step.method)
+        if path.with_suffix(".json").is_file():
+            outcome = read_outcome(path)
+        else:
+            if monitor is not None:
+                monitor(number, len(steps), f"{step.candidate.name} by {step.method}")
+            outcome = run_step(study, step)
+            write_outcome(outcome, path)
+        if not (step.optional and outcome.failure):
+            outcomes.append(outcome)
+    if monitor is not None:
+        monitor(len(steps), len(steps), "results")
+    result = StudyResult(
+        title=study.title,
+        folder=study.folder,
+        outcomes=tuple(outcomes),
+        seed=study.seed,
+        level=study.level,
+        versions=versions(),
+        checksums=checksums(study),
+        data=tuple(f"{recording.name}: {recording.record}" for recording in study.recordings),
+        models={c.name: equations_text(c.model) for c in study.candidates},
+        study=study.text,
+    )
+    write_result(result, working, study.report)
+    publish(working, study.folder)
+    return result
+
+
+def equations_text(model: Model) -> str:
+    """The equations in plain text, one line each."""
+    if model.is_map:
+        return "\n".join(f"{c.name} -> {e}" for c, e in zip(model.coordinates, model.equations, strict=True))
+    return "\n".join(f"{equation} = 0" for equation in model.equations)
+
+
+def planned_steps(study: Study) -> list[Step]:
+    """Every candidate by every method named; for "auto" the chain, and beside it what else applies."""
+    steps = []
+    for candidate in study.candidates:
+        if study.methods != ("auto",):
+            steps += [Step(candidate, method) for method in study.methods]
+            continue
+        if _once_per_period(study, candidate):
+            steps += [Step(candidate, "orbits"), Step(candidate, "auto", optional=True)]
+            continue
+        steps.append(Step(candidate, "auto"))
+        if not candidate.model.is_map:
+            steps.append(Step(candidate, "harmonic", optional=True))
+        if candidate.model.invariants:
+            steps.append(Step(candidate, "invariant", optional=True))
+    return steps
+
+
+def _once_per_period(study: Study, candidate: Candidate) -> bool:
+    """Whether the recordings are long and sampled once per excitation period, with the whole state seen."""
+    for recording in study.fitted:
+        record = with_period(recording.record, candidate)
+        if (
+            record.period is None
+            or record.size < ENOUGH_RETURNS
+            or not set(candidate.model.states) <= set(record.channels)
+        ):
+            return False
+        if float(np.median(np.diff(record.time))) < STROBED * record.period:
+            return False
+    return not candidate.model.is_map
+
+
+def with_period(record: Record, candidate: Candidate) -> Record:
+    """The record with the model's excitation period, where it has none and that of the model is not to be found."""
+    model = candidate.model
+    if record.period is not None or model.excitation is None or model.excitation.signals:
+        return record
+    if {s.name for s in model.excitation.period.free_symbols} & set(candidate.free):
+        return record
+    return record.with_attributes(period=model.period)
+
+
+def run_step(study: Study, step: Step) -> Outcome:
+    """One fit, with its motion over the data and over what was held back."""
+    candidate = step.candidate
+    parts = [_fitted_part(study, recording, candidate) for recording in study.fitted]
+    data: Data = parts[0][0] if len(parts) == 1 and not parts[0][1] else parts
+    failure, estimate, notes = "", None, ()
+    try:
+        estimate, notes = fitted(study, candidate, step.method, data)
+    except KapitzaError as error:
+        failure = str(error)
+        unfinished = getattr(error, "result", None)
+        estimate = unfinished if isinstance(unfinished, Estimate) else None
+    if estimate is None:
+        return Outcome(candidate.name, step.method, failure=failure, level=study.level)
+    outcome = replace(outcome_of(estimate, candidate.name, step.method, study.level), failure=failure, notes=notes)
+    if failure:
+        return outcome
+    return _with_motions(study, candidate, outcome)
+
+
+def _fitted_part(study: Study, recording: Recording, candidate: Candidate) -> tuple[Record, dict[str, float]]:
+    """The part of a recording that is fitted, and the values it brings."""
+    record = with_period(recording.record, candidate)
+    drives = {signal.name for signal in recording.signals}
+    known = {*candidate.model.states, *candidate.model.outputs, *recording.measures, *drives}
+    record = record.select([channel for channel in record.channels if channel in known])
+    if study.hold_back:
+        record = record.samples(slice(0, _cut(record, study.hold_back)))
+    return record, dict(recording.values)
+
+
+def _cut(record: Record, hold_back: float) -> int:
+    return record.size - round(hold_back * record.size)
+
+
+def fitted(study: Study, candidate: Candidate, method: str, data: Data) -> tuple[Estimate, tuple[str, ...]]:
+    """The estimate of one method, and what was done in words."""
+    model, free, settings = candidate.model, list(candidate.free), study.settings
+    measures = study.measures
+    if method == "auto":
+        chain = Automatic(ShootingFit(outputs=measures, **settings["shooting"]))
+        estimate = identify(model, data, free, chain)
+        return estimate, tuple(estimate.details.get("chain", ()))
+    if method == "shooting":
+        return identify(model, data, free, ShootingFit(outputs=measures, **settings["shooting"])), ()
+    if method == "harmonic":
+        return identify(model, _list(data), free, HarmonicFit(**settings["harmonic"])), ()
+    if method == "invariant":
+        return identify(model, _list(data), free, InvariantFit(**settings["invariant"])), ()
+    pairs = data if isinstance(data, list) else [(data, {})]
+    found: list[Any] = [(find_orbits(record, max_period=study.max_period), own) for record, own in pairs]
+    for (record, _), (orbits, _) in zip(pairs, found, strict=True):
+        if not len(orbits):
+            source = record.dataset.attrs.get("source", "a recording")
+            raise KapitzaError(f"No periodic orbits were found in {source}: {orbits.message}")
+    said = tuple(f"{len(orbits)} periodic orbits of up to {study.max_period} periods" for orbits, _ in found)
+    orbits = found[0][0] if len(found) == 1 and not found[0][1] else found
+    return identify(model, orbits, free, OrbitFit(outputs=measures, **settings["orbits"])), said
+
+
+def _list(data: Data) -> Any:
+    """Several recordings without values of their own as a plain list, for methods that take no pairs."""
+    if isinstance(data, list) and not any(own for _, own in data):
+        return [record for record, _ in data]
+    return data
+
+
+def outcome_of(estimate: Estimate, candidate: str, method: str, level: float) -> Outcome:
+    """The numbers of an estimate that a results folder keeps."""
+    interval = estimate.interval(level)
+    details = estimate.details
+    return Outcome(
+        candidate=candidate,
+        method=method,
+        title=estimate.method,
+        status=estimate.status.value,
+        names=tuple(estimate.names),
+        values={name: float(value) for name, value in estimate.values.items()},
+        deviations={name: float(value) for name, value in (estimate.deviations | dict(estimate.derived)).items()},
+        low={name: float(interval.loc[name, "low"]) for name in estimate.names},
+        high={name: float(interval.loc[name, "high"]) for name in estimate.names},
+        level=level,
+        units={name: unit for name, unit in estimate.units.items() if unit},
+        fixed={name: float(value) for name, value in estimate.fixed.items()},
+        start={name: float(value) for name, value in estimate.start.items()},
+        correlation=tuple(tuple(float(v) for v in row) for row in estimate.correlation),
+        warnings=tuple(estimate.warnings),
+        identifiable=tuple(estimate.identifiable),
+        noise={name: float(value) for name, value in estimate.noise.items()},
+        log_likelihood=float(details.get("log_likelihood", np.nan)),
+        readings=int(details.get("samples", details.get("readings", 0)) or 0),
+    )
+
+
+def _with_motions(study: Study, candidate: Candidate, outcome: Outcome) -> Outcome:
+    """Motions over the data fitted and over what was held back."""
+    values = {name: outcome.values[name] for name in outcome.names if name in candidate.model.names}
+    if candidate.model.is_map or not np.isfinite(list(values.values())).all():
+        return outcome
+    model = candidate.model.with_values(**values)
+    first = study.fitted[0]
+    motion, said = _try_motion(model, _fitted_part(study, first, candidate)[0], first, study)
+    outcome = replace(outcome, motion=motion, notes=(*outcome.notes, *said))
+    if study.checks:
+        recording = study.checks[0]
+        record = with_period(recording.record, candidate)
+        shown = driven(model, recording.signals) if recording.signals else model
+    elif study.hold_back:
+        recording, shown = first, model
+        record = with_period(first.record, candidate)
+        record = record.samples(slice(_cut(record, study.hold_back), None))
+    else:
+        return outcome
+    check, problem = _try_motion(shown, record, recording, study)
+    return replace(outcome, check=check, check_failure="; ".join(problem))
+
+
+def _try_motion(
+    model: Model, record: Record, recording: Recording, study: Study
+) -> tuple[Motion | None, Sequence[str]]:
+    drives = {signal.name for signal in recording.signals}
+    channels = [c for c in record.channels if c not in drives]
+    try:
+        own = model.with_values(**recording.values)
+        known = {*model.states, *model.outputs, *recording.measures}
+        return motion_along(own, record.select([c for c in channels if c in known]), recording.measures), ()
+    except KapitzaError as error:
+        return None, (f"No motion of the fitted model follows the data: {error}",)

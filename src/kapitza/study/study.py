@@ -1,0 +1,75 @@
+"""Study: recordings, candidate models and what to find, checked and ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kapitza.study.candidates import Candidate
+from kapitza.study.recordings import Recording
+
+if TYPE_CHECKING:
+    from kapitza.study.result import StudyResult
+
+Watcher = Callable[[int, int, str], None]
+"""Told before each step: steps done, steps in all, what comes next."""
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What `read_study` gives.
+
+    content: the file as plain tables; text: the file as it was. methods: names of [fit] method. settings: by method.
+    folder: where the results go.
+    """
+
+    path: Path
+    text: str = field(repr=False)
+    content: Mapping[str, Any] = field(repr=False)
+    title: str
+    seed: int
+    candidates: tuple[Candidate, ...]
+    recordings: tuple[Recording, ...]
+    methods: tuple[str, ...]
+    settings: Mapping[str, Mapping[str, Any]]
+    hold_back: float
+    max_period: int
+    level: float
+    folder: Path
+    report: bool
+
+    @property
+    def fitted(self) -> tuple[Recording, ...]:
+        """The recordings that are fitted."""
+        return tuple(recording for recording in self.recordings if recording.use == "fit")
+
+    @property
+    def checks(self) -> tuple[Recording, ...]:
+        """The recordings that only check the prediction."""
+        return tuple(recording for recording in self.recordings if recording.use == "check")
+
+    @property
+    def measures(self) -> dict[str, str]:
+        """What channels measure where they are no states, of all recordings."""
+        return {channel: text for recording in self.recordings for channel, text in recording.measures.items()}
+
+    def run(self, monitor: Watcher | None = None, resume: bool = False) -> StudyResult:
+        """Fit every candidate by every method, compare, and write the results folder.
+
+        monitor: called before each step with steps done, steps in all and what comes next. resume: take over the steps
+        that an interrupted run of the same study, data and version has finished.
+        """
+        from kapitza.study.running import run_study
+
+        return run_study(self, monitor, resume)
+
+    def __str__(self) -> str:
+        lines = [self.title]
+        for recording in self.recordings:
+            lines.append(f"  {recording.use}: {recording.name}: {recording.record}")
+        for candidate in self.candidates:
+            lines.append(f"  model {candidate.name}: {', '.join(candidate.free)} of {candidate.model.name}")
+        lines.append(f"  method: {', '.join(self.methods)}; results in {self.folder.name}")
+        return "\n".join(lines)

@@ -1,0 +1,187 @@
+"""A commented study, written by looking at a recording."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+
+from kapitza.data import Record, read, replacing
+from kapitza.errors import DataError
+from kapitza.library import model_named
+from kapitza.model import Model, read_model
+
+HEAD = """\
+# A study: a recording, equations, and what to find. Lines that begin with # are comments.
+# Check it:  kapitza check {name}
+# Run it:    kapitza identify {name}
+title = {title}
+seed = 0
+"""
+
+DATA = """
+[data]
+file = {file}
+{time}{channels}{units}{angles}{excitation}# noise = {{{channel} = 0.01}}       # standard deviation, where known
+# from = 0.0                      # use only this span [s]
+# to = 10.0
+# every = 10                      # use every tenth sample
+# segment = "trial"               # column whose changes mark interruptions
+# A second recording, only to check the prediction:
+# [[data]] above instead of [data], and once more with file = "other.csv", use = "check"
+"""
+
+FIT = """
+[fit]
+free = [{free}]
+method = "auto"                   # or "shooting", "harmonic", "orbits", "invariant", or a list of them
+hold_back = {hold_back}                   # share of the end kept to check the prediction
+# [fit.bounds]
+# {first} = [0.0, 10.0]
+# [fit.priors]
+# {first} = {{mean = 1.0, deviation = 0.1}}
+
+[output]
+report = true                     # report.html in the results folder
+"""
+
+OWN = """
+# The equations. Primes are time derivatives; several candidates: [[model]] instead of [model], each with a name.
+[model]
+equations = [
+{equations}]
+# excitation = {{period = "2*pi/omega"}}   # of a driven model
+{parameters}"""
+
+
+def write_new_study(
+    recording: Path,
+    out: Path | None = None,
+    model: str | None = None,
+    time: str | int | None = None,
+    interval: float | None = None,
+    force: bool = False,
+) -> Path:
+    """Write a study for a recording; it runs as it is, and says in comments what can be changed. Returns its path.
+
+    Without a model every channel gets an oscillator of its own, x'' + c*x' + k*x = 0, started at the frequency that
+    its spectrum shows: a first fit to replace by the real equations.
+    """
+    recording = Path(recording)
+    record = read(recording, time=time, interval=interval)
+    path = Path(out) if out is not None else recording.with_suffix(".toml")
+    if path.suffix != ".toml":
+        raise DataError(f'A study ends in .toml, "{path.name}" does not.')
+    if path.exists() and not force:
+        raise DataError(f"{path} is there already: name another by --out, or replace it by --force.")
+    names = coordinate_names(record.channels)
+    text = HEAD.format(name=path.name, title=quoted(recording.stem.replace("_", " ")))
+    chosen = None if model is None else (read_model(model) if model.endswith(".toml") else model_named(model))
+    if chosen is None or model is None:
+        section, free = own_model(record, names)
+    else:
+        section, free = known_model(model, chosen, path)
+        names = states_for(record.channels, chosen)
+    text += section + data_section(record, names, recording, path, time, interval)
+    hold_back = 0.2 if record.size > 200 else 0.0
+    text += FIT.format(free=", ".join(quoted(n) for n in free), first=free[0], hold_back=hold_back)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+    return path
+
+
+def quoted(text: str) -> str:
+    """TOML text: JSON's escapes are TOML's."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def coordinate_names(channels: tuple[str, ...]) -> dict[str, str]:
+    """Channel → name of a coordinate; rates (phi') stay rates, names that no equation can hold become q1, q2, ..."""
+    names: dict[str, str] = {}
+    for number, channel in enumerate(channels, start=1):
+        good = re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*'?", channel) is not None and channel not in ("t", "pi", "e")
+        names[channel] = channel if good else f"q{number}"
+    return names
+
+
+def states_for(channels: tuple[str, ...], model: Model) -> dict[str, str]:
+    """Channels that are states of the model; where none is, the first ones in order."""
+    known = {c: c for c in channels if c in model.states}
+    return known or dict(zip(channels, model.states, strict=False))
+
+
+def own_model(record: Record, names: dict[str, str]) -> tuple[str, list[str]]:
+    """An oscillator for every coordinate, started at its frequency."""
+    coordinates = [n for n in names.values() if not n.endswith("'")] or [next(iter(names.values())).rstrip("'")]
+    lines, free, values, several = [], [], [], len(coordinates) > 1
+    angles = {names[c] for c, a in zip(record.channels, record.angles, strict=True) if a}
+    for number, name in enumerate(coordinates, start=1):
+        end = str(number) if several else ""
+        channel = next((c for c, n in names.items() if n == name), record.channels[0])
+        omega = 2 * np.pi * main_frequency(record, channel)
+        lines.append(f"  \"{name}'' + c{end}*{name}' + k{end}*{name} = 0\",\n")
+        free += [f"c{end}", f"k{end}"]
+        values.append(f"parameters.c{end} = {{value = {0.05 * omega:.3g}, bounds = [0.0, inf]}}\n")
+        values.append(f"parameters.k{end} = {omega**2:.4g}\n")
+        if name in angles:
+            values.append(f"coordinates.{name} = {{angle = true}}\n")
+    return OWN.format(equations="".join(lines), parameters="".join(values)), free
+
+
+def known_model(model: str, chosen: Model, path: Path) -> tuple[str, list[str]]:
+    values = ", ".join(f"{n} = {chosen.values[n]:.6g}" for n in chosen.names)
+    source = f"library = {quoted(model)}"
+    if model.endswith(".toml"):
+        target, folder = Path(model).resolve(), path.resolve().parent
+        inside = target.relative_to(folder).as_posix() if target.is_relative_to(folder) else str(target)
+        source = f"file = {quoted(inside)}"
+    equations = "\n".join(f"#   {equation} = 0" for equation in chosen.equations)
+    text = (
+        f"\n[model]\n{source}\n{equations}\n# values to start from, and those that are held:\nvalues = {{{values}}}\n"
+    )
+    return text, list(chosen.names)
+
+
+def data_section(
+    record: Record,
+    names: dict[str, str],
+    recording: Path,
+    path: Path,
+    time: str | int | None,
+    interval: float | None,
+) -> str:
+    target, folder = recording.resolve(), path.resolve().parent
+    file = target.relative_to(folder).as_posix() if target.is_relative_to(folder) else str(target)
+    clock = f"interval = {interval!r}                  # [s]\n" if interval is not None else ""
+    if time is not None:
+        clock = f"time = {time if isinstance(time, int) else quoted(time)}\n"
+    pairs = ", ".join(f"{quoted(c)} = {quoted(n)}" for c, n in names.items())
+    units = {names[c]: u for c, u in record.units.items() if u and c in names}
+    unit_text = ", ".join(f"{quoted(n)} = {quoted(u)}" for n, u in units.items())
+    angles = [names[c] for c, a in zip(record.channels, record.angles, strict=True) if a and c in names]
+    excitation = "# period = 1.0                    # of the excitation [s], where the model does not say it\n"
+    if record.period is not None:
+        excitation = f"period = {record.period!r}\n"
+    return DATA.format(
+        file=quoted(file),
+        time=clock,
+        channels=f"channels = {{{pairs}}}   # column = coordinate (or its rate, x')\n",
+        units=f"# units as the file says: {{{unit_text}}}\n" if units else '# units = {x = "mm"}\n',
+        angles=f"angles = [{', '.join(quoted(a) for a in angles)}]\n" if angles else '# angles = ["phi"]\n',
+        excitation=excitation,
+        channel=quoted(next(iter(names.values()))),
+    )
+
+
+def main_frequency(record: Record, channel: str) -> float:
+    """Frequency [Hz] of the largest peak of the longest segment's spectrum."""
+    piece = max(record.segments(), key=lambda s: s.stop - s.start)
+    values, time = record.unwrapped()[channel][piece], record.time[piece]
+    if len(values) < 8:
+        return 1.0
+    power = np.abs(np.fft.rfft((values - values.mean()) * np.hanning(len(values)))) ** 2
+    peak = 1 + int(np.argmax(power[1:]))
+    return peak / float(time[-1] - time[0])

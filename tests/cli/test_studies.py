@@ -1,0 +1,133 @@
+"""Studies on the command line: from a recording to a report, with exit codes that mean something."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.cli import main
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return int(end.value.code or 0), captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.3, "k": 9.0})
+    clean = kz.simulate(model, [1.0, 0.0], t=np.linspace(0, 10, 501))
+    kz.write(kz.measure(clean.select(["x"]), noise=0.005, seed=1), folder / "cart.csv")
+    return folder
+
+
+def test_from_a_recording_to_a_report(capsys, folder):
+    study = folder / "cart.toml"
+    code, out, _ = run(capsys, "new", folder / "cart.csv")
+    assert (code, study.is_file()) == (0, True)
+    code, out, _ = run(capsys, "check", study)
+    assert code == 0
+    assert "No problems" in out
+    code, out, _ = run(capsys, "identify", study)
+    assert code == 0
+    assert out.startswith("c = 0.3")
+    assert "report.html" in out
+    assert (folder / "cart-results" / "report.html").is_file()
+    code, out, _ = run(capsys, "identify", study, "--json")
+    answer = json.loads(out)
+    values = {row["parameter"]: row["value"] for row in answer["parameters"] if row["method"] == "auto"}
+    assert values["k"] == pytest.approx(9.0, rel=0.01)
+    code, out, _ = run(capsys, "report", folder / "cart-results", "--out", folder / "again.html")
+    assert code == 0
+    assert (folder / "again.html").is_file()
+    code, out, _ = run(capsys, "predict", study, "--duration", 3, "--interval", 0.1, "--out", folder / "next.csv")
+    assert code == 0
+    model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.3, "k": 9.0})
+    whole = kz.simulate(model, [1.0, 0.0], t=np.linspace(0, 13, 131))
+    table = np.genfromtxt(folder / "next.csv", delimiter=",", skip_header=1)
+    assert np.allclose(table[:, 0], whole.time[100:])
+    assert np.abs(table[:, 1] - whole["x"][100:]).max() < 0.01
+    assert (table[5:, 2] < table[5:, 3]).all()
+
+
+def test_check_lists_problems_for_people_and_programs(capsys, folder):
+    path = folder / "bad.toml"
+    path.write_text('[model]\nlibrary = "dufing"\n[data]\nfile = "gone.csv"\n')
+    code, _, err = run(capsys, "check", path)
+    assert code == 1
+    assert "line 2" in err
+    assert "line 4" in err
+    code, out, _ = run(capsys, "check", path, "--json")
+    assert code == 1
+    assert [p["line"] for p in json.loads(out)["problems"]] == [2, 4]
+    code, _, err = run(capsys, "identify", path)
+    assert code == 2
+    assert "2 problems" in err
+
+
+def test_compare_needs_candidates(capsys, folder):
+    path = folder / "one.toml"
+    path.write_text('[model]\nequations = ["x\'\' + c*x\' + k*x = 0"]\nparameters = {c = 0.1, k = 8.0}\n'
+                    '[data]\nfile = "cart.csv"\n[fit]\nfree = ["c", "k"]\nmethod = "shooting"\n')  # fmt: skip
+    code, _, err = run(capsys, "compare", path)
+    assert code == 2
+    assert "[[model]]" in err
+    text = path.read_text().replace("[model]", '[[model]]\nname = "damped"')
+    text = '[[model]]\nname = "free"\nequations = ["x\'\' + k*x = 0"]\nparameters = {k = 9.0}\nfree = ["k"]\n' + text
+    path.write_text(text)
+    code, out, _ = run(capsys, "compare", path)
+    assert code == 0
+    assert "damped explains the data best" in out
+    assert "weight" in out
+
+
+def test_no_answer_is_exit_code_1(capsys, folder):
+    path = folder / "wrong.toml"
+    path.write_text('[model]\nequations = ["x\'\' + c*x\' = 0"]\nparameters = {c = 0.1}\n'
+                    '[data]\nfile = "cart.csv"\n[fit]\nfree = ["c"]\nmethod = "shooting"\n')  # fmt: skip
+    code, out, _ = run(capsys, "identify", path)
+    assert code == 1
+    assert "No fit succeeded" in out
+
+
+def test_orbits_of_a_recording(capsys, tmp_path):
+    henon = kz.Model.from_map({"x": "1 - a*x**2 + y", "y": "b*x"}, parameters={"a": 1.4, "b": 0.3})
+    record = kz.simulate(henon, [0.1, 0.1], periods=4000)
+    kz.write(record.with_attributes(period=1.0), tmp_path / "run.csv")
+    code, out, _ = run(capsys, "orbits", tmp_path / "run.csv", "--max-period", 2, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    # the map has one fixed point on its attractor, x = (b - 1 + sqrt((1 - b)² + 4a))/(2a), and one orbit of period 2
+    assert sorted(row["periods"] for row in answer["orbits"]) == [1, 2]
+    fixed = next(row for row in answer["orbits"] if row["periods"] == 1)
+    assert float(fixed["first point"].split(",")[0]) == pytest.approx(0.631354, abs=1e-3)
+
+
+def test_ctrl_c_ends_with_130_and_resume_ends_the_run(folder, tmp_path):
+    (tmp_path / "cart.csv").write_bytes((folder / "cart.csv").read_bytes())
+    text = '[[model]]\nname = "{0}"\nequations = ["x\'\' + c*x\' + k*x + k{0}*x**{0} = 0"]\n' \
+           'parameters = {{c = 0.1, k = 8.0, k{0} = 0.0}}\nfree = ["c", "k", "k{0}"]\n'  # fmt: skip
+    models = "".join(text.format(power) for power in (3, 5, 7, 9))
+    (tmp_path / "many.toml").write_text(models + '[data]\nfile = "cart.csv"\n[fit]\nmethod = "shooting"\n')
+    command = [sys.executable, "-m", "kapitza", "identify", str(tmp_path / "many.toml"), "--quiet"]
+    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    fits = tmp_path / ".many-results.part" / "fits"
+    until = time.monotonic() + 60
+    while not (fits.is_dir() and any(fits.glob("*.json"))) and time.monotonic() < until:
+        time.sleep(0.02)
+    os.kill(started.pid, signal.SIGINT)
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == 130
+    assert "--resume" in err
+    assert not (tmp_path / "many-results").exists()
+    subprocess.run([*command, "--resume"], check=True, timeout=120)
+    assert len(kz.read_results(tmp_path / "many-results").succeeded) == 4

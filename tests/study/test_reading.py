@@ -1,0 +1,164 @@
+"""Study files: everything that is wrong is named at once, with its line."""
+
+import json
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.study import StudyError, json_schema, read_study
+from kapitza.study.problems import line_of
+
+GOOD = """\
+title = "A cart"
+
+[model]
+equations = ["x'' + c*x' + k*x = 0"]
+parameters = {c = 0.2, k = 3.0}
+
+[data]
+file = "run.csv"
+channels = ["x"]
+
+[fit]
+free = ["c", "k"]
+hold_back = 0.25
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x = 0", parameters={"c": 0.3, "k": 4.0}, start={"x": 1.0, "x'": 0.0}
+    )
+    clean = kz.simulate(model, t=np.linspace(0, 20, 401))
+    kz.write(kz.measure(clean, noise=0.01, seed=1), tmp_path / "run.csv")
+    return tmp_path
+
+
+def write(folder, text, name="cart.toml"):
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+def problems(folder, text):
+    with pytest.raises(StudyError) as caught:
+        read_study(write(folder, text))
+    return caught.value.problems
+
+
+def test_a_good_study_is_read_relative_to_itself(folder, monkeypatch):
+    path = write(folder, GOOD)
+    monkeypatch.chdir("/")
+    study = read_study(path)
+    assert study.title == "A cart"
+    assert study.candidates[0].free == ("c", "k")
+    assert study.recordings[0].record.channels == ("x",)
+    assert study.folder == folder / "cart-results"
+    assert study.hold_back == 0.25
+
+
+def test_all_problems_come_at_once_with_their_lines(folder):
+    text = GOOD.replace("hold_back = 0.25", 'hold_back = 2.5\nmethod = "shoting"').replace('"k"]', '"kk"]')
+    text = text.replace('["x"]', '["y"]').replace('title = "A cart"', 'titel = "A cart"\nseed = "one"')
+    found = problems(folder, text)
+    lines = {problem.line: problem.message for problem in found}
+    assert len(found) == 6
+    assert 'no key "titel". Did you mean "title"?' in lines[1]
+    assert "must be a whole number, not 'one'" in lines[2]
+    assert 'no column "y"' in lines[10]
+    assert 'no parameter "kk"' in lines[13]
+    assert "no share of a recording" in lines[14]
+    assert 'Did you mean "shooting"?' in lines[15]
+
+
+WRONG = {
+    "no model": (GOOD[GOOD.index("[data]") :], 0, "there is no [model]"),
+    "two sources": (GOOD.replace("[model]", '[model]\nlibrary = "duffing"'), 3, "library, equations"),
+    "unknown library": (
+        GOOD.replace("""equations = ["x'' + c*x' + k*x = 0"]\nparameters = {c = 0.2, k = 3.0}""", 'library = "dufing"'),
+        4,
+        'Did you mean "duffing"?',
+    ),
+    "equation": (GOOD.replace("k*x = 0", "k*y = 0"), 4, "y"),
+    "no file": (GOOD.replace("run.csv", "walk.csv"), 8, "There is no file"),
+    "not toml": (GOOD.replace("free = [", "free = "), 12, "not valid TOML"),
+    "bounds": (GOOD + "[fit.bounds]\nc = [1.0, 0.0]\n", 15, "bounds"),
+    "start outside": (GOOD + "[fit.bounds]\nk = [5.0, 9.0]\n", 15, "outside its bounds"),
+    "prior of nothing": (GOOD + "[fit.priors]\nm = {mean = 1.0, deviation = 0.1}\n", 15, 'has a parameter "m"'),
+    "settings": (GOOD + "[fit.shooting]\nsoftnes = 0.1\n", 15, 'Did you mean "softness"?'),
+    "setting out of range": (GOOD + "[fit.harmonic]\noverlap = 1\n", 14, "at least 2 windows"),
+    "level": (GOOD + "[output]\nlevel = 95\n", 15, "between 0 and 1"),
+    "folder": (GOOD + '[output]\nfolder = "."\n', 15, "holds the study itself"),
+    "foreign folder": (GOOD + '[output]\nfolder = "taken"\n', 15, "no results of a study"),
+    "free and set": (GOOD.replace("[fit]", "values = {k = 2.0}\n[fit]"), 11, "k is free"),
+    "measure": (GOOD.replace("[fit]", 'measures = {x = "2*z"}\n[fit]'), 11, "z"),
+    "only checks": (GOOD.replace("[fit]", 'use = "check"\n[fit]'), 11, "every recording is there to check"),
+    "no free": (GOOD.replace('free = ["c", "k"]\n', ""), 11, "name the parameters to find"),
+    "no value": (GOOD.replace('"c", "k"', '"c"').replace(", k = 3.0", ", k = {unit = \"N/m\"}"), 3, "k has no value"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", list(WRONG))
+def test_each_problem_names_its_line_and_a_cure(folder, case):
+    text, line, said = WRONG[case]
+    (folder / "taken").mkdir()
+    (folder / "taken" / "thesis.txt").write_text("precious")
+    found = problems(folder, text)
+    assert [problem.line for problem in found if said in problem.message] == [line]
+
+
+def test_lines_of_values_over_several_lines_and_of_tables_in_lists():
+    text = 'a = 1\n\n[[model]]\nname = "one"\n[[model]]\nequations = [\n  "x",\n  "y",\n]\nvalues = {p = 1, q = 2}\n'
+    assert line_of(text, ("a",)) == 1
+    assert line_of(text, ("model", 0, "name")) == 4
+    assert line_of(text, ("model", 1)) == 5
+    assert line_of(text, ("model", 1, "equations")) == 6
+    assert line_of(text, ("model", 1, "values", "q")) == 10
+    assert line_of(text, ("model", 1, "free")) == 5  # a missing key: its table
+    assert line_of(text, ("fit", "free")) == 0
+
+
+def test_the_schema_that_is_shipped_is_the_one_that_is_checked():
+    shipped = json.loads(files("kapitza.study").joinpath("study.schema.json").read_text(encoding="utf-8"))
+    assert shipped == json_schema()
+    fit = shipped["properties"]["fit"]["properties"]
+    assert "softness" in fit["shooting"]["properties"]
+    assert shipped["additionalProperties"] is False
+
+
+def test_a_phase_channel_gives_period_and_phase(tmp_path):
+    time = np.arange(0, 50, 0.01)
+    start, period = 0.37, 0.83
+    drive = np.sin(2 * np.pi * (time - start) / period)
+    record = kz.Record.from_arrays(time, {"x": np.cos(time), "drive": drive})
+    kz.write(record, tmp_path / "run.csv")
+    text = GOOD.replace("[fit]", 'phase_channel = "drive"\n[fit]')
+    found = read_study(write(tmp_path, text)).recordings[0].record
+    assert found.channels == ("x",)
+    assert found.period == pytest.approx(period, rel=1e-5)
+    assert found.phase == pytest.approx((0 - start) % period, abs=1e-3)
+
+
+def test_a_phase_channel_that_marks_nothing_is_refused(tmp_path):
+    time = np.arange(0, 50, 0.01)
+    edge = np.where(np.random.default_rng(1).standard_normal(time.size) > 0, 1.0, 0.0)
+    kz.write(kz.Record.from_arrays(time, {"x": np.cos(time), "edge": edge, "once": time}), tmp_path / "run.csv")
+    found = problems(tmp_path, GOOD.replace("[fit]", 'phase_channel = "edge"\n[fit]'))
+    assert "does not mark a steady excitation" in found[0].message
+    assert found[0].line == 11
+    found = problems(tmp_path, GOOD.replace("[fit]", 'phase_channel = "once"\n[fit]'))
+    assert "at least 3 rising edges" in found[0].message
+
+
+def test_thinning_keeps_segments_and_the_clock(tmp_path):
+    time = np.concatenate([np.arange(100) * 0.1, 50 + np.arange(100) * 0.1])
+    segment = np.repeat([0, 1], 100)
+    record = kz.Record.from_arrays(time, {"x": np.sin(time)}, segment=segment, phase=0.05, period=2.0)
+    kz.write(record, tmp_path / "run.csv")
+    found = read_study(write(tmp_path, GOOD.replace("[fit]", "every = 10\nfrom = 1.0\n[fit]"))).recordings[0].record
+    assert len(found.segments()) == 2
+    assert found.time[0] == pytest.approx(1.0)
+    assert np.allclose(np.diff(found.time[found.segments()[1]]), 1.0)
+    assert found.excitation_start == pytest.approx(-0.05)

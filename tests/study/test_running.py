@@ -1,0 +1,210 @@
+"""Studies that run: truth recovered, folders complete, interrupted runs that end the same."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.study import read_results, read_study
+from kapitza.study.folder import working_folder
+from kapitza.study.writing import write_new_study
+
+TRUTH = {"c": 0.3, "k": 4.0, "k3": 1.5}
+STUDY = """\
+title = "Springs <script>alert(1)</script>"
+
+[[model]]
+name = "linear"
+equations = ["x'' + c*x' + k*x = 0"]
+parameters = {c = 0.2, k = 5.0}
+free = ["c", "k"]
+
+[[model]]
+name = "cubic"
+equations = ["x'' + c*x' + k*x + k3*x**3 = 0"]
+parameters = {c = 0.2, k = 5.0, k3 = 0.5}
+free = ["c", "k", "k3"]
+
+[data]
+file = "run.csv"
+
+[fit]
+hold_back = 0.2
+method = ["shooting", "harmonic"]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    model = kz.Model.from_equations("x'' + c*x' + k*x + k3*x**3 = 0", parameters=TRUTH, start={"x": 1.5, "x'": 0.0})
+    clean = kz.simulate(model, t=np.linspace(0, 12, 601))
+    kz.write(kz.measure(clean.select(["x"]), noise=0.01, seed=1), folder / "run.csv")
+    (folder / "springs.toml").write_text(STUDY, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def result(folder):
+    return read_study(folder / "springs.toml").run()
+
+
+def test_the_right_candidate_is_chosen_and_its_intervals_hold_the_truth(result):
+    assert result.best.candidate == "cubic"
+    assert result.comparison().index[0] == "cubic"
+    assert result.comparison()["dAIC"].iloc[1] > 100
+    assert result.comparison()["weight"].sum() == pytest.approx(1.0)
+    assert "cubic explains the data best" in result.verdict()
+    fits = [o for o in result.outcomes if o.candidate == "cubic"]
+    assert len(fits) == 2
+    for outcome in fits:
+        for name, true in TRUTH.items():
+            assert abs(outcome.values[name] - true) < 4 * outcome.deviations[name]
+    # the held-back end is predicted to the noise
+    check = result.best.check
+    assert check is not None
+    assert check.rms("x") == pytest.approx(0.01, rel=0.25)
+    assert len(check.time) == 120
+    assert check.time[0] == pytest.approx(9.62)
+
+
+def test_the_results_folder_repeats_the_run(result, folder):
+    place = folder / "springs-results"
+    assert not working_folder(read_study(folder / "springs.toml")).exists()
+    kept = json.loads((place / "result.json").read_text(encoding="utf-8"))
+    assert kept["checksums"] == {"run.csv": hashlib.sha256((folder / "run.csv").read_bytes()).hexdigest()}
+    assert kept["versions"]["kapitza"] == kz.__version__
+    assert (place / "study.toml").read_text(encoding="utf-8") == STUDY
+    again = read_results(place)
+    assert str(again) == str(result)
+    assert np.array_equal(again.best.motion.predicted["x"], result.best.motion.predicted["x"])
+    assert again.table().equals(result.table())
+
+
+class Stopped(BaseException):
+    """What a killed process looks like to the code: nothing may catch it."""
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 4])
+def test_an_interrupted_run_resumes_to_the_same_result(folder, result, steps, tmp_path):
+    for name in ("run.csv", "springs.toml"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+
+    def stop(done, total, what):
+        if done == steps:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        read_study(tmp_path / "springs.toml").run(stop)
+    assert not (tmp_path / "springs-results").exists()
+    told = []
+    resumed = read_study(tmp_path / "springs.toml").run(lambda done, total, what: told.append(done), resume=True)
+    assert told == list(range(steps, 5))
+    assert str(resumed) == str(result)
+    for path in sorted((folder / "springs-results" / "fits").iterdir()):
+        assert (tmp_path / "springs-results" / "fits" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_resume_takes_nothing_over_from_another_study(folder, tmp_path):
+    for name in ("run.csv", "springs.toml"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+
+    def stop(done, total, what):
+        if done == 1:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        read_study(tmp_path / "springs.toml").run(stop)
+    text = STUDY.replace("hold_back = 0.2", "hold_back = 0.3")
+    (tmp_path / "springs.toml").write_text(text, encoding="utf-8")
+    told = []
+    with pytest.raises(Stopped):
+        read_study(tmp_path / "springs.toml").run(lambda *now: told.append(now[0]) or stop(*now), resume=True)
+    assert told == [0, 1]
+
+
+def test_a_model_that_cannot_follow_is_told_not_hidden(tmp_path, folder):
+    (tmp_path / "run.csv").write_bytes((folder / "run.csv").read_bytes())
+    text = STUDY[STUDY.index("[data]") :].replace('["shooting", "harmonic"]', '"shooting"')
+    model = '[model]\nequations = ["x\'\' + c*x\' = 0"]\nparameters = {c = 0.2}\nfree = ["c"]\n'
+    (tmp_path / "wrong.toml").write_text(model + text, encoding="utf-8")
+    result = read_study(tmp_path / "wrong.toml").run()
+    assert result.best is None
+    assert "No fit succeeded" in result.sentence()
+    assert result.outcomes[0].failure
+
+
+def test_encoders_of_relative_angles_and_a_second_recording(tmp_path):
+    model = kz.Model.from_equations(
+        ["p'' + c*p' + k*p - q = 0", "q'' + c*q' + 2*k*q - p = 0"], parameters={"c": 0.2, "k": 3.0}, start={"p": 1.0}
+    )
+    for seed, name, x0 in ((1, "a.csv", [1.0, 0.2, 0, 0]), (2, "b.csv", [-0.5, 1.0, 0, 0])):
+        clean = kz.simulate(model, x0, t=np.linspace(0, 10, 301))
+        record = kz.Record.from_arrays(clean.time, {"p": clean["p"], "gap": clean["q"] - clean["p"]})
+        kz.write(kz.measure(record, noise=0.005, seed=seed), tmp_path / name)
+    text = """
+[model]
+equations = ["p'' + c*p' + k*p - q = 0", "q'' + c*q' + 2*k*q - p = 0"]
+parameters = {c = 0.1, k = 2.5}
+[[data]]
+file = "a.csv"
+measures = {gap = "q - p"}
+[[data]]
+file = "b.csv"
+measures = {gap = "q - p"}
+use = "check"
+[fit]
+free = ["c", "k"]
+method = "shooting"
+"""
+    (tmp_path / "two.toml").write_text(text, encoding="utf-8")
+    best = read_study(tmp_path / "two.toml").run().best
+    assert abs(best.values["k"] - 3.0) < 4 * best.deviations["k"]
+    assert best.check.rms("gap") == pytest.approx(0.005, rel=0.25)
+
+
+def test_a_measured_drive_moves_the_model(tmp_path):
+    time = np.arange(0, 30, 0.02)
+    random = np.random.default_rng(3)
+    force = np.convolve(random.standard_normal(time.size), np.hanning(40) / 8, "same")
+    signal = kz.Signal("u", time, force, time[-1] + time[1])
+    text = "x'' + c*x' + k*x = u"
+    truth = kz.Model.from_equations(text, parameters={"c": 0.4, "k": 5.0}, signals=[signal])
+    clean = kz.simulate(truth, [0.0, 0.0], t=time)
+    noisy = clean["x"] + 0.002 * random.standard_normal(time.size)
+    # a logger whose clock starts elsewhere
+    kz.write(kz.Record.from_arrays(time + 7.0, {"x": noisy, "u": force}), tmp_path / "run.csv")
+    study = f"""
+[model]
+equations = ["{text}"]
+parameters = {{c = 0.2, k = 4.0}}
+[data]
+file = "run.csv"
+drive = ["u"]
+[fit]
+free = ["c", "k"]
+method = ["shooting", "harmonic"]
+hold_back = 0.2
+"""
+    (tmp_path / "driven.toml").write_text(study, encoding="utf-8")
+    result = read_study(tmp_path / "driven.toml").run()
+    assert len(result.succeeded) == 2
+    for outcome in result.succeeded:
+        for name, true in {"c": 0.4, "k": 5.0}.items():
+            assert abs(outcome.values[name] - true) < 4 * outcome.deviations[name]
+    assert result.best.check.rms("x") == pytest.approx(0.002, rel=0.3)
+
+
+def test_a_new_study_runs_as_it_was_written(tmp_path):
+    model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.3, "k": 9.0}, start={"x": 1.0})
+    clean = kz.simulate(model, [1.0, 0.0], t=np.linspace(0, 10, 501))
+    record = kz.Record.from_arrays(clean.time, {"laser [left]": clean["x"]})
+    kz.write(kz.measure(record, noise=0.005, seed=1), tmp_path / "cart run.csv")
+    path = write_new_study(tmp_path / "cart run.csv")
+    best = read_study(path).run().best
+    assert best.values["k"] == pytest.approx(9.0, rel=0.01)
+    assert best.values["c"] == pytest.approx(0.3, rel=0.05)
+    with pytest.raises(kz.KapitzaError, match="there already"):
+        write_new_study(tmp_path / "cart run.csv")
