@@ -34,12 +34,12 @@ def main() -> str:
     factors = 1 + np.random.default_rng(0).uniform(-0.2, 0.2, len(FREE))
     start = model.with_values(**{name: model.values[name] * f for name, f in zip(FREE, factors, strict=True)})
     method = kz.ShootingFit(outputs={"theta1": "phi1", "theta2": "phi2 - phi1"})
-    method.fit(start, encoders(10_000), FREE)  # compilation is not part of the time
+    kz.identify(start, encoders(10_000), FREE, method)  # compilation is not part of the time
     rows, walls = [], []
     for samples in SIZES:
         record = encoders(samples)
         begin, used = time.perf_counter(), time.process_time()
-        fit = method.fit(start, record, FREE)
+        fit = kz.identify(start, record, FREE, method)
         walls.append(time.perf_counter() - begin)
         processor = time.process_time() - used
         error = [(fit.values[n] - model.values[n]) / fit.deviations[n] for n in FREE]

@@ -13,6 +13,7 @@ import numpy as np
 
 import kapitza as kz
 from kapitza.circle import wrap
+from kapitza.estimate.request import make_request
 from kapitza.estimate.weak import close_stretches
 from kapitza.estimate.weak.balance import periodic_state
 from kapitza.estimate.weak.measured import measured_from
@@ -60,7 +61,7 @@ def figure_two(record: kz.Record) -> tuple[str, str]:
 
 def orbit_states(orbits: kz.OrbitSet, settings: kz.HarmonicFit, digital: bool):
     chosen = orbits[len(orbits) - 1 : len(orbits)]
-    data = measured_from(rig(), chosen)
+    data = measured_from(make_request(rig(), chosen, None))
     return periodic_state(settings, data, five_point() if digital else None, chosen, 0)
 
 

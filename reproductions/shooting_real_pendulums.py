@@ -111,7 +111,7 @@ def simulation_error(model: kz.Model, record: kz.Record) -> float:
     """Root mean square angle error [rad] of simulated pieces, each from the initial state that makes it smallest."""
     # The same weight for every angle and every model: the state minimises what is printed.
     method = kz.ShootingFit(noise=dict.fromkeys(record.channels, 0.002), throw=False)
-    states_only = method.fit_named(model, record, ())
+    states_only = kz.identify(model, record, [], method)
     errors = [states_only.residuals[c] * states_only.noise[c] for c in states_only.residuals]
     return float(np.sqrt(np.mean(np.concatenate(errors) ** 2)))
 

@@ -98,7 +98,7 @@ def row(case: Case) -> list[object]:
     for seed in range(case.runs):
         begin = time.process_time()
         start = far_start(case.model, case.free, case.spread, seed)
-        fit = replace(method, throw=False).fit(start, case.record(seed), case.free)
+        fit = kz.identify(start, case.record(seed), case.free, replace(method, throw=False))
         seconds.append(time.process_time() - begin)
         if not fit.status.ok:
             failures += 1

@@ -83,7 +83,7 @@ def test_without_throw_the_next_start_is_tried(record):
     assert fit.method == "auto (HarmonicFit → ShootingFit)"
 
 
-@pytest.mark.parametrize("method", [kz.Automatic(starts="given"), kz.Automatic("given"), kz.Automatic(starts=())])
-def test_settings_of_the_chain_are_checked(record, method):
+@pytest.mark.parametrize("settings", [{"starts": "given"}, {"shooting": "given"}, {"starts": ()}])
+def test_settings_of_the_chain_are_checked(settings):
     with pytest.raises(kz.KapitzaError, match=r"Automatic\("):
-        kz.identify(kz.library.lorenz(), record, ["rho"], method)
+        kz.Automatic(**settings)

@@ -2,6 +2,7 @@
 
 from kapitza.data.containers import read_variables
 from kapitza.data.measure import measure
+from kapitza.data.noise import Noise, check_noise, is_number, stated_noise
 from kapitza.data.read import read
 from kapitza.data.record import Record
 from kapitza.data.sampling import Gap, Sampling
@@ -9,11 +10,15 @@ from kapitza.data.write import replacing, write
 
 __all__ = [
     "Gap",
+    "Noise",
     "Record",
     "Sampling",
+    "check_noise",
+    "is_number",
     "measure",
     "read",
     "read_variables",
     "replacing",
+    "stated_noise",
     "write",
 ]

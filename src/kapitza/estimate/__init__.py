@@ -5,7 +5,8 @@ from kapitza.estimate.comparison import compare_fits
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.identify import identify
 from kapitza.estimate.invariant import FoundInvariant, InvariantFit, InvariantSearch, find_invariant
-from kapitza.estimate.orbits import Differenced, OrbitFit, advise, missing_orbits, posterior
+from kapitza.estimate.observation import Differenced
+from kapitza.estimate.orbits import OrbitFit, advise, missing_orbits, posterior
 from kapitza.estimate.series import ShootingFit, cramer_rao, profile_interval
 from kapitza.estimate.weak import HarmonicFit
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from kapitza.data import Record
+from kapitza.data import Noise, Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.invariant import InvariantFit
+from kapitza.estimate.observation import Output, observe
+from kapitza.estimate.request import Part, Request, make_request
 from kapitza.estimate.series import ShootingFit
-from kapitza.estimate.series.checks import free_names
 from kapitza.estimate.series.horizons import progressive_start
-from kapitza.estimate.series.observation import observe
-from kapitza.estimate.series.pieces import parts_of
 from kapitza.estimate.weak import HarmonicFit
 from kapitza.model import Model
 
@@ -42,7 +41,15 @@ class Automatic:
     shooting: ShootingFit = field(default_factory=ShootingFit)
     starts: tuple[str, ...] = tuple(STARTS)
 
-    def fit(self, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:
+    @property
+    def noise(self) -> Noise:
+        return self.shooting.noise
+
+    @property
+    def outputs(self) -> Mapping[str, Output]:
+        return self.shooting.outputs
+
+    def __post_init__(self) -> None:
         if not isinstance(self.shooting, ShootingFit):
             raise KapitzaError(f"Automatic(shooting={self.shooting!r}): pass settings, such as ShootingFit().")
         if isinstance(self.starts, str) or not self.starts:
@@ -50,24 +57,26 @@ class Automatic:
         for start in self.starts:
             if start not in STARTS:
                 raise KapitzaError(f'Automatic(starts=...) names "{start}"; choose from {", ".join(STARTS)}.')
-        names = free_names(model, free, started=False)
+
+    def fit(self, request: Request) -> Estimate:
+        """The first start from which the motion follows the data, fitted by shooting."""
         story: list[str] = []
         failure: KapitzaError | None = None
         unfinished: list[tuple[str, Estimate]] = []
-        for label, start in self._starts(model, data, names, story):
+        for label, start in self._starts(request, story):
             try:
-                found = self.shooting.fit(start, data, names)
+                found = self.shooting.fit(request.at(start))
             except KapitzaError as error:
                 story.append(f"ShootingFit from {label}: {_first_sentence(error)}")
                 failure = error
                 continue
             story.append(f"ShootingFit from {label}: {found.status.value}")
             if found.status.ok:
-                return self._told(found, label, model, story)
+                return self._told(found, label, request.model, story)
             unfinished.append((label, found))
         if unfinished:
             label, found = max(unfinished, key=lambda one: one[1].details["log_likelihood"])
-            return self._told(found, label, model, story)
+            return self._told(found, label, request.model, story)
         raise failure or KapitzaError(
             "No start could be found: " + "; ".join(story) + ". Give starting values by model.with_values(...)."
         )
@@ -81,12 +90,13 @@ class Automatic:
             details={**found.details, "chain": story},
         )
 
-    def _starts(self, model: Model, data: Any, names: tuple[str, ...], story: list[str]) -> Iterator[tuple[str, Model]]:
+    def _starts(self, request: Request, story: list[str]) -> Iterator[tuple[str, Model]]:
         """Models with starting values, made only when asked for; what could not be done goes into the story."""
-        part = max(parts_of(data), key=lambda part: part[0].size)
+        longest = int(np.argmax([record.size for record, _ in request.records("auto")]))
+        part = request.parts[longest]
         for start in self.starts:
             try:
-                found, said = self._start(start, model, part, names)
+                found, said = self._start(start, request, part)
             except KapitzaError as error:
                 story.append(f"{STARTS[start]}: {_first_sentence(error)}")
                 continue
@@ -94,21 +104,22 @@ class Automatic:
                 story.append(f"{STARTS[start]}: {said}")
             yield STARTS[start], found
 
-    def _start(
-        self, start: str, model: Model, part: tuple[Record, Mapping[str, float]], names: tuple[str, ...]
-    ) -> tuple[Model, str]:
+    def _start(self, start: str, request: Request, part: Part) -> tuple[Model, str]:
         """The model with starting values of one kind, and what was found in words."""
-        record, own = part
+        model, names, record = request.model, request.names, part.source
+        assert isinstance(record, Record)
+        if start != "given" and not names:
+            raise KapitzaError("no parameter is free")
         if start in ("given", "horizons"):
             unknown = [name for name in names if not np.isfinite(model.values[name])]
             if unknown:
                 raise KapitzaError(f"{', '.join(unknown)} has no starting value")
-            return progressive_start(self.shooting, model, record, own, names) if start == "horizons" else (model, "")
+            return progressive_start(self.shooting, request, part) if start == "horizons" else (model, "")
         if start == "invariant" and not model.invariants:
             raise KapitzaError(f"{model.name} has no invariant")
         method = HarmonicFit() if start == "harmonic" else InvariantFit()
         seen = in_coordinates(model, record.split_at_gaps(), self.shooting.outputs)
-        found = method.fit(model.with_values(**own), seen, names)
+        found = method.fit(make_request(model.with_values(**part.own), seen, names, method))
         values = {name: found.values[name] for name in names}
         if not np.isfinite(list(values.values())).all():
             raise KapitzaError("no finite values")

@@ -64,7 +64,7 @@ def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: f
     largest = eigenvalues.max(initial=0.0)
     null = eigenvalues <= tolerance**2 * largest if largest > 0 else np.ones(len(names), bool)
     smallest = float(eigenvalues[0]) if names else 0.0
-    condition = float(np.sqrt(largest / smallest)) if smallest > 0 else float("inf")
+    condition = float(np.sqrt(largest / smallest)) if smallest > 0 else float("inf") if names else 1.0
     basis = _echelon(vectors[:, null])
     determined, undetermined = _describe(basis, names)
     return Identifiability(names, int((~null).sum()), determined, undetermined, basis, condition)

@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kapitza.errors import DataError, KapitzaError
+from kapitza.data import Record
+from kapitza.errors import KapitzaError
 from kapitza.estimate.automatic import Automatic
+from kapitza.estimate.combinations import combinations_of, in_combinations
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.orbits import OrbitFit
-from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.estimate.request import make_request, parts_of
 
 
 def identify(
-    model: Any, data: Any, free: Sequence[str] | None = None, method: Estimator | str | None = None
+    model: Any, data: Any, free: Sequence[str] | str | None = None, method: Estimator | str | None = None
 ) -> Estimate:
-    """Estimate the parameters `free` of `model` from `data` (a Record, several, or an OrbitSet).
+    """Estimate parameters of a model from data.
 
-    method: settings of an estimator, such as `HarmonicFit()`. By default, orbits are fitted by `OrbitFit()` and records
-    by "auto": a chain that starts cheap and ends efficient.
+    Parameters
+    ----------
+    model : Model
+        The equations, with starting values, bounds and priors of the parameters.
+    data : Record, OrbitSet, PeriodicOrbit, or a list of these
+        What was measured. A pair ``(data, {name: value})`` has parameter values of its own, such as the amplitude of
+        its excitation.
+    free : list of str, optional
+        Parameters to estimate, all of them when left out. Combinations such as ``"k2/m"`` and derived parameters may be
+        free too. With ``free=[]`` `ShootingFit` fits the motion alone.
+    method : settings of an estimator, optional
+        Such as ``HarmonicFit()``. By default orbits are fitted by ``OrbitFit()`` and records by ``"auto"``: a chain
+        that starts cheap and ends efficient.
+
+    Returns
+    -------
+    Estimate
+        Values, covariance, intervals, what was fixed, and warnings in plain words.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> truth = kz.library.lorenz()
+    >>> record = kz.measure(kz.simulate(truth, x0=[1, 1, 20], t=np.arange(500) * 0.01), noise=0.1, seed=1)
+    >>> fit = kz.identify(truth.with_values(rho=30.0), record, free=["rho"])
+    >>> bool(abs(fit["rho"] - 28) < 4 * fit.deviations["rho"])
+    True
     """
-    if isinstance(data, list | tuple) and not data:
-        raise DataError("There are no data to fit: pass a record, several of them, or the orbits found in one.")
+    data = list(data) if isinstance(data, Iterator) else data
+    parts = parts_of(data)
     if method is None or method == "auto":
-        method = OrbitFit() if _holds_orbits(data) else Automatic()
+        method = Automatic() if isinstance(parts[0].source, Record) else OrbitFit()
     if isinstance(method, str):
         raise KapitzaError(
             f'The only method with a name is "auto", not "{method}": pass settings such as HarmonicFit().'
@@ -32,11 +59,7 @@ def identify(
         raise KapitzaError(f"Pass settings, not their class: method={method.__name__}().")
     if not isinstance(method, Estimator):
         raise KapitzaError(f"{method!r} is not a method of identification: pass settings such as HarmonicFit().")
-    return method.fit(model, data, free)
-
-
-def _holds_orbits(data: Any) -> bool:
-    """Orbits, sets of them, or sequences and (data, values) pairs that begin with one."""
-    if isinstance(data, OrbitSet | PeriodicOrbit):
-        return True
-    return isinstance(data, tuple | list) and len(data) > 0 and _holds_orbits(data[0])
+    combined = combinations_of(model, free)
+    if combined is None:
+        return method.fit(make_request(model, data, free, method))
+    return in_combinations(method.fit(make_request(model, data, combined.names, method)), combined)

@@ -8,6 +8,7 @@ from kapitza.errors import ConvergenceError, IdentifiabilityError, KapitzaError
 from kapitza.estimate.orbits.matching import sort_out
 from kapitza.estimate.orbits.solver import Solver, SolverSettings
 from kapitza.estimate.orbits.task import prepare, weights_of
+from kapitza.estimate.request import make_request
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_the_sign_of_a_multiplier_is_compared(pendulum, exact):
 
 def test_orbits_set_aside_are_tried_again_at_the_parameters_found(pendulum, exact):
     """Three of five were kept: at the true parameters the other two close again and are taken back."""
-    task = prepare(pendulum, list(exact), ["m", "l"], kz.OrbitFit())
+    task = prepare(make_request(pendulum, list(exact), ["m", "l"]), kz.OrbitFit())
     kept = (0, 2, 4)
     part = task.problem.subset(list(kept))
     weights = weights_of(task, part, task.deviations)

@@ -59,9 +59,9 @@ def test_one_bad_orbit_is_named(pendulum, exact, what, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"noise": {"phi": 0.0, "phi'": 1e-3}}, "finite and above 0"),
-        ({"noise": {"phi": -1e-3}}, "finite and above 0"),
-        ({"noise": {"phi": NAN}}, "finite and above 0"),
+        ({"noise": {"phi": 1e-3, "psi": 1e-3}}, 'noise names "psi"'),
+        ({"noise": {"phi": -1e-3}}, "finite number, 0 or above"),
+        ({"noise": {"phi": NAN}}, "finite number, 0 or above"),
         ({"noise": 1e-3}, "every orbit carries its own covariance"),
         ({"method": "rubbish"}, "only the nested form"),
         ({"method": "rubbish", "formulation": "nested"}, "not a periodic solver"),
@@ -87,7 +87,7 @@ def test_a_derived_quantity_without_a_value_is_no_number(pendulum, exact):
 
 @pytest.mark.parametrize("data", ["orbits.json", 3.0, b"abc", [["orbits.json"]]])
 def test_what_is_no_data_is_refused_in_words(pendulum, data):
-    with pytest.raises(DataError, match="OrbitFit works on orbits"):
+    with pytest.raises(DataError, match="identify works on records, orbits"):
         kz.identify(pendulum, data, ["m"], kz.OrbitFit())
 
 

@@ -202,7 +202,7 @@ def test_prediction_that_is_not_possible_is_told():
 
 
 def test_free_parameter_set_by_a_record_is_refused():
-    with pytest.raises(kz.KapitzaError, match="r is free, and set to 2 by record 0"):
+    with pytest.raises(kz.KapitzaError, match="r is free and also given as 2 with record 0"):
         kz.identify(FIRST_ORDER, [(decaying(0.01, 1), {"r": 2.0})], ["r"], kz.ShootingFit())
 
 

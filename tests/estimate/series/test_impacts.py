@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.estimate.request import make_request
 from kapitza.estimate.series.task import prepare
 
 FREE = ["g", "c", "r"]
@@ -19,6 +20,10 @@ def ball(**values):
         parameters={**TRUTH, **values},
         impacts=[{"name": "table", "surface": "x", "reset": {"x'": "-r*x'"}}],
     )
+
+
+def prepared(record, method):
+    return prepare(method, make_request(ball(), record, FREE, method))
 
 
 def fall(noise, seed=0, every=1, count=300):
@@ -51,7 +56,7 @@ def test_standard_errors_are_those_of_differences_of_the_whole_motion():
     """Σ⁻¹ = JᵀJ/σ² with J by differences of single trajectories through all impacts, initial state free."""
     time, _, record = fall(0.002)
     fit = kz.identify(ball(), record, FREE, kz.ShootingFit(noise=0.002))
-    task = prepare(kz.ShootingFit(noise=0.002), ball(), record, tuple(FREE))
+    task = prepared(record, kz.ShootingFit(noise=0.002))
     used = np.searchsorted(time, task.problem.samples.time)
     flow, unknowns = kz.Flow(ball()), np.array([1.0, 0.0, 9.81, 0.1, 0.8])
 
@@ -77,7 +82,7 @@ def test_pin_between_two_walls(channels):
 
 def test_no_node_lies_beside_an_impact():
     time, states, record = fall(0.002)
-    samples = prepare(kz.ShootingFit(), ball(), record, tuple(FREE)).problem.samples
+    samples = prepared(record, kz.ShootingFit()).problem.samples
     jumps = time[np.flatnonzero(np.diff(states[:, 1]) > 0)] + 0.005
     nodes = samples.time[samples.free]
     assert jumps.size == 7

@@ -38,7 +38,7 @@ def test_equal_motions_have_equal_portraits(pendulum, pendulum_record):
 
 
 def test_noise_for_a_channel_that_is_not_there_is_refused(pendulum, pendulum_record):
-    with pytest.raises(kz.KapitzaError, match=r'Noise was given for "theta3".*theta1, theta2'):
+    with pytest.raises(kz.KapitzaError, match=r'noise names "theta3".*theta1, theta2'):
         kz.identify(pendulum, pendulum_record, free=["B11"], method=kz.HarmonicFit(noise={"theta3": 1e-3}))
 
 

@@ -196,7 +196,7 @@ def short_motion():
     ("settings", "message"),
     [
         ({"width": 1e-6}, "are no integrals"),
-        ({"noise": -1.0}, "standard deviation, 0 or positive"),
+        ({"noise": -1.0}, "standard deviation is a finite number, 0 or above"),
         ({"modulation": -1}, "counts harmonics"),
         ({"harmonics": -2}, "largest order"),
         ({"test": "harmonics", "nonlinear": "separate"}, "leave test out"),
@@ -211,7 +211,7 @@ def test_impossible_settings_are_refused(short_motion, settings, message):
 def test_time_in_other_units_is_refused(short_motion):
     model, record = short_motion
     seconds = kz.Record.from_arrays(record.time / 6.0, {"x": record["x"]}, period=record.period / 6.0)
-    with pytest.raises(DataError, match=r"period of the record is 1\.047.*scale the times of the record by 6"):
+    with pytest.raises(DataError, match=r"record 0 has the period 1\.047.*scale the times of the record by 6"):
         kz.identify(model, seconds, ["k", "B"], kz.HarmonicFit())
 
 

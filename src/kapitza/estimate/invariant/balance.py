@@ -10,7 +10,6 @@ Both H and P are sums of coefficients times functions of the state; the rows are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,8 +31,9 @@ from kapitza.estimate.invariant.intervals import inverse_by_units, long_run
 from kapitza.estimate.invariant.moments import FeatureTable, Moments, triangle
 from kapitza.estimate.invariant.points import Points, collect, reconstruction
 from kapitza.estimate.invariant.report import finish
-from kapitza.estimate.invariant.setup import USUAL, Setup, bounds_of, records_of
+from kapitza.estimate.invariant.setup import USUAL, Setup, bounds_of, shared_channels
 from kapitza.estimate.invariant.variance import VarianceProblem, linear_starts, minimise_corrected, minimise_raw
+from kapitza.estimate.request import Request
 from kapitza.model import Model, symbol, time
 
 Array = NDArray[np.float64]
@@ -132,9 +132,9 @@ def default_window(points: Points) -> float:
     return max(0.8 * min(spans) if spans else 0.0, 12 * float(np.median(steps)))
 
 
-def fit_balance(settings: Any, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:
+def fit_balance(settings: Any, request: Request) -> Estimate:
     """The balance fit behind InvariantFit(objective="balance")."""
-    setup, is_power = _prepare(settings, model, data, free)
+    setup, is_power = _prepare(settings, request)
     windows = make_windows(setup.points, settings.window or default_window(setup.points))
     rows = _Rows(FeatureTable(setup.form, 1), setup.points, windows, is_power)
     _refuse_dependent(setup, rows.columns)
@@ -162,26 +162,25 @@ def fit_balance(settings: Any, model: Model, data: Any, free: Sequence[str] | No
         "dof": spare,
     }
     status = Status.CONVERGED if solution.converged else Status.STALLED
-    return finish(settings, model, data, setup, theta, covariance, None, residual, details, status)
+    return finish(settings, request, setup, theta, covariance, None, residual, details, status)
 
 
-def _prepare(settings: Any, model: Model, data: Any, free: Sequence[str] | None) -> tuple[Setup, NDArray[np.bool_]]:
-    records = records_of(data)
+def _prepare(settings: Any, request: Request) -> tuple[Setup, NDArray[np.bool_]]:
+    model, free = request.model, request.free
+    records = request.records("InvariantFit")
     name, invariant = declared_invariant(model, settings.invariant)
     marked = invariant + POWER * power_of(model, invariant)
-    shared = [c for c in records[0].channels if all(c in r.channels for r in records)]
-    plan = reconstruction(model, marked, shared)
+    plan = reconstruction(model, marked, shared_channels(records))
     present = [n for n in model.names if symbol(n) in plan.expression.free_symbols]
     if free is not None and not free:
         raise ModelError(f"No parameter is free: name some of {', '.join(present)}, or leave free out for all of them.")
     for n in free or ():
-        model.check(n)
         if n not in present:
             raise IdentifiabilityError(
                 f"{n} occurs neither in the energy nor in its balance; they hold {', '.join(present)}."
             )
     asked = tuple(free) if free is not None else tuple(present)
-    points = collect(model, records, plan, settings.noise, settings.momenta, True)
+    points = collect(model, records, plan, request.noise, settings.momenta, True)
     if time in plan.expression.free_symbols:
         points = replace(
             points,

@@ -116,7 +116,7 @@ def make_form(expression: sp.Expr, variables: Sequence[str], free: Sequence[str]
     if unknown:
         names = ", ".join(sorted(str(s) for s in unknown))
         raise ModelError(f"The invariant contains {names}, neither a state nor a parameter of the model.")
-    used = tuple(n for n in values if symbol(n) in expression.free_symbols)
+    used = tuple(n for n in values if symbol(n) in expression.free_symbols and n not in variables)
     features, coefficients = _split(expression, state)
     separable = not any(f.free_symbols & free_symbols for f in features)
     if not separable:

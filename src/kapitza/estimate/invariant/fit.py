@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.data import Noise
 from kapitza.errors import ConvergenceError, KapitzaError, ModelError, Status
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.invariant.annealing import anneal
@@ -29,7 +29,7 @@ from kapitza.estimate.invariant.variance import (
     minimise_corrected,
     minimise_raw,
 )
-from kapitza.model import Model
+from kapitza.estimate.request import Request, make_request
 
 Array = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ class InvariantFit:
     invariant: str | sp.Expr | None = None
     correction: int | None = None
     scale: str | None = None
-    noise: float | Mapping[str, float] | None = None
+    noise: Noise = None
     momenta: str = "auto"
     weights: Literal["auto", "equal", "gradient"] = "auto"
     loss: Literal["auto", "linear", "cauchy"] = "auto"
@@ -97,8 +97,9 @@ class InvariantFit:
         if self.window is not None and not 0 < self.window < np.inf:
             raise KapitzaError(f"InvariantFit(window={self.window}): a length in seconds, or None for 0.8 periods.")
 
-    def fit(self, model: Model, data: Any, free: Sequence[str] | None = None) -> Estimate:
-        """Estimate `free` (all parameters of the invariant by default) from a Record or a list of Records."""
+    def fit(self, request: Request) -> Estimate:
+        """Estimate the free parameters (all those of the invariant by default) from records."""
+        model = request.model
         if model.is_map and self.then is not None and not isinstance(self.then, InvariantFit):
             raise ModelError(
                 f'"{model.name}" is a map, and {type(self.then).__name__} fits flows: leave then= out; '
@@ -107,20 +108,21 @@ class InvariantFit:
         if self.objective == "balance":
             from kapitza.estimate.invariant.balance import fit_balance
 
-            return self._handed_over(model, data, free, fit_balance(self, model, data, free))
-        setup = prepare(model, data, free, self)
+            return self._handed_over(request, fit_balance(self, request))
+        setup = prepare(request, self)
         solution, problem = self._variance(setup, setup.points)
         if self.objective == "surface":
-            estimate = self._surface_estimate(model, data, setup, solution, problem)
+            estimate = self._surface_estimate(request, setup, solution, problem)
         else:
-            estimate = self._variance_estimate(model, data, setup, solution, problem)
-        return self._handed_over(model, data, free, estimate)
+            estimate = self._variance_estimate(request, setup, solution, problem)
+        return self._handed_over(request, estimate)
 
-    def _handed_over(self, model: Model, data: Any, free: Sequence[str] | None, estimate: Estimate) -> Estimate:
+    def _handed_over(self, request: Request, estimate: Estimate) -> Estimate:
         if self.then is None:
             return estimate
-        near = model.with_values(**{n: estimate.values[n] for n in estimate.names})
-        return self.then.fit(near, data, estimate.names if free is None else free)
+        near = request.model.with_values(**{n: estimate.values[n] for n in estimate.names})
+        names = estimate.names if request.free is None else request.free
+        return self.then.fit(make_request(near, request.data, names, self.then))
 
     def _weighting(self, points: Points) -> tuple[str, str]:
         rebuilt = bool(points.reconstructed) and bool(np.ptp(points.variance, axis=1).any())
@@ -172,7 +174,7 @@ class InvariantFit:
         return minimise_corrected(problem, raw.theta, bounds)
 
     def _variance_estimate(
-        self, model: Model, data: Any, setup: Setup, solution: VarianceSolution, problem: VarianceProblem
+        self, request: Request, setup: Setup, solution: VarianceSolution, problem: VarianceProblem
     ) -> Estimate:
         covariance, spread = variance_covariance(problem, solution), None
         if self.bootstrap:
@@ -188,19 +190,17 @@ class InvariantFit:
         details = {"F3": solution.value, "noise_factor": solution.tau, "levels": levels, "steps": solution.steps}
         residual = value - levels[setup.points.level]
         status = Status.CONVERGED if solution.converged else Status.STALLED
-        return finish(self, model, data, setup, solution.theta, covariance, spread, residual, details, status)
+        return finish(self, request, setup, solution.theta, covariance, spread, residual, details, status)
 
     def _surface_estimate(
-        self, model: Model, data: Any, setup: Setup, start: VarianceSolution, problem: VarianceProblem
+        self, request: Request, setup: Setup, start: VarianceSolution, problem: VarianceProblem
     ) -> Estimate:
         form, points = setup.form, setup.points
         value, _, _ = form.at(points.values, start.theta)
         weights = problem.weights
         levels = np.bincount(points.level, weights * value) / np.bincount(points.level, weights)
         if points.shared is not None:
-            return self._shared_estimate(
-                model, data, setup, fit_shared(form, points, start.theta, levels, setup.bounds)
-            )
+            return self._shared_estimate(request, setup, fit_shared(form, points, start.theta, levels, setup.bounds))
         loss = self._weighting(points)[1]
         begin = start.theta
         if self.solver == "odrpack":
@@ -227,11 +227,9 @@ class InvariantFit:
             "history": solution.history,
         }
         status = Status.CONVERGED if solution.converged else Status.STALLED
-        return finish(
-            self, model, data, setup, solution.theta, covariance, spread, solution.feet.distance, details, status
-        )
+        return finish(self, request, setup, solution.theta, covariance, spread, solution.feet.distance, details, status)
 
-    def _shared_estimate(self, model: Model, data: Any, setup: Setup, solution: SharedSolution) -> Estimate:
+    def _shared_estimate(self, request: Request, setup: Setup, solution: SharedSolution) -> Estimate:
         points = setup.points
         spare = max(1, points.count - solution.theta.size - points.levels)
         factor = solution.cost / spare
@@ -243,9 +241,7 @@ class InvariantFit:
         }
         status = Status.CONVERGED if solution.converged else Status.STALLED
         covariance = solution.covariance * factor
-        return finish(
-            self, model, data, setup, solution.theta, covariance, None, solution.displacement, details, status
-        )
+        return finish(self, request, setup, solution.theta, covariance, None, solution.displacement, details, status)
 
 
 def random_starts(begin: Array, bounds: Bounds, count: int, seed: int) -> list[Array]:

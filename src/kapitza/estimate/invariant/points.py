@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.circle import unwrap, wrap
-from kapitza.data import Record
-from kapitza.errors import DataError, nearest_name
+from kapitza.data import Noise, Record, stated_noise
+from kapitza.errors import DataError
 from kapitza.estimate.invariant.stencils import estimated_noise, rates_of
 from kapitza.model import Model, symbol
 
@@ -132,25 +131,13 @@ def _shifts(model: Model, needed: Sequence[str], channels: Sequence[str]) -> dic
     return result
 
 
-def noise_of(record: Record, given: float | Mapping[str, float] | None) -> tuple[dict[str, float], bool]:
+def noise_of(record: Record, given: Noise) -> tuple[dict[str, float], bool]:
     """Standard deviation by channel and whether it is known (given, or in the record) or assumed."""
-    if given is not None:
-        table = dict(given) if isinstance(given, Mapping) else dict.fromkeys(record.channels, given)
-        lost = [c for c in record.channels if c not in table]
-        if lost:
-            raise DataError(f"The noise of channel {', '.join(lost)} is not given: name every channel, 0 for none.")
-        for name in table:
-            if name not in record.channels:
-                raise DataError(
-                    f'Noise was given for "{name}"; the channels are {", ".join(record.channels)}.'
-                    f"{nearest_name(name, record.channels)}"
-                )
-        if any(not isinstance(table[c], Real) or not 0 <= table[c] < np.inf for c in record.channels):
-            raise DataError(f"A standard deviation is a finite number and cannot be negative: {table}.")
-        known = {c: float(table[c]) for c in record.channels}
-    else:
-        known = record.noise
-    if set(record.channels) <= set(known) and any(known[c] > 0 for c in record.channels):
+    known = record.noise if given is None else stated_noise(given, record.channels)
+    lost = [c for c in record.channels if c not in known]
+    if given is not None and lost:
+        raise DataError(f"The noise of channel {', '.join(lost)} is not given: name every channel, 0 for none.")
+    if not lost and any(known[c] > 0 for c in record.channels):
         return known, True
     modulus = {c: float(np.mean(np.abs(_wrapped(record, c)))) for c in record.channels}
     return {c: known.get(c) or ASSUMED_NOISE * modulus[c] for c in record.channels}, False
@@ -164,25 +151,34 @@ def _wrapped(record: Record, channel: str) -> Array:
 
 def collect(
     model: Model,
-    records: Sequence[Record],
+    records: Sequence[tuple[Record, Mapping[str, float]]],
     plan: Reconstruction,
-    noise: float | Mapping[str, float] | None,
+    noise: Noise,
     momenta: str,
     per_segment: bool,
 ) -> Points:
-    """Points of all records; each record (or each segment) is a level set of its own."""
+    """Points of all records; each record (or each segment) is a level set of its own.
+
+    Parameters with values of their own for some of the records become states without noise.
+    """
     direct = [s for s in model.states if symbol(s) in plan.expression.free_symbols]
     rates = [f"{q}'" for q in plan.rates]
     variables = tuple(dict.fromkeys([*(s for s in direct if s not in rates), *rates]))
     parts, level, run, reach, known, offset = [], 0, 0, 0, True, 0
     numbers: list[NDArray[np.intp]] = []
-    for record in records:
+    settings = [
+        n for n in model.names if any(n in own for _, own in records) and symbol(n) in plan.expression.free_symbols
+    ]
+    for record, own in records:
         _refuse_degrees(model, record)
         deviations, sure = noise_of(record, noise)
         known &= sure
         for piece in record.segments():
             local = deviations if sure else _not_above_roughness(record, piece, plan, deviations)
             values, variance, times, width = _piece(record, piece, plan, variables, local, momenta)
+            constant = np.array([[own.get(n, model.values[n])] for n in settings]).reshape(-1, 1)
+            constant = np.repeat(constant, times.size, axis=1)
+            values, variance = np.vstack([values, constant]), np.vstack([variance, 0 * constant])
             if values.shape[1]:
                 parts.append((values, variance, times, level, run))
                 if plan.shifts is not None:
@@ -197,7 +193,7 @@ def collect(
     levels = np.repeat([p[3] for p in parts], sizes)
     _, levels = np.unique(levels, return_inverse=True)
     return Points(
-        variables,
+        (*variables, *settings),
         np.ascontiguousarray(np.hstack([p[0] for p in parts])),
         np.hstack([p[1] for p in parts]),
         levels,

@@ -13,6 +13,8 @@ from kapitza.estimate.invariant.expression import Form, make_form
 from kapitza.estimate.invariant.points import ASSUMED_NOISE
 from kapitza.estimate.invariant.setup import Setup
 from kapitza.estimate.invariant.variance import CLEAN, precise_least_squares
+from kapitza.estimate.request import Request
+from kapitza.estimate.result import make_estimate
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
@@ -23,8 +25,7 @@ FAR_OFF = 10.0
 
 def finish(
     settings: Any,
-    model: Model,
-    data: Any,
+    request: Request,
     setup: Setup,
     theta: Array,
     covariance: Array,
@@ -34,7 +35,7 @@ def finish(
     status: Status,
 ) -> Estimate:
     """Signs as at the start, the normalisation asked for, intervals, and what is suspicious."""
-    form = setup.form
+    form, model = setup.form, request.model
     theta, covariance = _signs_as_started(form, setup.start, theta, covariance)
     if samples is not None:
         covariance = np.atleast_2d(np.cov(samples.T))
@@ -46,26 +47,22 @@ def finish(
     warnings = (*setup.warnings, *_suspicious(names, values, deviation, setup, settings, details, model))
     points = setup.points
     levels = "1 level set" if points.levels == 1 else f"{points.levels} level sets"
-    fixed = {n: model.values[n] for n in form.values if n not in names}
     factor = float(np.sqrt(max(details.get("noise_factor", 0.0), 0.0)))
-    return Estimate(
-        names=tuple(names),
-        values={n: float(v) for n, v in zip(names, values, strict=True)},
-        covariance=covariance,
-        method=f"InvariantFit ({settings.objective} of {setup.name}, {points.count} points, {levels})",
+    measured = [j for j, v in enumerate(points.variables) if v not in request.own]
+    return make_estimate(
+        request,
+        f"InvariantFit ({settings.objective} of {setup.name}, {points.count} points, {levels})",
+        values,
+        covariance,
+        names=names,
         status=status,
-        units={p.name: p.unit for p in model.parameters},
-        fixed=fixed,
-        start={n: float(model.values[n]) for n in names},
         dof=float(max(1, points.count - len(form.free) - points.levels)),
         chi2=float(details.get("F2", np.nan)),
-        noise={v: factor * float(np.sqrt(np.mean(points.variance[j]))) for j, v in enumerate(points.variables)},
+        noise={points.variables[j]: factor * float(np.sqrt(np.mean(points.variance[j]))) for j in measured},
         residuals={setup.name: residual},
         warnings=warnings,
         identifiable=tuple(names),
         history=details.pop("history", None),
-        model=model.with_values(**{n: float(v) for n, v in zip(names, values, strict=True)}),
-        data=data,
         details={**details, "invariant": form.expression, "points": points},
     )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.circle import unwrap
-from kapitza.data import Record
+from kapitza.data import Noise, Record
 from kapitza.errors import DataError, KapitzaError, nearest_name
 from kapitza.estimate.invariant.points import ASSUMED_NOISE, Points, noise_of
 from kapitza.estimate.invariant.stencils import estimated_noise
@@ -43,9 +44,20 @@ def fractions_of(tolerance: float | Mapping[str, float], channels: Sequence[str]
     return np.array([float(table[c]) for c in channels])
 
 
-def search_points(
-    records: Sequence[Record], noise: float | Mapping[str, float] | None, tolerance: Array | None
-) -> tuple[Points, str]:
+def records_of(data: Any) -> tuple[Record, ...]:
+    records = (data,) if isinstance(data, Record) else tuple(data) if isinstance(data, Sequence) else (data,)
+    for record in records:
+        if not isinstance(record, Record):
+            raise DataError(
+                f"An invariant is fitted to a Record, or to a list of them, not to {type(record).__name__}: "
+                "make one with kapitza.read, kapitza.simulate or Record.from_arrays."
+            )
+    if not records:
+        raise DataError("The list of records is empty: give at least one.")
+    return records
+
+
+def search_points(records: Sequence[Record], noise: Noise, tolerance: Array | None) -> tuple[Points, str]:
     """All samples, and what the noise scale is: "known", "estimated", "tolerance" or "rounding"."""
     channels = records[0].channels
     if any(r.channels != channels for r in records):

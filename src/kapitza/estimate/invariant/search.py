@@ -24,8 +24,15 @@ from kapitza.estimate.invariant.found import FoundInvariant, InvariantSearch, de
 from kapitza.estimate.invariant.intervals import variance_covariance
 from kapitza.estimate.invariant.moments import FeatureTable, level_sums, triangle
 from kapitza.estimate.invariant.points import ASSUMED_NOISE, Points
-from kapitza.estimate.invariant.samples import MOST_POINTS, fractions_of, search_points, split_off, stretches
-from kapitza.estimate.invariant.setup import records_of, scrambled
+from kapitza.estimate.invariant.samples import (
+    MOST_POINTS,
+    fractions_of,
+    records_of,
+    search_points,
+    split_off,
+    stretches,
+)
+from kapitza.estimate.invariant.setup import scrambled
 from kapitza.estimate.invariant.terms import candidate_terms, complexity
 from kapitza.estimate.invariant.variance import Bounds, VarianceProblem, minimise_corrected, minimise_raw
 from kapitza.estimate.invariant.whiteness import CHANCE, TESTS, Whiteness, predicted_share, richer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from kapitza.estimate.invariant.identifiability import generic_point, refuse_dep
 from kapitza.estimate.invariant.moments import FeatureTable, moments
 from kapitza.estimate.invariant.points import Points, collect, reconstruction
 from kapitza.estimate.invariant.variance import Bounds
+from kapitza.estimate.request import Request
 from kapitza.model import Model, symbol
 
 Array = NDArray[np.float64]
@@ -41,27 +42,15 @@ class Setup:
     warnings: tuple[str, ...]
 
 
-def records_of(data: Any) -> tuple[Record, ...]:
-    records = (data,) if isinstance(data, Record) else tuple(data) if isinstance(data, Sequence) else (data,)
-    for record in records:
-        if not isinstance(record, Record):
-            raise DataError(
-                f"An invariant is fitted to a Record, or to a list of them, not to {type(record).__name__}: "
-                "make one with kapitza.read, kapitza.simulate or Record.from_arrays."
-            )
-    if not records:
-        raise DataError("The list of records is empty: give at least one.")
-    return records
-
-
-def prepare(model: Model, data: Any, free: Sequence[str] | None, settings: Any) -> Setup:
+def prepare(request: Request, settings: Any) -> Setup:
     """Build the fit described by `settings` (an InvariantFit)."""
-    records = records_of(data)
+    model, free = request.model, request.free
+    records = request.records("InvariantFit")
     name, expression = declared_invariant(model, settings.invariant)
-    shared = [c for c in records[0].channels if all(c in r.channels for r in records)]
+    shared = shared_channels(records)
     plan = reconstruction(model, expression, shared)
     asked = _free_names(model, plan.expression, free)
-    points = collect(model, records, plan, settings.noise, settings.momenta, settings.levels == "segment")
+    points = collect(model, records, plan, request.noise, settings.momenta, settings.levels == "segment")
     held, warnings = _normalisation(model, plan.expression, points, asked, free is not None, settings.scale)
     names = tuple(n for n in asked if n != held)
     if not names:
@@ -77,6 +66,11 @@ def prepare(model: Model, data: Any, free: Sequence[str] | None, settings: Any) 
     return Setup(name, form, points, bounds, start, asked, held, warnings)
 
 
+def shared_channels(records: Sequence[tuple[Record, Mapping[str, float]]]) -> list[str]:
+    """Channels that every record has."""
+    return [c for c in records[0][0].channels if all(c in record.channels for record, _ in records)]
+
+
 def _free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None) -> tuple[str, ...]:
     present = [n for n in model.names if symbol(n) in expression.free_symbols]
     if not present:
@@ -85,8 +79,6 @@ def _free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None) -
         return tuple(present)
     if not free:
         raise ModelError(f"No parameter is free: name some of {', '.join(present)}, or leave free out for all of them.")
-    for name in free:
-        model.check(name)
     absent = [n for n in free if n not in present]
     if absent:
         raise IdentifiabilityError(

@@ -4,10 +4,8 @@ from kapitza.estimate.orbits.advice import advise
 from kapitza.estimate.orbits.fit import OrbitFit
 from kapitza.estimate.orbits.intervals import log_posterior, orbit_profile_interval, posterior
 from kapitza.estimate.orbits.missing import missing_orbits
-from kapitza.estimate.orbits.readings import Differenced
 
 __all__ = [
-    "Differenced",
     "OrbitFit",
     "advise",
     "log_posterior",

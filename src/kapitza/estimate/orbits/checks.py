@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.data import Record
-from kapitza.errors import DataError, KapitzaError, ModelError
+from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.orbits.readings import Target
-from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
 
 if TYPE_CHECKING:
@@ -45,20 +43,6 @@ def check_settings(settings: OrbitFit) -> None:
             raise KapitzaError(f"{name} = {value}: give a positive number.")
     if settings.period is not None and (int(settings.period) != settings.period or settings.period < 1):
         raise KapitzaError(f"period = {settings.period} counts excitation periods: give 1, 2, 3, …")
-    noise = settings.noise.values() if isinstance(settings.noise, Mapping) else (settings.noise,)
-    for value in noise:
-        if not (np.isfinite(value) and value > 0):
-            raise DataError(f"noise = {value}: a standard deviation is finite and above 0; leave out unknown ones.")
-
-
-def check_own_values(own: Mapping[str, float], free: Sequence[str], label: str) -> None:
-    """A parameter cannot be common and free and also known for one of the data."""
-    for name in own:
-        if name in free:
-            raise ModelError(
-                f"{name} is free and also given as {own[name]:.6g} with {label}: take it out of free, or out of "
-                f"the values of {label}."
-            )
 
 
 def check_orbit(orbit: PeriodicOrbit, label: str, profile: bool) -> None:
@@ -110,19 +94,6 @@ def check_covariance(covariance: Array, size: int, label: str) -> None:
         raise DataError(f"The covariance of orbit {label} is not symmetric with correlations within ± 1: {cure}.")
 
 
-def check_record(record: Record, label: str, setting: Model) -> None:
-    values = record.values()
-    bad = np.argwhere(~np.isfinite(values))
-    if bad.size:
-        row, column = bad[0]
-        raise DataError(f'{label} has no number at sample {row} of "{record.channels[column]}": clean the record.')
-    if record.period is not None and setting.period is not None and abs(record.period / setting.period - 1) > 1e-3:
-        raise DataError(
-            f"{label} says that the excitation has the period {record.period:.6g} s, the model has "
-            f"{setting.period:.6g} s: give this record its own excitation, (record, {{name: value}}), or correct one."
-        )
-
-
 def check_freedom(targets: Sequence[Target], names: Sequence[str], noise_known: bool, autonomous: bool) -> None:
     """With unknown noise the residuals must have degrees of freedom left to estimate it from."""
     count = sum(t.times.size for t in targets)
@@ -133,8 +104,3 @@ def check_freedom(targets: Sequence[Target], names: Sequence[str], noise_known: 
             f"{', period and phase of each orbit' if autonomous else ''}) and the noise: give more data, or the noise "
             "by noise={channel: deviation}."
         )
-
-
-def noise_by_channel(noise: Any, channels: Sequence[str]) -> Mapping[str, float]:
-    """Noise per channel from one number for all or from a mapping."""
-    return noise if isinstance(noise, Mapping) else dict.fromkeys(channels, float(noise))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from kapitza.data import Noise
 from kapitza.errors import ConvergenceError, FlowError
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.observation import Output
 from kapitza.estimate.orbits.checks import check_settings
-from kapitza.estimate.orbits.combinations import combinations_of, in_combinations
 from kapitza.estimate.orbits.continuation import continue_readings
 from kapitza.estimate.orbits.judge import Outcome, acceptable, decided, post_mortem
 from kapitza.estimate.orbits.matching import hopeless, sort_out
@@ -21,12 +22,11 @@ from kapitza.estimate.orbits.multipliers import MultiplierTerms
 from kapitza.estimate.orbits.nested import NestedFit
 from kapitza.estimate.orbits.noise import residual_deviations
 from kapitza.estimate.orbits.problem import Problem
-from kapitza.estimate.orbits.readings import Output
-from kapitza.estimate.orbits.result import make_estimate
+from kapitza.estimate.orbits.result import estimate_of
 from kapitza.estimate.orbits.solver import SOFTNESS, Solution, Solver, SolverSettings
 from kapitza.estimate.orbits.starts import further_starts
 from kapitza.estimate.orbits.task import Task, identifiability, prepare, refuse_unidentifiable, weights_of
-from kapitza.model import Model
+from kapitza.estimate.request import Request
 
 Array = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ class OrbitFit:
     formulation: str = "all-at-once"
     method: Any = None
     outputs: Mapping[str, Output] = field(default_factory=dict)
-    noise: Mapping[str, float] | float = field(default_factory=dict)
+    noise: Noise = None
     multipliers: bool = False
     profiles: bool | None = None
     period: int | None = None
@@ -77,19 +77,15 @@ class OrbitFit:
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def fit(self, model: Model, data: Any, free: Sequence[str] | None) -> Estimate:
-        free = [free] if isinstance(free, str) else free
-        base = combinations_of(model, free)
-        if base is not None:
-            return in_combinations(self.fit(model, data, base.names), base)
-        task = prepare(model, data, free, self)
-        given = np.array([task.model.values[name] for name in task.names])
-        starts = further_starts(task, given, self.restarts, self.spread, self.seed)
+    def fit(self, request: Request) -> Estimate:
+        """The parameters at which the model has the orbits of the data."""
+        task = prepare(request, self)
+        starts = further_starts(task, request.start, self.restarts, self.spread, self.seed)
         known = identifiability(task, starts)
         if self.throw:
             refuse_unidentifiable(task, known)
         outcome = self.search(task)
-        estimate = make_estimate(task, outcome, known, self)
+        estimate = estimate_of(task, outcome, known, self)
         if self.throw and not outcome.accepted:
             raise ConvergenceError(post_mortem(task, outcome), estimate)
         return estimate
@@ -125,8 +121,7 @@ class OrbitFit:
         return replace(best, tried=tried, alternatives=_distinct(best, others))
 
     def _starts(self, task: Task) -> Iterator[tuple[str, Array]]:
-        given = np.array([task.model.values[name] for name in task.names])
-        for number, theta in enumerate(further_starts(task, given, self.restarts, self.spread, self.seed)):
+        for number, theta in enumerate(further_starts(task, task.request.start, self.restarts, self.spread, self.seed)):
             if number == 0:
                 yield "the given values", theta
                 if self.restarts:

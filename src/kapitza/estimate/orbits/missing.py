@@ -44,10 +44,10 @@ def missing_orbits(
         raise KapitzaError("Missing orbits are those of an estimate made by OrbitFit.")
     if estimate.model.period is None:
         raise KapitzaError("The census of missing orbits needs a forced model: its orbits have points once per period.")
-    if task.own:
+    if task.request.own:
         raise KapitzaError(
-            f"The census is of one excitation; these data have their own {', '.join(sorted(task.own))}: fit the orbits "
-            "of one excitation alone."
+            f"The census is of one excitation; these data have their own {', '.join(sorted(task.request.own))}: fit "
+            "the orbits of one excitation alone."
         )
     counts = [t.repeats for t in task.problem.targets if t.repeats]
     longest = max_period or max(counts, default=1)
@@ -55,7 +55,7 @@ def missing_orbits(
     matched = list(estimate.details["orbits"])
     phase = _common_phase(matched, estimate.model.period)
     aside = [task.problem.targets[i].source for i in outcome.reasons]
-    data = task.data if isinstance(task.data, OrbitSet) else None
+    data = task.request.data if isinstance(task.request.data, OrbitSet) else None
     section = _section(data, task, phase)
     rows = [_row(_carried(orbit, estimate.model, phase), task, matched, aside, data, section) for orbit in model]
     table = pd.DataFrame(rows)

@@ -6,33 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.errors import DataError
-from kapitza.estimate.series.observation import Observation, observe_channels
+from kapitza.estimate.observation import Differenced, Observation, Output, observe_channels
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class Differenced:
-    """An output read as a difference quotient: y(t) = [h(x(t + step)) - h(x(t))] / step, h in plain notation.
-
-    So a velocity that comes from two readings of an angle 15.08 ms apart is `Differenced("phi", 0.01508)`.
-    """
-
-    output: str
-    step: float
-
-    def __post_init__(self) -> None:
-        if not (np.isfinite(self.step) and self.step > 0):
-            raise DataError(f"Differenced: step = {self.step} s; give the time between the two readings, above 0.")
-
-
-Output = str | sp.Expr | Differenced
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,16 @@ from scipy import stats
 
 from kapitza.circle import wrap_states
 from kapitza.errors import Status
+from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.orbits.correlated import robust_covariance
-from kapitza.estimate.orbits.derived import derived_parameters
 from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.matching import multiplier_mismatch
 from kapitza.estimate.orbits.task import Task
 from kapitza.estimate.orbits.truncated import draws_within_bounds
 from kapitza.estimate.orbits.warnings import warnings_of
+from kapitza.estimate.result import make_estimate
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models.codes import symbolic_code
 from kapitza.orbits_of_models.floquet import monodromy
@@ -30,10 +31,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-def make_estimate(task: Task, outcome: Outcome, known: Identifiability, settings: OrbitFit) -> Estimate:
+def estimate_of(task: Task, outcome: Outcome, known: Identifiability, settings: OrbitFit) -> Estimate:
     model, solution, names = task.model, outcome.solution, task.names
-    fitted = dict(zip(names, solution.theta.tolist(), strict=True))
-    moved = model.with_values(**fitted)
+    moved = model.with_values(**dict(zip(names, solution.theta.tolist(), strict=True)))
     covariance, dof = robust_covariance(task, outcome)
     scatter = outcome.chi2 / outcome.dof
     doubtful = task.noise_known and stats.chi2.sf(outcome.chi2, outcome.dof) < 1e-3
@@ -47,16 +47,13 @@ def make_estimate(task: Task, outcome: Outcome, known: Identifiability, settings
     if draws is not None:
         covariance = np.atleast_2d(np.cov(draws.T))
     table = derived_parameters(moved, names, covariance, settings.derived)
-    own = {p.name for p in model.parameters if p.expression is not None}
-    return Estimate(
-        names=names,
-        values={**fitted, **dict(zip(table["name"], table["value"], strict=True))},
-        covariance=covariance,
-        method=f"OrbitFit, {settings.formulation} ({task.estimator}{', multipliers' if settings.multipliers else ''})",
+    return make_estimate(
+        task.request,
+        f"OrbitFit, {settings.formulation} ({task.estimator}{', multipliers' if settings.multipliers else ''})",
+        solution.theta,
+        covariance,
+        wanted=settings.derived,
         status=_status(outcome, known),
-        units={p.name: p.unit for p in model.parameters},
-        fixed={n: v for n, v in model.values.items() if n not in names and n not in own and n not in task.own},
-        start={name: model.values[name] for name in names},
         dof=dof,
         chi2=outcome.chi2,
         noise={} if task.noise_known else dict(
@@ -66,9 +63,6 @@ def make_estimate(task: Task, outcome: Outcome, known: Identifiability, settings
         warnings=tuple(warnings_of(task, outcome, known, covariance, scatter if doubtful else 1.0)),
         identifiable=() if known.complete else known.determined,
         history=pd.DataFrame(list(solution.history)),
-        model=moved,
-        data=task.data,
-        derived=dict(zip(table["name"], table["error"], strict=True)),
         draws=draws,
         details={
             "orbits": fitted_orbits(moved, outcome),

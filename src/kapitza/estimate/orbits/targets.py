@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.data import Record
 from kapitza.errors import DataError
-from kapitza.estimate.orbits.checks import check_orbit, check_own_values, check_record
+from kapitza.estimate.orbits.checks import check_orbit
 from kapitza.estimate.orbits.guesses import folded_states, hidden_states
 from kapitza.estimate.orbits.readings import Index, Sensors, Target
 from kapitza.estimate.orbits.section_guesses import chained_rates
+from kapitza.estimate.request import Request
 from kapitza.model import Model
-from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.orbit import PeriodicOrbit
 
 Array = NDArray[np.float64]
 
@@ -40,24 +40,18 @@ class Item:
         return tuple(self.source.details.get("crossing_channels", self.source.states))
 
 
-def items_of(data: Any, model: Model, own: Mapping[str, float] | None = None) -> list[Item]:
-    """Flatten orbits, sets of them, records and (data, {parameter: value}) pairs into single items."""
-    own = own or {}
-    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Mapping):
-        for name in data[1]:
-            model.check(name)
-        return items_of(data[0], model, data[1])
-    if isinstance(data, PeriodicOrbit):
-        return [Item(data, own, _section_phase(data), _circles(data, model))]
-    if isinstance(data, Record):
-        return [Item(data, own, 0.0, tuple(data.angles))]
-    if isinstance(data, OrbitSet):
-        return [Item(orbit, own, _section_phase(orbit), _circles(orbit, model, data.angles)) for orbit in data]
-    if isinstance(data, Iterable) and not isinstance(data, str | bytes):
-        return [item for part in data for item in items_of(part, model, own)]
-    raise DataError(
-        f"OrbitFit works on orbits, sets of orbits and records of periodic motion, not {type(data).__name__}."
-    )
+def items_of(request: Request) -> list[Item]:
+    """Every orbit and record by itself."""
+    found = []
+    for part in request.parts:
+        source, model = part.source, request.model
+        if isinstance(source, Record):
+            found.append(Item(source, part.own, 0.0, tuple(source.angles)))
+        elif isinstance(source, PeriodicOrbit):
+            found.append(Item(source, part.own, _section_phase(source), _circles(source, model)))
+        else:
+            found += [Item(o, part.own, _section_phase(o), _circles(o, model, source.angles)) for o in source]
+    return found
 
 
 def _circles(orbit: PeriodicOrbit, model: Model, told: tuple[bool, ...] = ()) -> tuple[bool, ...]:
@@ -99,10 +93,8 @@ class Reader:
         setting = self.model.with_values(**item.own) if item.own else self.model
         source = item.source
         if isinstance(source, Record):
-            check_own_values(item.own, self.free, f"record {index}")
             return self._from_record(source, f"{index}: record", setting)
         label = f"{index}: period {len(source.points)}" + (f" {source.code}" if source.code else "")
-        check_own_values(item.own, self.free, f"orbit {label}")
         if self.repeats is not None:
             raise DataError(f"period = {self.repeats} is for records; orbit {label} knows its own period.")
         use_profile = self._by_profile(source)
@@ -237,7 +229,6 @@ class Reader:
             raise DataError(
                 "A record of a free motion has no period to fold it by: find its orbits first, or use ShootingFit."
             )
-        check_record(record, f"Record {label.split(':')[0]}", setting)
         count = self.repeats or 1
         period = count * setting.period
         elapsed = record.time - record.excitation_start

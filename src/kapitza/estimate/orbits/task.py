@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, ModelError
+from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.identifiability import Identifiability, analyse
-from kapitza.estimate.orbits.checks import check_freedom, noise_by_channel
-from kapitza.estimate.orbits.derived import derived_parameters
+from kapitza.estimate.observation import Differenced, Output
+from kapitza.estimate.orbits.checks import check_freedom
 from kapitza.estimate.orbits.multipliers import known_multipliers
 from kapitza.estimate.orbits.problem import Problem, lay_out
-from kapitza.estimate.orbits.readings import Differenced, Output, Sensors, Target, sensors_of
+from kapitza.estimate.orbits.readings import Sensors, Target, sensors_of
 from kapitza.estimate.orbits.solver import Iterate, reduce_block
 from kapitza.estimate.orbits.targets import Reader, common_channels, items_of, whitening
+from kapitza.estimate.request import Request
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
@@ -33,42 +35,43 @@ FLOW_TOLERANCE = 1e-14
 
 @dataclass(frozen=True)
 class Task:
-    """Problem, estimator in force, first noise level per channel, bounds.
+    """What was asked, the problem, estimator in force, first noise level per channel, bounds, sizes."""
 
-    own: parameters that some of the data have values of their own for.
-    """
-
-    model: Model
+    request: Request
     problem: Problem
-    names: tuple[str, ...]
     estimator: str
     deviations: Array
     low: Array
     high: Array
     typical: Array
-    data: Any
-    own: frozenset[str] = frozenset()
+
+    @property
+    def model(self) -> Model:
+        return self.request.model
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.request.names
 
     @property
     def noise_known(self) -> bool:
         return self.estimator == "weighted"
 
 
-def prepare(model: Model, data: Any, free: Sequence[str] | None, settings: OrbitFit) -> Task:
+def prepare(request: Request, settings: OrbitFit) -> Task:
     """Everything that can be refused is refused here, before anything is iterated."""
-    names = free_names(model, free)
-    items = items_of(data, model)
-    if not items:
-        raise DataError("There are no orbits to fit: find_orbits found none, or every one was left out.")
+    model, names = request.model, request.names
+    _refuse_names(request)
+    items = items_of(request)
     channels, angles = common_channels(items)
-    noise = noise_by_channel(settings.noise, channels)
-    for name in (*settings.outputs, *noise):
+    noise = request.positive_noise(channels)
+    for name in request.outputs:
         if name not in channels:
             raise DataError(f'"{name}" is not a channel of the data: {", ".join(channels)}.')
     derived_parameters(model, names, np.zeros((len(names), len(names))), settings.derived, strict=False)
-    sensors = sensors_of(model, channels, angles, settings.outputs, names)
+    sensors = sensors_of(model, channels, angles, request.outputs, names)
     reader = Reader(model, sensors, names, settings.period, settings.nodes, settings.profiles, noise)
-    targets = tuple(_inverted(model, sensors, reader.targets(items), settings.outputs))
+    targets = tuple(_inverted(model, sensors, reader.targets(items), request.outputs))
     _refuse_useless(settings, targets, noise)
     scale, channel_scale = _spreads(model, sensors, targets)
     weigh = _estimator(settings.estimator, targets)
@@ -82,12 +85,24 @@ def prepare(model: Model, data: Any, free: Sequence[str] | None, settings: Orbit
         np.array([p.mean if p else 0.0 for p in used], float),
         np.array([p.deviation**-2 if p else 0.0 for p in used], float), lay_out(sensors, targets),
     )  # fmt: skip
-    bounds = np.array([model.parameter(name).bounds for name in names])
-    typical = typical_sizes(problem, np.array([model.values[name] for name in names]))
-    own = {name for item in items for name in item.own}
-    return Task(
-        model, problem, names, weigh, 0.01 * channel_scale, bounds[:, 0], bounds[:, 1], typical, data, frozenset(own)
-    )
+    low, high = request.bounds
+    return Task(request, problem, weigh, 0.01 * channel_scale, low, high, typical_sizes(problem, request.start))
+
+
+def _refuse_names(request: Request) -> None:
+    """Maps have no flow, and the period of the excitation is not to be fitted."""
+    model = request.model
+    if model.is_map:
+        raise ModelError(f"{model.name} is a map; OrbitFit fits orbits of flows. Use InvariantFit.")
+    request.require_free()
+    period = set() if model.excitation is None else {s.name for s in model.excitation.period.free_symbols}
+    for name in request.names:
+        if name in period:
+            raise ModelError(
+                f"{name} sets the period of the excitation, which the data fix already ({model.period:.6g} s): "
+                f"set {name} by model.with_values and leave it out of free."
+            )
+    request.require_start()
 
 
 def _refuse_useless(settings: OrbitFit, targets: Sequence[Target], noise: Mapping[str, float]) -> None:
@@ -126,27 +141,6 @@ def _plain_weights(problem: Problem) -> list[Array]:
     weights = [1.0 / problem.channel_scale[t.channel] for t in problem.targets]
     pairs = zip(weights, problem.targets, strict=True)
     return [np.append(w, 1 / t.period) if t.period_deviation else w for w, t in pairs]
-
-
-def free_names(model: Model, free: Sequence[str] | None) -> tuple[str, ...]:
-    if model.is_map:
-        raise ModelError(f"{model.name} is a map; OrbitFit fits orbits of flows. Use InvariantFit.")
-    names = tuple(model.names if free is None else [free] if isinstance(free, str) else free)
-    period = set() if model.excitation is None else {s.name for s in model.excitation.period.free_symbols}
-    for name in names:
-        model.check(name)
-        if name in period:
-            raise ModelError(
-                f"{name} sets the period of the excitation, which the data fix already ({model.period:.6g} s): "
-                f"set {name} by model.with_values and leave it out of free."
-            )
-        if not np.isfinite(model.values[name]):
-            raise ModelError(f"Give {name} a starting value by model.with_values({name}=...).")
-    if not names:
-        raise ModelError(f'No free parameters: name at least one, for example free=["{model.names[0]}"].')
-    if len(set(names)) < len(names):
-        raise ModelError(f"A free parameter is named twice: {', '.join(names)}.")
-    return names
 
 
 def _estimator(name: str, targets: Sequence[Target]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kapitza.data import Record
+from kapitza.data import Record, is_number
 from kapitza.errors import DataError, KapitzaError, ModelError, nearest_name
 from kapitza.estimate.series.noise import Sensors
 from kapitza.estimate.series.pieces import Samples
@@ -18,30 +18,15 @@ if TYPE_CHECKING:
     from kapitza.estimate.series.fit import ShootingFit
 
 
-def free_names(model: Model, free: Sequence[str] | None, started: bool = True) -> tuple[str, ...]:
-    """The parameters to fit, each known to the model and (`started`) with a value to start from."""
-    names = (free,) if isinstance(free, str) else tuple(model.names if free is None else free)
-    for name in names:
-        model.check(name)
-    if not names:
-        raise ModelError("No free parameters: name at least one, for example free=[" + f'"{model.names[0]}"].')
-    if len(set(names)) < len(names):
-        raise ModelError(f"A free parameter is named twice: {', '.join(names)}.")
-    missing = [name for name in names if not np.isfinite(model.values[name])]
-    if started and missing:
-        raise ModelError(f"Give {', '.join(missing)} a starting value by model.with_values({missing[0]}=...).")
-    return names
-
-
 def check_settings(method: ShootingFit) -> None:
     wanted = {
         "spacing": (method.spacing is None or _whole(method.spacing, 1), "a whole number of samples, at least 1"),
         "window": (_whole(method.window, 20), "a whole number of samples, at least 20"),
         "windows": (_whole(method.windows, 0), "a whole number, 0 for the whole record"),
-        "softness": (_number(method.softness) and method.softness > 0, "positive, usually 0.01 to 1"),
-        "hold_back": (_number(method.hold_back) and 0 <= method.hold_back < 1, "a fraction of the record below 1"),
-        "max_gap": (_number(method.max_gap) and method.max_gap >= 1, "at least 1 median step"),
-        "tolerance": (_number(method.tolerance) and method.tolerance > 0, "positive"),
+        "softness": (is_number(method.softness) and method.softness > 0, "positive, usually 0.01 to 1"),
+        "hold_back": (is_number(method.hold_back) and 0 <= method.hold_back < 1, "a fraction of the record below 1"),
+        "max_gap": (is_number(method.max_gap) and method.max_gap >= 1, "at least 1 median step"),
+        "tolerance": (is_number(method.tolerance) and method.tolerance > 0, "positive"),
         "max_iterations": (_whole(method.max_iterations, 1), "a whole number, at least 1"),
         "robust": (isinstance(method.robust, bool), "True or False"),
         "bridge": (isinstance(method.bridge, bool), "True or False"),
@@ -62,36 +47,14 @@ def check_settings(method: ShootingFit) -> None:
             raise KapitzaError(f"ShootingFit({name}={getattr(method, name)}): it must be {rule}.")
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
-
-
 def _whole(value: Any, least: int) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def _sizes_by_name(sizes: Any) -> bool:
-    if not isinstance(sizes, Mapping) or not all(_number(size) for size in sizes.values()):
+    if not isinstance(sizes, Mapping) or not all(is_number(size) for size in sizes.values()):
         return False
     return min(sizes.values(), default=-1.0) >= 0 and max(sizes.values(), default=0.0) > 0
-
-
-def check_noise(noise: Mapping[str, float] | float, channels: Sequence[str]) -> Mapping[str, float]:
-    """Standard deviations by channel; one number stands for all channels."""
-    if not isinstance(noise, Mapping):
-        noise = dict.fromkeys(channels, noise)
-    for channel, deviation in noise.items():
-        if channel not in channels:
-            raise DataError(
-                f'noise names "{channel}"; the channels in use are {", ".join(channels)}.'
-                + nearest_name(channel, channels)
-            )
-        if not (_number(deviation) and deviation > 0):
-            raise DataError(
-                f'The noise of "{channel}" is {deviation}: give a positive standard deviation, or leave it out and it '
-                "is estimated."
-            )
-    return noise
 
 
 def check_initial(model: Model, initial: Mapping[str, float]) -> None:
@@ -103,7 +66,7 @@ def check_initial(model: Model, initial: Mapping[str, float]) -> None:
                 f'initial names "{name}", not a state of {model.name}: {", ".join(model.states)}.'
                 + nearest_name(name, model.states)
             )
-        if not _number(value):
+        if not is_number(value):
             raise ModelError(f"The initial state {name} = {value} is not a finite number: leave it out if unknown.")
 
 

@@ -16,13 +16,13 @@ from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaEr
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import analyse
 from kapitza.estimate.orbits import OrbitFit, orbit_profile_interval
-from kapitza.estimate.series.checks import free_names
+from kapitza.estimate.request import make_request
 from kapitza.estimate.series.fit import ShootingFit
-from kapitza.estimate.series.pieces import Part, place_nodes
+from kapitza.estimate.series.pieces import place_nodes
 from kapitza.estimate.series.search import finish, fitter_for, search
 from kapitza.estimate.series.solver import Fitter, Iterate, SolverSettings
 from kapitza.estimate.series.sweep import sweep
-from kapitza.estimate.series.task import Task
+from kapitza.estimate.series.task import Task, prepare
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 def cramer_rao(
     model: Model,
-    states: Part,
+    states: Record | tuple[Record, Mapping[str, float]],
     noise: Mapping[str, float],
     free: Sequence[str],
     method: ShootingFit | None = None,
@@ -54,7 +54,8 @@ def cramer_rao(
     phase = record.dataset.attrs.get("phase")
     seen = Record.from_arrays(record.time, readings, segment=segment, period=record.period, phase=phase)
     full = replace(method, noise=dict(noise), hold_back=0.0)
-    task = full.prepare(model, (seen, states[1]) if isinstance(states, tuple) else seen, free_names(model, free))
+    data = (seen, states[1]) if isinstance(states, tuple) else seen
+    task = prepare(full, make_request(model, data, free, full))
     nodes = place_nodes(task.problem.samples, 1)
     true = record.values(model.states)[_kept(task.everything.size, record.size)][task.kept[nodes.index]]
     theta = np.array([model.values[name] for name in task.names])
@@ -115,7 +116,7 @@ class Profile:
 
     def _task(self) -> Task:
         """The fit of the others on the very samples of the estimate: its windows, its nodes in free flight."""
-        task = self.method.prepare(self.estimate.model, self.estimate.data, self.others)
+        task = prepare(self.method, make_request(self.estimate.model, self.estimate.data, self.others, self.method))
         samples, states = self.estimate.details["fitted_samples"], self.estimate.details["first_states"]
         return replace(task, problem=replace(task.problem, samples=samples), states=states, sensors=self.sensors)
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import sympy as sp
 
+from kapitza.data import Noise
 from kapitza.errors import ConvergenceError, IdentifiabilityError, Status
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.series.checks import check_motion, check_unknowns, free_names
+from kapitza.estimate.request import Request
+from kapitza.estimate.series.checks import check_motion, check_unknowns
 from kapitza.estimate.series.judge import judge
-from kapitza.estimate.series.pieces import Part
 from kapitza.estimate.series.result import estimate_of
 from kapitza.estimate.series.search import in_best_windows, search
-from kapitza.estimate.series.task import Task, prepare
-from kapitza.model import Model
+from kapitza.estimate.series.task import prepare
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ShootingFit:
     """
 
     outputs: Mapping[str, str | sp.Expr] = field(default_factory=dict)
-    noise: Mapping[str, float] | float = field(default_factory=dict)
+    noise: Noise = None
     spacing: int | None = None
     window: int = 5000
     windows: int = 0
@@ -60,15 +60,13 @@ class ShootingFit:
     max_iterations: int = 100
     throw: bool = True
 
-    def fit(self, model: Model, data: Part | Sequence[Part], free: Sequence[str] | None) -> Estimate:
-        return self.fit_named(model, data, free_names(model, free))
-
-    def fit_named(self, model: Model, data: Part | Sequence[Part], names: tuple[str, ...]) -> Estimate:
-        """The fit with these free parameters, none of them (states alone) included."""
-        task = self.prepare(model, data, names)
+    def fit(self, request: Request) -> Estimate:
+        """The most likely parameters and motion; without free parameters the motion alone."""
+        task = prepare(self, request)
         check_motion(task.problem.samples, task.sensors, task.observation.channels)
         prior = int(np.count_nonzero(task.problem.prior_weight)) + task.problem.held_count
-        check_unknowns(task.problem.samples, len(model.states), len(names), prior, task.sensors.all_known)
+        states = len(request.model.states)
+        check_unknowns(task.problem.samples, states, len(request.names), prior, task.sensors.all_known)
         task = in_best_windows(task)
         found = search(task)
         verdict = judge(task, found)
@@ -79,7 +77,3 @@ class ShootingFit:
         if self.throw and not verdict.identifiability.complete:
             raise IdentifiabilityError(verdict.identifiability.message())
         return estimate
-
-    def prepare(self, model: Model, data: Part | Sequence[Part], names: tuple[str, ...]) -> Task:
-        """Everything that the fit works on, checked."""
-        return prepare(self, model, data, names)

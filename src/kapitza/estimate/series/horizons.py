@@ -14,6 +14,7 @@ import numpy as np
 
 from kapitza.data import Record
 from kapitza.errors import KapitzaError, Status
+from kapitza.estimate.request import Part, Request
 from kapitza.model import Model
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ LONGEST_HORIZON = 5000
 """Samples beyond which the whole record, or its window, is within reach."""
 
 
-def progressive_start(
-    method: ShootingFit, model: Model, record: Record, own: Mapping[str, float], names: tuple[str, ...]
-) -> tuple[Model, str]:
-    """The model with parameters from ever longer stretches of the longest segment, and what was done in words.
+def progressive_start(method: ShootingFit, request: Request, part: Part) -> tuple[Model, str]:
+    """The model with parameters from ever longer stretches of the longest segment of a record, and what was done.
 
-    own: what is particular to this record. Raises KapitzaError when the first horizons give nothing.
+    Raises KapitzaError when the first horizons give nothing.
     """
+    model, names, record = request.model, request.names, part.source
+    assert isinstance(record, Record)
     longest = max(record.segments(), key=lambda s: s.stop - s.start)
     available = min(longest.stop - longest.start, LONGEST_HORIZON)
     unknowns = len(model.states) + len(names)
@@ -43,9 +44,9 @@ def progressive_start(
     step = replace(method, throw=False, hold_back=0.0, initial=known)
     done: list[int] = []
     for length in lengths:
-        part = record.samples(slice(longest.start, longest.start + length))
+        stretch = replace(part, source=record.samples(slice(longest.start, longest.start + length)))
         try:
-            found = step.fit_named(model, (part, own), names)
+            found = step.fit(replace(request, model=model, parts=(stretch,)))
         except KapitzaError:
             continue
         values = {name: found.values[name] for name in names}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import signal
 
 from kapitza.errors import DataError
-from kapitza.estimate.series.observation import Observation
+from kapitza.estimate.observation import Observation
 from kapitza.estimate.series.pieces import MEDIAN_TO_DEVIATION, Samples
 from kapitza.model import Model, compile_expressions
 from kapitza.model.symbols import symbol

@@ -14,7 +14,7 @@ from scipy import special
 
 from kapitza.circle import wrap
 from kapitza.data import Record
-from kapitza.estimate.series.observation import Observation
+from kapitza.estimate.observation import Observation
 from kapitza.estimate.series.pieces import MEDIAN_TO_DEVIATION, Samples
 
 Array = NDArray[np.float64]
@@ -64,7 +64,8 @@ def sensors_of(
         owner, c = divmod(int(slot), count)
         channel = observation.channels[c]
         noise = given.get(channel, records[owner].noise.get(channel, np.nan))
-        unknown = not np.isfinite(noise)
+        # An exact sensor has no size to weigh it by: what little it scatters is estimated.
+        unknown = not (np.isfinite(noise) and noise > 0)
         few = unknown and readings[slot] < MANY_READINGS
         if few and c in shared:
             number[slot] = shared[c]

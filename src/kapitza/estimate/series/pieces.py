@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.data import Record
 from kapitza.errors import DataError
-from kapitza.estimate.series.observation import Observation
+from kapitza.estimate.observation import Observation
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
+Records = Sequence[tuple[Record, Mapping[str, float]]]
+"""Records with the parameter values that are their own."""
 
 
 MEDIAN_TO_DEVIATION = 1.4826
@@ -96,12 +97,9 @@ def size_of(values: Array, outliers: bool) -> float:
     return float(values.std())
 
 
-Part = Record | tuple[Record, Mapping[str, float]]
-
-
 def gather(
     model: Model,
-    data: Part | Sequence[Part],
+    records: Records,
     observation: Observation,
     max_gap: float,
     outliers: bool = False,
@@ -112,7 +110,7 @@ def gather(
     bridge: whether segments that only a few lost samples part are one motion.
     """
     pieces: list[Samples] = []
-    for number, (record, own) in enumerate(parts_of(data)):
+    for number, (record, own) in enumerate(records):
         setting = model.with_values(**own) if own else model
         within = _within(record, max_gap, bridge)
         keep = within | np.concatenate([[False], within[:-1]])
@@ -161,27 +159,12 @@ def _within(record: Record, max_gap: float, bridge: bool) -> NDArray[np.bool_]:
     return within
 
 
-def bridged_segments(data: Part | Sequence[Part], max_gap: float, bridge: bool) -> int:
+def bridged_segments(records: Records, max_gap: float, bridge: bool) -> int:
     """How many ends of segments the motion is carried over."""
     return sum(
         int(_within(record, max_gap, bridge)[[piece.stop - 1 for piece in record.segments()]].sum())
-        for record, _ in parts_of(data)
+        for record, _ in records
     )
-
-
-def parts_of(data: Part | Sequence[Part]) -> list[tuple[Record, Mapping[str, float]]]:
-    """Records with the parameter values that belong to each: a Record, (Record, {name: value}), or a list of these."""
-    single = isinstance(data, Record) or (isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Mapping))
-    parts = [cast(Part, data)] if single else list(cast(Sequence[Part], data))
-    found = []
-    for part in parts:
-        record, own = part if isinstance(part, tuple) else (part, {})
-        if not isinstance(record, Record):
-            raise DataError(f"ShootingFit works on records, not on {type(record).__name__}: read or simulate one.")
-        found.append((record, own))
-    if not found:
-        raise DataError("The list of records is empty.")
-    return found
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.result import make_estimate
 from kapitza.estimate.series.judge import Judgement
 from kapitza.estimate.series.noise import per_sensor
 from kapitza.estimate.series.search import Found
@@ -15,22 +16,16 @@ Array = NDArray[np.float64]
 
 
 def estimate_of(task: Task, found: Found, verdict: Judgement) -> Estimate:
-    model, names, samples = task.model, task.names, task.problem.samples
+    model, samples = task.model, task.problem.samples
     solution, sensors = found.solution, found.sensors
-    fitted = dict(zip(names, solution.theta.tolist(), strict=True))
-    moved = model.with_values(**fitted)
-    derived = {p.name: moved.values[p.name] for p in model.parameters if p.expression is not None}
     weighted = solution.sweep.residual / samples.at_readings(sensors.deviations)
     by_channel, by_record = _noise(task, found)
-    return Estimate(
-        names=names,
-        values={**fitted, **derived},
-        covariance=verdict.covariance,
-        method="ShootingFit",
+    return make_estimate(
+        task.request,
+        "ShootingFit",
+        solution.theta,
+        verdict.covariance,
         status=solution.status,
-        units={p.name: p.unit for p in model.parameters},
-        fixed={name: value for name, value in model.values.items() if name not in names and name not in derived},
-        start={name: model.values[name] for name in names},
         dof=float("inf") if sensors.all_known else float(max(samples.readings - task.fitted, 1)),
         chi2=float((weighted**2).sum()),
         noise=by_channel,
@@ -38,8 +33,6 @@ def estimate_of(task: Task, found: Found, verdict: Judgement) -> Estimate:
         warnings=verdict.warnings,
         identifiable=verdict.identifiability.determined,
         history=solution.history,
-        model=moved,
-        data=task.data,
         details={
             "states": solution.states,
             "times": samples.time[solution.nodes.index],

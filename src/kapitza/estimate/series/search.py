@@ -97,18 +97,17 @@ def in_best_windows(task: Task) -> Task:
 
 
 def _start_values(task: Task) -> Array:
-    return np.array([task.model.values[name] for name in task.names])
+    return task.request.start
 
 
 def fitter_for(task: Task, softness: float) -> Fitter:
     method = task.settings
-    bounds = np.array([task.model.parameter(name).bounds for name in task.names]).reshape(-1, 2)
     settings = SolverSettings(
         softness=softness, tolerance=method.tolerance, max_iterations=method.max_iterations, spacing=method.spacing,
         huber=HUBER if method.robust else None, process_noise=first_kicks(task),
         learn_noise=not (task.sensors.all_known or method.robust or method.process_noise),
     )  # fmt: skip
-    return Fitter(task.problem, settings, task.scale, task.sensors, bounds[:, 0], bounds[:, 1])
+    return Fitter(task.problem, settings, task.scale, task.sensors, *task.request.bounds)
 
 
 def _solve(task: Task, softness: float) -> Found:

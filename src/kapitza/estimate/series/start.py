@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from kapitza.circle import unwrap, unwrap_states
+from kapitza.estimate.observation import Observation, linear_rows
 from kapitza.estimate.series.impacts import Flights, find_flights
-from kapitza.estimate.series.observation import Observation, linear_rows
 from kapitza.estimate.series.pieces import MEDIAN_TO_DEVIATION, Samples, size_of
 from kapitza.model import Model
 

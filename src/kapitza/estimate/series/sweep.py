@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.circle import difference
-from kapitza.estimate.series.observation import Observation
+from kapitza.estimate.observation import Observation
 from kapitza.estimate.series.pieces import Nodes, Samples
 from kapitza.flow import Flow
 

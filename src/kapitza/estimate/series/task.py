@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
-from kapitza.estimate.series.checks import check_initial, check_left, check_noise, check_settings, check_signals
+from kapitza.estimate.observation import Observation, observe
+from kapitza.estimate.request import Request
+from kapitza.estimate.series.checks import check_initial, check_left, check_settings, check_signals
 from kapitza.estimate.series.impacts import in_flight
 from kapitza.estimate.series.noise import Sensors, sensors_of
-from kapitza.estimate.series.observation import Observation, observe
-from kapitza.estimate.series.pieces import Part, Samples, bridged_segments, gather, parts_of
+from kapitza.estimate.series.pieces import Samples, bridged_segments, gather
 from kapitza.estimate.series.start import sizes, states_from_data
 from kapitza.estimate.series.sweep import Problem
 from kapitza.flow import Flow
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from kapitza.estimate.series.fit import ShootingFit
 
 Array = NDArray[np.float64]
+
+WHO = "ShootingFit"
 
 FLOW_TOLERANCE = 1e-13
 """Of the integration: far below any noise, and a third cheaper than rounding."""
@@ -37,9 +40,8 @@ class Task:
     everything: all samples, those held back included; kept: (N,) positions in it of the samples fitted.
     """
 
-    model: Model
+    request: Request
     settings: ShootingFit
-    names: tuple[str, ...]
     problem: Problem
     states: Array
     known: NDArray[np.bool_]
@@ -47,7 +49,14 @@ class Task:
     sensors: Sensors
     everything: Samples
     kept: NDArray[np.intp]
-    data: Any
+
+    @property
+    def model(self) -> Model:
+        return self.request.model
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.request.names
 
     @property
     def observation(self) -> Observation:
@@ -61,28 +70,26 @@ class Task:
     @property
     def doubtful_bridges(self) -> str:
         """A sentence about segments that were taken as one motion, to be told where the motion does not fit."""
-        count = bridged_segments(self.data, self.settings.max_gap, self.settings.bridge)
+        count = bridged_segments(self.request.records(WHO), self.settings.max_gap, self.settings.bridge)
         if not count:
             return ""
         gaps = "1 gap" if count == 1 else f"{count} gaps"
         return f" The motion is carried over {gaps} between segments: if these are trials of their own, bridge=False."
 
 
-def prepare(method: ShootingFit, model: Model, data: Part | Sequence[Part], names: tuple[str, ...]) -> Task:
+def prepare(method: ShootingFit, request: Request) -> Task:
+    """Everything that the fit works on, checked."""
     check_settings(method)
-    parts = parts_of(data)
-    records = [record for record, _ in parts]
-    for number, (_, own) in enumerate(parts):
-        for name in set(own) & set(names):
-            raise ModelError(
-                f"{name} is free, and set to {own[name]:.6g} by record {number}: leave it out of `free`, or of the "
-                "values that come with the record."
-            )
+    request.require_start()
+    model, names = request.model, request.names
+    data = request.records(WHO)
+    records = [record for record, _ in data]
     for record in records:
         check_signals(model, record)
-    observation = observe(model, records, method.outputs, names)
+    observation = observe(model, records, request.outputs, names)
     everything = gather(model, data, observation, method.max_gap, method.robust, method.bridge)
-    everything, sensors = sensors_of(everything, observation, records, check_noise(method.noise, observation.channels))
+    stated = request.positive_noise(observation.channels)
+    everything, sensors = sensors_of(everything, observation, records, stated)
     kept = _kept(everything, method.hold_back)
     check_left(everything.size, kept.size)
     samples = everything if kept.size == everything.size else everything.choose(kept)
@@ -91,21 +98,20 @@ def prepare(method: ShootingFit, model: Model, data: Part | Sequence[Part], name
         samples, flying = in_flight(model, samples, observation, flights)
         kept, states, seen = kept[flying], states[flying], seen[flying] | ~flights.free[flying, None]
     scale = sizes(model, samples, states, seen)
-    priors = [model.parameter(name).prior for name in names]
+    prior_mean, prior_weight = request.priors
     problem = Problem(
         flow=Flow(model, wrt=names, tolerance=FLOW_TOLERANCE),
         samples=samples,
         observation=observation,
         columns=np.array([model.names.index(name) for name in names], np.intp),
         angles=np.array(model.angles),
-        prior_mean=np.array([p.mean if p else 0.0 for p in priors], float),
-        prior_weight=np.array([p.deviation**-2 if p else 0.0 for p in priors], float),
+        prior_mean=prior_mean,
+        prior_weight=prior_weight,
     )
     if method.initial:
         problem = replace(problem, **_held(model, method.initial, scale, len(records)))
-    return Task(
-        model, method, names, problem, states, np.asarray(seen.all(axis=0)), scale, sensors, everything, kept, data
-    )  # fmt: skip
+    known = np.asarray(seen.all(axis=0))
+    return Task(request, method, problem, states, known, scale, sensors, everything, kept)
 
 
 def _kept(samples: Samples, hold_back: float) -> NDArray[np.intp]:

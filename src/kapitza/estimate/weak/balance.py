@@ -18,13 +18,15 @@ from kapitza.circle import TURN, turns, unwrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.request import Request
+from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.measured import (
     Measured,
     Piece,
-    check_period,
     input_signals,
     known_values,
     measured_from,
+    orbit_set,
     stretch_of,
 )
 from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
@@ -38,7 +40,6 @@ from kapitza.estimate.weak.solvers import (
 )
 from kapitza.estimate.weak.weak import adjoint_series
 from kapitza.estimate.weak.weak_fit import choose_kernels, noise_covariance
-from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.signal import Kernels, low_pass_periodic
 
@@ -63,15 +64,15 @@ class OrbitRows:
     response: Array
 
 
-def fit_balance(settings: HarmonicFit, model: Model, data: Any, free: tuple[str, ...]) -> Estimate:
+def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
     """Harmonic balance on an OrbitSet, solver by solver as set."""
-    if not isinstance(data, OrbitSet):
+    model, free, data = request.model, request.names, orbit_set(request)
+    if data is None:
         raise DataError('test="harmonics" needs an OrbitSet: find orbits first, by find_orbits or close_stretches.')
-    measured = measured_from(model, data, settings.noise)
-    check_period(model, data, free)
+    measured = measured_from(request)
     inputs = tuple(s.name for s in input_signals(model))
     regressors = regressors_of(model, free, inputs)
-    values = known_values(model, regressors.linear)
+    values = known_values(request, regressors.linear)
     kernels = None if settings.derivatives == "series" else choose_kernels(settings, measured)
     states = [periodic_state(settings, measured, kernels, data, i) for i in range(len(data))]
     theta: Array = np.zeros(len(free))
@@ -89,7 +90,7 @@ def fit_balance(settings: HarmonicFit, model: Model, data: Any, free: tuple[str,
         ]
         solution, kept, notes = solve_balance(settings, regressors, rows)
         theta = solution.theta
-    return _estimate(settings, model, measured, regressors, rows, solution, kept, notes, data, free, kernels)
+    return _estimate(settings, request, measured, regressors, rows, solution, kept, notes, kernels)
 
 
 def periodic_state(
@@ -115,7 +116,7 @@ def periodic_state(
         ramp[0], ramp[1] = times[:, None] * rotation, rotation
         filtered = low_pass_periodic((derivatives - ramp).transpose(1, 0, 2), harmonics)
         derivatives = filtered.transpose(1, 0, 2) + ramp
-    return Smoothed(piece.times, derivatives, piece.inputs, measured.step)
+    return Smoothed(piece.times, derivatives, piece.inputs, measured.step, piece.own)
 
 
 def _rotation(orbit: PeriodicOrbit, measured: Measured) -> Array:
@@ -299,9 +300,10 @@ def bootstrap(rows: list[OrbitRows], names: tuple[str, ...], weighted: bool, see
 
 
 def _estimate(
-    settings: HarmonicFit, model, measured, regressors, rows, solution, kept, notes, data, free, kernels
+    settings: HarmonicFit, request: Request, measured, regressors, rows, solution, kept, notes, kernels
 ) -> Estimate:
     names = regressors.linear
+    order = [names.index(name) for name in request.names]
     weighted = settings.solver in ("weighted", "robust")
     spread = bootstrap(rows, names, weighted, settings.seed)
     errors = np.sqrt(np.diag(solution.covariance))
@@ -321,21 +323,16 @@ def _estimate(
     for key, value in identification.items():
         if value > settings.error_limit and settings.solver != "exclusion":
             warnings.append(f"The identification error of {key} is {100 * value:.1f} % (10 % is the usual limit).")
-    estimated = dict(zip(names, solution.theta.tolist(), strict=True))
-    return Estimate(
-        names=free,
-        values={n: estimated[n] for n in free},
-        covariance=solution.covariance,
-        method=f"HarmonicFit, harmonic balance ({settings.solver}, {settings.derivatives})",
-        units={n: model.parameter(n).unit for n in model.names},
-        fixed={n: model.values[n] for n in model.names if n not in free},
+    return make_estimate(
+        request,
+        f"HarmonicFit, harmonic balance ({settings.solver}, {settings.derivatives})",
+        solution.theta[order],
+        solution.covariance[np.ix_(order, order)],
         dof=solution.dof,
         chi2=solution.chi2,
         noise=dict(zip(measured.channels, measured.noise.tolist(), strict=True)),
         residuals={key: t[:, 1] for key, t in table.items()},
         warnings=tuple(warnings),
-        model=model.with_values(**estimated),
-        data=data,
         details={
             "condition": solution.condition,
             "identification_error": identification,

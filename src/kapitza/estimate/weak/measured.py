@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from kapitza.circle import unwrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError, ModelError, nearest_name
+from kapitza.estimate.observation import Output, observe_channels
+from kapitza.estimate.request import Request
 from kapitza.model import Model, Signal, symbol
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.signal.filters import noise_level
@@ -25,11 +27,15 @@ UNEVEN = 1e-3
 
 @dataclass(frozen=True)
 class Piece:
-    """An uninterrupted stretch. times: (n,) of the model; channels: (n, m) measured; inputs: (n, s) of excitation."""
+    """An uninterrupted stretch. times: (n,) of the model; channels: (n, m) measured; inputs: (n, s) of excitation.
+
+    own: parameter values that hold for this stretch alone.
+    """
 
     times: Array
     channels: Array
     inputs: Array
+    own: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,40 +76,75 @@ class Measured:
         return replace(self, pieces=pieces)
 
 
-def measured_from(model: Model, data: Any, noise: float | Mapping[str, float] | None = None) -> Measured:
-    """Bring a Record, several of them, or the profiles of an OrbitSet into the coordinates of the model."""
-    if isinstance(data, OrbitSet):
-        return _from_orbits(model, data, noise)
-    records = [data] if isinstance(data, Record) else list(data)
-    if not records or not all(isinstance(r, Record) for r in records):
-        raise DataError("HarmonicFit works on a Record, several Records, or an OrbitSet.")
-    for record in records:
+def measured_from(request: Request) -> Measured:
+    """Bring the records, or the profiles of a set of orbits, into the coordinates of the model."""
+    orbits = orbit_set(request)
+    if orbits is not None:
+        return _from_orbits(request, orbits)
+    model = request.model
+    records = request.records("HarmonicFit")
+    for record, _ in records:
         record.check()
-    channels, mixing, offset = _coordinate_map(model, records[0].channels)
+    channels, mixing, offset = _common_map(request, [record.channels for record, _ in records])
     pieces: list[Piece] = []
-    for record in records:
-        pieces += _pieces(record, channels, input_signals(model))
-    step = _common_step(pieces)
-    _check_noise_names(noise, (*channels, *(signal.name for signal in input_signals(model))))
-    attributes = records[0].noise if noise is None else noise
-    measured = _with_noise(tuple(pieces), step, channels, mixing, offset, attributes)
-    return replace(measured, input_noise=_input_noise(model, records[0], measured.pieces, attributes))
+    for record, own in records:
+        pieces += _pieces(record, channels, input_signals(model), own)
+    first = records[0][0]
+    given = _given_noise(request, channels, first)
+    measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, given)
+    return replace(measured, input_noise=_input_noise(model, first, measured.pieces, given))
 
 
-def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: Any) -> Array:
+def orbit_set(request: Request) -> OrbitSet | None:
+    """The set of orbits that is to be fitted, None where the data are records."""
+    sets = [part for part in request.parts if not isinstance(part.source, Record)]
+    if not sets:
+        return None
+    if len(request.parts) > 1 or not isinstance(sets[0].source, OrbitSet):
+        raise DataError(
+            "HarmonicFit works on a Record, several Records, or one OrbitSet: join the orbits, OrbitSet(tuple(orbits), "
+            "angles)."
+        )
+    return sets[0].source
+
+
+def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], Array, Array]:
+    """The map from channels to coordinates, which must be the same for all of the data."""
+    found = [
+        _coordinate_map(part.setting(request.model), names, request.outputs)
+        for part, names in zip(request.parts, channels, strict=True)
+    ]
+    for part, one in zip(request.parts, found, strict=True):
+        if one[0] != found[0][0] or not all(np.allclose(a, b) for a, b in zip(one[1:], found[0][1:], strict=True)):
+            raise DataError(
+                f"The coordinates follow from other channels in {part.label} than in the first one: give all records "
+                "the same channels, and outputs that do not depend on values of single records."
+            )
+    return found[0]
+
+
+def _given_noise(request: Request, channels: Sequence[str], record: Record | None) -> Mapping[str, float]:
+    """Noise as stated, or as the record knows it."""
+    stated = request.stated((*channels, *(signal.name for signal in input_signals(request.model))))
+    return (record.noise if record is not None else {}) if request.noise is None else stated
+
+
+def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: Mapping[str, float]) -> Array:
     """Noise of excitations that were recorded: as given, else read off the spectrum."""
     signals = input_signals(model)
     result = np.zeros(len(signals))
     longest = max(pieces, key=lambda p: len(p.times))
     for column, signal in enumerate(signals):
         if signal.name in record.channels:
-            stated = given.get(signal.name) if isinstance(given, Mapping) else None
+            stated = given.get(signal.name)
             own = noise_level(longest.inputs[:, column : column + 1])[0] if stated is None else stated
             result[column] = float(own)
     return result
 
 
-def _coordinate_map(model: Model, available: tuple[str, ...]) -> tuple[tuple[str, ...], Array, Array]:
+def _coordinate_map(
+    model: Model, available: tuple[str, ...], outputs: Mapping[str, Output]
+) -> tuple[tuple[str, ...], Array, Array]:
     """Channels to use and the linear map from them to the coordinates.
 
     A coordinate is a channel of its own name, or follows from outputs of the model that are linear in coordinates
@@ -112,8 +153,8 @@ def _coordinate_map(model: Model, available: tuple[str, ...]) -> tuple[tuple[str
     names = [c.name for c in model.coordinates]
     expressions = {n: symbol(n) for n in names if n in available}
     values = {symbol(k): v for k, v in model.values.items()}
-    for name, expression in model.outputs.items():
-        if name in available and name not in expressions:
+    for name, expression in {**model.outputs, **_parsed(model, outputs, available)}.items():
+        if name in available and (name in outputs or name not in expressions):
             expressions[name] = expression.xreplace(values)
     used, rows, constants = [], [], []
     for name, expression in expressions.items():
@@ -137,14 +178,25 @@ def _coordinate_map(model: Model, available: tuple[str, ...]) -> tuple[tuple[str
     return tuple(used), inverse, -inverse @ np.array(constants)
 
 
+def _parsed(model: Model, outputs: Mapping[str, Output], available: Sequence[str]) -> dict[str, sp.Expr]:
+    """The outputs of the settings as expressions of states and parameters."""
+    if not outputs:
+        return {}
+    angles = [False] * len(available)
+    seen = observe_channels(model, available, angles, outputs, ())
+    return {channel: e for channel, e in zip(seen.channels, seen.expressions, strict=True) if channel in outputs}
+
+
 def input_signals(model: Model) -> tuple[Signal, ...]:
     """Measured excitations that appear in the equations under their names."""
     return () if model.excitation is None else model.excitation.signals
 
 
-def _pieces(record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...]) -> list[Piece]:
+def _pieces(
+    record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...], own: Mapping[str, float]
+) -> list[Piece]:
     times, values, inputs = _continuous(record, channels, signals)
-    return [Piece(times[part], values[part], inputs[part]) for part in record.segments()]
+    return [Piece(times[part], values[part], inputs[part], own) for part in record.segments()]
 
 
 def _continuous(record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...]) -> tuple[Array, Array, Array]:
@@ -180,23 +232,8 @@ def _common_step(pieces: list[Piece]) -> float:
     return step
 
 
-def _check_noise_names(noise: Any, known: tuple[str, ...]) -> None:
-    """Refuse noise stated for a channel that is not used: it would be ignored without a word."""
-    for name in noise if isinstance(noise, Mapping) else ():
-        if name not in known:
-            raise DataError(
-                f'Noise was given for "{name}", which is not among the channels used ({", ".join(known)}).'
-                f"{nearest_name(name, known)}"
-            )
-
-
 def _with_noise(pieces, step, channels, mixing, offset, given) -> Measured:
     """Attach the noise: as given, else read off the spectrum of the longest piece, channel by channel."""
-    if isinstance(given, (int, float)):
-        given = dict.fromkeys(channels, float(given))
-    wrong = [f"{name} = {value:g}" for name, value in given.items() if not value >= 0]
-    if wrong:
-        raise DataError(f"Noise is a standard deviation, 0 or positive, not {', '.join(wrong)}.")
     known = all(name in given for name in channels)
     longest = max(pieces, key=lambda p: len(p.times))
     own = np.zeros(len(channels)) if known else noise_level(longest.channels)
@@ -205,28 +242,12 @@ def _with_noise(pieces, step, channels, mixing, offset, given) -> Measured:
     return Measured(pieces, step, tuple(channels), mixing, offset, noise, known, np.zeros(inputs))
 
 
-def check_period(model: Model, data: Any, free: Sequence[str]) -> None:
-    """Refuse data whose excitation period is not the model's: then their time is in other units."""
-    if model.excitation is None or {s.name for s in model.excitation.period.free_symbols} & set(free):
-        return
-    sources = [data] if isinstance(data, (Record, OrbitSet)) else list(data)
-    for source in sources:
-        record = source.source if isinstance(source, OrbitSet) else source
-        period = record.period if isinstance(record, Record) else None
-        if period is None or model.period is None or input_signals(model):
-            continue
-        if abs(period / model.period - 1.0) > 1e-3:
-            raise DataError(
-                f"The excitation period of the record is {period:.6g}, that of the model {model.period:.6g}: bring "
-                f"them to the same unit of time (scale the times of the record by {model.period / period:.6g}), or "
-                "correct the period of the record."
-            )
-
-
-def known_values(model: Model, linear: Sequence[str]) -> Array:
+def known_values(request: Request, linear: Sequence[str]) -> Array:
     """Values of all parameters; those to be solved for may be unknown (NaN), and are then set to 0."""
+    model = request.model
     values = np.array([model.values[n] for n in model.names])
-    needed = [n for n, v in zip(model.names, values, strict=True) if n not in linear and not np.isfinite(v)]
+    given = set.intersection(*(set(part.own) for part in request.parts))
+    needed = [n for n in model.names if n not in linear and n not in given and not np.isfinite(model.values[n])]
     if needed:
         raise ModelError(
             f"No value for {', '.join(needed)}: give it by model.with_values({needed[0]}=...), or make it free."
@@ -234,29 +255,26 @@ def known_values(model: Model, linear: Sequence[str]) -> Array:
     return np.where(np.isfinite(values), values, 0.0)
 
 
-def _from_orbits(model: Model, orbits: OrbitSet, noise: Any) -> Measured:
+def _from_orbits(request: Request, orbits: OrbitSet) -> Measured:
     """Orbits as pieces: the raw stretch of the record where there is one, else the profile.
 
     A stretch ends where the next period begins, so nothing is assumed periodic.
     """
-    if not len(orbits):
-        raise DataError("The orbit set is empty: find orbits with a larger tolerance or a longer record first.")
-    states = orbits[0].states
-    channels, mixing, offset = _coordinate_map(model, states)
+    model, own = request.model, request.parts[0].own
+    channels, mixing, offset = _common_map(request, [orbits[0].states])
     record = orbits.source if isinstance(orbits.source, Record) else None
     raw = None if record is None else Piece(*_continuous(record, channels, input_signals(model)))
     pieces = []
     for number, orbit in enumerate(orbits):
         stretch = stretch_of(orbits, number)
         if raw is not None and stretch is not None:
-            pieces.append(Piece(raw.times[stretch], raw.channels[stretch], raw.inputs[stretch]))
+            pieces.append(Piece(raw.times[stretch], raw.channels[stretch], raw.inputs[stretch], own))
         else:
-            pieces.append(_profile_piece(model, orbit, number, channels))
-    _check_noise_names(noise, (*channels, *(signal.name for signal in input_signals(model))))
-    attributes = record.noise if noise is None and record is not None else (noise or {})
-    measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, attributes)
+            pieces.append(replace(_profile_piece(model, orbit, number, channels), own=own))
+    given = _given_noise(request, channels, record)
+    measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, given)
     if record is not None:
-        measured = replace(measured, input_noise=_input_noise(model, record, pieces, attributes))
+        measured = replace(measured, input_noise=_input_noise(model, record, pieces, given))
     return measured
 
 

@@ -6,8 +6,8 @@ Nonsmooth terms are written with modes m = ±1 (see `kapitza.model.switches`), a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -29,12 +29,22 @@ SUBCELLS = 16
 
 @dataclass(frozen=True)
 class Smoothed:
-    """Coordinates and their derivatives along one piece. derivatives: (3, n, c); inputs: (n, s); times: (n,)."""
+    """Coordinates and their derivatives along one piece. derivatives: (3, n, c); inputs: (n, s); times: (n,).
+
+    own: parameter values that hold for this piece alone.
+    """
 
     times: Array
     derivatives: Array
     inputs: Array
     step: float
+    own: Mapping[str, float] = field(default_factory=dict)
+
+    def values(self, names: Sequence[str], common: Array) -> Array:
+        """Values (p,) of the named parameters along this piece, from those that all pieces share."""
+        if not self.own:
+            return common
+        return np.array([self.own.get(name, value) for name, value in zip(names, common, strict=True)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +98,7 @@ class Regressors:
         values: (p,) of `parameters`. noise: (z, z) covariance of the noisy variables; then the second-order bias
         ½ Σ_pq Σ_pq ∂²c/∂z_p∂z_q, which noise adds to a curved regressor on average, is taken off.
         """
+        values = state.values(self.parameters, values)
         columns = self.columns(state, values, noise, unbiased=True)
         flat = _compiled(self, "terms")(columns, values)
         if noise is not None and np.any(noise):
@@ -98,6 +109,7 @@ class Regressors:
 
     def gradients(self, state: Smoothed, values: Array, noise: Array | None = None) -> Array:
         """∂g/∂z of every equation by noisy variables, then inputs, then modes: (equations, z + inputs + modes, n)."""
+        values = state.values(self.parameters, values)
         flat = _compiled(self, "gradients")(self.columns(state, values, noise), values)
         return flat.reshape(self.equations, len(self.noisy) + len(self.inputs) + len(self.switches), -1)
 
@@ -106,6 +118,7 @@ class Regressors:
 
         A mode is the expected sign given the measurement, or (unbiased) one whose mean over the noise is the sign.
         """
+        values = state.values(self.parameters, values)
         parts = [state.derivatives[order, :, i] for i, order in self.noisy]
         parts += [state.times, *state.inputs.T]
         for switch in self.switches:

@@ -50,7 +50,7 @@ def eliminate(problem: Problem, p: Array, factors: list[Whitener] | None, scale:
     return system, np.linalg.lstsq(system.matrix, -system.rest, rcond=None)[0]
 
 
-def fit_separable(problem: Problem, free: tuple[str, ...], data: Any) -> Estimate:
+def fit_separable(problem: Problem) -> Estimate:
     """Iterate on the nonlinear parameters from the values of the model."""
     names = problem.regressors.nonlinear
     p = np.array([problem.model.values[n] for n in names])
@@ -88,7 +88,7 @@ def fit_separable(problem: Problem, free: tuple[str, ...], data: Any) -> Estimat
     check_columns(final, (*problem.regressors.linear, *names))
     kind = "robust" if problem.settings.solver == "robust" else "least squares"
     solution = solve(final, (*problem.regressors.linear, *names), kind)
-    return estimate_of(with_nonlinear(problem, p), solution, free, data, history, {"whiteners": factors})
+    return estimate_of(with_nonlinear(problem, p), solution, history, {"whiteners": factors})
 
 
 def _linearised(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+import sympy as sp
+
+from kapitza.data import Noise
 from kapitza.errors import KapitzaError, nearest_name
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.request import Request
 
 CHOICES = {
     "test": ("windows", "harmonics"),
@@ -38,7 +41,10 @@ class HarmonicFit:
     harmonics: sub-harmonics used per orbit: "below drive" (up to the driving frequency), "informative" (above the noise
         floor), or a largest order in units of the drive. low_pass: cut-off of every factor of a product, as a fraction
         of the sampling frequency (None: no filter).
-    noise: standard deviation per channel, when the record does not carry it; otherwise it is read off the spectrum.
+    outputs: what a channel measures where it is neither a coordinate nor an output of the model, linear in the
+        coordinates: {"theta2": "phi2 - phi1"}.
+    noise: standard deviation per channel, or one for all (0: exact), when the record does not carry it; otherwise it is
+        read off the spectrum.
     correct_bias: take off the mean that noise adds to curved regressors.
     nonlinear: "refuse" parameters that do not enter linearly, naming the term, or "separate" them and iterate from the
         model's values with the linear ones eliminated.
@@ -56,17 +62,18 @@ class HarmonicFit:
     low_pass: float | None = 0.2
     share: float = 0.05
     error_limit: float = 0.1
-    noise: float | Mapping[str, float] | None = None
+    outputs: Mapping[str, str | sp.Expr] = field(default_factory=dict)
+    noise: Noise = None
     correct_bias: bool = True
     nonlinear: str = "refuse"
     seed: int = 0
 
     def __post_init__(self):
-        for field, known in CHOICES.items():
-            value = getattr(self, field)
+        for setting, known in CHOICES.items():
+            value = getattr(self, setting)
             if isinstance(value, str) and value not in known:
                 raise KapitzaError(
-                    f'HarmonicFit has no {field}="{value}": choose one of {", ".join(known)}.'
+                    f'HarmonicFit has no {setting}="{value}": choose one of {", ".join(known)}.'
                     f"{nearest_name(value, known)}"
                 )
         if self.width is not None and not self.width > 0:
@@ -84,19 +91,13 @@ class HarmonicFit:
         if self.test == "windows" and self.solver == "exclusion":
             raise KapitzaError('solver="exclusion" drops sub-harmonics: it needs test="harmonics" with an OrbitSet.')
 
-    def fit(self, model: Any, data: Any, free: Sequence[str] | None = None) -> Estimate:
-        """Estimate `free` (all parameters when left out) from a Record, several Records, or an OrbitSet."""
-        names = tuple(free) if free is not None else tuple(model.names)
-        for name in names:
-            model.check(name)
-        if len(set(names)) < len(names):
-            raise KapitzaError(f"A parameter is named twice in free=[{', '.join(names)}].")
-        if not names:
-            raise KapitzaError("No free parameters: name at least one, such as free=[...].")
+    def fit(self, request: Request) -> Estimate:
+        """Estimate the free parameters from records or a set of orbits."""
+        request.require_free()
         if self.test == "windows":
             from kapitza.estimate.weak.weak_fit import fit_weak
 
-            return fit_weak(self, model, data, names)
+            return fit_weak(self, request)
         from kapitza.estimate.weak.balance import fit_balance
 
-        return fit_balance(self, model, data, names)
+        return fit_balance(self, request)

@@ -12,7 +12,9 @@ from scipy.signal import oaconvolve
 
 from kapitza.errors import DataError, ModelError
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.weak.measured import Measured, check_period, input_signals, known_values, measured_from
+from kapitza.estimate.request import Request
+from kapitza.estimate.result import make_estimate
+from kapitza.estimate.weak.measured import Measured, input_signals, known_values, measured_from
 from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
 from kapitza.estimate.weak.solvers import Solution, System, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble, row_covariance, whitener
@@ -42,7 +44,7 @@ class Problem:
     """Everything that stays the same while the parameters are solved for."""
 
     settings: HarmonicFit
-    model: Model
+    request: Request
     measured: Measured
     regressors: Regressors
     kernels: Kernels
@@ -52,6 +54,10 @@ class Problem:
     noise: Array | None
     values: Array
 
+    @property
+    def model(self) -> Model:
+        return self.request.model
+
     def full_values(self, theta: Array) -> Array:
         """Values of all parameters of the model with the linear ones set to θ."""
         result = self.values.copy()
@@ -60,13 +66,13 @@ class Problem:
         return result
 
 
-def fit_weak(settings: HarmonicFit, model: Model, data: Any, free: tuple[str, ...]) -> Estimate:
+def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     """Weak form on a Record, several Records, or the profiles of an OrbitSet."""
-    problem = pose(settings, model, data, free)
+    problem = pose(settings, request)
     if problem.regressors.nonlinear:
         from kapitza.estimate.weak.separable import fit_separable
 
-        return fit_separable(problem, free, data)
+        return fit_separable(problem)
     rows = assemble(problem.regressors, problem.states, problem.windows, problem.values, problem.noise)
     theta = unweighted(rows, problem)
     history = [theta]
@@ -82,24 +88,24 @@ def fit_weak(settings: HarmonicFit, model: Model, data: Any, free: tuple[str, ..
             break
     if solution is None:
         solution = solve_rows(problem, rows, factors)
-    return estimate_of(problem, solution, free, data, history, {"rows": rows, "whiteners": factors})
+    return estimate_of(problem, solution, history, {"rows": rows, "whiteners": factors})
 
 
-def pose(settings: HarmonicFit, model: Model, data: Any, free: tuple[str, ...]) -> Problem:
+def pose(settings: HarmonicFit, request: Request) -> Problem:
     """Read the data, derive the regressors, choose smoothing and windows."""
+    model = request.model
     if model.is_map:
         raise ModelError(f'Model "{model.name}" is a map: the harmonic and weak forms need a flow.')
-    measured = measured_from(model, data, settings.noise)
-    check_period(model, data, free)
+    measured = measured_from(request)
     inputs = tuple(s.name for s in input_signals(model))
-    regressors = regressors_of(model, free, inputs, separate=settings.nonlinear == "separate")
-    values = known_values(model, regressors.linear)
+    regressors = regressors_of(model, request.names, inputs, separate=settings.nonlinear == "separate")
+    values = known_values(request, regressors.linear)
     kernels = with_raw_values(choose_kernels(settings, measured))
     states = smooth(measured, kernels)
     windows = choose_windows(settings, model, measured, states)
     noise = noise_covariance(regressors, measured, kernels) if settings.correct_bias else None
     calm = calmed(states, kernels, measured) if settings.correct_bias else states
-    return Problem(settings, model, measured, regressors, kernels, windows, states, calm, noise, values)
+    return Problem(settings, request, measured, regressors, kernels, windows, states, calm, noise, values)
 
 
 def choose_kernels(settings: HarmonicFit, measured: Measured, offsets: Any = None) -> Kernels:
@@ -138,7 +144,7 @@ def smooth(measured: Measured, kernels: Kernels) -> list[Smoothed]:
             continue
         inner = slice(m, len(piece.times) - m)
         derivatives = kernels.apply(measured.coordinates(piece), measured.step)
-        states.append(Smoothed(piece.times[inner], derivatives, piece.inputs[inner], measured.step))
+        states.append(Smoothed(piece.times[inner], derivatives, piece.inputs[inner], measured.step, piece.own))
     if not states:
         raise DataError(
             f"No stretch of the record is longer than the {2 * m + 9} samples that the derivatives need: use a longer "
@@ -296,32 +302,25 @@ def split_halves(problem: Problem, factors: list[Whitener]) -> System:
     )
 
 
-def estimate_of(
-    problem: Problem, solution: Solution, free: tuple[str, ...], data: Any, history: list[Array], details: dict
-) -> Estimate:
+def estimate_of(problem: Problem, solution: Solution, history: list[Array], details: dict) -> Estimate:
     """The estimate with what is suspicious about it."""
+    free = problem.request.names
     names = (*problem.regressors.linear, *problem.regressors.nonlinear)
     order = [names.index(n) for n in free]
     theta, covariance = solution.theta[order], solution.covariance[np.ix_(order, order)]
     level = solution.chi2 / max(len(solution.residual) - len(names), 1)
-    model = problem.model
     estimated = dict(zip(free, theta.tolist(), strict=True))
-    fixed = {n: model.values[n] for n in model.names if n not in free}
-    return Estimate(
-        names=free,
-        values=estimated,
-        covariance=covariance,
-        method=f"HarmonicFit, weak form ({problem.settings.solver})",
-        units={n: model.parameter(n).unit for n in model.names},
-        fixed=fixed,
+    return make_estimate(
+        problem.request,
+        f"HarmonicFit, weak form ({problem.settings.solver})",
+        theta,
+        covariance,
         dof=solution.dof,
         chi2=solution.chi2,
         noise=dict(zip(problem.measured.channels, problem.measured.noise.tolist(), strict=True)),
         residuals={"weak rows": solution.residual},
         warnings=warnings_of(problem, solution, estimated, covariance, level),
         history=pd.DataFrame(history, columns=list(names)[: len(history[0])]) if history else None,
-        model=model.with_values(**estimated),
-        data=data,
         details={
             "condition": solution.condition,
             "chi2_per_row": level,

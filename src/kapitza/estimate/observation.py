@@ -21,6 +21,38 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Differenced:
+    """An output read as a difference quotient: y(t) = [h(x(t + step)) - h(x(t))] / step, h in plain notation.
+
+    So a velocity that comes from two readings of an angle 15.08 ms apart is `Differenced("phi", 0.01508)`.
+
+    Parameters
+    ----------
+    output : str
+        What is read twice, an expression of states, time and parameters.
+    step : float
+        Time between the two readings [s].
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.OrbitFit(outputs={"phi'": kz.Differenced("phi", 0.01508)}).outputs["phi'"].step
+    0.01508
+    """
+
+    output: str
+    step: float
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.step) and self.step > 0):
+            raise DataError(f"Differenced: step = {self.step} s; give the time between the two readings, above 0.")
+
+
+Output = str | sp.Expr | Differenced
+"""What a channel measures."""
+
+
+@dataclass(frozen=True)
 class Observation:
     """y = h(x, t, θ) for the channels of a record.
 
@@ -88,9 +120,7 @@ class Observation:
         return difference(predicted, measured, self.angles)
 
 
-def observe(
-    model: Model, records: Sequence[Record], outputs: Mapping[str, str | sp.Expr], free: Sequence[str]
-) -> Observation:
+def observe(model: Model, records: Sequence[Record], outputs: Mapping[str, Output], free: Sequence[str]) -> Observation:
     """Match the channels of all records to the model: by `outputs` first, then outputs of the model, then states."""
     circles: dict[str, bool] = {}
     for record in records:
@@ -103,7 +133,7 @@ def observe_channels(
     model: Model,
     available: Sequence[str],
     on_circle: Sequence[bool],
-    outputs: Mapping[str, str | sp.Expr],
+    outputs: Mapping[str, Output],
     free: Sequence[str],
 ) -> Observation:
     """The same for channels known by name alone, with whether each lives on a circle."""
@@ -111,6 +141,8 @@ def observe_channels(
     expressions, channels = [], []
     for channel in available:
         expression = outputs.get(channel, model.structure.outputs.get(channel))
+        if isinstance(expression, Differenced):
+            raise DataError(f'"{channel}" is read as a difference quotient: only OrbitFit takes these.')
         if isinstance(expression, str):
             expression = parse_expression(expression, names)
         if expression is not None and not (isinstance(expression, sp.Expr) and expression.free_symbols):

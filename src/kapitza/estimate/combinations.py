@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from kapitza.errors import IdentifiabilityError, ModelError
+from kapitza.estimate.derived import carried_covariance
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.orbits.derived import carried_covariance
 from kapitza.model import Model, parse_expression
 from kapitza.model.structure import derived_in_base
 from kapitza.model.symbols import symbol
@@ -39,8 +39,9 @@ class Combinations:
         return np.array([float(sp.N(e.xreplace(at))) for e in self.expressions])
 
 
-def combinations_of(model: Model, free: Sequence[str] | None) -> Combinations | None:
+def combinations_of(model: Model, free: Sequence[str] | str | None) -> Combinations | None:
     """How to fit `free` where it names something else than independent parameters; None where it does not."""
+    free = (free,) if isinstance(free, str) else free
     if free is None or set(free) <= set(model.names) or model.is_map:
         return None
     base = derived_in_base(model)

@@ -1,0 +1,45 @@
+"""Noise as a user states it: one standard deviation for all channels, or some by channel; 0 for exact ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from kapitza.errors import DataError, nearest_name
+
+Noise = float | Mapping[str, float] | None
+"""One standard deviation for all channels, some by channel, or none."""
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite real number (and no truth value)."""
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+
+
+def check_noise(noise: Any) -> None:
+    """Refuse what is no standard deviation."""
+    stated = noise if isinstance(noise, Mapping) else {} if noise is None else {"every channel": noise}
+    for name, value in stated.items():
+        if not is_number(value) or value < 0:
+            raise DataError(
+                f'The noise of "{name}" is {value}: a standard deviation is a finite number, 0 or above; leave it out '
+                "and it is estimated."
+            )
+
+
+def stated_noise(noise: Noise, channels: Sequence[str]) -> dict[str, float]:
+    """Standard deviations of those of the channels in use for which one is stated; other names are refused."""
+    check_noise(noise)
+    if noise is None:
+        return {}
+    if not isinstance(noise, Mapping):
+        return dict.fromkeys(channels, float(noise))
+    for name in noise:
+        if name not in channels:
+            raise DataError(
+                f'noise names "{name}"; the channels in use are {", ".join(channels)}.' + nearest_name(name, channels)
+            )
+    return {name: float(value) for name, value in noise.items()}

@@ -1,0 +1,51 @@
+"""The one place where an Estimate is made: what follows from the request and the fitted values is filled in here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.estimate.derived import derived_parameters
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.request import Request
+
+Array = NDArray[np.float64]
+
+
+def make_estimate(
+    request: Request,
+    method: str,
+    theta: Array,
+    covariance: Array,
+    *,
+    names: Sequence[str] | None = None,
+    wanted: Mapping[str, str] | None = None,
+    **parts: Any,
+) -> Estimate:
+    """An estimate of `names` (by default the free parameters) with values theta (k,) and covariance (k, k).
+
+    Derived parameters of the model, and further expressions `wanted`, follow with their errors. parts: the other fields
+    of `Estimate`.
+    """
+    model = request.model
+    names = tuple(request.names if names is None else names)
+    fitted = dict(zip(names, np.asarray(theta, float).tolist(), strict=True))
+    moved = model.with_values(**fitted)
+    table = derived_parameters(moved, names, covariance, wanted)
+    derived = dict(zip(table["name"], table["value"], strict=True))
+    return Estimate(
+        names=names,
+        values={**fitted, **derived},
+        covariance=covariance,
+        method=method,
+        units={p.name: p.unit for p in model.parameters},
+        fixed={n: model.values[n] for n in model.names if n not in names and n not in request.own},
+        start={name: model.values[name] for name in names},
+        model=moved,
+        data=request.data,
+        derived=dict(zip(table["name"], table["error"], strict=True)),
+        **parts,
+    )
