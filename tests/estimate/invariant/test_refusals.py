@@ -122,7 +122,7 @@ def test_what_fails_on_held_back_data_is_no_invariant():
         ({"terms": ["x", None]}, "not None"),
         ({"tolerance": {"x": 0.1}}, "nothing of channel v"),
         ({"tolerance": {"x": 0.1, "v": 0.1, "w": 0.1}}, 'tolerance was given for "w"; the channels are x, v'),
-        ({"noise": {"x": 0.1, "v": 0.1, "w": 0.1}}, 'Noise was given for "w"; the channels are x, v'),
+        ({"noise": {"x": 0.1, "v": 0.1, "w": 0.1}}, 'noise names "w"; the channels in use are x, v'),
         ({"degree": 2.5}, "whole number"),
         ({"terms": "x**2 + v**2"}, "list of expressions"),
         ({"terms": ["3", "4"]}, "constant"),
