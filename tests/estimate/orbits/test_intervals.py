@@ -181,7 +181,7 @@ def test_bad_settings_are_refused_with_their_cure(pendulum, exact, settings, fre
 
 
 def test_bad_data_are_refused_with_their_cure(pendulum, exact):
-    with pytest.raises(DataError, match="no orbits to fit"):
+    with pytest.raises(DataError, match="no data to fit"):
         kz.identify(pendulum, kz.OrbitSet(()), ["m"])
     with pytest.raises(DataError, match="give this orbit its own excitation"):
         kz.identify(pendulum, [exact[0].with_(period=0.8)], ["m"])
