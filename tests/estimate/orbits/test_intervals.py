@@ -222,7 +222,7 @@ def test_an_orbit_that_cannot_be_one_is_named(pendulum, exact, change, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"noise": {"phi": -1e-3}}, "finite and above 0"),
+        ({"noise": {"phi": -1e-3}}, "finite number, 0 or above"),
         ({"noise": 1e-3}, "carries its own covariance"),
         ({"method": "rubbish"}, "only the nested form"),
         ({"method": "rubbish", "formulation": "nested"}, "not a periodic solver"),
