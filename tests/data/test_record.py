@@ -147,3 +147,59 @@ def test_bad_requests_name_the_cure(rotation):
         Record.concatenate([rotation, rotation.select(["x"])])
     with pytest.raises(DataError, match="different excitations"):
         Record.concatenate([rotation, rotation.with_attributes(period=2.0)])
+
+
+def test_gaps_are_not_drawn_across():
+    """A gap of 1000 s in a record of 12 s: its periods are lost, not invented."""
+    time = np.concatenate([np.arange(300) * 0.02, 1000 + np.arange(300) * 0.02]) + 0.003
+    record = Record.from_arrays(time, {"x": np.cos(2 * np.pi * time)}, period=1.0, phase=0.003)
+    for made, interval in ((record.strobed(0.5), 1.0), (record.resampled(0.007), 0.007)):
+        assert len(made.segments()) == 2
+        assert len(made) <= 12.1 / interval + 2
+        assert np.abs(made["x"] - np.cos(2 * np.pi * made.time)).max() < 1e-3
+        assert np.diff(made.time)[[0, -1]] == pytest.approx([interval, interval])
+
+
+def test_lost_samples_between_strobes_do_not_cut():
+    """Every 40th sample is lost, never at the strobe: the strobed record is unbroken."""
+    time = np.arange(2000) * 0.02
+    kept = np.arange(2000) % 50 != 20
+    record = Record.from_arrays(time[kept], {"x": np.cos(2 * np.pi * time[kept])}, period=1.0)
+    strobed = record.strobed(0.11)
+    assert len(strobed.segments()) == 1
+    assert len(strobed) == 40
+    assert strobed["x"] == pytest.approx(np.cos(2 * np.pi * 0.11), abs=1e-3)
+
+
+def test_irregular_sampling_is_resampled_whole():
+    rng = np.random.default_rng(3)
+    time = np.cumsum(rng.uniform(0.005, 0.03, 1000))
+    record = Record.from_arrays(time, {"x": np.cos(2 * np.pi * time)})
+    fine = record.resampled(0.01)
+    assert len(fine.segments()) == 1
+    assert np.abs(fine["x"] - np.cos(2 * np.pi * fine.time)).max() < 1e-2
+
+
+def test_grids_that_would_fill_the_memory_are_refused(rotation):
+    for request in (lambda: rotation.resampled(1e-300), lambda: rotation.with_attributes(period=1e-12).strobed()):
+        with pytest.raises(DataError, match="too short"):
+            request()
+    with pytest.raises(DataError, match="shorter than"):
+        rotation.with_attributes(period=1e300).strobed(5e299)
+
+
+def test_a_wide_record_is_printed_briefly():
+    wide = Record.from_arrays([0.0, 1.0], {f"x{i}": [0.0, 1.0] for i in range(3000)})
+    assert len(repr(wide)) < 300
+    assert "and 2988 more" in repr(wide)
+
+
+@pytest.mark.parametrize("name", ["time", "segment"])
+def test_coordinates_are_no_channels(name, rotation):
+    for attempt in (
+        lambda: Record.from_arrays([0.0, 1.0], {name: [0.0, 1.0]}),
+        lambda: rotation.with_channel(name, rotation["x"]),
+        lambda: rotation.renamed({"x": name}),
+    ):
+        with pytest.raises(DataError, match=r"coordinate|cannot be called"):
+            attempt()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,9 +13,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kapitza.data.record import Record
+from kapitza.data.record import RESERVED, Record
 from kapitza.data.sampling import cut_segments
 from kapitza.errors import DataError, nearest_name
+from kapitza.units import conversion, require_unit
 
 Array = NDArray[np.float64]
 Key = str | int
@@ -29,6 +32,7 @@ class Columns:
 
     sections: (N,) number of the piece each row came from, when the file holds pieces.
     facts: per column "unit", "angle", "noise"; attributes: of the whole record ("period", "phase", ...).
+    own: the file was written by `write`, so that its names and units are certain.
     """
 
     names: tuple[str, ...]
@@ -36,16 +40,17 @@ class Columns:
     sections: NDArray[np.int32] | None = None
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    own: bool = False
 
     def name(self, key: Key) -> str:
         """The name meant by a name or by a position."""
-        if isinstance(key, int):
+        if isinstance(key, int) and not isinstance(key, bool):
             if not -len(self.names) <= key < len(self.names):
                 raise DataError(f"There is no column {key}: the file has {len(self.names)}, numbered from 0.")
             return self.names[key]
         if key not in self.names:
-            hint = nearest_name(key, self.names)
-            raise DataError(f'There is no column "{key}"; the file has {", ".join(self.names)}.{hint}')
+            hint = nearest_name(str(key), self.names)
+            raise DataError(f'There is no column "{key}"; the file has {listed(self.names)}.{hint}')
         return key
 
     def column(self, key: Key) -> NDArray[Any]:
@@ -53,30 +58,62 @@ class Columns:
 
     def guess(self, usual: Iterable[str]) -> str | None:
         """The first column with one of the usual names, whatever its case."""
+        return next(iter(self.guesses(usual)), None)
+
+    def guesses(self, usual: Iterable[str]) -> list[str]:
+        """All columns with one of the usual names, the most usual first."""
         lower = {name.lower(): name for name in reversed(self.names)}
-        return next((lower[name] for name in usual if name in lower), None)
+        return [lower[name] for name in usual if name in lower]
 
 
-def parse_metadata(text: str) -> dict[str, dict[str, Any]]:
-    """What `write` left in a file as JSON: "channels", "attributes", "variables"; {} for anything else.
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Names for a message, not endless ones."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What `write` left in a file about its record.
+
+    names: the channels in order; stored: channel → name in the file where it had to be another one.
+    """
+
+    names: tuple[str, ...] = ()
+    stored: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def found(self) -> bool:
+        return bool(self.facts)
+
+
+def parse_metadata(text: str) -> Metadata:
+    """What `write` left in a file as JSON; nothing for anything else.
 
     The file may come from anywhere, so only the keys and types that `write` uses are taken over.
     """
     try:
         found = json.loads(text) if text else {}
-    except ValueError:
-        return {}
-    if not isinstance(found, dict) or not all(isinstance(part, dict) for part in found.values()):
-        return {}
-    channels = {name: facts for name, facts in found.get("channels", {}).items() if isinstance(facts, dict)}
-    attributes = {k: v for k, v in found.get("attributes", {}).items() if isinstance(v, str | float | int)}
+    except (ValueError, RecursionError):
+        return Metadata()
+    if not isinstance(found, dict):
+        return Metadata()
+
+    def part(key: str) -> dict[str, Any]:
+        return found[key] if isinstance(found.get(key), dict) else {}
+
+    facts = {name: facts for name, facts in part("channels").items() if isinstance(facts, dict)}
+    attributes = {k: v for k, v in part("attributes").items() if isinstance(v, str | float | int)}
     for name in ("period", "phase"):
         if not isinstance(attributes.get(name, 0.0), float | int):
             del attributes[name]
-    allowed = {"time", "channels", "units", "angles", "segment", "noise"}.isdisjoint
-    attributes = {key: value for key, value in attributes.items() if allowed({key})}
-    variables = {k: v for k, v in found.get("variables", {}).items() if isinstance(v, str)}
-    return {"channels": channels, "attributes": attributes, "variables": variables}
+    reserved = {"time", "channels", "units", "angles", "segment", "noise", "self", "cls"}
+    attributes = {key: value for key, value in attributes.items() if key not in reserved}
+    stored = {k: v for k, v in part("variables").items() if isinstance(v, str)}
+    names = tuple(facts)
+    return Metadata(names, stored, facts, attributes)
 
 
 @dataclass(frozen=True)
@@ -99,57 +136,136 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: Any = None)
     time_name = time_column(columns, wanted)
     segment_name = columns.guess(SEGMENT_NAMES) if wanted.segment is None else columns.name(wanted.segment)
     chosen = channel_names(columns, wanted, {time_name, segment_name})
-    needed = [name for name in (*chosen, time_name, segment_name) if name is not None]
-    numbers = {name: as_numbers(columns.column(name)) for name in needed}
+    units = stated_units(columns, wanted, chosen, time_name)
+    numbers = {name: as_numbers(columns.column(name)) for name in chosen}
+    attributes = {"source": source, **columns.attributes}
+    if time_name is not None:
+        numbers[time_name], begins = seconds(columns.column(time_name), units[time_name], time_name)
+        attributes |= begins
+    if segment_name is not None:
+        numbers[segment_name] = as_labels(columns.column(segment_name))
     keep = usable_rows(numbers, wanted.missing, source, line or (lambda row: f"row {row}"))
     if not keep.any():
         raise DataError(f"{source} holds no rows of numbers: check the file and the columns asked for.")
     rows = np.flatnonzero(keep)
-    time = numbers[time_name][keep] if time_name else (wanted.interval or 1.0) * rows.astype(np.float64)
-    label = segment_labels(columns, numbers.get(segment_name or ""), keep)
+    time = numbers[time_name][keep] if time_name is not None else (wanted.interval or 1.0) * rows.astype(np.float64)
+    label = segment_labels(columns, None if segment_name is None else numbers[segment_name], keep)
     dropped = np.flatnonzero(np.diff(rows) > 1)
-    facts = {new: dict(columns.facts.get(old, {})) for old, new in chosen.items()}
-    new_names = list(chosen.values())
-    declared = declared_names(wanted.angles, new_names)
-    angles = [n for n in new_names if n in declared or (wanted.angles is None and facts[n].get("angle"))]
-    declared_names(wanted.units, new_names)
-    attributes = {"source": source, **columns.attributes}
+    facts = {new: columns.facts.get(old, {}) for old, new in chosen.items()}
+    declared = declared_names(wanted.angles, facts)
+    angles = [n for n in facts if n in declared or (wanted.angles is None and facts[n].get("angle") is True)]
     attributes |= {k: v for k, v in (("period", wanted.period), ("phase", wanted.phase)) if v is not None}
-    return Record.from_arrays(
+    record = Record.from_arrays(
         time,
         {new: numbers[old][keep] for old, new in chosen.items()},
-        units={n: str(facts[n].get("unit", "")) for n in new_names} | dict(wanted.units or {}),
+        units={new: units[old] for old, new in chosen.items()},
         angles=angles,
         segment=cut_segments(label, dropped),
-        noise={n: facts[n]["noise"] for n in new_names if isinstance(facts[n].get("noise"), float | int)},
+        noise={n: facts[n]["noise"] for n in facts if isinstance(facts[n].get("noise"), float | int)},
         **attributes,
     )
+    # What Kapitza wrote comes back as it was; what others wrote comes in SI.
+    return record if columns.own else record.in_si()
+
+
+def stated_units(columns: Columns, wanted: Wanted, chosen: Mapping[str, str], time_name: str | None) -> dict[str, str]:
+    """Unit of every chosen column and of the time, from the caller or from the file; each is known, or "".
+
+    The caller names a column as in the file or as the channel will be called.
+    """
+    given = dict(wanted.units or {})
+    wrong = next((text for text in given.values() if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise DataError(f'Units are text, such as units={{"phi": "deg"}}, not {wrong!r}.')
+    names = {**{old: {old, new} for old, new in chosen.items()}, **({time_name: {time_name}} if time_name else {})}
+    declared_names(given, [*chosen.values(), *chosen, *([time_name] if time_name else [])])
+    units = {}
+    for old, known_as in names.items():
+        what = f'Column "{old}"'
+        by_caller = [given[name] for name in known_as if name in given]
+        unit = by_caller[0] if by_caller else str(columns.facts.get(old, {}).get("unit", ""))
+        if not unit and not by_caller and not columns.own and (suffix := unit_in_name(old)):
+            raise DataError(
+                f'The name of column "{old}" ends like the unit "{suffix}", but the file states none: say '
+                f'units={{"{old}": "{suffix}"}}, or "" if it is none.'
+            )
+        if not columns.own or by_caller:
+            require_unit(unit, what)
+        units[old] = unit
+    return units
+
+
+TELLING = ("ms", "us", "ns", "µs", "min", "deg", "degrees", "mm", "cm", "um", "km", "rpm", "mV", "kN", "kPa", "msec")
+
+
+def unit_in_name(name: str) -> str:
+    """The unit that a name like "phi_deg" or "time_ms" ends in, "" when it does not."""
+    stem, _, suffix = name.rpartition("_")
+    return suffix if stem and suffix in TELLING else ""
 
 
 def time_column(columns: Columns, wanted: Wanted) -> str | None:
     """Name of the time column; None when the times are made from the sampling interval."""
     if wanted.interval is not None:
-        if not (np.isfinite(wanted.interval) and wanted.interval > 0):
+        if not (isinstance(wanted.interval, float | int) and np.isfinite(wanted.interval) and wanted.interval > 0):
             raise DataError(f"The sampling interval is {wanted.interval} s: give a positive number.")
         if wanted.time is not None:
             raise DataError("Give the time column or the sampling interval, not both.")
         return None
     if wanted.time is not None:
         return columns.name(wanted.time)
-    guess = columns.guess(TIME_NAMES)
-    if guess is None:
+    guesses = ["time"] if columns.own and "time" in columns.names else columns.guesses(TIME_NAMES)
+    if len(guesses) > 1:
+        raise DataError(f'Several columns look like the time, {", ".join(guesses)}: say which with time="...".')
+    if not guesses:
         raise DataError(
-            f'None of the columns {", ".join(columns.names)} is called time: name it with time="..." '
+            f'None of the columns {listed(columns.names)} is called time: name it with time="..." '
             "(or by its position, time=0), or give the sampling interval in seconds, interval=..."
         )
-    return guess
+    return guesses[0]
+
+
+def seconds(values: NDArray[Any], unit: str, name: str) -> tuple[Array, dict[str, str]]:
+    """Times in seconds, from numbers in their unit, durations, or dates (counted from the first, which is told)."""
+    what = f'The time column "{name}"'
+    if values.dtype.kind not in "mM":
+        if not numeric(values):
+            values = instants(values)
+        if numeric(values):
+            return conversion(unit, "s", what)(as_numbers(values)), {}
+    missing = np.isnat(values)
+    if values.dtype.kind == "m":
+        ticks = values - np.timedelta64(0, "ns")
+        begins = {}
+    else:
+        first = values[~missing][0] if (~missing).any() else np.datetime64(0, "s")
+        ticks, begins = values - first, {"begins": str(first)}
+    return np.where(missing, np.nan, ticks.astype("timedelta64[ns]").astype(np.int64) / 1e9), begins
+
+
+DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?)?\s*(Z|[-+]\d\d:?\d\d)?")
+CLOCK = re.compile(r"\d+:\d\d:\d\d([.,]\d+)?")
+
+
+def instants(values: NDArray[Any]) -> NDArray[Any]:
+    """Words as dates (ISO 8601), clock times (h:mm:ss) or numbers, whichever the first is; others become missing."""
+    words = pd.Series(values).astype(str).str.strip()
+    first = next((word for word in words.head(1000) if word and word.lower() not in ("nan", "none")), "")
+    if DATE.fullmatch(first):
+        found = pd.to_datetime(words, format="ISO8601", utc=True, errors="coerce")
+        return found.dt.tz_localize(None).to_numpy("datetime64[ns]")
+    if CLOCK.fullmatch(first):
+        return pd.to_timedelta(words.str.replace(",", "."), errors="coerce").to_numpy("timedelta64[ns]")
+    return as_numbers(values)
 
 
 def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> dict[str, str]:
     """Channels as old name → new name; all numeric columns that are neither time nor segment by default."""
     if wanted.channels is None:
         pairs = [
-            (n, n) for n, v in zip(columns.names, columns.values, strict=True) if n not in taken and mostly_numbers(v)
+            (n, n)
+            for n, v in zip(columns.names, columns.values, strict=True)
+            if n not in taken and n not in RESERVED and mostly_numbers(v) and not is_index(n, v)
         ]
     elif isinstance(wanted.channels, Mapping):
         pairs = [(columns.name(key), new) for key, new in wanted.channels.items()]
@@ -159,20 +275,31 @@ def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> d
         chosen = [columns.name(key) for key in wanted.channels]
         pairs = list(zip(chosen, chosen, strict=True))
     if not pairs:
-        raise DataError(f"No channels: besides the time the file has no numeric columns ({', '.join(columns.names)}).")
-    new = [name for _, name in pairs]
-    twice = sorted({name for name in new if new.count(name) > 1})
+        raise DataError(f"No channels: besides the time the file has no numeric columns ({listed(columns.names)}).")
+    for old, new in pairs:
+        if not isinstance(new, str) or new in RESERVED:
+            raise DataError(f'Column "{old}" cannot become a channel called {new!r}: give it another name, as text.')
+        if columns.column(old).dtype.kind == "M":
+            raise DataError(f'Column "{old}" holds dates: it can be the time, but not a channel.')
+    twice = sorted(name for name, count in Counter(new for _, new in pairs).items() if count > 1)
     if twice:
-        raise DataError(f"Two channels would be called {', '.join(twice)}: give each its own name.")
+        raise DataError(f"Two channels would be called {listed(twice)}: give each its own name.")
     return dict(pairs)
 
 
-def declared_names(names: Iterable[str] | Mapping[str, str] | None, channels: Sequence[str]) -> set[str]:
+def is_index(name: str, values: NDArray[Any]) -> bool:
+    """A column without a name that counts the rows, as pandas writes it."""
+    unnamed = name in ("", "Unnamed: 0", "__index_level_0__")
+    return unnamed and numeric(values) and np.array_equal(values, np.arange(values.size))
+
+
+def declared_names(names: Iterable[str] | Mapping[str, str] | None, channels: Iterable[str]) -> set[str]:
     """Names that the caller gave angles or units for; each must be a channel."""
     given = {names} if isinstance(names, str) else set(names or ())
-    for name in sorted(given - set(channels)):
+    known = list(dict.fromkeys(channels))
+    for name in sorted(map(str, given - set(known))):
         raise DataError(
-            f'"{name}" is declared but is no channel; there are {", ".join(channels)}.{nearest_name(name, channels)}'
+            f'"{name}" is declared but is no channel; there are {listed(known)}.{nearest_name(name, known)}'
         )
     return given
 
@@ -183,6 +310,8 @@ def numeric(values: NDArray[Any]) -> bool:
 
 def mostly_numbers(values: NDArray[Any]) -> bool:
     """A column of numbers, even if some entries are damaged; a column of words is none."""
+    if values.dtype.kind in "mM":
+        return False
     return numeric(values) or 2 * int(np.isfinite(as_numbers(values[:1000])).sum()) >= min(1000, values.size)
 
 
@@ -190,7 +319,19 @@ def as_numbers(values: NDArray[Any]) -> Array:
     """Floats; what is not a number becomes NaN and is dealt with as missing."""
     if numeric(values):
         return values.astype(np.float64)
-    return pd.to_numeric(pd.Series(values), errors="coerce").to_numpy(np.float64)
+    if values.dtype.kind == "m":
+        return values.astype("timedelta64[ns]").astype(np.int64) / 1e9
+    try:
+        return pd.to_numeric(pd.Series(values), errors="coerce").to_numpy(np.float64)
+    except (TypeError, ValueError, OverflowError):  # rows of lists, of tables, of numbers beyond any float
+        return np.full(values.size, np.nan)
+
+
+def as_labels(values: NDArray[Any]) -> Array:
+    """Numbers that change where the labels change; words are labels too."""
+    if numeric(values):
+        return values.astype(np.float64)
+    return pd.factorize(pd.Series(values).astype(str))[0].astype(np.float64)
 
 
 def usable_rows(numbers: Mapping[str, Array], missing: str, source: str, line: Any) -> NDArray[np.bool_]:

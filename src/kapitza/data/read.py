@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from kapitza.data.text import line_of, read_layout, read_text
 from kapitza.errors import DataError
 
 TEXT = (".csv", ".tsv", ".txt", ".dat", ".asc")
-CONTAINERS = (".mat", ".h5", ".hdf5", ".npz")
+CONTAINERS = (".mat", ".h5", ".hdf5", ".nc", ".npz")
 SUFFIXES = (*TEXT, ".parquet", *CONTAINERS)
 
 
@@ -34,15 +33,20 @@ def read(
     separator: str | None = None,
     decimal: str | None = None,
 ) -> Record:
-    """A record from csv, tsv, txt, parquet, HDF5, MATLAB (v5, v7.3) or npz; the suffix decides.
+    """A record from csv, tsv, txt, parquet, HDF5, NetCDF, MATLAB (v5, v7.3) or npz; the suffix decides.
 
-    time: name or position of the time column [s]; t, time, … are found by themselves. Without one give `interval` [s].
+    time: name or position of the time column; t, time, … are found by themselves. Numbers in the unit that the file
+        states (s without one), durations, dates (ISO 8601) and clock times all become seconds. Without a time column
+        give `interval` [s].
     channels: names or positions, in order; a mapping renames, {"o1": "phi1"}; default: every other numeric column.
         An array of several columns takes a list, {"Y_id": ["phi", "phi'"]}.
     segment: column of labels that change where the recording was interrupted ("segment" and "trial" are found);
         MATLAB cell arrays become one segment per cell.
     names: names of all columns of a text file that has none, or wrong ones.
-    units, angles: of the channels, under their new names; angles are in rad. period, phase: of the excitation [s].
+    units: of columns, {"t": "ms", "phi": "deg"}, before those of the file (headers like "phi [deg]", a line of units
+        below the names, attributes "unit" or "units"). Channels come in SI: mm → m, deg → rad, rpm → rad/s. A unit that
+        is not known is asked for.
+    angles: channels that live on a circle, under their new names. period, phase: of the excitation [s].
     missing: "refuse" rows with missing numbers, or "drop" them and cut the record there.
     separator, decimal: of text files, when they are guessed wrongly.
 
@@ -60,7 +64,7 @@ def read(
     if suffix == ".parquet":
         return make_record(read_parquet(path), wanted, path.name)
     columns, asked = read_container(path, wanted)
-    return make_record(columns, replace(wanted, channels=asked), path.name)
+    return make_record(columns, asked, path.name)
 
 
 def check_readable(path: Path, suffix: str) -> None:

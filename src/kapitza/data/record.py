@@ -22,6 +22,19 @@ from kapitza.data.sampling import (
     phase_times,
 )
 from kapitza.errors import DataError, nearest_name
+from kapitza.units import Conversion, conversion, is_unit, to_si
+
+RESERVED = ("time", "segment")
+"""Names of the coordinates, which no channel may have."""
+
+WIDE = 5.0
+"""Intervals of a gap in a record whose sampling is irregular anyway."""
+
+DENSEST = 1000
+"""Points of a grid per sample; a finer one is a mistake in the step."""
+
+SHOWN = 12
+"""Channels that the printed record names."""
 
 Array = NDArray[np.float64]
 
@@ -31,9 +44,10 @@ class Record:
     """A measurement as an xarray Dataset along "time".
 
     Coordinates: "time" [s] and "segment" (an integer that changes where the recording was interrupted).
-    Each data variable is a channel; its attributes: "unit", "angle" (True for angles in rad, continuous or wrapped),
-    "noise" (standard deviation, when known). Dataset attributes: "period" (of the excitation, s), "phase" (of the first
-    sample, s after the excitation's start; without it the time stamps count from that start), "name", "source".
+    Each data variable is a channel; its attributes: "unit", "angle" (True for angles, continuous or wrapped, always
+    kept in rad), "noise" (standard deviation in that unit, when known). Dataset attributes: "period" (of the
+    excitation, s), "phase" (of the first sample, s after the excitation's start; without it the time stamps count from
+    that start), "name", "source".
     """
 
     dataset: xr.Dataset
@@ -51,7 +65,10 @@ class Record:
         period: float | None = None,
         **attributes: Any,
     ) -> Record:
-        """A record from plain arrays: time (N,), one array (N,) per channel, `segment` (N,) when interrupted."""
+        """A record from plain arrays: time (N,) [s], one array (N,) per channel, `segment` (N,) when interrupted.
+
+        units: of the channels, as text ("deg/s"); angles given in another unit than rad are brought to rad.
+        """
         time = np.asarray(time, float)
         angles = {angles} if isinstance(angles, str) else set(angles)
         if not channels:
@@ -70,10 +87,9 @@ class Record:
                 raise DataError(
                     f'Channel "{name}" has {values.shape} samples, time has {time.shape}: give one per time.'
                 )
-            attrs: dict[str, Any] = {"unit": (units or {}).get(name, ""), "angle": name in angles}
-            if noise and name in noise:
-                attrs["noise"] = float(noise[name])
-            variables[name] = ("time", values, attrs)
+            variables[name] = _channel(
+                name, values, str((units or {}).get(name, "")), name in angles, (noise or {}).get(name)
+            )
         attributes = {key: value for key, value in attributes.items() if value is not None}
         if period is not None:
             attributes["period"] = float(period)
@@ -152,10 +168,15 @@ class Record:
         return self.size
 
     def __repr__(self) -> str:
-        marks = [
-            f"{name} [{', '.join(filter(None, (self.units[name], 'angle' if angle else '')))}]".replace(" []", "")
-            for name, angle in zip(self.channels, self.angles, strict=True)
-        ]
+        marks = []
+        for name in self.channels[:SHOWN]:
+            attrs = self.dataset[name].attrs
+            marks.append(
+                f"{name} [{', '.join(filter(None, (attrs.get('unit', ''), 'angle' * bool(attrs.get('angle')))))}]"
+            )
+        marks = [mark.removesuffix(" []") for mark in marks]
+        if len(self.channels) > SHOWN:
+            marks.append(f"and {len(self.channels) - SHOWN} more")
         pieces = len(self.segments())
         text = f"Record of {', '.join(marks)}: {self.size} samples in {pieces} segment{'s' if pieces > 1 else ''}"
         text += f", {self.time.min():.6g} to {self.time.max():.6g} s"
@@ -163,6 +184,11 @@ class Record:
 
     def check(self) -> None:
         """Refuse what no method can use: no samples, NaN, time that does not increase within a segment."""
+        for name in RESERVED:
+            if name in self.dataset.data_vars or name not in self.dataset.coords:
+                raise DataError(
+                    f'"{name}" is a coordinate of the record, not a channel: give the channel another name.'
+                )
         if self.size == 0:
             raise DataError("The record holds no samples: check the file, the selection or the time span asked for.")
         if not np.isfinite(self.time).all():
@@ -175,6 +201,7 @@ class Record:
                     f'Channel "{name}" is not finite at {bad.size} samples, first at sample {int(bad[0])}: '
                     'drop them (read(..., missing="drop") cuts the record there) before using the record.'
                 )
+            _check_facts(name, self.dataset[name].attrs)
         inside = np.diff(self.dataset["segment"].values) == 0
         steps = np.diff(self.time)
         wrong = np.flatnonzero(inside & (steps <= 0))
@@ -185,8 +212,11 @@ class Record:
                 f"Time {kind} after sample {at} (t = {self.time[at]:.9g} s, next {self.time[at + 1]:.9g} s): "
                 "sort the samples and remove duplicates, or mark the pieces as segments."
             )
-        if self.period is not None and not (np.isfinite(self.period) and self.period > 0):
+        if self.period is not None and not (_is_number(self.period) and self.period > 0):
             raise DataError(f"The excitation period is {self.period} s: give a positive number, or none.")
+        phase = self.dataset.attrs.get("phase")
+        if phase is not None and not _is_number(phase):
+            raise DataError(f"The phase of the first sample is {phase} s: give a finite number, or none.")
 
     # -- selecting -----------------------------------------------------------------------------------------------
 
@@ -244,8 +274,7 @@ class Record:
         values = np.asarray(values, float)
         if values.shape != (self.size,):
             raise DataError(f'Channel "{name}" has shape {values.shape}, the record {self.size} samples: one per time.')
-        attrs: dict[str, Any] = {"unit": unit, "angle": angle} | ({} if noise is None else {"noise": float(noise)})
-        record = Record(self.dataset.assign({name: ("time", values, attrs)}))
+        record = Record(self.dataset.assign({name: _channel(name, values, unit, angle, noise)}))
         record.check()
         return record
 
@@ -253,7 +282,29 @@ class Record:
         """Channels under new names, old → new."""
         for name in names:
             self[name]
+        new = [names.get(name, name) for name in self.channels]
+        for name in new:
+            if new.count(name) > 1 or name in RESERVED:
+                raise DataError(f'A channel cannot be called "{name}": another one, or a coordinate, has that name.')
         return Record(self.dataset.rename(dict(names)))
+
+    def in_units(self, units: Mapping[str, str]) -> Record:
+        """Channels brought to other units of the same kind, their noise with them: {"x": "mm", "phi'": "rpm"}.
+
+        A channel whose unit is not stated takes the one given without a change of its values. Angles stay in rad.
+        """
+        changed = {}
+        for name, unit in units.items():
+            values, attrs = self[name], dict(self.dataset[name].attrs)
+            change = conversion(attrs.get("unit", ""), unit, f'Channel "{name}"')
+            if attrs.get("angle") and not conversion(unit, "rad", f'Channel "{name}"').identity:
+                raise DataError(f'Channel "{name}" is declared an angle: these are kept in rad, not in "{unit}".')
+            changed[name] = ("time", change(values), _converted(attrs, unit or attrs.get("unit", ""), change))
+        return Record(self.dataset.assign(changed))
+
+    def in_si(self) -> Record:
+        """Channels brought to coherent SI units (mm → m, deg/s → rad/s); units that are not known stay as they are."""
+        return self.in_units({name: to_si(unit)[0] for name, unit in self.units.items() if is_unit(unit)})
 
     def _angles_changed(self, change: Any) -> Record:
         new = {
@@ -339,49 +390,91 @@ class Record:
     def resampled(self, interval: float) -> Record:
         """On a regular grid of this interval [s] in each segment, by cubic splines; angles become continuous.
 
-        No filter is applied: remove what is faster than 1/(2·interval) Hz first.
+        Nothing is drawn across gaps: the record is cut where grid points fall into one. No filter
+        is applied: remove what is faster than 1/(2·interval) Hz first.
         """
         if not (np.isfinite(interval) and interval > 0):
             raise DataError(f"The sampling interval is {interval} s: give a positive number.")
-        hair = 1e-9 * interval
-        grids = [
-            self.time[p][0] + interval * np.arange(int((self.time[p][-1] - self.time[p][0] + hair) / interval) + 1)
-            for p in self.segments()
-        ]
-        return self._at_times(grids)
+        return self._on_grid([float(self.time[p][0]) for p in self.segments()], interval)
 
     def strobed(self, phase: float = 0.0) -> Record:
         """One sample per excitation period, `phase` seconds after the excitation's start; angles in [-π, π).
 
-        Samples on that phase are taken as they are; otherwise cubic splines through the samples are evaluated.
+        Samples on that phase are taken as they are; otherwise cubic splines through the samples are evaluated, but not
+        across gaps: the record is cut where periods are lost in one.
         """
         if self.period is None:
             raise DataError("A record is strobed with its excitation: give it a period, with_attributes(period=...).")
+        if not _is_number(phase):
+            raise DataError(f"The phase of a strobe is a finite time in seconds, not {phase}.")
         origin = float(self.time[0]) - self.phase + phase
         pieces = self.segments()
-        grids = [phase_times(self.time[p][0], self.time[p][-1], origin, self.period) for p in pieces]
-        if not sum(grid.size for grid in grids):
-            raise DataError(f"No segment reaches the phase {phase:.6g} s: the record is shorter than a period.")
-        nearest = [p.start + nearest_index(self.time[p], grid) for p, grid in zip(pieces, grids, strict=True)]
-        index = np.concatenate(nearest)
-        if np.abs(self.time[index] - np.concatenate(grids)).max() <= 1e-9 * self.period:
-            strobed = Record(self.dataset.isel(time=index))
-        else:
-            strobed = self._at_times(grids)
+        strobed = self._on_grid([origin] * len(pieces), self.period)
         return strobed.with_attributes(phase=phase % self.period).wrapped()
 
-    def _at_times(self, grids: Sequence[Array]) -> Record:
-        """Splines evaluated at new times, one array per segment (empty ones disappear)."""
-        smooth = self.unwrapped().values()
-        blocks, times, labels = [], [], []
-        for number, (piece, grid) in enumerate(zip(self.segments(), grids, strict=True)):
-            grid = np.minimum(grid, self.time[piece][-1])
-            blocks.append(between_samples(self.time[piece], smooth[piece], grid))
-            times.append(grid)
-            labels.append(np.full(grid.size, number, np.int32))
-        time = np.concatenate(times)
-        record = self._rebuilt(time, np.concatenate(labels), np.concatenate(blocks))
-        return record._with_phase(float(time[0]) - float(self.time[0]))
+    def _on_grid(self, origins: Sequence[float], step: float) -> Record:
+        """Values at origin + k·step inside each segment (its own origin), gaps left out and cut.
+
+        Samples that lie on the grid are taken as they are, otherwise splines through the samples between gaps.
+        """
+        jittery = self.sampling().deviation > 0.1
+        unbroken = self.split_at_gaps(WIDE if jittery else GAP)
+        edges = np.array([piece.start for piece in self.segments()])
+        pieces = unbroken.segments()
+        owner = np.searchsorted(edges, [piece.start for piece in pieces], side="right") - 1
+        count = sum((self.time[p][-1] - self.time[p][0]) / step + 1 for p in pieces)
+        if not count <= max(DENSEST * self.size, 1000):
+            raise DataError(
+                f"A grid of {step:.3g} s would have {count:.3g} points for {self.size} samples: the step is too short."
+            )
+        grids = [phase_times(*self.time[p][[0, -1]], origins[k], step) for p, k in zip(pieces, owner, strict=True)]
+        time = np.concatenate(grids)
+        if not time.size:
+            raise DataError(f"No segment reaches a point of the grid: the record is shorter than {step:.6g} s.")
+        belongs = np.repeat(owner, [grid.size for grid in grids])
+        lost = np.flatnonzero(np.diff(time) > 1.5 * step)
+        labels = cut_segments(belongs, lost)
+        index = np.concatenate([p.start + nearest_index(self.time[p], g) for p, g in zip(pieces, grids, strict=True)])
+        if np.abs(self.time[index] - time).max() <= 1e-9 * step:
+            taken = self.dataset.isel(time=index)
+            on_grid = Record(taken.assign_coords(segment=("time", labels)))
+        else:
+            smooth = unbroken.unwrapped().values()
+            blocks = [between_samples(self.time[p], smooth[p], g) for p, g in zip(pieces, grids, strict=True)]
+            on_grid = self._rebuilt(time, labels, np.concatenate(blocks))
+        return on_grid._with_phase(float(time[0]) - float(self.time[0]))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def _channel(name: str, values: Array, unit: str, angle: bool, noise: Any) -> tuple[str, Array, dict[str, Any]]:
+    """A channel for the dataset; angles are brought to rad."""
+    if name in RESERVED:
+        raise DataError(f'"{name}" is a coordinate of the record, not a channel: give the channel another name.')
+    if noise is not None and not _is_number(noise):
+        raise DataError(f'The noise of channel "{name}" is {noise}: give a standard deviation, a finite number.')
+    attrs: dict[str, Any] = {"unit": unit, "angle": angle} | ({} if noise is None else {"noise": float(noise)})
+    if angle and unit not in ("", "rad"):
+        change = conversion(unit, "rad", f'Channel "{name}", declared an angle,')
+        return "time", change(values), _converted(attrs, "rad", change)
+    return "time", values, attrs
+
+
+def _converted(attrs: Mapping[str, Any], unit: str, change: Conversion) -> dict[str, Any]:
+    new = {**attrs, "unit": unit}
+    return new | {"noise": change.spread(attrs["noise"])} if "noise" in attrs else new
+
+
+def _check_facts(name: str, attrs: Mapping[str, Any]) -> None:
+    """Refuse noise that is no standard deviation, and angles that are not in rad."""
+    noise = attrs.get("noise")
+    if noise is not None and not (_is_number(noise) and noise >= 0):
+        raise DataError(f'The noise of channel "{name}" is {noise}: a standard deviation is finite and not negative.')
+    unit = attrs.get("unit", "")
+    if attrs.get("angle") and unit not in ("", "rad") and not conversion(unit, "rad", f'Channel "{name}"').identity:
+        raise DataError(f'Channel "{name}" is declared an angle, but its unit is "{unit}": angles are kept in rad.')
 
 
 def nearest_index(time: Array, wanted: Array) -> NDArray[np.intp]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kapitza.data.columns import METADATA, Columns, parse_metadata
+from kapitza.data.columns import CLOCK, DATE, METADATA, TIME_NAMES, Columns, Metadata, listed, parse_metadata
 from kapitza.errors import DataError
+from kapitza.units import AMBIGUOUS, is_unit
 
 COMMENTS = ("%", "#", "//", ";")
 MARK = f"{METADATA}:"
 SEPARATORS = (",", ";", "\t")
 SPACES = r"\s+"
+LONGEST_LINE = 2_000_000
+MOST_COLUMNS = 10_000
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Layout:
     trailing: bool
     comment: str | None
     encoding: str
-    metadata: Mapping[str, Any]
+    metadata: Metadata
 
 
 def read_text(
@@ -57,18 +61,19 @@ def read_text(
         columns, units = tuple(names), ("",) * layout.fields
     else:
         columns, units = layout.names, layout.units
-    repeated = sorted({name for name in columns if columns.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(columns).items() if count > 1)
     if repeated:
         raise DataError(
-            f"{path.name} has several columns called {', '.join(repeated)}: tell them apart with "
+            f"{path.name} has several columns called {listed(repeated)}: tell them apart with "
             f"names=[...], one for each of the {layout.fields} columns."
         )
     table = parse(path, layout)
     facts = {name: {"unit": unit} for name, unit in zip(columns, units, strict=True) if unit}
-    for name, own in layout.metadata.get("channels", {}).items():
+    about = layout.metadata
+    for name, own in about.facts.items():
         facts[name] = {**facts.get(name, {}), **own}
     values = tuple(table.iloc[:, i].to_numpy() for i in range(layout.fields))
-    return Columns(columns, values, facts=facts, attributes=layout.metadata.get("attributes", {}))
+    return Columns(columns, values, facts=facts, attributes=about.attributes, own=about.found)
 
 
 def parse(path: Path, layout: Layout) -> pd.DataFrame:
@@ -85,9 +90,12 @@ def parse(path: Path, layout: Layout) -> pd.DataFrame:
             skiprows=layout.skip,
             comment=layout.comment,
             encoding=layout.encoding,
+            encoding_errors="replace",  # a stray byte in a late comment or text column must not stop the numbers
             skipinitialspace=True,
             low_memory=False,
         )
+    except (pd.errors.EmptyDataError, OverflowError) as problem:
+        raise DataError(f"{path.name} cannot be read as a table: {problem}. Repair the file.") from problem
     except pd.errors.ParserError as problem:
         wrong = ragged_line(path, layout)
         detail = f"line {wrong[0]} has {wrong[1]} fields, the first row {layout.fields}" if wrong else str(problem)
@@ -123,13 +131,22 @@ def read_layout(path: Path, separator: str | None = None, decimal: str | None = 
         comments += [("", text) for text in header[:-2]]
         header = header[-2:]
     separator = separator or sniff_separator(rows[0])
+    if separator != SPACES and len(separator) != 1:
+        raise DataError(f'The separator is one character, not "{separator}"; blanks are found by themselves.')
+    if decimal is not None and decimal not in (".", ","):
+        raise DataError(f'The decimal sign is "." or ",", not "{decimal}".')
     # "1,5;2,5": a comma that does not separate is a decimal comma
     decimal = decimal or ("," if separator != "," and "," in rows[0] and "." not in rows[0] else ".")
     trailing = separator != SPACES and rows[0].endswith(separator.strip() or "\t")
     fields = len(split(rows[0], separator)) - trailing
-    names, units = header_names([text for _, text in comments], header, separator, fields)
+    if fields > MOST_COLUMNS:
+        raise DataError(f"{path.name} has {fields} columns, more than a recording has ({MOST_COLUMNS}).")
     mark = next((mark for mark, _ in comments if len(mark) == 1 and mark != separator), None)
     metadata = file_metadata(text for _, text in comments)
+    if metadata.found and len(metadata.names) + 2 == fields:
+        names, units = ("time", "segment", *metadata.names), ("",) * fields
+    else:
+        names, units = header_names([text for _, text in comments], header, separator, fields)
     return Layout(skip, separator, decimal, names, units, fields, trailing, mark, encoding, metadata)
 
 
@@ -138,12 +155,14 @@ def first_lines(path: Path, count: int = 200) -> tuple[list[str], str]:
     for encoding in ("utf-8-sig", "latin-1"):
         try:
             with path.open(encoding=encoding, newline=None) as stream:
-                lines = list(itertools.islice((line.rstrip("\n") for line in stream), count))
+                lines = list(itertools.islice(iter(lambda: stream.readline(LONGEST_LINE + 1), ""), count))
         except UnicodeDecodeError:
             continue
         if any("\x00" in line for line in lines):
             raise DataError(f"{path.name} is not text: give the right suffix (.parquet, .h5, .mat, .npz).")
-        return lines, encoding
+        if any(len(line) > LONGEST_LINE for line in lines):
+            raise DataError(f"{path.name} has a line of more than {LONGEST_LINE} characters: it is no table of rows.")
+        return [line.rstrip("\n") for line in lines], encoding
     raise DataError(f"{path.name} is not text.")
 
 
@@ -155,10 +174,11 @@ def row_of_numbers(text: str) -> bool:
 
 
 def is_number(field: str) -> bool:
+    """Whether a field can stand in a row: a number, a date or a clock time."""
     try:
         float(field)
     except ValueError:
-        return False
+        return bool(DATE.fullmatch(field) or CLOCK.fullmatch(field))
     return True
 
 
@@ -173,24 +193,40 @@ def sniff_separator(row: str) -> str:
 def split(line: str, separator: str) -> list[str]:
     if separator == SPACES:
         return line.split()
-    return [field.strip() for field in next(csv.reader([line], delimiter=separator))]
+    try:
+        return [field.strip() for field in next(csv.reader([line], delimiter=separator), [])]
+    except csv.Error:  # a quoted field that never ends
+        return [field.strip() for field in line.split(separator)]
 
 
 def header_names(
     comments: Sequence[str], header: Sequence[str], separator: str, fields: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names and units from the header line(s), from a comment line that fits, or column0, column1, …"""
-    lines = [*header[::-1], *comments[::-1]]
-    candidates = [trimmed(split(text, sep)) for text in lines for sep in dict.fromkeys((separator, SPACES))]
-    fitting = [names for names in candidates if len(names) == fields and not names[0].startswith(MARK)]
+    lines = [text for text in (*header[::-1], *comments[::-1]) if not text.startswith(MARK)]
+    candidates = (fitted(split(text, sep), fields) for text in lines for sep in dict.fromkeys((separator, SPACES)))
+    fitting = [names for names in candidates if names]
     if not fitting:
         return tuple(f"column{i}" for i in range(fields)), ("",) * fields
+    # two lines: names, then units
+    if len(fitting) > 1 and is_unit_row(fitting[0]) and not is_unit_row(fitting[1]):
+        return tuple(fitting[1]), tuple(unit.strip("[]() ") for unit in fitting[0])
     parted = [name_and_unit(name) for name in fitting[0]]
-    names, units = tuple(n for n, _ in parted), tuple(u for _, u in parted)
-    # two header lines: names, then units
-    if len(header) == 2 and len(fitting) > 1 and not any(units) and len(trimmed(split(header[0], separator))) == fields:
-        names, units = tuple(trimmed(split(header[0], separator))), tuple(unit.strip("[]()") for unit in names)
-    return names, units
+    return tuple(n for n, _ in parted), tuple(u for _, u in parted)
+
+
+def fitted(words: list[str], fields: int) -> list[str]:
+    """The words when there are as many as columns (empty ones at the end apart), [] otherwise."""
+    words = words[: max(fields, len(trimmed(words)))]
+    return words if len(words) == fields and any(words) else []
+
+
+def is_unit_row(fields: Sequence[str]) -> bool:
+    """Whether a line below the names holds their units: at least half of its words are, and none is a usual name."""
+    words = [field.strip("[]() ") for field in fields]
+    stated = [word for word in words if word]
+    known = [word for word in stated if is_unit(word)]
+    return bool(stated) and 2 * len(known) >= len(stated) and not {w.lower() for w in words} & set(TIME_NAMES)
 
 
 def trimmed(names: list[str]) -> list[str]:
@@ -200,12 +236,18 @@ def trimmed(names: list[str]) -> list[str]:
 
 
 def name_and_unit(text: str) -> tuple[str, str]:
-    """'phi [rad]' or 'phi (rad)' as name and unit."""
-    match = re.fullmatch(r"(.+?)\s*[\[(]([^\[\]()]*)[\])]", text.strip())
-    return (match.group(1), match.group(2)) if match else (text.strip(), "")
+    """'phi [rad]' or 'phi (rad)' as name and unit; what stands in round brackets and is no unit belongs to the name."""
+    text = text.strip()
+    for opening, closing in ("[]", "()"):
+        name, found, unit = text[:-1].rpartition(opening)
+        if found and text.endswith(closing) and name.strip() and closing not in unit:
+            unit = unit.strip()
+            if opening == "[" or (unit and (is_unit(unit) or unit in AMBIGUOUS)):
+                return name.strip(), unit
+    return text, ""
 
 
-def file_metadata(comments: Any) -> Mapping[str, Any]:
+def file_metadata(comments: Any) -> Metadata:
     """What `write` left in a comment line: units, angles, noise, period."""
     own = (text for text in comments if text.startswith(MARK))
     return parse_metadata(next(own, MARK)[len(MARK) :])
@@ -213,7 +255,7 @@ def file_metadata(comments: Any) -> Mapping[str, Any]:
 
 def numbered_rows(path: Path, layout: Layout) -> Any:
     """Line number (from 1) and text of every row of numbers."""
-    with path.open(encoding=layout.encoding) as stream:
+    with path.open(encoding=layout.encoding, errors="replace") as stream:
         for number, line in enumerate(stream, start=1):
             text = line.strip()
             if number > layout.skip and text and not (layout.comment and text.startswith(layout.comment)):

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,6 @@ def write(record: Record, path: str | Path, matlab: str = "5") -> Path:
         raise DataError(f'{path.name}: the suffix "{suffix}" is not known; write one of {", ".join(WRITABLE)}.')
     if matlab not in ("5", "7.3"):
         raise DataError(f'MATLAB files are written in version "5" or "7.3", not "{matlab}".')
-    clash = {"time", "segment", METADATA} & set(record.channels)
-    if clash:
-        raise DataError(f"A channel may not be called {', '.join(sorted(clash))} in a file: rename it first.")
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as draft:
         if suffix in SEPARATORS:
@@ -81,7 +78,7 @@ def current_mask() -> int:
 
 
 def metadata(record: Record, **more: Any) -> str:
-    """Units, angles, noise, period and further attributes as JSON."""
+    """Units, angles, noise, period and further attributes as JSON; the channels in their order."""
 
     def plain(value: Any) -> Any:
         value = value.item() if isinstance(value, np.generic) else value
@@ -92,18 +89,30 @@ def metadata(record: Record, **more: Any) -> str:
     return json.dumps({"channels": channels, "attributes": attributes, **more}, ensure_ascii=True)
 
 
-def arrays(record: Record) -> dict[str, Any]:
-    """Time, segment and channels by name."""
+def arrays(record: Record, names: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Time, segment and channels, under their own names or those given."""
     columns = {"time": record.time, "segment": record.dataset["segment"].values}
-    return columns | {name: record[name] for name in record.channels}
+    return columns | {(names or {}).get(name, name): record[name] for name in record.channels}
+
+
+def stored_names(record: Record) -> dict[str, str]:
+    """Channel → name in the file, which is another one where containers would trip over it (slashes, #, "file")."""
+    taken, names = {"time", "segment", METADATA}, {}
+    for number, name in enumerate(record.channels):
+        harmless = re.fullmatch(r"[^\W\d][\w' .()\[\]-]{0,80}", name) and name.rstrip(" .") == name
+        stored = name if harmless and name not in ("file", "allow_pickle") else f"channel_{number}"
+        while stored in taken:
+            stored += "_"
+        names[name] = stored
+        taken.add(stored)
+    return names
 
 
 def write_text(record: Record, path: Path, separator: str) -> None:
     units = record.units
+    # The names as they are stand in the metadata; the header is for people and other programs.
     header = ["time [s]", "segment", *(f"{n} [{units[n]}]" if units[n] else n for n in record.channels)]
-    for name in header:
-        if separator in name or "\n" in name:
-            raise DataError(f'The name "{name}" holds the separator: rename the channel, or write another format.')
+    header = [re.sub(rf"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\"{separator}]", "_", name) for name in header]
     with path.open("w", encoding="utf-8", newline="\n") as stream:
         stream.write(f"# {METADATA}: {metadata(record)}\n")
         stream.write(separator.join(header) + "\n")
@@ -115,43 +124,58 @@ def write_parquet(record: Record, path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.table(arrays(record)).replace_schema_metadata({METADATA: metadata(record)})
+    names = stored_names(record)
+    table = pa.table(arrays(record, names)).replace_schema_metadata({METADATA: metadata(record, variables=names)})
     pq.write_table(table, path)
 
 
 def write_hdf5(record: Record, path: Path) -> None:
     import h5py
 
-    if any("/" in name for name in record.channels):
-        raise DataError('HDF5 names cannot hold "/": rename the channel first.')
-    with h5py.File(path, "w") as file:
-        file.attrs[METADATA] = metadata(record)
-        for name, values in arrays(record).items():
+    names = stored_names(record)
+    with h5py.File(path, "w", track_order=True) as file:
+        write_hdf5_text(file, metadata(record, variables=names))
+        for name, values in arrays(record, names).items():
             file.create_dataset(name, data=values)
         for name, unit in {"time": "s", **record.units}.items():
-            file[name].attrs["unit"] = unit
+            file[names.get(name, name)].attrs["unit"] = printable(unit)
+
+
+def write_hdf5_text(file: Any, about: str) -> None:
+    """The metadata as a dataset of bytes: an attribute holds 64 KB at most."""
+    file.create_dataset(METADATA, data=np.frombuffer(about.encode("ascii"), np.uint8))
+
+
+def printable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode().replace("\x00", "")
 
 
 def write_npz(record: Record, path: Path) -> None:
+    names = stored_names(record)
+    about = np.frombuffer(metadata(record, variables=names).encode("ascii"), np.uint8)
     with path.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **arrays(record), **{METADATA: np.array(metadata(record))})
+        np.savez(stream, allow_pickle=False, **arrays(record, names), **{METADATA: about})
 
 
 def matlab_names(record: Record) -> dict[str, str]:
     """Channel → MATLAB identifier: phi'' becomes phi_rate_rate, anything else outside [A-Za-z0-9_] an underscore."""
-    names: dict[str, str] = {}
+    taken, names = {"time", "segment", METADATA}, {}
     for name in record.channels:
-        clean = re.sub(r"[^A-Za-z0-9_]", "_", name.replace("'", "_rate"))
+        clean = re.sub(r"[^A-Za-z0-9_]", "_", name.replace("'", "_rate"))[:50]
         clean = clean if clean[:1].isalpha() else f"x{clean}"
-        while clean in {*names.values(), "time", "segment", METADATA}:
-            clean += "_"
-        names[name] = clean
+        number = 1
+        stored = clean
+        while stored in taken:
+            number += 1
+            stored = f"{clean}_{number}"
+        names[name] = stored
+        taken.add(stored)
     return names
 
 
 def matlab_arrays(record: Record) -> tuple[dict[str, Any], str]:
     names = matlab_names(record)
-    columns = {names.get(name, name): np.asarray(values).reshape(-1, 1) for name, values in arrays(record).items()}
+    columns = {name: np.asarray(values).reshape(-1, 1) for name, values in arrays(record, names).items()}
     return columns, metadata(record, variables=names)
 
 
@@ -165,8 +189,9 @@ def write_matlab_hdf5(record: Record, path: Path) -> None:
     import h5py
 
     columns, about = matlab_arrays(record)
-    with h5py.File(path, "w", userblock_size=512) as file:
-        file.attrs[METADATA] = about
+    with h5py.File(path, "w", userblock_size=512, track_order=True) as file:
+        write_hdf5_text(file, about)
+        file[METADATA].attrs["MATLAB_class"] = np.bytes_("uint8")
         for name, values in columns.items():
             dataset = file.create_dataset(name, data=values.T)
             dataset.attrs["MATLAB_class"] = np.bytes_("int32" if values.dtype == np.int32 else "double")

@@ -8,6 +8,7 @@ from typing import Any
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate.automatic import Automatic
+from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.combinations import combinations_of, in_combinations
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.orbits import OrbitFit
@@ -25,7 +26,8 @@ def identify(
         The equations, with starting values, bounds and priors of the parameters.
     data : Record, OrbitSet, PeriodicOrbit, or a list of these
         What was measured. A pair ``(data, {name: value})`` has parameter values of its own, such as the amplitude of
-        its excitation.
+        its excitation. Channels enter in the units of the model's states (a record in mm serves a model in m); a
+        channel whose unit is of another kind is refused.
     free : list of str, optional
         Parameters to estimate, all of them when left out. Combinations such as ``"k2/m"`` and derived parameters may be
         free too. With ``free=[]`` `ShootingFit` fits the motion alone.
@@ -59,6 +61,7 @@ def identify(
         raise KapitzaError(f"Pass settings, not their class: method={method.__name__}().")
     if not isinstance(method, Estimator):
         raise KapitzaError(f"{method!r} is not a method of identification: pass settings such as HarmonicFit().")
+    data = in_model_units(model, data, method)
     combined = combinations_of(model, free)
     if combined is None:
         return method.fit(make_request(model, data, free, method))

@@ -116,7 +116,7 @@ def _segments(model: Model, pieces: list[Array], period: float, samples: int) ->
         np.concatenate(times),
         {name: states[:, i] for i, name in enumerate(model.states)},
         angles=[n for n, a in zip(model.states, model.angles, strict=True) if a],
-        units={c.name: c.unit for c in model.coordinates},
+        units=model.units,
         segment=np.concatenate(labels),
         period=period,
         name=model.name,

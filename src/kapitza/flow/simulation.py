@@ -76,7 +76,7 @@ def _record(model: Model, times: Array, states: Array, period: float | None, noi
     # Loaded here: a flow alone should not pay the memory of labelled arrays.
     from kapitza.data import Record, measure
 
-    units = {c.name: c.unit for c in model.coordinates}
+    units = model.units
     phase = None if period is None else float(times[0] % period)
     record = Record.from_arrays(
         times,

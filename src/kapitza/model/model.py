@@ -22,6 +22,7 @@ from kapitza.model.measured import Signal
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
 from kapitza.model.structure import Structure, derived_in_base, states_of, structure_of
 from kapitza.model.symbols import Expression, symbol
+from kapitza.units import rate_unit
 
 __all__ = ["Coordinate", "Excitation", "Impact", "Model", "Parameter", "Prior", "Signal", "Symmetry"]
 
@@ -138,6 +139,12 @@ class Model:
     def states(self) -> tuple[str, ...]:
         """Names of the states: all coordinates, then the rates of the second-order ones."""
         return tuple(c.name for c in self.coordinates) if self.is_map else states_of(self.coordinates)
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Unit of every state, "" where none is declared: that of its coordinate, per second for a rate."""
+        own = {c.name: c.unit for c in self.coordinates}
+        return {name: own[name] if name in own else rate_unit(own[name.rstrip("'")]) for name in self.states}
 
     @property
     def angles(self) -> tuple[bool, ...]:

@@ -1,0 +1,67 @@
+"""Records on their way into a fit: every channel in the unit of the state that it measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kapitza.data import Record
+from kapitza.errors import DataError
+from kapitza.model import Model
+from kapitza.orbit import OrbitSet
+from kapitza.units import Conversion, conversion, is_unit, to_si
+
+
+def in_model_units(model: Any, data: Any, method: Any = None) -> Any:
+    """The same data (a record, several, pairs with values) in the units of the model; orbits stay as they are.
+
+    A channel with the name of a state is brought to that state's unit, others to SI. Refused: a unit of another kind,
+    and noise given with the method for a channel that is converted (is it in the old unit or in the new one?).
+    """
+    if not isinstance(model, Model):
+        return data
+    if isinstance(data, Record):
+        return converted(model, data, getattr(method, "noise", None))
+    if isinstance(data, OrbitSet) and isinstance(data.source, Record):
+        refuse_other_units(model, data.source)
+    if isinstance(data, list | tuple):
+        return type(data)(in_model_units(model, item, method) for item in data)
+    return data
+
+
+def wanted_units(model: Model, record: Record) -> dict[str, str]:
+    """Unit in which each channel that states one enters the fit: the state's, else SI."""
+    states = model.units
+    return {
+        name: states.get(name) or (to_si(unit)[0] if is_unit(unit) else unit)
+        for name, unit in record.units.items()
+        if unit
+    }
+
+
+def converted(model: Model, record: Record, noise: Any) -> Record:
+    wanted = wanted_units(model, record)
+    changes = {name: change_of(model, record, name, unit) for name, unit in wanted.items()}
+    changed = {name: wanted[name] for name, change in changes.items() if not change.identity}
+    for name in changed:
+        if noise is not None and (not isinstance(noise, Mapping) or name in noise):
+            raise DataError(
+                f'Channel "{name}" is in "{record.units[name]}" and is fitted in "{changed[name]}": is the noise of '
+                f'the method in the one or the other? Convert first, record.in_units({{"{name}": "{changed[name]}"}}).'
+            )
+    return record.in_units(changed) if changed else record
+
+
+def change_of(model: Model, record: Record, name: str, unit: str) -> Conversion:
+    what = f'Channel "{name}"' + (f', a state of model "{model.name}",' if name in model.states else "")
+    return conversion(record.units[name], unit, what)
+
+
+def refuse_other_units(model: Model, record: Record) -> None:
+    """Orbits were found in the record's units: they must be those of the model."""
+    for name, unit in wanted_units(model, record).items():
+        if not change_of(model, record, name, unit).identity:
+            raise DataError(
+                f'The orbits were found in a record whose channel "{name}" is in "{record.units[name]}", the model has '
+                f'"{unit}": find them in record.in_units({{"{name}": "{unit}"}}).'
+            )

@@ -1,0 +1,277 @@
+"""Units: what a text such as "deg/ms" means, and how to get from one unit to another.
+
+The registry is pint's. Two things are stricter here, because a wrong unit gives wrong parameters with small intervals:
+an angle and a count are kinds of their own (pint converts Hz to rad/s, percent to rad and counts to rad by the factor
+1), and texts with two usual meanings ("g": gram or gravity) are asked for. Unit texts come from files: they pass a
+grammar of names and small whole powers before pint sees them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import DataError
+
+LONGEST = 60
+"""Characters of a unit; longer texts are none."""
+
+ALIASES = {
+    "rev": "turn",
+    "revs": "turn",
+    "rev.": "turn",
+    "RPM": "rpm",
+    "U": "turn",
+    "Nm": "N m",
+    "mNm": "mN m",
+    "kNm": "kN m",
+    "Ohm": "ohm",
+    "Ω": "ohm",
+    "Sec": "s",
+    "mSec": "ms",
+    "degs": "deg",
+    "Deg": "deg",
+    "°": "deg",
+    "º": "deg",
+    "gravity": "standard_gravity",
+    "℃": "degC",
+    "°C": "degC",
+    "°F": "degF",
+}
+"""Usual spellings that the registry does not have, or takes for something else."""
+
+AMBIGUOUS = {
+    "g": '"gram" or "gravity" (9.80665 m/s²)',
+    "C": '"coulomb" or "degC"',
+    "F": '"farad" or "degF"',
+    "G": '"gauss" or "gravity" (9.80665 m/s²)',
+    "a": '"year" or another',
+    "t": '"tonne" or another',
+}
+"""Texts with two usual meanings: asked for, never guessed."""
+
+COHERENT = {"": "", "1": "1", "-": "1", "s": "s", "rad": "rad", "m": "m", "rad/s": "rad/s", "m/s": "m/s"}
+COHERENT |= {unit: unit for unit in ("m/s^2", "rad/s^2", "N", "V", "A", "kg", "N*m", "Hz", "Pa", "K")}
+"""Units that need no conversion, told without loading the registry."""
+
+NAMED = {
+    "N": {"kilogram": 1, "meter": 1, "second": -2},
+    "Pa": {"kilogram": 1, "meter": -1, "second": -2},
+    "W": {"kilogram": 1, "meter": 2, "second": -3},
+}
+"""Products of base units that have a name of their own."""
+
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+NAME = r"[^\W\d_](?:[^\W_]|_)*?|[°º℃%Ω](?:[CF])?"
+FACTOR = re.compile(
+    rf"\s*(?P<name>1|{NAME})(?:\s*(?:\^|\*\*)\s*\(?(?P<power>[-+]?\d)\)?|(?P<plain>[-+]?\d))?(?=$|[\s*/)·⋅.])"
+)
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """From one unit to another: new = factor · old + offset."""
+
+    factor: float = 1.0
+    offset: float = 0.0
+
+    @property
+    def identity(self) -> bool:
+        return self.factor == 1.0 and self.offset == 0.0
+
+    def __call__(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        values = np.asarray(values, np.float64)
+        if self.identity:
+            return values
+        # Divided where the inverse is whole: 10 ms is then 0.01 s, not 0.010000000000000002 s.
+        inverse = 1.0 / self.factor
+        whole = abs(inverse) > 1.0 and abs(inverse - round(inverse)) < 1e-9 * abs(inverse)
+        return (values / round(inverse) if whole else values * self.factor) + self.offset
+
+    def spread(self, deviation: float) -> float:
+        """The same for a standard deviation, which knows no offset."""
+        return float(Conversion(abs(self.factor))(np.float64(deviation)))
+
+
+@cache
+def _registry() -> Any:
+    import pint  # half a second that most sessions need not pay
+
+    return pint.UnitRegistry(cache_folder=None)
+
+
+def _factors(text: str) -> list[tuple[str, int]] | None:
+    """Names and powers of "N*m/s^2", or None when the text is no unit by its form."""
+    text = text.translate(SUPERSCRIPTS).strip()
+    if not text or len(text) > LONGEST:
+        return None
+    found: list[tuple[str, int]] = []
+    sign, position, inside = 1, 0, False
+    while position < len(text):
+        match = FACTOR.match(text, position)
+        if match is None:
+            return None
+        power = int(match["power"] or match["plain"] or 1)
+        for part, exponent in _spelled(match["name"]):
+            found.append((part, sign * power * exponent))
+        position = match.end()
+        while inside and text[position : position + 1] == ")":
+            inside, sign, position = False, 1, position + 1
+        joint = re.compile(r"\s*(/\s*\(|[*/·⋅.]|\s)\s*").match(text, position)
+        if joint is None:
+            break
+        kind = joint[1].replace(" ", "")
+        if joint.end() == len(text):
+            return None if kind else found
+        if kind.startswith("/"):
+            sign = -1
+            inside = inside or kind.endswith("(")
+        elif sign < 0 and not inside:
+            return None  # "m/s kg": above or below the stroke?
+        position = joint.end()
+    return found if position >= len(text) and not inside else None
+
+
+def _spelled(name: str) -> list[tuple[str, int]]:
+    return [(part, 1) for part in ALIASES.get(name, name).split()]
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> tuple[tuple[str, int], ...] | None:
+    """Names of the registry and their powers; None when the text is not a known unit."""
+    factors = None if text.strip() in AMBIGUOUS else _factors(text)
+    if factors is None or any(abs(power) > 9 for _, power in factors):
+        return None
+    powers: dict[str, int] = {}
+    for name, power in factors:
+        if name == "1":
+            continue
+        if name in AMBIGUOUS:
+            return None
+        candidates = _registry().parse_unit_name(name)
+        if not candidates:
+            return None
+        prefix, unit, _ = candidates[0]
+        if _definition(unit).is_logarithmic:
+            return None
+        powers[prefix + unit] = powers.get(prefix + unit, 0) + power
+        if not _definition(unit).is_multiplicative and (prefix or power != 1 or len(factors) > 1):
+            return None
+    return tuple((name, power) for name, power in powers.items() if power)
+
+
+def _definition(name: str) -> Any:
+    return _registry()._units[name]
+
+
+def _base(parsed: tuple[tuple[str, int], ...]) -> tuple[Conversion, dict[str, float]]:
+    """Conversion to the base units of SI, and these with their powers; radian and count are among them."""
+    registry = _registry()
+    factor, total = 1.0, {}
+    if len(parsed) == 1 and not (own := _definition(registry.parse_unit_name(parsed[0][0])[0][1])).is_multiplicative:
+        return Conversion(float(own.converter.scale), float(own.converter.offset)), {"kelvin": 1}
+    for name, power in parsed:
+        own, base = registry.get_base_units(name)
+        factor *= float(own) ** power
+        for part, exponent in base._units.items():
+            total[part] = total.get(part, 0) + exponent * power
+    return Conversion(factor), {part: exponent for part, exponent in total.items() if exponent}
+
+
+def is_unit(text: str) -> bool:
+    """Whether the text is a unit that can be converted; "" (none stated) and "1" (a pure number) are."""
+    text = text.strip()
+    return text in COHERENT or _parsed(text) is not None
+
+
+def require_unit(text: str, what: str) -> str:
+    """The text itself, or an error that asks for the unit. what: 'Column "phi"'."""
+    if is_unit(text):
+        return text
+    text = text.strip()
+    if text in AMBIGUOUS:
+        raise DataError(f'{what} has the unit "{text}", which has two meanings: give {AMBIGUOUS[text]}.')
+    shown = text if len(text) <= LONGEST else text[:LONGEST] + "…"
+    raise DataError(
+        f'{what} has the unit "{shown}", which is not known: give one that is, such as "rad", "deg/s", "mm", "N*m" or '
+        '"counts"; "1" is a pure number, "" says nothing.'
+    )
+
+
+def to_si(text: str, what: str = "A quantity") -> tuple[str, Conversion]:
+    """The coherent SI unit of the same kind ("mm" → "m", "rpm" → "rad/s", "kN" → "N"), and the way there."""
+    require_unit(text, what)
+    if text.strip() in COHERENT:
+        return COHERENT[text.strip()], Conversion()
+    parsed = _parsed(text.strip())
+    assert parsed is not None
+    conversion, _ = _base(parsed)
+    if conversion.identity:
+        return text.strip(), conversion
+    return _text(_coherent_parts(parsed)), conversion
+
+
+def _coherent_parts(parsed: tuple[tuple[str, int], ...]) -> dict[str, float]:
+    """The same product in SI units of factor 1, with their own names where they have one (N, V, Pa)."""
+    registry, parts = _registry(), {}
+    for name, power in parsed:
+        _, stem, _ = registry.parse_unit_name(name)[0]
+        own = _definition(stem)
+        keep = own.is_multiplicative and float(registry.get_base_units(stem)[0]) == 1.0
+        base = {stem: 1} if keep else dict(registry.get_base_units(name)[1]._units.items())
+        for part, exponent in base.items():
+            parts[part] = parts.get(part, 0) + exponent * power
+    return {part: exponent for part, exponent in parts.items() if exponent}
+
+
+def _text(parts: Mapping[str, float]) -> str:
+    """{"meter": 1, "second": -2} as "m/s^2"."""
+    registry = _registry()
+    named = next((symbol for symbol, kind in NAMED.items() if kind == parts), None)
+    if named is not None:
+        return named
+
+    def one(name: str, power: float) -> str:
+        return registry.get_symbol(name) + ("" if power == 1 else f"^{power:g}")
+
+    above = "*".join(one(name, power) for name, power in parts.items() if power > 0)
+    below = [one(name, -power) for name, power in parts.items() if power < 0]
+    return "/".join([above or "1", *below]) if parts else "1"
+
+
+def conversion(given: str, wanted: str, what: str = "A quantity") -> Conversion:
+    """The way from one unit to another; refused when they are of different kinds. Unstated units ("") match all.
+
+    >>> conversion("deg/ms", "rad/s").factor
+    17.453292519943297
+    """
+    given, wanted = given.strip(), wanted.strip()
+    if given == wanted or not given or not wanted:
+        return Conversion()
+    require_unit(given, what)
+    require_unit(wanted, f"{what} is wanted in another: it")
+    if COHERENT.get(given) == COHERENT.get(wanted, wanted):
+        return Conversion()
+    first, first_kind = _base(_parsed(given) or ())
+    second, second_kind = _base(_parsed(wanted) or ())
+    pure_angle = "1" in (COHERENT.get(given), COHERENT.get(wanted)) and {**first_kind, **second_kind} == {"radian": 1}
+    if first_kind != second_kind and not pure_angle:
+        hint = ""
+        if {"hertz", "radian"} & ({*first_kind} ^ {*second_kind}) and {"second"} <= {*first_kind, *second_kind}:
+            hint = ' A frequency in Hz and an angular velocity differ by 2π: say which it is ("rev/s" is a turn).'
+        raise DataError(f'{what} is in "{given}", which cannot be converted to "{wanted}".{hint}')
+    factor = first.factor / second.factor
+    return Conversion(factor, (first.offset - second.offset) / second.factor)
+
+
+def rate_unit(unit: str, times: int = 1) -> str:
+    """The unit of the rate of something: "rad" → "rad/s", "" → ""."""
+    if not unit or not times:
+        return unit
+    return f"{unit}/s" if times == 1 else f"{unit}/s^{times}"

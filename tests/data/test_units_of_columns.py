@@ -1,0 +1,187 @@
+"""Units of columns: times become seconds, channels SI, whatever states them; what is not known is asked for."""
+
+import h5py
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.io
+
+import kapitza as kz
+from kapitza.data import Record
+from kapitza.errors import DataError
+
+T_MS, PHI_DEG, X_MM = [0.0, 10.0, 20.0], [0.0, 90.0, 180.0], [1.0, 2.0, 4.0]
+TEXTS = {
+    "square brackets": "t [ms],phi [deg],x [mm]\n0,0,1\n10,90,2\n20,180,4\n",
+    "round brackets": "t (ms),phi (°),x (mm)\n0,0,1\n10,90,2\n20,180,4\n",
+    "unit row": "t,phi,x\nms,deg,mm\n0,0,1\n10,90,2\n20,180,4\n",
+    "unit row in brackets": "t;phi;x\n[ms];[deg];[mm]\n0;0;1\n10;90;2\n20;180;4\n",
+    "unit row in comments": "# t phi x\n# ms deg mm\n0 0 1\n10 90 2\n20 180 4\n",
+}
+
+
+def assert_in_si(record: Record) -> None:
+    assert np.array_equal(record.time, [0, 0.01, 0.02])
+    assert record["phi"] == pytest.approx(np.radians(PHI_DEG), rel=1e-15)
+    assert np.array_equal(record["x"], [0.001, 0.002, 0.004])
+    assert record.units == {"phi": "rad", "x": "m"}
+
+
+@pytest.mark.parametrize("layout", TEXTS)
+def test_text_states_its_units(layout, tmp_path):
+    (tmp_path / "run.csv").write_text(TEXTS[layout], encoding="utf-8")
+    assert_in_si(kz.read(tmp_path / "run.csv"))
+
+
+def test_the_caller_states_them(tmp_path):
+    (tmp_path / "run.csv").write_text("t,angle,x\n0,0,1\n10,90,2\n20,180,4\n")
+    units = {"t": "ms", "phi": "deg", "x": "mm"}
+    assert_in_si(kz.read(tmp_path / "run.csv", channels={"angle": "phi", "x": "x"}, units=units))
+    by_column = {"t": "ms", "angle": "deg", "x": "mm"}
+    assert_in_si(kz.read(tmp_path / "run.csv", channels={"angle": "phi", "x": "x"}, units=by_column))
+    with pytest.raises(DataError, match='"omega" is declared'):
+        kz.read(tmp_path / "run.csv", units={"omega": "deg"})
+    with pytest.raises(DataError, match="Units are text"):
+        kz.read(tmp_path / "run.csv", units={"x": 3})
+
+
+def test_attributes_state_them(tmp_path):
+    for name, key in (("a.h5", "units"), ("b.h5", "unit"), ("c.nc", "units")):
+        with h5py.File(tmp_path / name, "w") as file:
+            for column, values, unit in (("t", T_MS, "ms"), ("phi", PHI_DEG, np.bytes_("deg")), ("x", X_MM, "mm")):
+                file[column] = values
+                file[column].attrs[key] = unit
+        assert_in_si(kz.read(tmp_path / name))
+    columns = {"t": (T_MS, "milliseconds since 2020-01-01"), "phi": (PHI_DEG, "degree"), "x": (X_MM, "mm")}
+    with scipy.io.netcdf_file(tmp_path / "d.nc", "w") as file:
+        file.createDimension("t", 3)
+        for column, (values, unit) in columns.items():
+            variable = file.createVariable(column, "d", ("t",))
+            variable[:] = values
+            variable.units = unit
+    assert_in_si(kz.read(tmp_path / "d.nc"))
+    fields = [pa.field(n, pa.float64(), metadata={"unit": u}) for n, u in (("t", "ms"), ("phi", "deg"), ("x", "mm"))]
+    table = pa.table([pa.array(v) for v in (T_MS, PHI_DEG, X_MM)], schema=pa.schema(fields))
+    pq.write_table(table, tmp_path / "e.parquet")
+    assert_in_si(kz.read(tmp_path / "e.parquet"))
+
+
+def test_matlab_fields_state_them(tmp_path):
+    units = {"t": "ms", "phi": "deg", "x": "mm"}
+    arrays = {"t": np.array(T_MS), "phi": np.array(PHI_DEG), "x": np.array(X_MM)}
+    scipy.io.savemat(tmp_path / "a.mat", {**arrays, "units": units})
+    assert_in_si(kz.read(tmp_path / "a.mat"))
+    scipy.io.savemat(tmp_path / "b.mat", {"run": {**arrays, "units": units}})
+    assert_in_si(kz.read(tmp_path / "b.mat", channels={"run.phi": "phi", "run.x": "x"}))
+
+
+def test_timestamps_and_durations_of_parquet(tmp_path):
+    start = np.datetime64("2024-03-01T12:00:00", "us")
+    ticks = np.arange(3) * np.timedelta64(10, "ms")
+    for name, times in (("date", start + ticks), ("duration", ticks.astype("timedelta64[us]"))):
+        frame = pd.DataFrame({"time": times, "x": [1.0, 2.0, 3.0]})
+        frame.to_parquet(tmp_path / "a.parquet")
+        record = kz.read(tmp_path / "a.parquet")
+        assert np.allclose(record.time, [0, 0.01, 0.02], atol=1e-12), name
+        assert record.dataset.attrs.get("begins", "").startswith("2024-03-01T12") == (name == "date")
+
+
+def test_dates_and_clocks_of_text(tmp_path):
+    for rows in (
+        ["2024-03-01 12:00:59.9,1", "2024-03-01 12:01:00.4,2"],
+        ["2024-03-01T12:00:59.9Z,1", "2024-03-01T12:01:00.4Z,2"],
+        ["0:00:59.9,1", "0:01:00.4,2"],
+    ):
+        (tmp_path / "a.csv").write_text("\n".join(["time,x", *rows, ""]))
+        record = kz.read(tmp_path / "a.csv")
+        assert np.diff(record.time) == pytest.approx([0.5], abs=1e-9)
+    (tmp_path / "a.csv").write_text("t,when,x\n0,2024-03-01 12:00:00,1\n1,2024-03-01 12:00:01,2\n")
+    assert kz.read(tmp_path / "a.csv").channels == ("x",)
+    frame = pd.DataFrame({"t": [0.0, 1.0], "when": pd.to_datetime(["2024-03-01", "2024-03-02"]), "x": [1.0, 2.0]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert kz.read(tmp_path / "a.parquet").channels == ("x",)
+    with pytest.raises(DataError, match='"when" holds dates'):
+        kz.read(tmp_path / "a.parquet", channels=["when"])
+
+
+REFUSED = {
+    "t [parsec],x\n0,1\n1,2\n": r'time column "t" is in "parsec", which cannot be converted to "s"',
+    "t [foo],x\n0,1\n1,2\n": 'Column "t" has the unit "foo", which is not known',
+    "t,x [LSB]\n0,1\n1,2\n": 'Column "x" has the unit "LSB", which is not known',
+    "t,x [g]\n0,1\n1,2\n": 'Column "x" has the unit "g", which has two meanings',
+    "t,x [10**10**10]\n0,1\n1,2\n": "which is not known",
+    "t,phi_deg\n0,1\n1,2\n": r'ends like the unit "deg".*units=\{"phi_deg": "deg"\}',
+    "time_ms,x\n0,1\n1,2\n": "called time",
+    "t,time,x\n0,5,1\n1,6,2\n": 'Several columns look like the time, t, time: say which with time="..."',
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED.items())
+def test_what_is_not_known_is_asked_for(text, message, tmp_path):
+    (tmp_path / "run.csv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        kz.read(tmp_path / "run.csv")
+
+
+def test_answers_to_the_questions(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("time_ms,phi_deg,x [LSB]\n0,90,1\n1,180,2\n")
+    with pytest.raises(DataError, match='ends like the unit "ms"'):
+        kz.read(path, time="time_ms", channels=["x"], units={"x": "counts"})
+    record = kz.read(path, time="time_ms", units={"time_ms": "ms", "phi_deg": "deg", "x": "counts"})
+    assert np.array_equal(record.time, [0, 0.001])
+    assert record.units == {"phi_deg": "rad", "x": "counts"}
+    path.write_text("t,time,x\n0,5,1\n1,6,2\n")
+    assert np.array_equal(kz.read(path, time="time").time, [5, 6])
+    assert kz.read(path, time="t").channels == ("x",)
+    assert kz.read(path, time="t", channels={"time": "clock"}).channels == ("clock",)
+
+
+def test_words_in_round_brackets_belong_to_the_name(tmp_path):
+    (tmp_path / "run.csv").write_text("t,x (left),x (right)\n0,1,3\n1,2,4\n")
+    assert kz.read(tmp_path / "run.csv").channels == ("x (left)", "x (right)")
+
+
+def test_an_index_of_pandas_is_no_channel_and_no_segment(tmp_path):
+    frame = pd.DataFrame({"t": np.arange(50) / 10, "x": np.arange(50.0)})
+    frame.to_csv(tmp_path / "run.csv")
+    record = kz.read(tmp_path / "run.csv")
+    assert record.channels == ("x",)
+    assert len(record.segments()) == 1
+    frame.index = frame.index + 3  # counts, but not from 0: kept, so that nothing is lost without a word
+    frame.to_csv(tmp_path / "run.csv")
+    assert kz.read(tmp_path / "run.csv").channels == ("", "x")
+    assert len(kz.read(tmp_path / "run.csv").segments()) == 1
+
+
+def test_angles_are_kept_in_rad_and_noise_follows():
+    record = Record.from_arrays(
+        [0.0, 1.0], {"phi": [0, 90.0], "x": [1.0, 2.0]}, units={"phi": "deg", "x": "mm"}, angles=["phi"],
+        noise={"phi": 1.8, "x": 0.1},
+    )  # fmt: skip
+    assert record["phi"] == pytest.approx([0, np.pi / 2])
+    assert record.noise == pytest.approx({"phi": np.pi / 100, "x": 0.1})
+    assert record.units == {"phi": "rad", "x": "mm"}
+    si = record.in_si()
+    assert si.noise["x"] == pytest.approx(1e-4)
+    assert si["x"] == pytest.approx([1e-3, 2e-3])
+    assert si.in_units({"x": "mm"})["x"] == pytest.approx([1, 2])
+    assert record.with_channel("y", np.array([0.0, 180]), unit="deg", angle=True)["y"][1] == pytest.approx(np.pi)
+    with pytest.raises(DataError, match="kept in rad"):
+        record.in_units({"phi": "deg"})
+    with pytest.raises(DataError, match='"x" is in "mm", which cannot be converted to "rad"'):
+        record.in_units({"x": "rad"})
+    with pytest.raises(DataError, match="declared an angle"):
+        Record.from_arrays([0.0, 1.0], {"phi": [0, 1.0]}, units={"phi": "V"}, angles=["phi"])
+
+
+BAD_FACTS = [{"noise": {"x": float("nan")}}, {"noise": {"x": float("inf")}}, {"noise": {"x": -1.0}}]
+BAD_FACTS += [{"phase": float("nan")}, {"phase": "soon"}, {"period": float("nan")}, {"noise": {"x": "small"}}]
+
+
+@pytest.mark.parametrize("facts", BAD_FACTS)
+def test_noise_phase_and_period_are_finite(facts):
+    with pytest.raises(DataError, match=r"noise of channel|phase of the first|excitation period"):
+        Record.from_arrays([0.0, 1.0], {"x": [0.0, 1.0]}, **facts)
