@@ -3,10 +3,15 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import matplotlib
 import pytest
 
 matplotlib.use("Agg")
+
+# Seeded like every test, and without a deadline: the first example pays for imports, a busy machine for all.
+hypothesis.settings.register_profile("kapitza", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("kapitza")
 
 ROOT = Path(__file__).resolve().parent.parent
 
