@@ -41,7 +41,8 @@ def rates_at(model, values, times):
     """(n, N) rates, or new values of a map, at states (n, N); measured signals at the same times."""
     structure = model.structure
     signals = [s(times) for s in model.excitation.signals] if model.excitation else []
-    f = compile_expressions(structure.rates, [*structure.states, *structure.signals, "t"], structure.parameters)
+    inputs = [*structure.states, *structure.signals, "t"]
+    f = compile_expressions(structure.rates, inputs, structure.parameters, structure.steps)
     return f(np.vstack([values, *signals, times]), model.vector)
 
 

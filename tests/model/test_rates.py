@@ -20,7 +20,8 @@ SAMPLES = 200
 def compiled_rates(model: Model, states, times, signals=()):
     """(n, N) rates through the compiled structure."""
     structure = model.structure
-    f = compile_expressions(structure.rates, [*structure.states, *structure.signals, "t"], structure.parameters)
+    inputs = [*structure.states, *structure.signals, "t"]
+    f = compile_expressions(structure.rates, inputs, structure.parameters, structure.steps)
     return f(np.vstack([states, *signals, times]), model.vector)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kapitza.circle import difference
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
-from kapitza.model import Model, compile_expressions, parse_expression
+from kapitza.model import Model, compile_derivatives, parse_expression
 from kapitza.model.structure import derived_in_base
 from kapitza.model.symbols import symbol, time
 
@@ -83,10 +83,8 @@ class Observation:
             by_state = np.broadcast_to(self.matrix, (count, *self.matrix.shape))
             return states @ self.matrix.T, by_state, np.zeros((count, outputs, self.free))
         every = self._all(states, times, parameters)
-        split = outputs * (1 + self.states)
-        by_state = every[outputs:split].reshape(outputs, self.states, count)
-        by_parameter = every[split:].reshape(outputs, self.free, count)
-        return every[:outputs].T, np.moveaxis(by_state, 2, 0), np.moveaxis(by_parameter, 2, 0)
+        slopes = np.moveaxis(every[outputs:].reshape(outputs, self.states + self.free, count), 2, 0)
+        return every[:outputs].T, slopes[..., : self.states], slopes[..., self.states :]
 
     def along(
         self, states: Array, times: Array, parameters: Array, tangents: tuple[Array, Array] | None
@@ -189,8 +187,11 @@ def _compile(
     derived = derived_in_base(model)
     expressions = tuple(cast(sp.Expr, e.xreplace(derived)) for e in expressions)
     states = [symbol(name) for name in model.states]
+    structure = model.structure
+    # An accelerometer on a large linkage sees a step of its elimination, not an expression in the states.
+    solved = {name for name, _ in structure.steps}
     jacobian = [[sp.diff(e, x) for x in states] for e in expressions]
-    known = {*states, time, *(symbol(name) for name in model.names)}
+    known = {*states, time, *(symbol(name) for name in model.names), *solved}
     for channel, expression in zip(channels, expressions, strict=True):
         unknown = sorted(str(s) for s in expression.free_symbols - known)
         if unknown:
@@ -198,6 +199,7 @@ def _compile(
                 f'The output "{channel}" = {expression} uses {", ".join(unknown)}, unknown to {model.name}.'
             )
     constant = all(entry.is_number for row in jacobian for entry in row)
+    constant = constant and not any(solved & e.free_symbols for e in expressions)
     linear = constant and all(
         sp.simplify(e - sum(entry * x for entry, x in zip(row, states, strict=True))) == 0
         for e, row in zip(expressions, jacobian, strict=True)
@@ -208,9 +210,8 @@ def _compile(
         if ((matrix != 0).sum(axis=1) == 1).all() and (matrix.sum(axis=1) == 1).all():
             picked = matrix.argmax(axis=1)
     else:
-        by_state = [entry for row in jacobian for entry in row]
-        by_parameter = [sp.diff(e, symbol(name)) for e in expressions for name in free]
-        evaluate = compile_expressions([*expressions, *by_state, *by_parameter], [*states, time], model.names)
+        by, inputs = [*states, *(symbol(name) for name in free)], [*states, time]
+        evaluate = compile_derivatives(expressions, by, inputs, model.names, structure.steps, structure.elimination)
     return Observation(channels, expressions, angles, matrix, len(states), len(free), evaluate, picked)
 
 
@@ -225,7 +226,7 @@ def linear_rows(model: Model, observation: Observation) -> tuple[NDArray[np.bool
     for i, expression in enumerate(observation.expressions):
         slopes = [sp.diff(expression, x) for x in states]
         rest = sp.expand(expression - sum(slope * x for slope, x in zip(slopes, states, strict=True)))
-        if {*states, time} & {*rest.free_symbols, *(s for slope in slopes for s in slope.free_symbols)}:
+        if not {*rest.free_symbols, *(s for slope in slopes for s in slope.free_symbols)} <= values.keys():
             continue
         row = [complex(sp.N(e.xreplace(values))) for e in (*slopes, rest)]
         if np.isfinite(row).all() and not np.iscomplex(row).any():

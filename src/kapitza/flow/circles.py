@@ -39,8 +39,9 @@ class Circles:
         structure = model.structure
         self.model, self.law = model, law
         self._functions = (*structure.rates, *(impact.surface for impact in structure.impacts))
+        self._steps = structure.steps
         self._signals = model.excitation.signals if model.excitation else ()
-        timing = _names_inside_functions_of_time(self._functions)
+        timing = _names_inside_functions_of_time((*self._functions, *(e for _, e in self._steps)))
         if law.expression is not None:
             timing |= {s.name for s in law.expression.free_symbols}
         self._timing = [i for i, name in enumerate(model.names) if name in timing]
@@ -102,7 +103,7 @@ class Circles:
         """Rates and wall functions, (functions, N); what is not defined there is NaN."""
         inputs = np.column_stack([states, times, *(signal(times) for signal in self._signals)])
         names = [*self.model.states, "t", *(signal.name for signal in self._signals)]
-        function = compile_expressions(self._functions, names, self.model.names)
+        function = compile_expressions(self._functions, names, self.model.names, self._steps)
         return function(np.ascontiguousarray(inputs.T), vector)
 
 

@@ -10,7 +10,8 @@ import heyoka as hy
 import sympy as sp
 
 from kapitza.flow.engine import System
-from kapitza.model.compiled import to_heyoka
+from kapitza.model.compiled import to_heyoka, translate_steps
+from kapitza.model.implicit import top_slopes
 from kapitza.model.symbols import time as time_symbol
 
 # Its warnings about event cooldowns at equilibria are no news to users; what matters is raised as an error.
@@ -18,10 +19,13 @@ hy.set_logger_level_error()
 
 T = TypeVar("T")
 
-LARGEST_UNROLLED = 24
-"""Equations (states and tangents) up to this number compile without loops: two to three times as fast to run.
+LARGEST_UNROLLED = 2000
+"""Nodes of the right-hand sides, shared ones counted again, up to which code without loops is compiled.
 
-Beyond, compilation would grow from one second to ten and more."""
+It runs two to three times as fast; beyond, the gain vanishes and compilation grows from one second to a minute."""
+
+MOST_EQUATIONS = 32
+"""The same for the number of equations: of a chain with many links hardly a node is shared."""
 
 _builds = 0
 _counting = threading.Lock()
@@ -61,19 +65,58 @@ def symbol_table(system: System) -> dict[sp.Symbol, hy.expression]:
     return table
 
 
-def equations(system: System) -> list[tuple[hy.expression, hy.expression]]:
+def full_table(system: System) -> dict[sp.Symbol, hy.expression]:
+    """The same with the named steps of the smooth rates."""
+    return translate_steps(system.smooth_steps, symbol_table(system))
+
+
+Equations = list[tuple[hy.expression, hy.expression]]
+
+
+def equations(system: System) -> Equations:
     """x' = f of the system, in heyoka's terms."""
-    table = symbol_table(system)
+    table = full_table(system)
     return [(table[s], to_heyoka(f, table)) for s, f in zip(system.states, system.smooth_rates, strict=True)]
 
 
-def with_tangents(system: System, wrt: tuple[int, ...]) -> Any:
+def with_tangents(system: System, wrt: tuple[int, ...]) -> Equations:
     """The equations followed by those of the tangents: row-major n x (n + k), derivatives by states then by wrt."""
-    table = symbol_table(system)
+    table = full_table(system)
     arguments = [table[s] for s in system.states] + [hy.par[i] for i in wrt]
-    return hy.var_ode_sys(equations(system), arguments, order=1)
+    if system.elimination is None:
+        return list(hy.var_ode_sys(equations(system), arguments, order=1).sys)
+    n, columns = len(system.states), len(arguments)
+    tangents = [[hy.expression(f"tangent:{i}:{c}") for c in range(columns)] for i in range(n)]
+    result = equations(system)
+    for own, slopes in zip(tangents, _jacobian(system, table, arguments), strict=True):
+        present = [k for k in range(n) if slopes[k] != _NOTHING]
+        for c in range(columns):
+            direct = [slopes[c]] if c >= n else []
+            result.append((own[c], hy.sum([*(slopes[k] * tangents[k][c] for k in present), *direct])))
+    return result
 
 
-def is_unrolled(system: System, tangents: bool, wrt: tuple[int, ...]) -> bool:
-    n = len(system.states)
-    return n * (1 + (n + len(wrt) if tangents else 0)) <= LARGEST_UNROLLED
+_NOTHING = hy.expression(0.0)
+
+
+def _jacobian(
+    system: System, table: dict[sp.Symbol, hy.expression], by: list[hy.expression]
+) -> list[list[hy.expression]]:
+    """Derivatives of the rates of a system that is solved step by step: (n, by)."""
+    assert system.elimination is not None
+    tops = dict(zip(system.elimination.tops, top_slopes(system.elimination, table, by), strict=True))
+    return [tops[f] if f in tops else [hy.diff(to_heyoka(f, table), s) for s in by] for f in system.smooth_rates]
+
+
+def divergence(system: System) -> hy.expression:
+    """Σ ∂f_i/∂x_i, the rate of log|det| of the tangents."""
+    if system.elimination is None:
+        return hy.sum([hy.diff(rate, variable) for variable, rate in equations(system)])
+    table = full_table(system)
+    rows = _jacobian(system, table, [table[s] for s in system.states])
+    return hy.sum([row[i] for i, row in enumerate(rows)])
+
+
+def is_short(written: Equations) -> bool:
+    """True when code without loops is worth its compilation."""
+    return len(written) <= MOST_EQUATIONS and sum(len(rate) for _, rate in written) <= LARGEST_UNROLLED

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.errors import FlowError
 from kapitza.flow.circles import Circles
 from kapitza.flow.clock import Clock, PeriodLaw, Piece, merge_signals
 from kapitza.flow.compiled import kept
@@ -17,7 +19,7 @@ from kapitza.flow.engine import Engine, Event
 from kapitza.flow.hoisting import hoist_constants
 from kapitza.flow.smooth import SmoothEngine
 from kapitza.flow.system import polynomial_signals, system_of, vanishing_candidates
-from kapitza.model.compiled import compile_expressions
+from kapitza.model.compiled import Evaluator, compile_expressions
 from kapitza.model.model import Model
 from kapitza.model.symbols import symbol
 from kapitza.model.symbols import time as time_symbol
@@ -37,6 +39,10 @@ OFF_BEAT = 0.6180339887
 wave at t = 0, T, 2T, would change no tangents."""
 
 SAMPLES_PER_PIECE = 4096
+
+REMEMBERED = 4096
+"""Sets of masses known to be definite that are kept."""
+
 ROUNDING = 4 * np.finfo(float).eps
 
 
@@ -84,6 +90,7 @@ class Core:
         # After the parameters of the model come coefficients of measured signals, which change from piece to piece.
         self._removable = tuple(i for i in candidates if i < len(model.names) and i not in self.wrt_index)
         self._engines: dict[Any, Engine] = {}
+        self._masses: set[bytes] = set()
         self._constants: tuple[Any, Array] = (None, np.empty(0))
         self._merged: dict[float, tuple[Array, Array]] = {}
 
@@ -117,6 +124,7 @@ class Core:
     def engine(self, vector: Array, observe: tuple[sp.Expr, ...] = ()) -> Engine:
         """The engine for these values: a friction coefficient of zero leaves a smooth system."""
         self.circles.check(vector)
+        self._check_mass(vector)
         absent = tuple(bool(vector[i] == 0.0) for i in self._removable)
         found = self._engines.get((absent, observe))
         if found is None:
@@ -128,6 +136,25 @@ class Core:
             found = self._engine_of(hoist_constants(system, absorbed), observe)
             self._engines[absent, observe] = found
         return found
+
+    def _check_mass(self, vector: Array) -> None:
+        """Refuse values at which the steps would divide by pivots that may vanish, once per set of masses."""
+        structure = self.model.structure
+        if structure.elimination is None:
+            return
+        used = structure.mass_parameters
+        key = vector[list(used)].tobytes()
+        if key in self._masses:
+            return
+        if not structure.suits(vector):
+            shown = ", ".join(f"{self.model.names[i]} = {vector[i]:g}" for i in used)
+            raise FlowError(
+                f'Model "{self.model.name}": the mass matrix is not definite at {shown}, as it is at the values of the '
+                "model. Give masses and inertias their sign, or set the values by model.with_values first."
+            )
+        if len(self._masses) >= REMEMBERED:
+            self._masses.clear()
+        self._masses.add(key)
 
     def _engine_of(self, system: Any, observe: tuple[sp.Expr, ...]) -> Engine:
         key = ("engine", system, self.wrt_index, self.tolerance, observe, self.max_steps)
@@ -163,8 +190,9 @@ class Core:
             return values
         key = values.shape, values.tobytes()  # one vector and a batch of one have the same bytes
         if self._constants[0] != (id(engine), key):
-            names = system.parameters[: values.shape[-1]]
-            evaluate = compile_expressions(system.constants, (), names)
+            count = values.shape[-1]
+            steps = zip(system.parameters[count:], system.constants, strict=True)
+            evaluate = compile_expressions(system.parameters[count:], (), system.parameters[:count], steps)
             found = evaluate(np.empty((0, 1 if values.ndim == 1 else len(values))), np.ascontiguousarray(values.T))
             numbers = found[:, 0] if values.ndim == 1 else found.T
             self._constants = (id(engine), key), np.concatenate((values, numbers), axis=-1)
@@ -172,11 +200,15 @@ class Core:
 
     def rates(self, states: Array, times: Any, runtime: Array) -> Array:
         """Right-hand side at states (..., n) and local times (...); runtime: parameters and signal coefficients."""
-        system = self.system
-        function = compile_expressions(system.rates, (*system.states, "t"), system.parameters)
+        system, function = self.system, self._rates
         inputs = np.concatenate((states, np.asarray(times)[..., None]), axis=-1)
         values = runtime[..., : len(system.parameters)]
         return function(np.ascontiguousarray(inputs.T), np.ascontiguousarray(values.T)).T
+
+    @cached_property
+    def _rates(self) -> Evaluator:
+        system = self.system
+        return compile_expressions(system.rates, (*system.states, "t"), system.parameters, system.steps)
 
     def pieces(self, state: Array, t0: float, t1: float, vector: Array, tangents: bool) -> Iterator[Piece]:
         """Pieces of [t0, t1] that the engine takes in one go."""

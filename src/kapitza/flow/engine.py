@@ -15,6 +15,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.model.elimination import Elimination, Step
 from kapitza.model.switches import Switch
 
 Array = NDArray[np.float64]
@@ -37,7 +38,10 @@ class System:
     the model, then the coefficients of measured signals).
     rates: (n) right-hand sides as they can be evaluated anywhere (with sign, Abs, ...); smooth_rates: the same with the
     mode symbols of `switches` in place of the jumps. angles: which states live on a circle.
-    constants: values of the last parameters as expressions in the others; they occur in smooth_rates only.
+    constants: values of the last parameters as expressions in those before them; they occur in smooth_steps and
+    smooth_rates only.
+    steps, smooth_steps: named intermediate results, in order, in which the rates are written where a large mass matrix
+    is eliminated; elimination says what they are (None where the rates are written out or were changed since).
     """
 
     states: tuple[sp.Symbol, ...]
@@ -48,6 +52,14 @@ class System:
     switches: tuple[Switch, ...] = ()
     walls: tuple[Wall, ...] = ()
     constants: tuple[sp.Expr, ...] = ()
+    steps: tuple[Step, ...] = ()
+    smooth_steps: tuple[Step, ...] = ()
+    elimination: Elimination | None = None
+
+    @property
+    def smooth_expressions(self) -> tuple[Any, ...]:
+        """Everything the smooth rates are made of: the steps, then the rates."""
+        return (*(e for _, e in self.smooth_steps), *self.smooth_rates)
 
     @property
     def is_smooth(self) -> bool:

@@ -183,6 +183,7 @@ class Flow:
         signals = self.model.excitation.signals if self.model.excitation else ()
         values = np.column_stack([rows, instants, *(s(instants) for s in signals)])
         names = [*self.model.states, "t", *(s.name for s in signals)]
-        function = compile_expressions(self.model.structure.rates, names, self.model.names)
+        structure = self.model.structure
+        function = compile_expressions(structure.rates, names, self.model.names, structure.steps)
         result = function(np.ascontiguousarray(values.T), vector).T
         return result[0] if states.ndim == 1 else result

@@ -22,11 +22,18 @@ def hoist_constants(system: System, constant: set[sp.Symbol]) -> System:
     """
     if not constant:
         return system
-    hoist = _Hoist(constant)
-    smooth = tuple(hoist(f) for f in system.smooth_rates)
+    hoist = _Hoist(set(constant))
+    steps = []
+    for name, expression in system.smooth_steps:
+        rewritten = hoist(expression.xreplace(hoist.steps))
+        steps.append((name, rewritten))
+        if rewritten.is_number or rewritten in hoist.constant:
+            hoist.steps[name] = rewritten
+    smooth = tuple(hoist(f.xreplace(hoist.steps)) for f in system.smooth_rates)
     found = sorted(hoist.found.items(), key=lambda item: item[1].name)
     return replace(
         system,
+        smooth_steps=tuple(steps),
         smooth_rates=smooth,
         parameters=(*system.parameters, *(name for _, name in found)),
         constants=tuple(expression for expression, _ in found),
@@ -40,6 +47,8 @@ class _Hoist:
         self.constant = constant
         self.found: dict[sp.Basic, sp.Symbol] = {}
         self.known: dict[sp.Basic, sp.Basic] = {}
+        self.steps: dict[sp.Basic, sp.Basic] = {}
+        """Steps that turned out to be constants."""
 
     def __call__(self, node: Any) -> Any:
         if node not in self.known:
@@ -65,5 +74,6 @@ class _Hoist:
 
     def name(self, node: sp.Basic) -> sp.Symbol:
         if node not in self.found:
-            self.found[node] = symbol(f"constant:{len(self.found):03d}")
+            self.found[node] = named = symbol(f"constant:{len(self.found):05d}")
+            self.constant.add(named)
         return self.found[node]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
 from kapitza.flow.batch import advance_many
-from kapitza.flow.compiled import compile_integrator, equations, is_unrolled, kept, with_tangents
+from kapitza.flow.compiled import compile_integrator, equations, is_short, kept, with_tangents
 from kapitza.flow.core import Core
 from kapitza.flow.smooth import SmoothEngine
 
@@ -141,11 +141,12 @@ def _by_batch(rows: Array) -> Array:
 
 def _integrator(engine: SmoothEngine) -> Any:
     def build() -> Any:
+        written = with_tangents(engine.system, engine.wrt) if engine.columns else equations(engine.system)
         return hy.taylor_adaptive_batch(
-            with_tangents(engine.system, engine.wrt) if engine.columns else equations(engine.system),
-            np.zeros((engine.size, LANES)),
+            written,
+            np.zeros((len(written), LANES)),
             tol=engine.tolerance,
-            compact_mode=not is_unrolled(engine.system, True, engine.wrt),
+            compact_mode=not is_short(written),
         )
 
     return kept(("lanes", engine.system, engine.wrt, engine.tolerance), lambda: compile_integrator(build))

@@ -123,7 +123,8 @@ def _powers(structure: Structure) -> Any:
         terms = [sp.diff(expression, symbol(s)) * r for s, r in zip(structure.states, structure.rates, strict=True)]
         totals.append(sp.Add(*terms))
         sizes.append(sp.Add(*(sp.Abs(t) for t in terms)))
-    return compile_expressions((*totals, *sizes), (*structure.states, time.name), structure.parameters)
+    inputs = (*structure.states, time.name)
+    return compile_expressions((*totals, *sizes), inputs, structure.parameters, structure.steps)
 
 
 def _refuse_unconserved(model: Model, samples: Array, times: Array, values: Array, vector: Array) -> None:

@@ -10,7 +10,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import EventError
-from kapitza.flow.compiled import symbol_table
+from kapitza.flow.compiled import full_table
 from kapitza.flow.engine import System
 from kapitza.model.compiled import to_heyoka
 from kapitza.model.symbols import time as time_symbol
@@ -33,7 +33,7 @@ class Sides:
     def __init__(self, system: System):
         self.switches, self.size = system.switches, len(system.states)
         self.count = len(system.switches)
-        table = symbol_table(system)
+        table = full_table(system)
         rates = [
             sp.diff(s.function, time_symbol)
             + sum(sp.diff(s.function, x) * f for x, f in zip(system.states, system.smooth_rates, strict=True))

@@ -16,7 +16,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import EventError, FlowError
-from kapitza.flow.compiled import compile_integrator, equations, is_unrolled, kept, symbol_table, with_tangents
+from kapitza.flow.compiled import compile_integrator, equations, is_short, kept, symbol_table, with_tangents
 from kapitza.flow.engine import Event, Run, System
 from kapitza.flow.sides import Sides
 from kapitza.model.compiled import to_heyoka
@@ -317,11 +317,12 @@ class SmoothEngine:
             if self._sides is not None and not quiet
         ]
         surfaces = [hy.nt_event(to_heyoka(s, table), _NoteCrossing(i, self.size)) for i, s in enumerate(self.observe)]
+        written = self._equations(tangents)
         return hy.taylor_adaptive(
-            self._equations(tangents),
-            [0.0] * self.size,
+            written,
+            np.zeros(len(written)),
             tol=self.tolerance,
-            compact_mode=not is_unrolled(self.system, tangents, self.wrt),
+            compact_mode=not is_short(written),
             t_events=switches,
             nt_events=surfaces,
         )
@@ -333,11 +334,12 @@ class SmoothEngine:
             for i, s in enumerate(self.system.switches)
             if self._sides is not None
         ]
+        written = self._equations(tangents)
         return hy.taylor_adaptive_batch(
-            self._equations(tangents),
-            np.zeros((self.size, LANES)),
+            written,
+            np.zeros((len(written), LANES)),
             tol=self.tolerance,
-            compact_mode=not is_unrolled(self.system, tangents, self.wrt),
+            compact_mode=not is_short(written),
             t_events=switches,
         )
 

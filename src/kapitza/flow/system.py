@@ -13,7 +13,7 @@ from kapitza.flow.engine import System, Wall
 from kapitza.model.measured import Signal
 from kapitza.model.model import Model
 from kapitza.model.structure import Structure
-from kapitza.model.switches import split_switches
+from kapitza.model.switches import split_program
 from kapitza.model.symbols import symbol
 from kapitza.model.symbols import time as time_symbol
 
@@ -59,10 +59,12 @@ def _system(
         known[symbol(name)] = sp.Add(*[c * local**k for k, c in enumerate(coefficients)])
     known.update({symbol(name): sp.Integer(0) for name in zeros})
     rates = tuple(f.xreplace(known) for f in structure.rates)
+    steps = tuple((name, e.xreplace(known)) for name, e in structure.steps)
     if zeros:
-        switches, smooth = split_switches(rates, (*states, time_symbol))
+        switches, smooth_steps, smooth = split_program(steps, rates, (*states, time_symbol))
     else:
         switches = tuple(type(s)(s.function.xreplace(known), s.mode, s.continuous) for s in structure.switches)
+        smooth_steps = tuple((name, e.xreplace(known)) for name, e in structure.smooth_steps)
         smooth = tuple(f.xreplace(known) for f in structure.smooth_rates)
     walls = tuple(
         Wall(
@@ -73,12 +75,23 @@ def _system(
         for impact in structure.impacts
     )
     parameters = (*(symbol(p) for p in structure.parameters), *extra)
-    return System(states, parameters, rates, smooth, angles, switches, walls)
+    return System(
+        states,
+        parameters,
+        rates,
+        smooth,
+        angles,
+        switches,
+        walls,
+        steps=steps,
+        smooth_steps=smooth_steps,
+        elimination=structure.elimination,
+    )
 
 
 def vanishing_candidates(system: System) -> tuple[int, ...]:
     """Indices of parameters whose zero may remove a jump: those that multiply the difference of the two sides."""
-    jumps = [_jump(f, s.mode) for s in system.switches if not s.continuous for f in system.smooth_rates]
+    jumps = [_jump(f, s.mode) for s in system.switches if not s.continuous for f in system.smooth_expressions]
     used = set().union(*(j.free_symbols for j in jumps)) if jumps else set()
     return tuple(
         i

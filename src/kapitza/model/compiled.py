@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import heyoka as hy
 import numpy as np
@@ -12,12 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from kapitza import gate
 from kapitza.errors import ModelError
+from kapitza.model.elimination import Elimination
+from kapitza.model.implicit import top_slopes
 from kapitza.model.symbols import Expression, symbol
 
 Array = NDArray[np.float64]
 
 LARGEST_PRODUCT = 64
 """Integer powers up to this one become products: the Taylor recurrence of a general power breaks at zero."""
+
+LARGEST_UNROLLED = 20_000
+"""Nodes of the expressions, shared ones counted again, up to which a function on arrays compiles without loops."""
 
 CHUNK = 8192
 """Evaluations per compiled call: the inputs of one chunk stay in cache."""
@@ -63,6 +69,16 @@ def to_heyoka(expression: Expression, mapping: Mapping[sp.Symbol, hy.expression]
 
 def _as_sympy(expression: Expression) -> Expression:
     return expression if isinstance(expression, sp.Basic) else gate.expression("An expression", expression)
+
+
+def translate_steps(
+    steps: Iterable[tuple[sp.Symbol, Expression]], table: Mapping[sp.Symbol, hy.expression]
+) -> dict[sp.Symbol, hy.expression]:
+    """The table with every named step added, each translated once and shared by those that use it."""
+    translate = _Translation(dict(table))
+    for name, expression in steps:
+        translate.known[name] = translate(expression)
+    return {s: e for s, e in translate.known.items() if isinstance(s, sp.Symbol)}
 
 
 class _Translation:
@@ -179,35 +195,139 @@ def _product_power(base: hy.expression, exponent: int, factors: list[hy.expressi
 Evaluator = Callable[..., Array]
 
 
+Steps = Iterable[tuple[sp.Symbol, Expression]]
+
+
 def compile_expressions(
-    expressions: Iterable[Expression], variables: Sequence[str | sp.Symbol], parameters: Sequence[str | sp.Symbol] = ()
+    expressions: Iterable[Expression],
+    variables: Sequence[str | sp.Symbol],
+    parameters: Sequence[str | sp.Symbol] = (),
+    steps: Steps = (),
 ) -> Evaluator:
-    """Compile expressions in `variables` and `parameters` to a function on arrays.
+    """Compile expressions in `variables`, `parameters` and named `steps` to a function on arrays.
 
     Returns f(values, parameters=()) -> (nexpr, N) with values (nvars, N) and parameters (npars,), or (npars, N) for
     one set per column; values (nvars,) give (nexpr,). Compilation happens once per process for the same arguments.
     """
     inputs = tuple(symbol(s) if isinstance(s, str) else s for s in (*variables, *parameters))
+<<<<<<< HEAD
     return _compile(tuple(_as_sympy(e) for e in expressions), inputs, len(variables))
+=======
+    return _compile(tuple(sp.sympify(e, strict=True) for e in expressions), inputs, len(variables), tuple(steps))
+
+
+def compile_derivatives(
+    expressions: Iterable[Expression],
+    by: Sequence[str | sp.Symbol],
+    variables: Sequence[str | sp.Symbol],
+    parameters: Sequence[str | sp.Symbol] = (),
+    steps: Steps = (),
+    elimination: Elimination | None = None,
+) -> Evaluator:
+    """The expressions, then their derivatives by each of `by` (expression by expression), as `compile_expressions`.
+
+    Derivatives are taken through the steps, implicitly where the elimination that they carry out is given; then no
+    expression may hold other steps than its solution. Derivatives that vanish identically cost nothing.
+    """
+    inputs = tuple(symbol(s) if isinstance(s, str) else s for s in (*variables, *parameters))
+    chosen = tuple(symbol(s) if isinstance(s, str) else s for s in by)
+    wanted = tuple(sp.sympify(e, strict=True) for e in expressions)
+    return _compile_derivatives(wanted, chosen, inputs, len(variables), tuple(steps), elimination)
+>>>>>>> 50bf183 (Large mass matrices are eliminated in named steps, not inverted: linkages of 3 to 10 links compile in seconds; tangents implicitly with the same factors)
 
 
 @lru_cache(maxsize=256)
-def _compile(expressions: tuple[Expression, ...], inputs: tuple[sp.Symbol, ...], nvars: int) -> Evaluator:
-    unknown = set().union(*(e.free_symbols for e in expressions)) - set(inputs) if expressions else set()
+def _compile(
+    expressions: tuple[Expression, ...],
+    inputs: tuple[sp.Symbol, ...],
+    nvars: int,
+    steps: tuple[tuple[sp.Symbol, Expression], ...],
+) -> Evaluator:
+    translate, handles = _translation(expressions, inputs, steps)
+    return _ArrayFunction(_built([translate(e) for e in expressions], handles), len(expressions), nvars, len(inputs))
+
+
+@lru_cache(maxsize=256)
+def _compile_derivatives(
+    expressions: tuple[Expression, ...],
+    by: tuple[sp.Symbol, ...],
+    inputs: tuple[sp.Symbol, ...],
+    nvars: int,
+    steps: tuple[tuple[sp.Symbol, Expression], ...],
+    elimination: Elimination | None,
+) -> Evaluator:
+    translate, handles = _translation(expressions, inputs, steps)
+    values = [translate(e) for e in expressions]
+    if elimination is not None:
+        slopes = _implicit_slopes(expressions, by, translate, elimination)
+    elif steps:
+        slopes = _slopes(values, [translate(s) for s in by])
+    else:
+        # SymPy differentiates inside the branches of a Piecewise, which heyoka would weight by zero.
+        present = [(i, e, e.free_symbols) for i, e in enumerate(expressions)]
+        written = {
+            i * len(by) + k: sp.diff(e, s) for i, e, symbols in present for k, s in enumerate(by) if s in symbols
+        }
+        slopes = {place: translate(slope) for place, slope in written.items() if slope != 0}
+    rows = np.concatenate([np.arange(len(values)), len(values) + np.array(list(slopes), int)])
+    total = len(values) * (1 + len(by))
+    return _ArrayFunction(_built([*values, *slopes.values()], handles), total, nvars, len(inputs), rows)
+
+
+def _translation(
+    expressions: tuple[Expression, ...],
+    inputs: tuple[sp.Symbol, ...],
+    steps: tuple[tuple[sp.Symbol, Expression], ...],
+) -> tuple[_Translation, list[hy.expression]]:
+    """A translation that knows the steps, and the variables that stand for the inputs."""
+    every = (*expressions, *(e for _, e in steps))
+    unknown = set().union(*(e.free_symbols for e in every)) - set(inputs) - {s for s, _ in steps} if every else set()
     if unknown:
         names = ", ".join(sorted(str(s) for s in unknown))
         raise ModelError(f"The expressions contain {names}, neither a variable nor a parameter; add them to one list.")
     handles = [hy.expression(f"x{i}") for i in range(len(inputs))]
-    translate = _Translation(dict(zip(inputs, handles, strict=True)))
-    compiled = hy.cfunc([translate(e) for e in expressions], vars=handles) if expressions else None
-    return _ArrayFunction(compiled, len(expressions), nvars, len(inputs) - nvars)
+    return _Translation(translate_steps(steps, dict(zip(inputs, handles, strict=True)))), handles
+
+
+def _built(outputs: list[hy.expression], handles: list[hy.expression]) -> Any:
+    # Code without loops is faster to run, and takes minutes to compile where it is long.
+    compact = sum(map(len, outputs)) > LARGEST_UNROLLED
+    return hy.cfunc(outputs, vars=handles, compact_mode=compact) if outputs else None
+
+
+def _implicit_slopes(
+    expressions: tuple[Expression, ...], by: tuple[sp.Symbol, ...], translate: _Translation, elimination: Elimination
+) -> dict[int, hy.expression]:
+    """The same by the chain rule: directly, and through the highest derivatives an expression holds."""
+    table: Any = translate.known
+    through = dict(zip(elimination.tops, top_slopes(elimination, table, [translate(s) for s in by]), strict=True))
+    nothing = hy.expression(0.0)
+    found = {}
+    for i, expression in enumerate(expressions):
+        tops = [(translate(sp.diff(expression, top)), through[top]) for top in through if expression.has(top)]
+        for k, s in enumerate(by):
+            slope = hy.sum([translate(sp.diff(expression, s)), *(weight * row[k] for weight, row in tops)])
+            if slope != nothing:
+                found[i * len(by) + k] = slope
+    return found
+
+
+def _slopes(outputs: list[hy.expression], by: list[hy.expression]) -> dict[int, hy.expression]:
+    """Derivatives that are not identically zero, by their place in the row-major (outputs, by) table."""
+    if not outputs or not by:
+        return {}
+    nothing = hy.expression(0.0)
+    tensors = hy.diff_tensors(outputs, diff_args=by, diff_order=1)
+    slopes = ((place[0] * len(by) + place[1:].index(1), slope) for place, slope in tensors.get_derivatives(1))
+    return {place: slope for place, slope in slopes if slope != nothing}
 
 
 class _ArrayFunction:
     """A compiled function of columns, fed chunk by chunk."""
 
-    def __init__(self, compiled, nexpr: int, nvars: int, npars: int):
-        self.compiled, self.nexpr, self.nvars, self.npars = compiled, nexpr, nvars, npars
+    def __init__(self, compiled: Any, nexpr: int, nvars: int, ninputs: int, rows: NDArray[np.intp] | None = None):
+        self.compiled, self.nexpr, self.nvars, self.npars = compiled, nexpr, nvars, ninputs - nvars
+        self.rows = rows
 
     def __call__(self, values: ArrayLike, parameters: ArrayLike = ()) -> Array:
         values = np.asarray(values, float)
@@ -220,7 +340,7 @@ class _ArrayFunction:
                 f"A compiled function of {self.nvars} variables and {self.npars} parameters was given "
                 f"{values.shape[0]} and {parameters.shape[0] if parameters.ndim else 0}."
             )
-        result = np.empty((self.nexpr, values.shape[1]))
+        result = (np.empty if self.rows is None else np.zeros)((self.nexpr, values.shape[1]))
         if self.compiled is not None and values.shape[1]:
             self._fill(values, parameters, result)
         return result[:, 0] if single else result
@@ -237,4 +357,7 @@ class _ArrayFunction:
             part[: self.nvars] = values[:, start:stop]
             if not constant:
                 part[self.nvars :] = parameters[:, start:stop]
-            result[:, start:stop] = self.compiled(part)
+            if self.rows is None:
+                result[:, start:stop] = self.compiled(part)
+            else:
+                result[self.rows, start:stop] = self.compiled(part)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import root
 
 from kapitza.errors import ModelError
-from kapitza.model.compiled import compile_expressions
+from kapitza.model.compiled import compile_derivatives, compile_expressions
 from kapitza.model.structure import derived_in_base
 from kapitza.model.symbols import Expression, symbol, time
 
@@ -169,8 +169,14 @@ def _averages(model: Model):
         compile_expressions([switch.function], [*moving, *modes[:k]], parameters)
         for k, switch in enumerate(structure.switches)
     ]
-    derivatives = [sp.diff(r, symbol(s)) for r in structure.smooth_rates for s in structure.states]
-    evaluate = compile_expressions((*structure.smooth_rates, *derivatives), [*moving, *modes], parameters)
+    evaluate = compile_derivatives(
+        structure.smooth_rates,
+        structure.states,
+        [*moving, *modes],
+        parameters,
+        structure.smooth_steps,
+        structure.elimination,
+    )
     period = model.period
     times = np.zeros(1) if period is None else period * np.arange(PHASES) / PHASES
     driven = [signal(times) for signal in signals]

@@ -7,27 +7,32 @@ the states (all coordinates, then the rates of the second-order ones) follow fro
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
+from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
-from kapitza.model.compiled import compile_expressions
+from kapitza.model.elimination import Block, Elimination, Step, blocks_of, eliminate
+from kapitza.model.mass import MassFunction, is_definite, refuse_singular, singular
 from kapitza.model.parts import Coordinate, Impact
-from kapitza.model.switches import Switch, split_switches
+from kapitza.model.switches import Switch, split_program
 from kapitza.model.symbols import Expression, rate, symbol, time, vanishes
 
 if TYPE_CHECKING:
     from kapitza.model.model import Model
 
-LARGEST_ADJUGATE = 4
-"""Blocks of the mass matrix up to this size are inverted by minors: only the determinant appears below the line."""
+Array = NDArray[np.float64]
+
+LARGEST_WRITTEN_OUT = 2
+"""Blocks of the mass matrix up to this size are inverted by minors: only the determinant appears below the line.
+
+Larger ones are eliminated step by step: written out, the expressions of a linkage grow sevenfold with every link.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +40,10 @@ class Structure:
     """Everything that depends on the equations of a model but not on its values.
 
     states: names; parameters: names of the independent ones; signals: names of measured excitations.
-    rates: right-hand side of each state (for maps the new value), in states, t, parameters and signals.
+    rates: right-hand side of each state (for maps the new value), in states, t, parameters, signals and steps.
+    steps: named intermediate results of a large mass matrix, in the order in which they are evaluated; none where the
+    accelerations can be written out. Whoever differentiates rates must go through the steps: `compile_derivatives`.
+    elimination: what the steps are, None where there are none.
     mass_matrix: M (n, n) and rest: h (n,), with M w + h = 0 for the highest derivatives w (empty for maps).
     impacts, outputs, invariants: of the model, without derived parameters; highest derivatives in outputs are replaced.
     """
@@ -44,17 +52,24 @@ class Structure:
     parameters: tuple[str, ...]
     signals: tuple[str, ...]
     rates: tuple[Expression, ...]
+    steps: tuple[Step, ...]
+    elimination: Elimination | None
     mass_matrix: Expression
     rest: tuple[Expression, ...]
     impacts: tuple[Impact, ...]
     outputs: Mapping[str, Expression]
     invariants: Mapping[str, Expression]
-    key: str
+    source: tuple[Any, ...] = field(repr=False)
 
     @cached_property
-    def _split(self) -> tuple[tuple[Switch, ...], tuple[Expression, ...]]:
+    def key(self) -> str:
+        """A text that is equal for equal structures, in any process."""
+        return hashlib.sha256(sp.srepr(self.source).encode()).hexdigest()
+
+    @cached_property
+    def _split(self) -> tuple[tuple[Switch, ...], tuple[Step, ...], tuple[Expression, ...]]:
         moving = [time, *(symbol(s) for s in (*self.states, *self.signals))]
-        return split_switches(self.rates, moving)
+        return split_program(self.steps, self.rates, moving)
 
     @property
     def switches(self) -> tuple[Switch, ...]:
@@ -62,39 +77,56 @@ class Structure:
         return self._split[0]
 
     @property
+    def smooth_steps(self) -> tuple[Step, ...]:
+        """The steps with the mode symbols of the switches."""
+        return self._split[1]
+
+    @property
     def smooth_rates(self) -> tuple[Expression, ...]:
         """The rates with the mode symbols of the switches in place of sign, Abs, Heaviside, Max, Min, Piecewise."""
-        return self._split[1]
+        return self._split[2]
 
     @cached_property
     def is_autonomous(self) -> bool:
         """True when neither time nor a signal occurs in the rates."""
         moving = {time, *(symbol(s) for s in self.signals)}
-        expressions = (*self.rates, *(i.surface for i in self.impacts))
+        expressions = (*(e for _, e in self.steps), *self.rates, *(i.surface for i in self.impacts))
         return not any(moving & e.free_symbols for e in expressions)
 
-    def check_mass(self, values: Mapping[str, float], coordinates: tuple[str, ...]) -> None:
+    @cached_property
+    def _mass(self) -> MassFunction:
+        variables = (*self.states, *self.signals, time.name)
+        return MassFunction(self.mass_matrix, variables, self.parameters)
+
+    def check_mass(self, values: Mapping[str, float]) -> None:
         """Refuse parameter values at which the mass matrix is singular at every one of a few states."""
-        variables = [symbol(s) for s in (*self.states, *self.signals)] + [time]
-        used = self.mass_matrix.free_symbols - set(variables)
-        if not used:
-            return
-        evaluate = compile_expressions(tuple(self.mass_matrix.flat()), variables, [symbol(n) for n in self.parameters])
-        points = np.random.default_rng(0).uniform(-1.0, 1.0, (len(variables), 5))
         vector = np.array([values[n] for n in self.parameters])
-        if np.isnan(vector).any():
+        if not self._mass.used or np.isnan(vector).any():
             return
-        size = len(coordinates)
-        matrices = evaluate(points, vector).T.reshape(-1, size, size)
+        matrices = self._mass(vector)
         if not np.isfinite(matrices).all():
-            self._refuse_mass(used, values, "has entries that are not finite")
+            self._refuse_mass(values, "has entries that are not finite")
         scale = np.abs(matrices).max(axis=2, keepdims=True)
         scaled = matrices / np.where(scale > 0, scale, 1.0)
         if (np.linalg.cond(scaled) > 1e14).all():
-            self._refuse_mass(used, values, "is singular")
+            self._refuse_mass(values, "is singular")
 
-    def _refuse_mass(self, used: set, values: Mapping[str, float], what: str) -> None:
-        shown = ", ".join(f"{s.name} = {values[s.name]:g}" for s in sorted(used, key=lambda s: s.name))
+    def suits(self, vector: Array) -> bool:
+        """False where the steps rely on a definite mass matrix and it is not, at one of a few states.
+
+        vector: values of the independent parameters.
+        """
+        if self.elimination is None or not self.elimination.is_definite:
+            return True
+        return is_definite(self._mass(vector), self.elimination.blocks)
+
+    @property
+    def mass_parameters(self) -> tuple[int, ...]:
+        """Which of the independent parameters occur in the mass matrix."""
+        return tuple(i for i, name in enumerate(self.parameters) if name in self._mass.used)
+
+    def _refuse_mass(self, values: Mapping[str, float], what: str) -> None:
+        shown = ", ".join(f"{name} = {values[name]:g}" for name in sorted(self._mass.used))
         raise ModelError(
             f"The mass matrix {what} at {shown}: the accelerations are not determined. "
             "Give masses and inertias values that are not zero."
@@ -109,15 +141,26 @@ def structure_of(model: Model) -> Structure:
         replace(i, surface=i.surface.xreplace(derived), reset={k: e.xreplace(derived) for k, e in i.reset.items()})
         for i in model.impacts
     )
+    coordinates = tuple((c.name, c.order) for c in model.coordinates)
+    equations = tuple(e.xreplace(derived) for e in model.equations)
+    definite = False
+    if not model.is_map:
+        matter = _matter(coordinates, equations)
+        if _is_large(matter):
+            variables = (*states_of(model.coordinates), *signals, time.name)
+            # A value that is still to be given counts as 1; `suits` looks again when it is.
+            values = np.nan_to_num([model.values[n] for n in model.names], nan=1.0)
+            definite = is_definite(MassFunction(matter.mass, variables, model.names)(values), matter.blocks)
     return _analyse(
-        tuple((c.name, c.order) for c in model.coordinates),
-        tuple(e.xreplace(derived) for e in model.equations),
+        coordinates,
+        equations,
         model.names,
         signals,
         tuple((i.name, i.surface, tuple(sorted(i.reset.items()))) for i in impacts),
         tuple((name, e.xreplace(derived)) for name, e in model.outputs.items()),
         tuple((name, e.xreplace(derived)) for name, e in model.invariants.items()),
         model.is_map,
+        definite,
     )
 
 
@@ -137,29 +180,58 @@ def derived_in_base(model: Model) -> dict[sp.Symbol, Expression]:
     return solved
 
 
+@dataclass(frozen=True)
+class _Matter:
+    """Mass matrix and rest of some equations, and the blocks in which they are solved."""
+
+    mass: Expression
+    rest: tuple[Expression, ...]
+    blocks: tuple[Block, ...]
+
+
 @lru_cache(maxsize=256)
-def _analyse(coordinates, equations, parameters, signals, impacts, outputs, invariants, is_map) -> Structure:
+def _matter(coordinates: tuple[tuple[str, int], ...], equations: tuple[Expression, ...]) -> _Matter:
+    tops = [rate(name, order) for name, order in coordinates]
+    mass, rest = _mass_and_rest(tops, equations)
+    return _Matter(mass, rest, blocks_of(mass, tops))
+
+
+def _is_large(matter: _Matter) -> bool:
+    return any(len(block.rows) > LARGEST_WRITTEN_OUT for block in matter.blocks)
+
+
+@lru_cache(maxsize=256)
+def _analyse(coordinates, equations, parameters, signals, impacts, outputs, invariants, is_map, definite) -> Structure:
     described = tuple(Coordinate(name, order) for name, order in coordinates)
     states = states_of(described)
+    elimination, steps = None, ()
     if is_map:
         mass, rest, rates, tops = sp.ImmutableMatrix(0, 0, []), (), equations, {}
     else:
-        mass, rest = _mass_and_rest(described, equations)
-        tops = _highest_derivatives(described, mass, rest)
+        matter = _matter(coordinates, equations)
+        mass, rest = matter.mass, matter.rest
+        symbols = [rate(name, order) for name, order in coordinates]
+        if _is_large(matter):
+            refuse_singular(mass, matter.blocks, symbols)
+            elimination, steps = eliminate(mass, rest, matter.blocks, definite)
+            tops = dict(zip(symbols, elimination.tops, strict=True))
+        else:
+            tops = _written_out(symbols, matter)
         rates = tuple(rate(c.name) if c.order == 2 else tops[rate(c.name)] for c in described)
         rates += tuple(tops[rate(c.name, 2)] for c in described if c.order == 2)
-    text = sp.srepr((coordinates, equations, parameters, signals, impacts, outputs, invariants, is_map))
     return Structure(
         states=states,
         parameters=parameters,
         signals=signals,
         rates=rates,
+        steps=steps,
+        elimination=elimination,
         mass_matrix=mass,
         rest=rest,
         impacts=tuple(Impact(surface, dict(reset), name) for name, surface, reset in impacts),
         outputs={name: e.xreplace(tops) for name, e in outputs},
         invariants=dict(invariants),
-        key=hashlib.sha256(text.encode()).hexdigest(),
+        source=(coordinates, equations, parameters, signals, impacts, outputs, invariants, is_map),
     )
 
 
@@ -169,74 +241,70 @@ def states_of(coordinates: tuple[Coordinate, ...]) -> tuple[str, ...]:
 
 
 def _mass_and_rest(
-    coordinates: tuple[Coordinate, ...], equations: tuple[Expression, ...]
+    tops: list[sp.Symbol], equations: tuple[Expression, ...]
 ) -> tuple[sp.ImmutableMatrix, tuple[Expression, ...]]:
-    tops = [rate(c.name, c.order) for c in coordinates]
-    rows = []
-    for number, equation in enumerate(equations, start=1):
-        row = [sp.diff(equation, top) for top in tops]
-        for entry, top in zip(row, tops, strict=True):
-            if entry.free_symbols & set(tops):
+    place = {top: j for j, top in enumerate(tops)}
+    entries: dict[tuple[int, int], Expression] = {}
+    rest = []
+    for i, equation in enumerate(equations):
+        coefficients, remainder = _linear_parts(equation, place.keys())
+        for top, entry in coefficients.items():
+            if not entry.free_symbols.isdisjoint(place):
                 raise ModelError(
-                    f"Equation {number} is not linear in {top.name} (its coefficient is {entry}): solve it for the "
+                    f"Equation {i + 1} is not linear in {top.name} (its coefficient is {entry}): solve it for the "
                     "highest derivatives first."
                 )
-        rows.append(row)
-    rest = tuple(e.xreplace(dict.fromkeys(tops, sp.Integer(0))) for e in equations)
-    return sp.ImmutableMatrix(rows), rest
+            entries[i, place[top]] = entry
+        rest.append(remainder)
+    size = len(tops)
+    flat = [entries.get((i, j), sp.Integer(0)) for i in range(size) for j in range(size)]
+    return sp.ImmutableMatrix(size, size, flat), tuple(rest)
 
 
-def _highest_derivatives(
-    coordinates: tuple[Coordinate, ...], mass: sp.ImmutableMatrix, rest: tuple[Expression, ...]
-) -> dict[sp.Symbol, Expression]:
-    """Solve M w = -h block by block, in the order in which the blocks depend on each other."""
-    tops = [rate(c.name, c.order) for c in coordinates]
-    solved: dict[sp.Symbol, Expression] = {}
-    for rows, columns in _blocks(mass, tops):
-        others = [j for j in range(len(tops)) if j not in columns]
+def _linear_parts(equation: Expression, tops: Iterable[sp.Symbol]) -> tuple[dict[sp.Symbol, Expression], Expression]:
+    """Coefficient of each highest derivative and what is left without them, term by term."""
+    tops = set(tops)
+    gathered: dict[sp.Symbol, list[Expression]] = {}
+    rest = []
+    terms: tuple[Expression, ...] = sp.Add.make_args(equation)
+    for term in terms:
+        present = term.free_symbols & tops
+        if not present:
+            rest.append(term)
+            continue
+        factors: tuple[Expression, ...] = sp.Mul.make_args(term)
+        bare = [f for f in factors if f in tops]
+        if len(present) == 1 and len(bare) == 1 and sum(1 for f in factors if f.free_symbols & present) == 1:
+            gathered.setdefault(bare[0], []).append(sp.Mul(*[f for f in factors if f is not bare[0]]))
+            continue
+        for top in present:
+            gathered.setdefault(top, []).append(sp.diff(term, top))
+        rest.append(term.xreplace(dict.fromkeys(present, sp.Integer(0))))
+    return {top: sp.Add(*gathered[top]) for top in sorted(gathered, key=lambda s: s.name)}, sp.Add(*rest)
+
+
+def _written_out(tops: list[sp.Symbol], matter: _Matter) -> dict[sp.Symbol, Expression]:
+    """Solve M w = -h block by block, in the order in which the blocks depend on each other, by minors."""
+    mass, size = matter.mass, len(tops)
+    flat = mass.flat()
+    solved: dict[int, Expression] = {}
+    for block in matter.blocks:
         right = [
-            -rest[i] - sum((mass[i, j] * solved[tops[j]] for j in others if mass[i, j] != 0), sp.Integer(0))
-            for i in rows
+            -matter.rest[i]
+            - sum((flat[i * size + j] * solved[j] for j in solved if flat[i * size + j] != 0), sp.Integer(0))
+            for i in block.rows
         ]
-        for j, expression in zip(
-            columns, _solve_block(mass.extract(rows, columns), right, [tops[j] for j in columns]), strict=True
-        ):
-            solved[tops[j]] = expression
-    return solved
+        inner = mass.extract(list(block.rows), list(block.columns))
+        names = [tops[j].name for j in block.columns]
+        for j, expression in zip(block.columns, _solve_block(inner, right, names), strict=True):
+            solved[j] = expression
+    return {top: solved[j] for j, top in enumerate(tops)}
 
 
-def _blocks(mass: sp.ImmutableMatrix, tops: list[sp.Symbol]) -> list[tuple[list[int], list[int]]]:
-    """Rows and columns of the diagonal blocks after sorting M to block-triangular form."""
-    pattern = np.array([[entry != 0 for entry in mass.row(i)] for i in range(mass.rows)])
-    row_of = maximum_bipartite_matching(csr_matrix(pattern), perm_type="row")
-    unmatched = [top.name for top, row in zip(tops, row_of, strict=True) if row < 0]
-    if unmatched:
-        raise ModelError(
-            f"The mass matrix is singular: no equation is left that determines {', '.join(unmatched)}. "
-            "Give one independent equation per coordinate, each with a highest derivative."
-        )
-    count, label = connected_components(csr_matrix(pattern[row_of]), directed=True, connection="strong")
-    members = [[int(j) for j in np.flatnonzero(label == k)] for k in range(count)]
-    needs = [
-        {int(label[j]) for c in columns for j in np.flatnonzero(pattern[row_of[c]])} - {k}
-        for k, columns in enumerate(members)
-    ]
-    order: list[int] = []
-    while len(order) < count:
-        order += [k for k in range(count) if k not in order and needs[k] <= set(order)]
-    return [([int(row_of[c]) for c in members[k]], members[k]) for k in order]
-
-
-def _solve_block(matrix: Expression, right: list[Expression], tops: list[sp.Symbol]) -> list[Expression]:
-    size = matrix.rows
-    if size == 1:
+def _solve_block(matrix: Expression, right: list[Expression], names: list[str]) -> list[Expression]:
+    if matrix.rows == 1:
         return [right[0] / matrix[0, 0]]
     determinant = matrix.det(method="berkowitz")
     if vanishes(determinant):
-        raise ModelError(
-            f"The mass matrix is singular: the equations for {', '.join(t.name for t in tops)} hold the same "
-            "combination of highest derivatives. Replace one of them by an independent equation."
-        )
-    if size <= LARGEST_ADJUGATE:
-        return [e / determinant for e in matrix.adjugate() * sp.Matrix(right)]
-    return list(sp.Matrix(matrix).LUsolve(sp.Matrix(right)))
+        raise singular(names)
+    return [e / determinant for e in matrix.adjugate() * sp.Matrix(right)]

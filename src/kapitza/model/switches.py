@@ -64,6 +64,22 @@ def split_switches(
     return switches, smooth
 
 
+def split_program(
+    steps: tuple[tuple[sp.Symbol, Expression], ...], rates: tuple[Expression, ...], moving: Iterable[sp.Symbol]
+) -> tuple[tuple[Switch, ...], tuple[tuple[sp.Symbol, Expression], ...], tuple[Expression, ...]]:
+    """Switches of the rates and of the named steps before them, and both written with the modes.
+
+    A switch counts as continuous when no step jumps: that is safe, as the rates then do not either.
+    """
+    expressions = [*(e for _, e in steps), *rates]
+    rough = [i for i, e in enumerate(expressions) if e.has(*NONSMOOTH)]
+    switches, smooth = split_switches(tuple(expressions[i] for i in rough), moving)
+    for i, e in zip(rough, smooth, strict=True):
+        expressions[i] = e
+    named = tuple((name, e) for (name, _), e in zip(steps, expressions, strict=False))
+    return switches, named, tuple(expressions[len(steps) :])
+
+
 def _moves(expression: Expression, moving: set[sp.Symbol]) -> bool:
     return not expression.free_symbols.isdisjoint(moving)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.model import Model, compile_expressions
+from kapitza.model import Model, compile_derivatives, compile_expressions
 from kapitza.model.symbols import symbol, time
 
 Array = NDArray[np.float64]
@@ -53,7 +53,9 @@ class VectorField:
         self.size, self.switches = len(model.states), structure.switches
         self.signals = model.excitation.signals if model.excitation else ()
         walls = [(i.surface, tuple(i.reset.get(s, symbol(s)) for s in model.states)) for i in structure.impacts]
-        self._code = _compile_field(
+        self._code = _code(
+            structure.smooth_steps,
+            structure.elimination,
             structure.smooth_rates,
             tuple((s.function, s.mode) for s in self.switches),
             tuple(walls),
@@ -100,14 +102,19 @@ class VectorField:
         self, states: Array, times: Array, parameters: Array | None = None, modes: Array | None = None
     ) -> Rates:
         """f, f_x, f_t and f_θ at states (N, n) and times (N,)."""
-        n, k, count = self.size, len(self.wrt), states.shape[0]
-        flat = self._code.derivatives(self._with_modes(states, times, parameters, modes), self.values(parameters)).T
-        return Rates(
-            flat[:, :n],
-            flat[:, n : n + n * n].reshape(count, n, n),
-            flat[:, n + n * n : 2 * n + n * n],
-            flat[:, 2 * n + n * n :].reshape(count, n, k),
-        )
+        inputs = self._with_modes(states, times, parameters, modes)
+        return self._unpack(self._code.derivatives(inputs, self.values(parameters)).T, inputs, self.size)
+
+    def _unpack(self, flat: Array, inputs: Array, count: int) -> Rates:
+        """Values and derivatives (N, count · (1 + n + 1 + signals + k)) as the code gives them, apart."""
+        n, signals = self.size, len(self.signals)
+        table = flat[:, count:].reshape(len(flat), count, n + 1 + signals + len(self.wrt))
+        by_time = table[:, :, n]
+        if signals:
+            # Time acts through the signals too.
+            slopes = inputs[n + 1 + signals : n + 1 + 2 * signals]
+            by_time = by_time + np.einsum("pis,sp->pi", table[:, :, n + 1 : n + 1 + signals], slopes)
+        return Rates(flat[:, :count], table[:, :, :n], by_time, table[:, :, n + 1 + signals :])
 
     def trace(self, states: Array, times: Array, parameters: Array | None = None, modes: Array | None = None) -> Array:
         """div f at each point, (N,)."""
@@ -115,68 +122,69 @@ class VectorField:
 
     def surface(self, index: int, states: Array, times: Array, parameters: Array | None = None) -> Surface:
         """Switching function `index` (switches first, then walls) with its derivatives."""
-        n = self.size
-        flat = self._code.surfaces[index](self._with_modes(states, times, parameters, None), self.values(parameters)).T
-        return Surface(flat[:, 0], flat[:, 1 : n + 1], flat[:, n + 1], flat[:, n + 2 :])
+        inputs = self._with_modes(states, times, parameters, None)
+        found = self._unpack(self._code.surfaces[index](inputs, self.values(parameters)).T, inputs, 1)
+        return Surface(found.rates[:, 0], found.by_state[:, 0], found.by_time[:, 0], found.by_parameter[:, 0])
 
     def reset(self, wall: int, states: Array, times: Array, parameters: Array | None = None) -> Rates:
         """The reset map of a wall with its derivatives, in the same layout as the rates."""
-        n, k, count = self.size, len(self.wrt), states.shape[0]
-        flat = self._code.resets[wall](self._with_modes(states, times, parameters, None), self.values(parameters)).T
-        return Rates(
-            flat[:, :n],
-            flat[:, n : n + n * n].reshape(count, n, n),
-            flat[:, n + n * n : 2 * n + n * n],
-            flat[:, 2 * n + n * n :].reshape(count, n, k),
-        )
+        inputs = self._with_modes(states, times, parameters, None)
+        return self._unpack(self._code.resets[wall](inputs, self.values(parameters)).T, inputs, self.size)
 
 
 @dataclass(frozen=True)
 class _Code:
-    rates: Any
-    derivatives: Any
-    switches: tuple[Any, ...]
-    surfaces: tuple[Any, ...]
-    resets: tuple[Any, ...]
+    """Compiled functions of one structure, each made when it is first needed.
+
+    The rates of signals are extra inputs because time acts through them too. wrt: names of parameters.
+    """
+
+    steps: tuple[Any, ...]
+    elimination: Any
+    rhs: tuple[sp.Expr, ...]
+    functions: tuple[tuple[sp.Expr, sp.Symbol], ...]
+    walls: tuple[tuple[sp.Expr, tuple[sp.Expr, ...]], ...]
+    states: tuple[str, ...]
+    signals: tuple[str, ...]
+    names: tuple[str, ...]
+    wrt: tuple[str, ...]
+
+    @property
+    def _inputs(self) -> list[sp.Symbol]:
+        slopes = [symbol(name + " slope") for name in self.signals]
+        moving = [symbol(s) for s in (*self.states, time.name, *self.signals)]
+        return [*moving, *slopes, *(mode for _, mode in self.functions)]
+
+    def _with_derivatives(self, expressions: Sequence[sp.Expr], stepped: bool = False) -> Any:
+        by = (*self.states, time.name, *self.signals, *self.wrt)
+        steps, elimination = (self.steps, self.elimination) if stepped else ((), None)
+        return compile_derivatives(expressions, by, self._inputs, self.names, steps, elimination)
+
+    @cached_property
+    def rates(self) -> Any:
+        return compile_expressions(self.rhs, self._inputs, self.names, self.steps)
+
+    @cached_property
+    def derivatives(self) -> Any:
+        return self._with_derivatives(self.rhs, stepped=True)
+
+    @cached_property
+    def switches(self) -> tuple[Any, ...]:
+        return tuple(compile_expressions([f], self._inputs, self.names) for f, _ in self.functions)
+
+    @cached_property
+    def surfaces(self) -> tuple[Any, ...]:
+        """Switching functions, then walls."""
+        return tuple(self._with_derivatives([f]) for f, _ in (*self.functions, *self.walls))
+
+    @cached_property
+    def resets(self) -> tuple[Any, ...]:
+        return tuple(self._with_derivatives(reset) for _, reset in self.walls)
 
 
 @lru_cache(maxsize=64)
-def _compile_field(
-    rates: tuple[sp.Expr, ...],
-    switches: tuple[tuple[sp.Expr, sp.Symbol], ...],
-    walls: tuple[tuple[sp.Expr, tuple[sp.Expr, ...]], ...],
-    states: tuple[str, ...],
-    signals: tuple[str, ...],
-    names: tuple[str, ...],
-    wrt: tuple[str, ...],
-) -> _Code:
-    """Compile once per structure; the rates of signals are extra inputs because time acts through them too."""
-    slopes = [symbol(name + " slope") for name in signals]
-    inputs = (
-        [symbol(s) for s in states] + [time] + [symbol(s) for s in signals] + slopes + [mode for _, mode in switches]
-    )
-    parameters = [symbol(name) for name in names]
-
-    def by_time(expression: sp.Expr) -> sp.Expr:
-        through = [sp.diff(expression, symbol(s)) * slope for s, slope in zip(signals, slopes, strict=True)]
-        return sp.Add(sp.diff(expression, time), *through)
-
-    def expanded(values: Sequence[sp.Expr]) -> list[sp.Expr]:
-        return [
-            *values,
-            *(sp.diff(v, symbol(s)) for v in values for s in states),
-            *(by_time(v) for v in values),
-            *(sp.diff(v, symbol(name)) for v in values for name in wrt),
-        ]
-
-    functions = [f for f, _ in switches] + [f for f, _ in walls]
-    return _Code(
-        compile_expressions(rates, inputs, parameters),
-        compile_expressions(expanded(rates), inputs, parameters),
-        tuple(compile_expressions([f], inputs, parameters) for f, _ in switches),
-        tuple(compile_expressions(expanded([f]), inputs, parameters) for f in functions),
-        tuple(compile_expressions(expanded(reset), inputs, parameters) for _, reset in walls),
-    )
+def _code(*parts: Any) -> _Code:
+    return _Code(*parts)
 
 
 def period_gradient(model: Model, names: Sequence[str]) -> Array:

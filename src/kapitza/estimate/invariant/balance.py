@@ -34,7 +34,8 @@ from kapitza.estimate.invariant.report import finish
 from kapitza.estimate.invariant.setup import USUAL, Setup, bounds_of, shared_channels
 from kapitza.estimate.invariant.variance import VarianceProblem, linear_starts, minimise_corrected, minimise_raw
 from kapitza.estimate.request import Request
-from kapitza.model import Model, symbol, time
+from kapitza.model import Model, rate, symbol, time
+from kapitza.model.symbols import vanishes
 
 Array = NDArray[np.float64]
 
@@ -67,8 +68,28 @@ def power_of(model: Model, invariant: sp.Expr) -> sp.Expr:
     """P = dH/dt along the motion, simplified so that what is conserved drops out."""
     if model.is_map:
         raise ModelError("An energy balance needs a flow; for maps use objective='variance' or 'surface'.")
-    parts = [sp.diff(invariant, symbol(s)) * rate for s, rate in zip(model.states, model.structure.rates, strict=True)]
+    structure = model.structure
+    if structure.elimination is not None:
+        return _power_of_forces(model, invariant)
+    parts = [sp.diff(invariant, symbol(s)) * rate for s, rate in zip(model.states, structure.rates, strict=True)]
     return sp.simplify(sp.expand(sp.Add(*parts) + sp.diff(invariant, time)))
+
+
+def _power_of_forces(model: Model, invariant: sp.Expr) -> sp.Expr:
+    """The same for a large mass matrix M: where ∂H/∂q' = M q', P = ∂H/∂q q' - q'·h + ∂H/∂t holds no acceleration."""
+    mass, rest = model.structure.mass_matrix, model.structure.rest
+    speeds = [rate(c.name) for c in model.coordinates]
+    second = all(c.order == 2 for c in model.coordinates)
+    momenta = mass.T * sp.Matrix(speeds) if second else []
+    if not second or not all(vanishes(sp.diff(invariant, v) - p) for v, p in zip(speeds, momenta, strict=True)):
+        raise ModelError(
+            f"The balance of {invariant} needs the accelerations of {len(speeds)} coupled coordinates written out. "
+            "Give the energy whose momenta ∂H/∂q' are those of the equations, each equation in the order of its "
+            "coordinate, as Model.from_lagrangian writes them."
+        )
+    parts = [sp.diff(invariant, symbol(c.name)) * v for c, v in zip(model.coordinates, speeds, strict=True)]
+    parts += [-v * h for v, h in zip(speeds, rest, strict=True)]
+    return sp.expand(sp.Add(*parts) + sp.diff(invariant, time))
 
 
 def make_windows(points: Points, shortest: float) -> Windows:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
-from kapitza.flow.compiled import compile_integrator, kept, symbol_table
+from kapitza.flow.compiled import compile_integrator, full_table, is_short, kept
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
@@ -24,7 +24,6 @@ from kapitza.flow.events.regimes import (
     Ending,
     integrated_equations,
     integrated_size,
-    is_short,
     offset_table,
     regime_flow,
 )
@@ -68,7 +67,7 @@ def compiled_lanes(geometry: Geometry, wrt: tuple[int, ...] | None, tolerance: f
 def _build(geometry: Geometry, wrt: tuple[int, ...] | None, tolerance: float) -> CompiledLanes:
     free = Regime()
     system, endings = regime_flow(geometry, free)
-    table = {**symbol_table(system), **offset_table(geometry)}
+    table = {**full_table(system), **offset_table(geometry)}
     falling, rising = hy.event_direction.negative, hy.event_direction.positive
     terminal = [hy.t_event_batch(to_heyoka(e.expression, table), direction=falling, cooldown=COOLDOWN) for e in endings]
     watched = [

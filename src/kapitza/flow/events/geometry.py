@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import heyoka as hy
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
 from kapitza.flow.engine import System
-from kapitza.model.compiled import to_heyoka
+from kapitza.model.compiled import compile_derivatives, compile_expressions
+from kapitza.model.elimination import Step
 from kapitza.model.switches import split_switches
 from kapitza.model.symbols import time
 
@@ -30,16 +30,34 @@ ROUNDING = 1e-13
 class PointFunction:
     """A compiled function of (x, t, θ, m) at one point, with its result in a given shape."""
 
-    def __init__(self, expressions: Sequence[Any], inputs: tuple[sp.Symbol, ...], shape: tuple[int, ...]):
-        handles = [hy.expression(f"x{i}") for i in range(len(inputs))]
-        table = dict(zip(inputs, handles, strict=True))
+    def __init__(
+        self,
+        expressions: Sequence[Any],
+        inputs: tuple[sp.Symbol, ...],
+        shape: tuple[int, ...],
+        steps: tuple[Step, ...] = (),
+    ):
         self.shape = shape
-        self.compiled = hy.cfunc([to_heyoka(e, table) for e in expressions], vars=handles) if expressions else None
+        self.compiled = compile_expressions(expressions, inputs, steps=steps) if expressions else None
 
     def __call__(self, point: Array) -> Array:
         if self.compiled is None:
             return np.zeros(self.shape)
         return self.compiled(point).reshape(self.shape)
+
+
+class _JacobianFunction:
+    """f_x at one point, through the steps of a large mass matrix: (n, n)."""
+
+    def __init__(self, system: System, inputs: tuple[sp.Symbol, ...]):
+        self.size = len(system.states)
+        rates, states = system.smooth_rates, system.states
+        self.compiled = compile_derivatives(
+            rates, states, inputs, steps=system.smooth_steps, elimination=system.elimination
+        )
+
+    def __call__(self, point: Array) -> Array:
+        return self.compiled(point)[self.size :].reshape(self.size, self.size)
 
 
 class Gradients:
@@ -73,10 +91,10 @@ class Geometry:
         self.compiled: dict[Any, Any] = {}
         self._smooth_when_zero: dict[bytes, bool] = {}
         for number, (wall, speed) in enumerate(zip(system.walls, self.speeds, strict=True), start=1):
-            if not speed.free_symbols.isdisjoint(self.modes):
+            if not speed.free_symbols.isdisjoint((*self.modes, *(name for name, _ in system.smooth_steps))):
                 raise ModelError(
-                    f"The speed towards wall {number} ({wall.surface} >= 0) contains a switch: {speed}. A wall must be "
-                    "written in coordinates whose rates are states."
+                    f"The speed towards wall {number} ({wall.surface} >= 0) contains a switch or an acceleration: "
+                    f"{speed}. A wall must be written in coordinates whose rates are states."
                 )
 
     def point(self, state: Array, t: float, parameters: Array, modes: Array) -> Array:
@@ -94,7 +112,7 @@ class Geometry:
     @cached_property
     def rates(self) -> PointFunction:
         """f(x, t, θ; m): (n,)."""
-        return PointFunction(list(self.system.smooth_rates), self.inputs, (self.size,))
+        return PointFunction(list(self.system.smooth_rates), self.inputs, (self.size,), self.system.smooth_steps)
 
     @cached_property
     def values(self) -> PointFunction:
@@ -132,10 +150,9 @@ class Geometry:
         return Gradients(self._of_resets[wall](point), self.size)
 
     @cached_property
-    def jacobian(self) -> PointFunction:
+    def jacobian(self) -> _JacobianFunction:
         """f_x in the given modes: (n, n)."""
-        entries = [sp.diff(f, x) for f in self.system.smooth_rates for x in self.system.states]
-        return PointFunction(entries, self.inputs, (self.size, self.size))
+        return _JacobianFunction(self.system, self.inputs)
 
     def impulse(self, wall: int, point: Array) -> Array:
         """Direction b of the contact force in state space, with w_x b > 0: (n,).
@@ -164,7 +181,7 @@ class Geometry:
         """Jump of the rates times sign(s) has a continuous switch exactly when the jump vanishes on s = 0."""
         gone = {p: sp.Integer(0) for p, is_zero in zip(self.system.parameters, zero, strict=True) if is_zero}
         moving = (*self.system.states, time)
-        rates: tuple[Any, ...] = self.system.smooth_rates
+        rates: tuple[Any, ...] = self.system.smooth_expressions
         for switch in self.system.switches:
             if switch.continuous:
                 continue

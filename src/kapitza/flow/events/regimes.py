@@ -22,9 +22,10 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.flow.compiled import compile_integrator, equations, kept, symbol_table, with_tangents
+from kapitza.flow.compiled import compile_integrator, divergence, equations, full_table, is_short, kept, with_tangents
 from kapitza.flow.engine import Event, System
 from kapitza.flow.events.geometry import Geometry
+from kapitza.flow.events.held import HeldSteps, split_steps
 from kapitza.flow.events.settle import Regime
 from kapitza.model.compiled import to_heyoka
 
@@ -39,9 +40,6 @@ ABOVE_ZERO = sp.Float("1e-100")
 
 NEARLY_ZERO_SPEED = 1e-9
 """Nearest approaches are noted this much before the turning point: after a detachment the speed starts at zero."""
-
-LARGEST_UNROLLED = 3000
-"""Terms of all equations up to which code without loops, twice as fast to run, compiles in about a second."""
 
 CROSS, RELEASE, IMPACT, DETACH = "cross", "release", "impact", "detach"
 
@@ -119,39 +117,54 @@ def regime_flow(geometry: Geometry, regime: Regime) -> tuple[System, tuple[Endin
     ]
     if not regime.collapses:
         return system, tuple(endings)
-    rates, balance = _held_rates(geometry, regime)
+    held, balance = _held_rates(geometry, regime)
     split = len(regime.stuck)
     endings += [Ending(RELEASE, i, 1 - z**2 + ABOVE_ZERO) for i, z in zip(regime.stuck, balance[:split], strict=True)]
     endings += [Ending(DETACH, j, z + ABOVE_ZERO) for j, z in zip(regime.contact, balance[split:], strict=True)]
     moving = {*system.states, geometry.differentiate[geometry.size]}
+    for name, step in held.smooth_steps:
+        if not moving.isdisjoint(step.free_symbols):
+            moving.add(name)
     # A control or force that never changes ends nothing.
     changing = tuple(e for e in endings if not moving.isdisjoint(e.expression.free_symbols))
-    return replace(system, smooth_rates=rates), changing
+    return held, changing
 
 
-def _held_rates(geometry: Geometry, regime: Regime) -> tuple[tuple[sp.Expr, ...], list[sp.Expr]]:
-    """Rates f0 + E z and the balance z of a regime with stuck switches or contacts."""
+def _held_rates(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Expr]]:
+    """The system with rates f0 + E z, and the balance z, of a regime with stuck switches or contacts."""
     system = geometry.system
     plus = {geometry.modes[i]: sp.Integer(1) for i in regime.stuck}
     smooth: tuple[Any, ...] = system.smooth_rates
     stuck = [geometry.modes[i] for i in regime.stuck]
-    base, halves = zip(*(_split_modes(f, stuck) for f in smooth), strict=True)
+    if system.elimination is None:
+        steps, name = (), _unnamed
+        base, halves = zip(*(_split_modes(f, stuck) for f in smooth), strict=True)
+    else:
+        steps, base, halves = split_steps(system, stuck)
+        held = HeldSteps(list(steps))
+        name = held.name
     directions: list[list[Any]] = [[-half[k] for half in halves] for k in range(len(stuck))]
     directions += [_impulse(geometry, j) for j in regime.contact]
     surfaces = [system.switches[i].function.xreplace(plus) for i in regime.stuck]
     surfaces += [geometry.speeds[j] for j in regime.contact]
     rows = [[sp.diff(h, x) for x in system.states] for h in surfaces]
-    gain: Any = sp.Matrix([[_dot(row, column) for column in directions] for row in rows])
+    gain: Any = sp.Matrix([[name(_dot(row, column)) for column in directions] for row in rows])
     drift = [sp.diff(h, geometry.differentiate[geometry.size]) for h in surfaces]
-    lacking: Any = sp.Matrix([-_dot(row, base) - d for row, d in zip(rows, drift, strict=True)])
+    lacking: Any = sp.Matrix([name(-_dot(row, base) - d) for row, d in zip(rows, drift, strict=True)])
     balance = list(gain.adjugate() * lacking / gain.det()) if len(surfaces) > 1 else [lacking[0] / gain[0, 0]]
+    balance = [name(z) for z in balance]
     rates = [b + _dot([c[k] for c in directions], balance) for k, b in enumerate(base)]
     for row, d in zip(rows, drift, strict=True):
         # A surface that is one bare state: its rate is zero without rounding.
         present = [k for k, entry in enumerate(row) if entry != 0]
         if len(present) == 1 and row[present[0]].is_number and d == 0:
             rates[present[0]] = sp.Integer(0)
-    return tuple(rates), balance
+    named = tuple(held.steps) if system.elimination is not None else ()
+    return replace(system, smooth_steps=named, smooth_rates=tuple(rates), elimination=None), balance
+
+
+def _unnamed(expression: Any) -> Any:
+    return expression
 
 
 def _split_modes(rate: Any, modes: list[sp.Symbol]) -> tuple[Any, list[Any]]:
@@ -204,7 +217,7 @@ def _build(
     observe: tuple[sp.Expr, ...],
 ) -> CompiledRegime:
     system, endings = regime_flow(geometry, regime)
-    table = {**symbol_table(system), **offset_table(geometry)}
+    table = {**full_table(system), **offset_table(geometry)}
     falling, rising = hy.event_direction.negative, hy.event_direction.positive
     terminal = [hy.t_event(to_heyoka(e.expression, table), direction=falling, cooldown=COOLDOWN) for e in endings]
     notes: list[Any] = [NoteCrossing(i, geometry.size) for i in range(len(observe))]
@@ -235,16 +248,10 @@ def integrated_equations(system: System, regime: Regime, wrt: tuple[int, ...] | 
     """States; with tangents also V (row-major n x (n + k)) and, in free motion, log|det V| whose rate is tr f_x."""
     if wrt is None:
         return equations(system)
-    system_equations = list(with_tangents(system, wrt).sys)
+    system_equations = with_tangents(system, wrt)
     if not regime.collapses:
-        divergence = hy.sum([hy.diff(rate, variable) for variable, rate in equations(system)])
-        system_equations.append((hy.expression("log determinant"), divergence))
+        system_equations.append((hy.expression("log determinant"), divergence(system)))
     return system_equations
-
-
-def is_short(system_equations: list[Any]) -> bool:
-    """True when code without loops is worth its compilation."""
-    return sum(len(rate) for _, rate in system_equations) <= LARGEST_UNROLLED
 
 
 def integrated_size(size: int, regime: Regime, wrt: tuple[int, ...] | None) -> int:

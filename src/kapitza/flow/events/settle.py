@@ -238,8 +238,15 @@ def _margins(
 
 def _modes_multiply(geometry: Geometry, stuck: tuple[int, ...]) -> bool:
     """True when the equations hold a product of two stuck modes: the equivalent control is then not determined."""
-    pairs = combinations([geometry.modes[i] for i in stuck], 2)
-    return any(sp.diff(f, first, second) != 0 for first, second in pairs for f in geometry.system.smooth_rates)
+    modes = [geometry.modes[i] for i in stuck]
+    system = geometry.system
+    if system.elimination is not None:
+        forces = set(system.elimination.rest)
+        if any(e.has(*modes) for name, e in system.smooth_steps if name not in forces):
+            # A mode in the mass matrix multiplies every other.
+            return True
+    expressions = [e for e in system.smooth_expressions if e.has(*modes)]
+    return any(sp.diff(e, first, second) != 0 for first, second in combinations(modes, 2) for e in expressions)
 
 
 def _refuse(geometry: Geometry, place: Place, question: Question, reason: str) -> None:

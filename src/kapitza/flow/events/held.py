@@ -1,0 +1,79 @@
+"""Rates of a system that is solved step by step, taken apart by the modes of switches that stick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from kapitza.flow.engine import System
+from kapitza.model.elimination import Step
+from kapitza.model.symbols import symbol
+
+
+@dataclass
+class HeldSteps:
+    """Steps to which those of a held motion are added."""
+
+    steps: list[Step]
+
+    def name(self, expression: Any) -> Any:
+        """The expression as one more step, unless it is a number or a symbol."""
+        if expression.is_number or isinstance(expression, sp.Symbol):
+            return expression
+        named = symbol(f"held:{len(self.steps)}")
+        self.steps.append((named, expression))
+        return named
+
+
+def split_steps(
+    system: System, modes: Sequence[sp.Symbol]
+) -> tuple[tuple[Step, ...], tuple[Any, ...], tuple[list[Any], ...]]:
+    """Steps, the mean f0 of each rate over both values of the modes, and half of its jump by each mode.
+
+    Modes that occur in the forces alone, as those of friction do, and linearly: the jumps are solved for with the
+    factors that are there, exact to rounding of their own size. Otherwise whole programs are subtracted.
+    """
+    elimination = system.elimination
+    assert elimination is not None
+    forces = set(elimination.rest)
+    touched = {name: e for name, e in system.smooth_steps if e.has(*modes)}
+    if touched.keys() <= forces and all(_is_affine(e, modes) for e in touched.values()):
+        gone = dict.fromkeys(modes, sp.Integer(0))
+        held = HeldSteps([(name, e.xreplace(gone)) for name, e in system.smooth_steps])
+        halves: list[list[Any]] = [[] for _ in system.smooth_rates]
+        for mode in modes:
+            slopes = {name: held.name(sp.diff(e, mode)) for name, e in touched.items()}
+            given = [-slopes.get(h, sp.Integer(0)) for h in elimination.rest]
+            jumps = elimination.solve(given, lambda e: e, held.name)
+            by_top = dict(zip(elimination.tops, jumps, strict=True))
+            for own, rate in zip(halves, system.smooth_rates, strict=True):
+                own.append(by_top.get(rate, sp.Integer(0)))
+        return tuple(held.steps), system.smooth_rates, tuple(halves)
+    held = HeldSteps([])
+    above = _program_at(system, held, dict.fromkeys(modes, sp.Integer(1)), "+")
+    halves = [[] for _ in above]
+    for k, mode in enumerate(modes):
+        values = {**dict.fromkeys(modes, sp.Integer(1)), mode: sp.Integer(-1)}
+        for own, high, low in zip(halves, above, _program_at(system, held, values, f"-{k}"), strict=True):
+            own.append(held.name((high - low) / 2))
+    base = tuple(held.name(f - sp.Add(*own)) for f, own in zip(above, halves, strict=True))
+    return tuple(held.steps), base, tuple(halves)
+
+
+def _is_affine(expression: Any, modes: Sequence[sp.Symbol]) -> bool:
+    if any(p.has(*modes) for p in expression.atoms(sp.Piecewise)):
+        return False
+    return all(sp.diff(expression, m).free_symbols.isdisjoint(modes) for m in modes if expression.has(m))
+
+
+def _program_at(system: System, held: HeldSteps, values: dict[Any, Any], mark: str) -> list[Any]:
+    """The rates with these values of modes, their steps added under names of their own."""
+    renamed: dict[Any, Any] = dict(values)
+    for name, expression in system.smooth_steps:
+        own = symbol(f"{name.name}:{mark}")
+        held.steps.append((own, expression.xreplace(renamed)))
+        renamed[name] = own
+    return [f.xreplace(renamed) for f in system.smooth_rates]

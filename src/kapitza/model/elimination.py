@@ -1,0 +1,264 @@
+"""Highest derivatives from M w + h = 0 as a straight-line program of named steps, without an inverse.
+
+Written out, w = -M⁻¹ h has seven times as many terms for every further coordinate of a linked system. Here every pivot,
+factor and partial solution is a step with a symbol of its own, so that the work grows as N³ and the code likewise.
+
+    definite blocks:  M = L D Lᵀ,  w = -L⁻ᵀ D⁻¹ L⁻¹ h         no pivot is smaller than the smallest eigenvalue of M
+    other blocks:     M = L Q with orthogonal rows of Q,  w = -Qᵀ (Q Qᵀ)⁻¹ L⁻¹ h     (Gram-Schmidt without roots)
+
+The divisors of the second vanish only where M is singular, at one and a half times the cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
+
+from kapitza.errors import ModelError
+from kapitza.model.symbols import Expression, symbol, vanishes
+
+Step = tuple[sp.Symbol, Expression]
+"""A named intermediate result: its symbol and its expression in states, time, parameters and earlier steps."""
+
+Value = Callable[[Expression], Any]
+Keep = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A diagonal block of M after sorting to block-triangular form: rows (equations) and columns (highest derivatives).
+
+    symmetric: rows, each times its sign, are in the order in which the block equals its transpose.
+    """
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    signs: tuple[int, ...]
+    symmetric: bool
+
+
+@dataclass(frozen=True)
+class Factors:
+    """M of one block as L D R: lower holds L below its diagonal of ones, divisors D, right R (None: Lᵀ).
+
+    All entries are step symbols or numbers; 0 where nothing is.
+    """
+
+    lower: tuple[tuple[Expression, ...], ...]
+    divisors: tuple[Expression, ...]
+    right: tuple[tuple[Expression, ...], ...] | None
+
+    def solve(self, given: Sequence[Any], value: Value, keep: Keep) -> list[Any]:
+        """The solution for one right-hand side, in any arithmetic: value gives an entry, keep names a result."""
+        size = len(self.divisors)
+        forward: list[Any] = []
+        for i in range(size):
+            rest = _less(given[i], [(self.lower[i][j], forward[j]) for j in range(i)], value)
+            forward.append(keep(rest))
+        scaled = [keep(y / value(d)) for y, d in zip(forward, self.divisors, strict=True)]
+        if self.right is not None:
+            rows = self.right
+            return [
+                keep(_total([value(rows[i][j]) * scaled[i] for i in range(size) if rows[i][j] != 0]))
+                for j in range(size)
+            ]
+        result: list[Any] = [None] * size
+        for i in reversed(range(size)):
+            rest = _less(scaled[i], [(self.lower[j][i], result[j]) for j in range(i + 1, size)], value)
+            result[i] = keep(rest)
+        return result
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """How the highest derivatives follow from M w + h = 0: entries and factors, all as symbols of `steps` or numbers.
+
+    mass: M (n rows of n), rest: h (n); blocks with their factors, in the order in which they are solved; tops: the
+    solution w. A substitution in the steps leaves all of these as they are.
+    """
+
+    mass: tuple[tuple[Expression, ...], ...]
+    rest: tuple[Expression, ...]
+    blocks: tuple[Block, ...]
+    factors: tuple[Factors, ...]
+    tops: tuple[Expression, ...]
+    is_definite: bool
+
+    def solve(self, given: Sequence[Any], value: Value, keep: Keep) -> list[Any]:
+        """w with M w = given, block by block, in any arithmetic (see `Factors.solve`)."""
+        solution: list[Any] = [None] * len(self.rest)
+        for block, factors in zip(self.blocks, self.factors, strict=True):
+            known = [j for j, w in enumerate(solution) if w is not None]
+            right = [
+                sign * _less(given[i], [(self.mass[i][j], solution[j]) for j in known], value)
+                for i, sign in zip(block.rows, block.signs, strict=True)
+            ]
+            for j, w in zip(block.columns, factors.solve(right, value, keep), strict=True):
+                solution[j] = w
+        return solution
+
+
+def _less(start: Any, terms: Sequence[tuple[Expression, Any]], value: Value) -> Any:
+    """start - Σ entry · factor over the entries that are not zero."""
+    for entry, factor in terms:
+        if entry != 0:
+            start = start - value(entry) * factor
+    return start
+
+
+def _total(terms: list[Any]) -> Any:
+    result = terms[0]
+    for term in terms[1:]:
+        result = result + term
+    return result
+
+
+@dataclass
+class _Program:
+    """Steps as they are named; equal expressions get one symbol."""
+
+    steps: list[Step] = field(default_factory=list)
+    known: dict[Expression, sp.Symbol] = field(default_factory=dict)
+
+    def name(self, expression: Expression) -> Expression:
+        """The expression as a step, unless it is a number or a step already."""
+        return expression if isinstance(expression, sp.Symbol) else self.entry(expression)
+
+    def entry(self, expression: Expression) -> Expression:
+        """The same for an entry of M or h: a bare symbol is a step too, as something may take its place."""
+        if expression.is_number:
+            return expression
+        if expression not in self.known:
+            self.known[expression] = named = symbol(f"step:{len(self.steps)}")
+            self.steps.append((named, expression))
+        return self.known[expression]
+
+
+def eliminate(
+    mass: sp.ImmutableMatrix, rest: Sequence[Expression], blocks: Sequence[Block], definite: bool
+) -> tuple[Elimination, tuple[Step, ...]]:
+    """The steps that solve M w + h = 0; definite: symmetric blocks are definite where they will be evaluated."""
+    program = _Program()
+    size = mass.rows
+    flat: Any = mass.flat()
+    entries = [[program.entry(flat[i * size + j]) for j in range(size)] for i in range(size)]
+    right = [program.entry(h) for h in rest]
+    factors = []
+    for block in blocks:
+        inner = [[s * entries[i][j] for j in block.columns] for i, s in zip(block.rows, block.signs, strict=True)]
+        factor = _definite if block.symmetric and definite else _orthogonal
+        factors.append(factor(inner, program))
+    every = tuple(block.symmetric for block in blocks)
+    found = Elimination(
+        tuple(map(tuple, entries)), tuple(right), tuple(blocks), tuple(factors), (), definite and any(every)
+    )
+    tops = found.solve([-h for h in right], lambda e: e, program.name)
+    solved = Elimination(found.mass, found.rest, found.blocks, found.factors, tuple(tops), found.is_definite)
+    return solved, tuple(program.steps)
+
+
+def _definite(matrix: list[list[Expression]], program: _Program) -> Factors:
+    """L D Lᵀ, column by column; only entries on and below the diagonal are read."""
+    size = len(matrix)
+    zero = sp.Integer(0)
+    lower = [[zero] * size for _ in range(size)]
+    products = [[zero] * size for _ in range(size)]
+    divisors: list[Expression] = []
+    for i in range(size):
+        for j in range(i):
+            taken = sp.Add(*[products[i][k] * lower[j][k] for k in range(j)])
+            products[i][j] = program.name(matrix[i][j] - taken)
+            lower[i][j] = program.name(products[i][j] / divisors[j])
+        taken = sp.Add(*[products[i][k] * lower[i][k] for k in range(i)])
+        divisors.append(program.name(matrix[i][i] - taken))
+    return Factors(tuple(map(tuple, lower)), tuple(divisors), None)
+
+
+def _orthogonal(matrix: list[list[Expression]], program: _Program) -> Factors:
+    """L Q by taking from every row its shares along the rows before it."""
+    size = len(matrix)
+    zero = sp.Integer(0)
+    if size == 1:
+        return Factors(((zero,),), (matrix[0][0],), None)
+    lower = [[zero] * size for _ in range(size)]
+    rows: list[list[Expression]] = []
+    divisors: list[Expression] = []
+    for i in range(size):
+        row = list(matrix[i])
+        for j in range(i):
+            along = program.name(sp.Add(*[a * b for a, b in zip(row, rows[j], strict=True)]))
+            lower[i][j] = program.name(along / divisors[j])
+            row = [program.name(a - lower[i][j] * b) for a, b in zip(row, rows[j], strict=True)]
+        rows.append(row)
+        divisors.append(program.name(sp.Add(*[a**2 for a in row])))
+    return Factors(tuple(map(tuple, lower)), tuple(divisors), tuple(map(tuple, rows)))
+
+
+def blocks_of(mass: sp.ImmutableMatrix, tops: Sequence[sp.Symbol]) -> tuple[Block, ...]:
+    """The diagonal blocks of M after sorting it to block-triangular form, in the order in which they can be solved."""
+    size = mass.rows
+    flat: Any = mass.flat()
+    pattern = np.array([entry != 0 for entry in flat], bool).reshape(size, size)
+    row_of = maximum_bipartite_matching(csr_matrix(pattern), perm_type="row")
+    unmatched = [top.name for top, row in zip(tops, row_of, strict=True) if row < 0]
+    if unmatched:
+        raise ModelError(
+            f"The mass matrix is singular: no equation is left that determines {', '.join(unmatched)}. "
+            "Give one independent equation per coordinate, each with a highest derivative."
+        )
+    sorted_pattern = csr_matrix(pattern[row_of])
+    count, label = connected_components(sorted_pattern, directed=True, connection="strong")
+    members = [[int(j) for j in np.flatnonzero(label == k)] for k in range(count)]
+    needs = [
+        {int(label[j]) for c in columns for j in sorted_pattern[c].indices} - {k} for k, columns in enumerate(members)
+    ]
+    order: list[int] = []
+    done: set[int] = set()
+    while len(order) < count:
+        ready = [k for k in range(count) if k not in done and needs[k] <= done]
+        order += ready
+        done.update(ready)
+    return tuple(_block(flat, size, [int(row_of[c]) for c in members[k]], members[k]) for k in order)
+
+
+def _block(flat: Any, size: int, rows: list[int], columns: list[int]) -> Block:
+    """A block with its rows in an order, and with signs, that make it symmetric where there is one."""
+    ones = (1,) * len(rows)
+    if len(rows) == 1:
+        return Block(tuple(rows), tuple(columns), ones, True)
+    for order in (sorted(rows), rows):
+        signs = _symmetrising_signs([[flat[i * size + j] for j in columns] for i in order])
+        if signs is not None:
+            return Block(tuple(order), tuple(columns), signs, True)
+    return Block(tuple(rows), tuple(columns), ones, False)
+
+
+def _symmetrising_signs(matrix: list[list[Expression]]) -> tuple[int, ...] | None:
+    """Signs of the rows that make the matrix symmetric, the first being +1; None when there are none."""
+    size = len(matrix)
+    signs: list[int] = [1] + [0] * (size - 1)
+    reached = [0]
+    for i in reached:
+        for j in range(size):
+            here, there = matrix[i][j], matrix[j][i]
+            if i == j or (here == 0 and there == 0):
+                continue
+            if signs[j]:
+                if not _equal(signs[i] * here, signs[j] * there):
+                    return None
+                continue
+            signs[j] = next((s for s in (1, -1) if _equal(signs[i] * here, s * there)), 0)
+            if not signs[j]:
+                return None
+            reached.append(j)
+    return tuple(signs)
+
+
+def _equal(one: Expression, other: Expression) -> bool:
+    return one == other or (one.free_symbols == other.free_symbols and vanishes(one - other))
