@@ -16,7 +16,7 @@ from kapitza.flow.circles import Circles
 from kapitza.flow.clock import Clock, PeriodLaw, Piece, merge_signals
 from kapitza.flow.compiled import kept
 from kapitza.flow.engine import Engine, Event
-from kapitza.flow.hoisting import hoist_constants
+from kapitza.flow.hoisting import constants_function, hoist_constants
 from kapitza.flow.smooth import SmoothEngine
 from kapitza.flow.system import polynomial_signals, system_of, vanishing_candidates
 from kapitza.model.compiled import Evaluator, compile_expressions
@@ -190,9 +190,7 @@ class Core:
             return values
         key = values.shape, values.tobytes()  # one vector and a batch of one have the same bytes
         if self._constants[0] != (id(engine), key):
-            count = values.shape[-1]
-            steps = zip(system.parameters[count:], system.constants, strict=True)
-            evaluate = compile_expressions(system.parameters[count:], (), system.parameters[:count], steps)
+            evaluate = constants_function(system)
             found = evaluate(np.empty((0, 1 if values.ndim == 1 else len(values))), np.ascontiguousarray(values.T))
             numbers = found[:, 0] if values.ndim == 1 else found.T
             self._constants = (id(engine), key), np.concatenate((values, numbers), axis=-1)

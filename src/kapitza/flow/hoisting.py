@@ -12,6 +12,7 @@ from typing import Any
 import sympy as sp
 
 from kapitza.flow.engine import System
+from kapitza.model.compiled import Evaluator, compile_expressions
 from kapitza.model.symbols import symbol
 
 
@@ -38,6 +39,14 @@ def hoist_constants(system: System, constant: set[sp.Symbol]) -> System:
         parameters=(*system.parameters, *(name for _, name in found)),
         constants=tuple(expression for expression, _ in found),
     )
+
+
+def constants_function(system: System) -> Evaluator:
+    """The constants of a system from the parameters before them: f((0, N), (npar, N)) -> (constants, N)."""
+    count = len(system.parameters) - len(system.constants)
+    named = system.parameters[count:]
+    steps = tuple(zip(named, system.constants, strict=True))
+    return compile_expressions(named, (), system.parameters[:count], steps)
 
 
 class _Hoist:

@@ -11,13 +11,13 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, ModelError
-from kapitza.flow.compiled import compile_integrator, equations, is_unrolled, kept, symbol_table
+from kapitza.flow.compiled import compile_integrator, equations, full_table, is_short, kept
 from kapitza.flow.engine import Engine, System
 from kapitza.flow.events import EventEngine
-from kapitza.flow.hoisting import hoist_constants
+from kapitza.flow.hoisting import constants_function, hoist_constants
 from kapitza.flow.smooth import SmoothEngine, described
 from kapitza.flow.system import polynomial_signals, system_of
-from kapitza.model.compiled import compile_expressions, to_heyoka
+from kapitza.model.compiled import to_heyoka
 from kapitza.model.model import Model
 from kapitza.model.symbols import symbol
 from kapitza.model.symbols import time as time_symbol
@@ -50,7 +50,7 @@ class Stepper:
         self.system = hoist_constants(system_of(model), absorbed)
         self.size = len(self.system.states)
         self._first, self._last = len(model.names) - len(held), len(model.names)
-        self._constants = compile_expressions(self.system.constants, (), self.system.parameters[: self._last])
+        self._constants = constants_function(self.system)
         self._runtime = np.zeros(len(self.system.parameters))
         self._engine: Engine | None = None
         if self.system.switches or self.system.walls:
@@ -62,12 +62,8 @@ class Stepper:
         self.load(model.vector)
 
     def _build(self) -> Any:
-        return hy.taylor_adaptive(
-            equations(self.system),
-            [0.0] * self.size,
-            tol=self.tolerance,
-            compact_mode=not is_unrolled(self.system, False, ()),
-        )
+        written = equations(self.system)
+        return hy.taylor_adaptive(written, [0.0] * self.size, tol=self.tolerance, compact_mode=not is_short(written))
 
     def load(self, vector: Array) -> None:
         """All parameters, in the order of `model.names`."""
@@ -143,7 +139,7 @@ class _Near:
     """Values and rates of the switching functions at one state, and whether a step kept clear of their zeros."""
 
     def __init__(self, system: System):
-        table = symbol_table(system)
+        table = full_table(system)
         rates = [
             sp.diff(s.function, time_symbol)
             + sum(sp.diff(s.function, x) * f for x, f in zip(system.states, system.smooth_rates, strict=True))

@@ -1,12 +1,7 @@
 """The equations, written once."""
 
-<<<<<<< HEAD
-from kapitza.model.compiled import compile_expressions, to_heyoka
-from kapitza.model.files import model_from_dict, read_model, write_model
-=======
 from kapitza.model.compiled import compile_derivatives, compile_expressions, to_heyoka
-from kapitza.model.files import read_model, write_model
->>>>>>> 50bf183 (Large mass matrices are eliminated in named steps, not inverted: linkages of 3 to 10 links compile in seconds; tangents implicitly with the same factors)
+from kapitza.model.files import model_from_dict, read_model, write_model
 from kapitza.model.linear import Linearisation
 from kapitza.model.measured import Signal
 from kapitza.model.model import Model

@@ -210,10 +210,7 @@ def compile_expressions(
     one set per column; values (nvars,) give (nexpr,). Compilation happens once per process for the same arguments.
     """
     inputs = tuple(symbol(s) if isinstance(s, str) else s for s in (*variables, *parameters))
-<<<<<<< HEAD
-    return _compile(tuple(_as_sympy(e) for e in expressions), inputs, len(variables))
-=======
-    return _compile(tuple(sp.sympify(e, strict=True) for e in expressions), inputs, len(variables), tuple(steps))
+    return _compile(tuple(_as_sympy(e) for e in expressions), inputs, len(variables), tuple(steps))
 
 
 def compile_derivatives(
@@ -231,9 +228,8 @@ def compile_derivatives(
     """
     inputs = tuple(symbol(s) if isinstance(s, str) else s for s in (*variables, *parameters))
     chosen = tuple(symbol(s) if isinstance(s, str) else s for s in by)
-    wanted = tuple(sp.sympify(e, strict=True) for e in expressions)
+    wanted = tuple(_as_sympy(e) for e in expressions)
     return _compile_derivatives(wanted, chosen, inputs, len(variables), tuple(steps), elimination)
->>>>>>> 50bf183 (Large mass matrices are eliminated in named steps, not inverted: linkages of 3 to 10 links compile in seconds; tangents implicitly with the same factors)
 
 
 @lru_cache(maxsize=256)
