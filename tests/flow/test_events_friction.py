@@ -156,7 +156,7 @@ def test_running_backwards_is_refused():
 
 def test_a_switch_that_depends_on_time_is_crossed_where_it_moves():
     # sign(x - cos 2t) with x = t/4 exactly known crossings: the surface moves through the state.
-    model = Model.from_equations(["x' = 1/4", "y' = sign(x - cos(2*t))"], coordinates={"x": 1, "y": 1}, name="moving")
+    model = Model.from_equations(["x' = 1/4", "y' = sign(x - cos(2*t))"], coordinates=["x", "y"], name="moving")
     run = Flow(model).propagate([0.0, 0.0], 0.0, 3.0, tangents=False)
     for event in run.events:
         assert event.time / 4 == pytest.approx(np.cos(2 * event.time), abs=1e-12)

@@ -176,7 +176,7 @@ def test_a_reset_into_the_wall_is_refused():
 def test_a_reset_that_moves_a_resting_state_has_no_contact():
     model = Model.from_equations(
         ["x'' = -1", "y' = 0"],
-        coordinates={"x": 2, "y": 1},
+        coordinates=["x", "y"],
         impacts=[{"name": "floor", "surface": "x", "reset": {"x'": "-x'/2", "y": "y + 1"}}],
         name="counter",
     )
