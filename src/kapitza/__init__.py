@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kapitza import library
+    from kapitza.continuation import Bifurcation, Branch, Stepping, follow, switch_branch
     from kapitza.data import Record, measure, read, write
     from kapitza.errors import KapitzaError, Status
     from kapitza.estimate import (
@@ -59,6 +60,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "kapitza.continuation": (
+        "Bifurcation",
+        "Branch",
+        "Stepping",
+        "follow",
+        "switch_branch",
+    ),
     "kapitza.data": (
         "Record",
         "measure",
@@ -138,6 +146,7 @@ _HOMES = {
 
 _FOLDERS = (
     "circle",
+    "continuation",
     "data",
     "errors",
     "estimate",
@@ -158,6 +167,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Automatic",
+    "Bifurcation",
+    "Branch",
     "Collocation",
     "Coordinate",
     "Differenced",
@@ -189,6 +200,7 @@ __all__ = [
     "ShootingFit",
     "Signal",
     "Status",
+    "Stepping",
     "Study",
     "StudyError",
     "StudyResult",
@@ -199,6 +211,7 @@ __all__ = [
     "cramer_rao",
     "find_invariant",
     "find_orbits",
+    "follow",
     "identify",
     "inspect",
     "library",
@@ -212,6 +225,7 @@ __all__ = [
     "read_study",
     "simulate",
     "solve_orbit",
+    "switch_branch",
     "write",
     "write_model",
 ]

@@ -235,7 +235,7 @@ class _ChainSolver:
         return np.concatenate([chain.reshape(size, *right.shape[1:]), border])
 
 
-def _total_winding(nodes: Array, arrivals: Array, angles: NDArray[np.bool_]) -> tuple[Array, Array]:
+def total_winding(nodes: Array, arrivals: Array, angles: NDArray[np.bool_]) -> tuple[Array, Array]:
     """Nodes with angles continuous along the flow, and the turns per period."""
     gaps = difference(np.roll(nodes, -1, axis=0), arrivals, angles)
     steps = arrivals - nodes + gaps
@@ -254,7 +254,7 @@ def _solution(problem: Problem, equations: ShootingEquations, result: NewtonResu
     if result.status.ok:
         # The last step moved the nodes: multipliers and sensitivities are taken where it ended.
         at = equations.linearise(result.x)
-    continuous, winding = _total_winding(nodes, at.arrivals, problem.angles)
+    continuous, winding = total_winding(nodes, at.arrivals, problem.angles)
     loop = FlowLoop(problem.flow, equations.fractions, continuous, period, winding, problem.parameters)
     sensitivity = period_sensitivity = None
     if problem.wrt and result.status.ok:

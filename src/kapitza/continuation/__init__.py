@@ -1,0 +1,24 @@
+"""Families of orbits: continuation, bifurcations, curves of bifurcations."""
+
+from kapitza.continuation.branch import Branch, BranchPoint
+from kapitza.continuation.follow import follow, walk_branch
+from kapitza.continuation.nouns import Bifurcation, End, Kind
+from kapitza.continuation.path import ChordNewton, Natural, Secant, Tangent
+from kapitza.continuation.switch import switch_branch
+from kapitza.continuation.trace import Stepping
+
+__all__ = [
+    "Bifurcation",
+    "Branch",
+    "BranchPoint",
+    "ChordNewton",
+    "End",
+    "Kind",
+    "Natural",
+    "Secant",
+    "Stepping",
+    "Tangent",
+    "follow",
+    "switch_branch",
+    "walk_branch",
+]

@@ -1,0 +1,207 @@
+"""Branch: a family of orbits or equilibria along a parameter, with stability and bifurcations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kapitza.continuation.nouns import Bifurcation, End, Kind
+from kapitza.errors import KapitzaError, Status
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.orbit import PeriodicOrbit
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BranchPoint:
+    """One member: parameter values, state at t = 0 (n,), period (0 for an equilibrium), multipliers, stability."""
+
+    index: int
+    value: float
+    point: Array
+    period: float
+    multipliers: NDArray[np.complex128]
+    stability: str
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A family along `parameters[0]` (two parameters for a curve of bifurcations).
+
+    values: (N, k) of the parameters; points: (N, n) states at t = 0; periods: (N,), 0 for equilibria; multipliers:
+    (N, n) of the whole orbit, largest first (eigenvalues for equilibria); arclength: (N,); sequences: events of each
+    point as a word. nodes: (ΣJ, n) and fractions: (ΣJ,) of all shooting nodes, counts: (N,) of each point, so that
+    strongly unstable orbits can be had again. ends: why the branch stops at its first and its last point.
+    subject: "orbit", "equilibrium", or the kind of bifurcation that a curve follows.
+    deviations: (N, n) standard deviations of the points at fixed parameter from the posterior of a fit, or None.
+    """
+
+    model: Model = field(repr=False)
+    parameters: tuple[str, ...]
+    values: Array = field(repr=False)
+    points: Array = field(repr=False)
+    periods: Array = field(repr=False)
+    multipliers: NDArray[np.complex128] = field(repr=False)
+    repeats: int | None
+    arclength: Array = field(repr=False)
+    bifurcations: tuple[Bifurcation, ...]
+    ends: tuple[End, End]
+    end_messages: tuple[str, str] = ("", "")
+    sequences: tuple[str, ...] = field(default=(), repr=False)
+    nodes: Array = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+    fractions: Array = field(default_factory=lambda: np.zeros(0), repr=False)
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
+    subject: str = "orbit"
+    method: str = "Shooting"
+    status: Status = Status.CONVERGED
+    deviations: Array | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def parameter(self) -> str:
+        return self.parameters[0]
+
+    @property
+    def autonomous(self) -> bool:
+        return self.repeats is None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[BranchPoint]:
+        stability = self.stability
+        for i in range(len(self)):
+            yield BranchPoint(
+                i, float(self.values[i, 0]), self.points[i], float(self.periods[i]), self.multipliers[i], stability[i]
+            )
+
+    @property
+    def stability(self) -> tuple[str, ...]:
+        """ "stable", "unstable" or "unknown" for each point, from multipliers (or eigenvalues) in doubles."""
+        return tuple(self._judged(row) for row in self.multipliers)
+
+    def _judged(self, row: NDArray[np.complex128]) -> str:
+        if not np.isfinite(row).all() or not row.size:
+            return "unknown"
+        if self.subject in ("equilibrium", Kind.HOPF.value):
+            return "stable" if row.real.max() < 0 else "unstable"
+        rest = np.delete(row, np.argmin(np.abs(row - 1))) if self.autonomous and row.size > 1 else row
+        largest = float(np.abs(rest).max())
+        return "unknown" if abs(largest - 1) < 1e-9 else "stable" if largest < 1 else "unstable"
+
+    def table(self) -> pd.DataFrame:
+        """One row per point: parameters, states, period, largest multiplier, stability, bifurcation after it."""
+        columns: dict[str, Any] = {name: self.values[:, i] for i, name in enumerate(self.parameters)}
+        columns |= {name: self.points[:, i] for i, name in enumerate(self.model.states)}
+        if self.subject not in ("equilibrium", Kind.HOPF.value):
+            columns["period [s]"] = self.periods
+        for i in range(self.multipliers.shape[1]):
+            columns[f"multiplier {i + 1}"] = self.multipliers[:, i]
+        columns["stability"] = self.stability
+        names = [""] * len(self)
+        for bifurcation in self.bifurcations:
+            if 0 <= bifurcation.position < len(self):
+                before = names[bifurcation.position]
+                names[bifurcation.position] = f"{before}, {bifurcation.name}" if before else bifurcation.name
+        columns["then"] = names
+        return pd.DataFrame(columns)
+
+    def bifurcation_table(self) -> pd.DataFrame:
+        """One row per bifurcation: kind, value, interval, critical multiplier, defect."""
+        rows = []
+        for b in self.bifurcations:
+            row: dict[str, Any] = {"kind": b.name, b.parameter: b.value, "period [s]": b.period, "critical": b.critical}
+            row |= {"distance": b.distance, "defect": b.defect, "note": b.note}
+            if b.interval is not None:
+                row |= {"low": b.interval[0], "high": b.interval[1]}
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def of(self, *kinds: Kind | str) -> tuple[Bifurcation, ...]:
+        """The bifurcations of these kinds, in the order of the branch."""
+        wanted = {kind if isinstance(kind, Kind) else Kind(kind) for kind in kinds}
+        return tuple(b for b in self.bifurcations if b.kind in wanted)
+
+    def vector(self, index: int) -> Array:
+        """All parameters of the model at a point."""
+        changes = dict(zip(self.parameters, self.values[index].tolist(), strict=True))
+        return self.model.with_values(**changes).vector
+
+    def orbit(self, index: int) -> PeriodicOrbit:
+        """The orbit at a point, with certified multipliers, profile and closure (computed when asked for)."""
+        if self.subject in ("equilibrium", Kind.HOPF.value):
+            raise KapitzaError(f"A branch of {self.subject} points holds no orbits: its points are states.")
+        from kapitza.continuation.dressing import orbit_at
+
+        return orbit_at(self, range(len(self))[index])
+
+    def nodes_of(self, index: int) -> tuple[Array, Array]:
+        """Fractions (J,) and nodes (J, n) of a point."""
+        begin = int(self.counts[:index].sum())
+        stop = begin + int(self.counts[index])
+        return self.fractions[begin:stop], self.nodes[begin:stop]
+
+    def extent(self, name: str, samples: int = 128) -> tuple[Array, Array]:
+        """Smallest and largest value (N,) of a state or coordinate along each orbit; for equilibria its value twice."""
+        if name not in self.model.states:
+            raise KapitzaError(f'There is no state "{name}": {", ".join(self.model.states)}.')
+        column = self.model.states.index(name)
+        if self.subject in ("equilibrium", Kind.HOPF.value):
+            return self.points[:, column], self.points[:, column]
+        states = self.profiles(samples)[:, :, column]
+        return states.min(axis=1), states.max(axis=1)
+
+    def profiles(self, samples: int = 128) -> Array:
+        """States (N, samples, n) over one period of each orbit, angles continuous."""
+        flow, count = Flow(self.model), len(self)
+        grid = np.arange(samples) / samples
+        vectors = np.array([self.vector(i) for i in range(count)])
+        single = self.counts.size == 0 or (self.counts == 1).all()
+        if single and not self.model.impacts and not self.sequences:
+            times = np.multiply.outer(self.periods, grid)
+            return flow.trajectories(self.points, times, vectors)[0]
+        result = np.empty((count, samples, self.points.shape[1]))
+        for i in range(count):
+            fractions, nodes = self.nodes_of(i) if not single else (np.zeros(1), self.points[i : i + 1])
+            edges = np.append(fractions, 1.0)
+            for j in range(len(nodes)):
+                inside = (grid >= edges[j]) & (grid < edges[j + 1])
+                if inside.any():
+                    times = np.append(edges[j], grid[inside]) * self.periods[i]
+                    distinct, back = np.unique(times, return_inverse=True)
+                    if distinct.size > 1:
+                        result[i, inside] = flow.trajectory(nodes[j], distinct, vectors[i])[back][1:]
+                    else:
+                        result[i, inside] = nodes[j]
+        return result
+
+    def amplitude(self, name: str, samples: int = 128) -> Array:
+        """Half of the peak-to-peak value (N,) of a state along each orbit."""
+        low, high = self.extent(name, samples)
+        return (high - low) / 2
+
+    def with_(self, **changes: Any) -> Branch:
+        return replace(self, **changes)
+
+    def __str__(self) -> str:
+        low, high = self.values[:, 0].min(), self.values[:, 0].max()
+        lines = [
+            f"Branch of {self.model.name} ({self.subject}): {len(self)} points, "
+            f"{self.parameter} from {low:.6g} to {high:.6g}",
+            *(f"  {bifurcation}" for bifurcation in self.bifurcations),
+            f"  begins: {self.ends[0].value} ({self.end_messages[0]})",
+            f"  ends: {self.ends[1].value} ({self.end_messages[1]})",
+        ]
+        return "\n".join(lines)
+
+    def plot(self, **settings: Any) -> Any:
+        from kapitza.report import plot_branch
+
+        return plot_branch(self, **settings)

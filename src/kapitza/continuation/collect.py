@@ -1,0 +1,116 @@
+"""From the nodes of a walk to the arrays of a branch; and which points are images of the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.continuation.branch import Branch
+from kapitza.continuation.criteria import readings
+from kapitza.continuation.nouns import Bifurcation, End
+from kapitza.continuation.path import Node
+from kapitza.continuation.symmetry import linear_symmetries
+from kapitza.orbit import circle_difference
+
+Array = NDArray[np.float64]
+
+Endings = tuple[tuple[End, str], tuple[End, str]]
+
+
+def orbit_branch(
+    nodes: Sequence[Node], lengths: Array, marks: tuple[Bifurcation, ...], ends: Endings, method: str
+) -> Branch:
+    family = nodes[0].family
+    half = family.closing is not None
+    multipliers = np.array([readings(n).multipliers for n in nodes])
+    whole = multipliers**2 if half else multipliers
+    points, fractions, counts = [], [], []
+    for node in nodes:
+        share, rows = whole_orbit_nodes(node)
+        points.append(rows)
+        fractions.append(share)
+        counts.append(len(rows))
+    sequences = tuple(readings(n).sequence for n in nodes)
+    return Branch(
+        model=family.model,
+        parameters=family.free,
+        values=np.array([n.z[-len(family.free) :] for n in nodes]),
+        points=np.array([rows[0] for rows in points]),
+        periods=np.array([n.family.full_period(n.z) for n in nodes]),
+        multipliers=whole,
+        repeats=family.full_repeats,
+        arclength=lengths,
+        bifurcations=marks,
+        ends=(ends[0][0], ends[1][0]),
+        end_messages=(ends[0][1], ends[1][1]),
+        sequences=sequences if any(sequences) else (),
+        nodes=np.concatenate(points),
+        fractions=np.concatenate(fractions),
+        counts=np.array(counts),
+        method=method,
+    )
+
+
+def whole_orbit_nodes(node: Node) -> tuple[Array, Array]:
+    """Fractions (J,) and states (J, n) of the whole orbit, from t = 0 on, the mirrored half of a half map included."""
+    family = node.family
+    share, rows = family.fractions, node.at.nodes
+    if family.offset:
+        share, rows = np.zeros(1), family.section_point(node.z)[None]
+    if family.closing is None:
+        return share, rows
+    if rows.shape[0] == 1:
+        return share, rows
+    return np.concatenate([share / 2, 0.5 + share / 2]), np.concatenate([rows, rows @ family.closing.T])
+
+
+def images_of(start: Node) -> Callable[[Node], bool]:
+    """A test whether a node is the start again: the same orbit up to shifts by a period and symmetries of the model."""
+    family = start.family
+    if family.autonomous:
+        return _same_curve(start)
+    copies = _copies(start)
+
+    def same(node: Node) -> bool:
+        point = node.family.section_point(node.z)
+        gaps = np.array([circle_difference(point, copy, family.problem.angles) for copy in copies])
+        return bool((np.abs(gaps / node.family.sizes).max(axis=1) < 1e-5).any())
+
+    return same
+
+
+def _copies(start: Node) -> list[Array]:
+    family = start.family
+    vector, point = family.values(start.z), family.section_point(start.z)
+    period = float(family.flow.period(vector) or 1.0)
+    visits = [point]
+    for k in range(1, family.full_repeats or 1):
+        begin = (k - 1) * period
+        visits.append(family.flow.propagate(visits[-1], begin, begin + period, vector, tangents=False).state)
+    copies = list(visits)
+    for symmetry in linear_symmetries(family.model):
+        for visit in visits:
+            moved = visit
+            if symmetry.shift:
+                moved = family.flow.propagate(visit, 0.0, symmetry.shift * period, vector, tangents=False).state
+            copies.append(symmetry.matrix @ moved)
+    return copies
+
+
+def _same_curve(start: Node) -> Callable[[Node], bool]:
+    """Autonomous orbits have no clock: the start must lie on the curve, and the periods must agree."""
+    family = start.family
+    begun, period = family.start(start.z), family.full_period(start.z)
+    mirrored = [begun, *(s.matrix @ begun for s in linear_symmetries(family.model))]
+
+    def same(node: Node) -> bool:
+        other: Any = node.family
+        if abs(other.full_period(node.z) / period - 1) > 1e-4:
+            return False
+        path = other.loop(node.z, node.at)(np.linspace(0, 1, 2001)) / other.sizes
+        return any(float(np.linalg.norm(path - copy / other.sizes, axis=1).min()) < 5e-3 for copy in mirrored)
+
+    return same

@@ -1,0 +1,110 @@
+"""Test functions: scalars along a branch that vanish where it changes character."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.continuation.motion import sequence_of
+from kapitza.continuation.path import Node
+from kapitza.solve import DenseSolver
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+
+@dataclass(frozen=True)
+class Readings:
+    """The test functions at one node.
+
+    fold: component of the unit tangent along the parameter; doubling: Π(μ + 1), torus: Π_{i<j}(μ_i μ_j - 1) without the
+    trivial multiplier, each over its own size; branch: sign of the determinant of the Jacobian bordered by the tangent.
+    sequence: the events on the way, as a word that does not depend on where the section is; speed: the smallest normal
+    speed with which a surface is crossed or hit (NaN without), relative to the largest along the orbit.
+    """
+
+    fold: float
+    doubling: float
+    torus: float
+    branch: float
+    multipliers: Complex
+    sequence: str = ""
+    speed: float = float("nan")
+
+
+def readings(node: Node) -> Readings:
+    """The test functions, computed once per node."""
+    known = node.extras.get("readings")
+    if known is None:
+        known = node.extras["readings"] = node.family.readings(node)
+    return known
+
+
+def orbit_readings(node: Node) -> Readings:
+    """Those of a periodic orbit."""
+    family, at = node.family, node.at
+    multipliers = family.multipliers(at)
+    rest = without_trivial(multipliers) if family.autonomous else multipliers
+    events = tuple(at.events)
+    return Readings(
+        fold=float(node.tangent[-1] / family.scale[-1]),
+        doubling=doubling_function(rest),
+        torus=torus_function(rest),
+        branch=float(border_sign(node)),
+        multipliers=multipliers,
+        sequence=canonical(sequence_of(events)) if events else "",
+        speed=smallest_speed(family, at) if events else float("nan"),
+    )
+
+
+def without_trivial(multipliers: Complex) -> Complex:
+    """The multipliers of an autonomous orbit without the one nearest to 1."""
+    return np.delete(multipliers, int(np.argmin(np.abs(multipliers - 1))))
+
+
+def doubling_function(multipliers: Complex) -> float:
+    return float(np.prod((1 + multipliers) / (1 + np.abs(multipliers))).real) if multipliers.size else 1.0
+
+
+def torus_function(multipliers: Complex) -> float:
+    first, second = np.triu_indices(multipliers.size, 1)
+    products = multipliers[first] * multipliers[second]
+    return float(np.prod((products - 1) / (1 + np.abs(products))).real) if products.size else 1.0
+
+
+def border_sign(node: Node) -> int:
+    """Sign of det [J; tangent]: it changes at branch points and not at folds."""
+    family = node.family
+    tangent = family.condensed_tangent(node.tangent)
+    matrix = np.vstack([family.condensed(node.at), tangent[None]])
+    try:
+        return DenseSolver(matrix).sign
+    except np.linalg.LinAlgError:
+        return 0
+
+
+def canonical(word: str) -> str:
+    """The rotation of a cyclic word that comes first in the alphabet: the same for every section."""
+    letters = word.split()
+    return min((" ".join(letters[k:] + letters[:k]) for k in range(len(letters))), default="")
+
+
+def smallest_speed(family: Any, at: Any) -> float:
+    """The smallest |ds/dt| at a crossing or an impact, over the largest: 0 where the orbit grazes."""
+    field = family.problem.field
+    speeds = []
+    for event in at.events:
+        if event.kind not in ("cross", "impact") or event.state is None:
+            continue
+        index = event.index + (len(field.switches) if event.kind == "impact" else 0)
+        state, time = np.asarray(event.state, float)[None], np.array([event.time])
+        surface = field.surface(index, state, time, at.vector)
+        rates = field.rates(state, time, at.vector)
+        speeds.append((index, abs(float((surface.by_state * rates).sum() + surface.by_time[0]))))
+    if not speeds:
+        return float("nan")
+    largest = max(speed for _, speed in speeds)
+    return min(speed for _, speed in speeds) / largest if largest > 0 else 0.0

@@ -1,0 +1,205 @@
+"""Equilibria of autonomous models as a family: the simplest case of `follow`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.continuation.branch import Branch
+from kapitza.continuation.criteria import Readings
+from kapitza.continuation.nouns import Bifurcation, Kind
+from kapitza.continuation.path import Node
+from kapitza.errors import KapitzaError
+from kapitza.model import Model
+from kapitza.orbits_of_models.field import VectorField
+from kapitza.orbits_of_models.loop import as_point
+from kapitza.solve import DensePoint, DenseSolver, NewtonSettings, newton
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+
+@dataclass(frozen=True)
+class EquilibriumFamily:
+    """f(x, p) = 0 for z = (x, p...); the Jacobian is [f_x, f_p], stability is that of the eigenvalues of f_x."""
+
+    model: Model
+    free: tuple[str, ...]
+    vector: Array
+    sizes: Array
+    parameter_sizes: tuple[float, ...]
+
+    @cached_property
+    def field(self) -> VectorField:
+        return VectorField(self.model, self.free)
+
+    @property
+    def size(self) -> int:
+        return len(self.model.states)
+
+    @cached_property
+    def scale(self) -> Array:
+        return np.concatenate([self.sizes, self.parameter_sizes])
+
+    def values(self, z: Array) -> Array:
+        vector = self.vector.copy()
+        for name, value in zip(self.free, z[-len(self.free) :], strict=True):
+            vector[self.model.names.index(name)] = value
+        return vector
+
+    def residual(self, z: Array) -> Array:
+        return self.field.rates(z[None, : self.size], np.zeros(1), self.values(z))[0]
+
+    def linearise(self, z: Array) -> DensePoint:
+        found = self.field.derivatives(z[None, : self.size], np.zeros(1), self.values(z))
+        return DensePoint(found.rates[0], np.hstack([found.by_state[0], found.by_parameter[0]]))
+
+    def allowed(self, z: Array) -> bool:
+        bounds = [self.model.parameter(name).bounds for name in self.free]
+        return all(low <= v <= high for v, (low, high) in zip(z[-len(self.free) :], bounds, strict=True))
+
+    def matrix(self, at: DensePoint) -> Array:
+        return at.jacobian[:, : self.size]
+
+    def eigenvalues(self, at: DensePoint) -> Complex:
+        found = np.linalg.eigvals(self.matrix(at)).astype(complex)
+        return found[np.argsort(-found.real, kind="stable")]
+
+    def condensed(self, at: DensePoint) -> Array:
+        return at.jacobian
+
+    def condensed_tangent(self, tangent: Array) -> Array:
+        return tangent
+
+    def readings(self, node: Node) -> Readings:
+        values = self.eigenvalues(node.at)
+        first, second = np.triu_indices(values.size, 1)
+        sums = values[first] + values[second]
+        hopf = (
+            float(np.prod(sums / (np.abs(values[first]) + np.abs(values[second]) + 1e-300)).real) if sums.size else 1.0
+        )
+        matrix = np.vstack([node.at.jacobian, node.tangent[None]])
+        try:
+            sign = DenseSolver(matrix).sign
+        except np.linalg.LinAlgError:
+            sign = 0
+        return Readings(float(node.tangent[-1] / self.scale[-1]), hopf, float("nan"), float(sign), values)
+
+    def test_functions(self) -> Any:
+        return (
+            (Kind.FOLD, lambda r: r.fold),
+            (Kind.HOPF, lambda r: r.doubling),
+            (Kind.BRANCH_POINT, lambda r: r.branch),
+        )
+
+    def sequence_change(self, stretch: Any, before: Any, after: Any) -> list[Bifurcation]:
+        return []
+
+    def judged(self, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
+        values, vectors = np.linalg.eig(self.matrix(node.at))
+        values = values.astype(complex)
+        size = float(np.abs(values).max())
+        if kind is Kind.HOPF:
+            pairs = [i for i in range(values.size) if values[i].imag > 1e-9 * size]
+            if not pairs:
+                return None  # two real eigenvalues of opposite sign: a neutral saddle
+            index = min(pairs, key=lambda i: abs(values[i].real))
+            distance, frequency = abs(values[index].real), float(values[index].imag)
+            if distance > 1e-4 * size:
+                return None
+        else:
+            index = int(np.argmin(np.abs(values)))
+            distance, frequency = abs(values[index]), float("nan")
+        defect = 1e-15 * size * values.size
+        allowed = max(10 * defect, (1e-4 if kind is Kind.BRANCH_POINT else 1e-8) * size)
+        order = np.argsort(-values.real, kind="stable")
+        vector = vectors[:, index]
+        return Bifurcation(
+            kind, self.model, self.free[0], node.value, node.z[: self.size].copy(),
+            2 * np.pi / frequency if kind is Kind.HOPF else 0.0, None, values[order], complex(values[index]),
+            bool(distance <= allowed), defect, float(distance),
+            np.asarray(vector if kind is Kind.HOPF else vector.real), frequency=frequency, values=self.values(node.z),
+        )  # fmt: skip
+
+    def relinearised(self, at: DensePoint) -> DensePoint:
+        return at
+
+    def remeshed(self, z: Array, at: DensePoint) -> None:
+        return None
+
+    def renewed(self, z: Array, at: DensePoint) -> EquilibriumFamily:
+        sizes = np.maximum(self.sizes, np.abs(z[: self.size]))
+        if (sizes == self.sizes).all():
+            return self
+        other = replace(self, sizes=sizes)
+        other.__dict__["field"] = self.field
+        return other
+
+    def branch(self, nodes: Sequence[Node], lengths: Array, marks: Any, ends: Any, method: str) -> Branch:
+        from kapitza.continuation.criteria import readings
+
+        return Branch(
+            model=self.model,
+            parameters=self.free,
+            values=np.array([n.z[-len(self.free) :] for n in nodes]),
+            points=np.array([n.z[: self.size] for n in nodes]),
+            periods=np.zeros(len(nodes)),
+            multipliers=np.array([readings(n).multipliers for n in nodes]),
+            repeats=None,
+            arclength=lengths,
+            bifurcations=marks,
+            ends=(ends[0][0], ends[1][0]),
+            end_messages=(ends[0][1], ends[1][1]),
+            subject="equilibrium",
+            method="Newton",
+        )
+
+
+def equilibrium_family(
+    model: Model, start: Any, parameter: str, limits: tuple[float, float]
+) -> tuple[EquilibriumFamily, Array]:
+    """The family through the equilibrium near `start`, and its unknowns there."""
+    from kapitza.continuation.follow import parameter_size
+
+    if model.period is not None:
+        raise KapitzaError(
+            f'"{model.name}" is forced: it has no equilibria, its rest states are orbits of one excitation period. '
+            "Follow them with equilibrium=False."
+        )
+    if model.structure.switches or model.impacts:
+        raise KapitzaError(f'"{model.name}" has switches or impacts: its rest states fill sets and are not followed.')
+    given = start if start is not None else model.start
+    point = as_point(model.states, given) if isinstance(given, Mapping) else np.asarray(given, float)
+    if point.shape != (len(model.states),):
+        raise KapitzaError(f"An equilibrium of {', '.join(model.states)} is one state, not shape {point.shape}.")
+    sizes = np.maximum(np.abs(point), max(1e-2 * np.abs(point).max(), 1e-1))
+    sizes[np.array(model.angles, bool)] = 1.0
+    family = EquilibriumFamily(
+        model, (parameter,), model.vector, sizes, (parameter_size(model.values[parameter], limits),)
+    )
+    value = np.array([model.values[parameter]])
+
+    class AtValue:
+        """The equations at the first value of the parameter."""
+
+        def residual(self, x: Array) -> Array:
+            return family.residual(np.concatenate([x, value]))
+
+        def linearise(self, x: Array) -> Any:
+            from kapitza.solve import DenseLinearised
+
+            at = family.linearise(np.concatenate([x, value]))
+            return DenseLinearised(at.residual, family.matrix(at))
+
+    found = newton(AtValue(), point, NewtonSettings(1e-12, 60), sizes)
+    if not found.status.ok:
+        raise KapitzaError(
+            f'No equilibrium of "{model.name}" near {dict(zip(model.states, point.tolist(), strict=True))}: '
+            f"{found.message or found.status.value} Start nearer."
+        )
+    return family, np.concatenate([found.x, value])

@@ -1,0 +1,134 @@
+"""Events along a branch: the sequence changes, a surface is grazed, the section meets an event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.continuation.criteria import Readings, readings
+from kapitza.continuation.nouns import Bifurcation, End, Kind
+from kapitza.continuation.path import Node
+from kapitza.errors import FlowError
+
+Array = NDArray[np.float64]
+
+TOO_NEAR = 0.02
+"""Of the period: an event this close to the section makes the section move away."""
+
+SLOW = 0.02
+"""Normal speed, relative to the largest on the orbit, below which a collapse of the step is put down to grazing."""
+
+
+def sequence_change(family: Any, stretch: Any, before: Readings, after: Readings) -> list[Bifurcation]:
+    """The change of the event sequence between two nodes, bracketed: test functions are not compared across it."""
+    node = stretch.bisected(lambda r: r.sequence, 1e-7)
+    sticks = [word.count("S") for word in (before.sequence, after.sequence)]
+    kind = Kind.STICK if (sticks[0] == 0) != (sticks[1] == 0) else Kind.SEQUENCE
+    note = f"events {before.sequence or 'none'} → {after.sequence or 'none'}"
+    return [eventful(family, kind, node, note)]
+
+
+def eventful(family: Any, kind: Kind, node: Node, note: str, value: float | None = None) -> Bifurcation:
+    """A point named after an event: no multiplier is on the circle, and none has to be."""
+    multipliers = readings(node).multipliers
+    nan = float("nan")
+    return Bifurcation(
+        kind, family.model, family.free[0], node.value if value is None else value, family.section_point(node.z),
+        family.full_period(node.z), family.full_repeats, multipliers, complex(nan), True, nan, nan,
+        np.zeros(family.size), span=family.span, offset=family.offset, values=family.values(node.z), note=note,
+    )  # fmt: skip
+
+
+def moved_section(node: Node) -> Node | None:
+    """The node with its section in the middle of the longest event-free arc, when an event is near; else None."""
+    family, at = node.family, node.at
+    if not at.events or len(family.fractions) != 1 or family.closing is not None:
+        return None
+    period = at.period
+    begin = at.equations.times(period)[0][0]
+    times = np.array(sorted((e.time - begin) / period for e in at.events))
+    if times[0] > TOO_NEAR and 1 - times[-1] > TOO_NEAR:
+        return None
+    ordered = sorted(at.events, key=lambda e: e.time)
+    best, middle = 0.0, None
+    for i, event in enumerate(ordered):
+        following = times[(i + 1) % times.size] + (1.0 if i + 1 == times.size else 0.0)
+        gap = following - times[i]
+        # While sticking or in contact the state does not know where it came from.
+        if event.kind not in ("stick", "contact") and gap > best:
+            best, middle = gap, times[i] + gap / 2
+    if middle is None or best < 4 * TOO_NEAR:
+        return None
+    return with_section(node, middle % 1.0)
+
+
+def with_section(node: Node, fraction: float) -> Node | None:
+    """The node as seen from a section `fraction` of the orbit later."""
+    family, at = node.family, node.at
+    begin = at.equations.times(at.period)[0][0]
+    try:
+        there = family.flow.propagate(at.nodes[0], begin, begin + fraction * at.period, at.vector, tangents=False)
+    except FlowError:
+        return None
+    offset = 0.0
+    if not family.autonomous:
+        offset = (family.offset + fraction * family.span) % family.span
+    other = family.with_(offset=offset)
+    z = node.z.copy()
+    z[: family.size] = there.state
+    if family.autonomous:
+        rates = family.problem.field.rates(there.state[None], np.zeros(1), at.vector)[0]
+        other = other.with_(reference=np.stack([there.state, rates]))
+    from kapitza.continuation.path import corrected_at
+
+    row = np.zeros(z.size)
+    row[-1] = 1.0
+    found = corrected_at(other, z, row[None], z[-1:].copy())
+    if found.point is None:
+        return None
+    tangent = found.point.tangent
+    if tangent[-1] * node.tangent[-1] < 0:
+        tangent = -tangent
+    return replace(found.point, tangent=tangent, arclength=node.arclength, effort=node.effort)
+
+
+def cause_of_collapse(nodes: list[Node], message: str) -> tuple[End, str, Bifurcation | None]:
+    """Why the step collapsed: a graze, an event at the section, the end of the motion, or a hopeless step."""
+    node = nodes[-1]
+    family = node.family
+    if not hasattr(node.at, "events"):
+        return End.STEP, message, None
+    speed = readings(node).speed
+    if np.isfinite(speed) and speed < SLOW:
+        value = _extrapolated_graze(nodes)
+        text = f"normal speed {speed:.2g} of the largest, extrapolated to 0 at {family.free[0]} = {value:.8g}"
+        return End.GRAZING, text, eventful(family, Kind.GRAZING, node, text, value)
+    events = node.at.events
+    if events:
+        begin, period = node.at.equations.times(node.at.period)[0][0], node.at.period
+        times = np.array([(e.time - begin) / period for e in events])
+        nearest = float(np.minimum(times % 1.0, 1 - times % 1.0).min())
+        if nearest < TOO_NEAR:
+            return End.SECTION, f"an event is {nearest:.2g} of a period from the section", None
+    rates = family.problem.field.rates(node.at.nodes, node.at.equations.times(node.at.period)[0], node.at.vector)
+    moving = np.abs(rates).max(axis=0) * node.at.period / (2 * np.pi) / family.sizes
+    if float(moving.max()) < 1e-2:
+        return End.EXTINCT, f"the motion has shrunk to {moving.max():.2g} of its size", None
+    return End.STEP, message, None
+
+
+def _extrapolated_graze(nodes: list[Node]) -> float:
+    """Where the normal speed vanishes, by a line through the last two nodes of one sequence."""
+    last = readings(nodes[-1])
+    for node in reversed(nodes[:-1]):
+        other = readings(node)
+        if other.sequence != last.sequence or abs(node.value - nodes[-1].value) < 1e-12:
+            continue
+        slope = (last.speed - other.speed) / (nodes[-1].value - node.value)
+        if slope:
+            return nodes[-1].value - last.speed / slope
+        break
+    return nodes[-1].value

@@ -1,0 +1,274 @@
+"""The verb: follow a family of orbits or equilibria along a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.continuation.branch import Branch
+from kapitza.continuation.motion import OrbitFamily, state_sizes
+from kapitza.continuation.nouns import Bifurcation, End
+from kapitza.continuation.path import Node, first_node
+from kapitza.continuation.symmetry import required_symmetry, symmetry_of
+from kapitza.continuation.trace import Stepping, Trace
+from kapitza.errors import ConvergenceError, KapitzaError, Status
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.orbit import PeriodicOrbit
+from kapitza.orbits_of_models import MultipleShooting, Shooting, solve_orbit
+
+Array = NDArray[np.float64]
+
+Bounds = tuple[float, float]
+
+
+@dataclass
+class Walker:
+    """A branch being followed: iterate to walk (points come as they are found), `branch` gives what there is.
+
+    forward, backward: the two directions from the start; backward is empty when only one is wanted.
+    """
+
+    forward: Trace
+    backward: Trace | None
+    make: Any
+    interrupted: bool = field(default=False)
+
+    def __iter__(self) -> Iterator[Node]:
+        for trace in (self.forward, self.backward):
+            if trace is not None:
+                yield from trace
+
+    @property
+    def branch(self) -> Branch:
+        return self.make(self)
+
+
+def follow(
+    subject: Any,
+    start: Any = None,
+    parameter: Any = None,
+    bounds: Bounds | None = None,
+    **settings: Any,
+) -> Branch:
+    """Follow a family of motions along a parameter, with its stability and bifurcations.
+
+    subject: a Model (or an experiment that offers `follow`), or a Bifurcation, whose curve in two parameters is
+    followed: follow(bifurcation, ("omega", "B")).
+    start: an orbit, or anything that `solve_orbit` takes for a guess; a state with equilibrium=True.
+    parameter: its name; bounds: (low, high) between which it may move; by default those of the parameter, or a decade.
+
+    Settings
+    --------
+    period: as in `solve_orbit`, where the start does not say it.
+    direction: +1 or -1 for one direction of the parameter, 0 (default) for both.
+    method: Shooting() (default, nodes are added as multipliers grow), MultipleShooting(nodes=...), Collocation(),
+    HarmonicBalance().
+    half_map: use a symmetry of the model: orbits that are their own mirror image half a period later cost half, and
+    their symmetry-breaking points are regular.
+    stepping: Stepping(predictor, corrector, rule, max_points). equilibrium: follow a rest state.
+    posterior: an Estimate; points and bifurcations then carry intervals. monitor: called with each point, may stop.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.library.duffing()
+    >>> branch = kz.follow(model, {"x": -0.2, "x'": 0.0}, "B", bounds=(0.1, 0.4))
+    >>> branch.ends[1].name
+    'BOUND'
+    """
+    if isinstance(subject, Bifurcation):
+        from kapitza.continuation.curves import follow_curve
+
+        names = start if parameter is None else parameter
+        return follow_curve(subject, names, bounds, **settings)
+    if not isinstance(subject, Model):
+        if hasattr(subject, "follow"):
+            return subject.follow(start, parameter, bounds, **settings)
+        raise KapitzaError(
+            f"follow takes a Model, a Bifurcation or an experiment, not {type(subject).__name__}: "
+            'kz.follow(model, orbit, "omega", bounds=(5, 14)).'
+        )
+    posterior, monitor = settings.pop("posterior", None), settings.pop("monitor", None)
+    walker = walk_branch(subject, start, parameter, bounds, **settings)
+    branch = _finished(walker, monitor)
+    if posterior is not None:
+        from kapitza.continuation.bands import with_bands
+
+        branch = with_bands(branch, posterior)
+    return branch
+
+
+def _finished(walker: Walker, monitor: Any) -> Branch:
+    """Walk to the ends; Ctrl-C or the monitor leave what there is, with its status."""
+    status = Status.CONVERGED
+    try:
+        for count, node in enumerate(walker):
+            if monitor is not None and monitor(count, node.value):
+                status = Status.INTERRUPTED
+                break
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    if status is Status.INTERRUPTED:
+        for trace in (walker.forward, walker.backward):
+            if trace is not None and trace.end is End.POINTS and not trace.message:
+                trace.end = End.INTERRUPTED
+    return walker.branch.with_(status=status)
+
+
+def checked_bounds(model: Model, parameter: Any, bounds: Bounds | None) -> Bounds:
+    """The range of a parameter, refusing one that is not in the model, is derived, or lies outside the range."""
+    if not isinstance(parameter, str):
+        raise KapitzaError(f'Name the parameter to follow, such as "omega"; {parameter!r} is no name.')
+    model.check(parameter)
+    value = model.values[parameter]
+    low, high = model.parameter(parameter).bounds
+    if bounds is None:
+        reach = abs(value) if value else 1.0
+        bounds = (max(low, value - 0.9 * reach), min(high, value + 9 * reach))
+    first, last = float(min(bounds)), float(max(bounds))
+    if not (np.isfinite(first) and np.isfinite(last) and first < last):
+        raise KapitzaError(f"bounds = {bounds} is no range for {parameter}: give (low, high).")
+    if not first <= value <= last:
+        raise KapitzaError(
+            f"The branch starts at {parameter} = {value:g}, outside of bounds = ({first:g}, {last:g}): "
+            f"pass model.with_values({parameter}=...) or wider bounds."
+        )
+    return max(first, low), min(last, high)
+
+
+def walk_branch(
+    model: Model,
+    start: Any,
+    parameter: str,
+    bounds: Bounds | None = None,
+    *,
+    period: float | None = None,
+    direction: int = 0,
+    method: Any = None,
+    half_map: bool = False,
+    stepping: Stepping | None = None,
+    equilibrium: bool = False,
+) -> Walker:
+    """What `follow` walks, as an iterable: for node in walk_branch(...): node.value; then .branch."""
+    limits = checked_bounds(model, parameter, bounds)
+    stepping = stepping or Stepping()
+    if equilibrium:
+        from kapitza.continuation.equilibria import equilibrium_family
+
+        family, z = equilibrium_family(model, start, parameter, limits)
+    else:
+        family, z = orbit_family(model, start, parameter, limits, period, method, half_map)
+    return walker_from(family, z, limits, stepping, direction, type(method).__name__ if method else "Shooting")
+
+
+def walker_from(
+    family: Any, z: Array, limits: Bounds, stepping: Stepping, direction: int, method: str, tangent: Array | None = None
+) -> Walker:
+    """Walks in one or both directions from a point that is (nearly) a solution."""
+    traces = []
+    for sign in (1, -1) if direction == 0 else (int(np.sign(direction)),):
+        outcome = first_node(family, z, sign)
+        if outcome.point is None:
+            raise ConvergenceError(
+                f"The start is not a solution at {family.free[0]} = {z[-1]:.6g}: {outcome.message} "
+                "Solve the orbit first (solve_orbit) and begin there."
+            )
+        images = family.images(outcome.point) if hasattr(family, "images") else None
+        traces.append(Trace(outcome.point, limits, stepping, images))
+    forward = traces[0]
+    backward = traces[1] if len(traces) > 1 else None
+    return Walker(forward, backward, lambda walker: assembled(walker, method))
+
+
+def orbit_family(
+    model: Model,
+    start: Any,
+    parameter: str,
+    limits: Bounds,
+    period: float | None,
+    method: Any,
+    half_map: bool,
+) -> tuple[Any, Array]:
+    """The family through an orbit, and its unknowns there."""
+    if isinstance(start, Bifurcation):
+        raise KapitzaError(
+            "Pass the bifurcation alone to follow its curve, or switch_branch(bifurcation) to leave on it."
+        )
+    orbit = _solved(model, start, period, method)
+    if method is not None and not isinstance(method, (Shooting, MultipleShooting)):
+        from kapitza.continuation.discretised import discretised_family
+
+        return discretised_family(model, orbit, parameter, limits, method, half_map)
+    return shooting_family(model, orbit.points[0], orbit.period, orbit.repeats, parameter, limits, method, half_map)
+
+
+def shooting_family(
+    model: Model,
+    point: Array,
+    period: float,
+    repeats: int | None,
+    parameter: str,
+    limits: Bounds,
+    method: Any = None,
+    half_map: bool = False,
+) -> tuple[OrbitFamily, Array]:
+    flow = Flow(model)
+    rates = flow.rates(point, 0.0)
+    closing, span = None, float(repeats or 1)
+    if half_map:
+        symmetry = symmetry_of(model, point, period, repeats)
+        if symmetry is None:
+            required_symmetry(model)
+            raise KapitzaError(
+                "The orbit is not its own mirror image half a period later: follow it with half_map=False."
+            )
+        closing, span, period = symmetry.matrix, span / 2, period / 2
+    count = (method.nodes or 8) if isinstance(method, MultipleShooting) else 1
+    fractions = np.arange(count) / count
+    sizes = state_sizes(model, point[None], rates[None], period * (2 if half_map else 1))
+    reference = np.stack([point, rates]) if repeats is None else None
+    family = OrbitFamily(
+        model, (parameter,), repeats, model.vector, sizes, fractions, span, closing, 0.0, reference, period,
+        (parameter_size(model.values[parameter], limits),),
+    )  # fmt: skip
+    nodes = point[None]
+    if count > 1:
+        nodes = flow.trajectory(point, np.append(fractions, 1.0) * period)[:-1]
+    return family, family.equations.pack(nodes, period, np.array([model.values[parameter]]))
+
+
+def parameter_size(value: float, limits: Bounds) -> float:
+    """What counts as much as the whole orbit: the value itself, or half of the range where that is smaller."""
+    return min(max(abs(value), 1e-3 * (limits[1] - limits[0])), 0.5 * (limits[1] - limits[0]))
+
+
+def _solved(model: Model, start: Any, period: float | None, method: Any) -> PeriodicOrbit:
+    try:
+        solver = method if method is not None else None
+        return solve_orbit(model, start, period, solver, profile=False)
+    except ConvergenceError as problem:
+        raise ConvergenceError(f"The branch has no start: {problem}", problem.result) from None
+
+
+def assembled(walker: Walker, method: str) -> Branch:
+    """The nouns from the nodes of both directions: backward reversed, then forward."""
+    forward, backward = walker.forward, walker.backward
+    behind = list(reversed(backward.nodes[1:])) if backward is not None else []
+    ahead = forward.nodes or [forward.start]
+    nodes: list[Node] = [*behind, *ahead]
+    family = nodes[0].family
+    shift = len(behind)
+    found: list[tuple[int, Bifurcation]] = [(shift + i, b) for i, b in forward.bifurcations]
+    if backward is not None:
+        # Between nodes i and i + 1 of the reversed walk lies the gap before place shift - i.
+        found += [(max(shift - i - 1, 0), b) for i, b in backward.bifurcations]
+    order = sorted(range(len(found)), key=lambda k: (found[k][0], found[k][1].value))
+    marks = tuple(replace(found[k][1], position=found[k][0]) for k in order)
+    lengths = np.array([-n.arclength for n in behind] + [n.arclength for n in ahead])
+    first = (backward.end, backward.message) if backward is not None else (End.START, "")
+    return family.branch(nodes, lengths, marks, (first, (forward.end, forward.message)), method)

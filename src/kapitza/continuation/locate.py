@@ -1,0 +1,115 @@
+"""Bifurcations between two nodes: found by the sign of a test function, located in arclength, judged, labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from kapitza.continuation.criteria import Readings, readings
+from kapitza.continuation.nouns import Bifurcation, Kind
+from kapitza.continuation.path import ChordNewton, Node, along_tangent
+from kapitza.errors import FlowError
+
+Array = NDArray[np.float64]
+
+ACCEPTED = 1e-8
+"""A critical multiplier this close to the circle is on it, when its own defect is smaller."""
+
+PRECISE = ChordNewton(chords=4, tolerance=1e-10, turn=0.0)
+
+
+class _LostError(Exception):
+    """A point on the way could not be corrected."""
+
+
+@dataclass
+class Stretch:
+    """The branch between two nodes, point by point on demand: hyperplanes across the first node's tangent."""
+
+    first: Node
+    last: Node
+
+    def __post_init__(self):
+        row = self.first.tangent * self.first.metric
+        self.length = float(row @ (self.last.z - self.first.z))
+        self.known: dict[float, Node] = {0.0: self.first, self.length: self.last}
+
+    def at(self, s: float) -> Node:
+        found = self.known.get(s)
+        if found is not None:
+            return found
+        below = max(k for k in self.known if k < s)
+        above = min(k for k in self.known if k > s)
+        low, high = self.known[below], self.known[above]
+        start = low.z + (s - below) / (above - below) * (high.z - low.z)
+        outcome = PRECISE(along_tangent(self.first, s, start))
+        if outcome.point is None:
+            raise _LostError(outcome.message)
+        node = outcome.point
+        try:
+            exact = self.first.family.linearise(node.z)
+        except FlowError as problem:
+            raise _LostError(str(problem)) from None
+        node = Node(node.family, node.z, node.tangent, exact, self.first.arclength + s, node.effort)
+        self.known[s] = node
+        return node
+
+    def zero(self, function: Callable[[Readings], float]) -> Node:
+        """Where a test function changes its sign, to rounding."""
+        try:
+            place = brentq(lambda s: function(readings(self.at(s))), 0.0, self.length, xtol=1e-14, rtol=1e-13)
+            return self.at(float(np.real(place)))
+        except (_LostError, ValueError):
+            return self.bisected(lambda r: function(r) > 0)
+
+    def bisected(self, side: Callable[[Readings], Any], tolerance: float = 1e-9) -> Node:
+        """Where a property changes, as near as points can be corrected; the last point before the change."""
+        low, high = 0.0, self.length
+        before = side(readings(self.first))
+        while high - low > tolerance * self.length:
+            middle = 0.5 * (low + high)
+            try:
+                same = side(readings(self.at(middle))) == before
+            except _LostError:
+                # Next to a branch point the matrix is singular: a little off it is not.
+                middle = low + 0.37 * (high - low)
+                try:
+                    same = side(readings(self.at(middle))) == before
+                except _LostError:
+                    break
+            low, high = (middle, high) if same else (low, middle)
+        return self.at(low) if low > 0 else self.first
+
+
+def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
+    """What happens between two nodes of one mesh, in the order of arclength."""
+    before, after = readings(first), readings(last)
+    stretch = Stretch(first, last)
+    family = first.family
+    if before.sequence != after.sequence:
+        return family.sequence_change(stretch, before, after)
+    found: list[tuple[float, Bifurcation]] = []
+    for kind, function in family.test_functions():
+        low, high = function(before), function(after)
+        if not (np.isfinite(low) and np.isfinite(high)) or low * high >= 0:
+            continue
+        node = stretch.zero(function) if kind is not Kind.BRANCH_POINT else stretch.bisected(function)
+        label = family.judged(kind, node, first, last)
+        if label is not None:
+            found.append((node.arclength, label))
+    # A determinant counts also what changes at once by another name: a pitchfork of a half map, and so on.
+    return [label for _, label in sorted(found, key=lambda pair: pair[0])]
+
+
+def orbit_tests() -> tuple[tuple[Kind, Callable[[Readings], float]], ...]:
+    return (
+        (Kind.FOLD, lambda r: r.fold),
+        (Kind.DOUBLING, lambda r: r.doubling),
+        (Kind.NEIMARK_SACKER, lambda r: r.torus),
+        (Kind.BRANCH_POINT, lambda r: r.branch),
+    )

@@ -1,0 +1,320 @@
+"""Periodic orbits as a family in a parameter, by shooting: what `follow` walks along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.continuation.symmetry import linear_symmetries
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.orbits_of_models.floquet import Monodromy, monodromy
+from kapitza.orbits_of_models.loop import FlowLoop
+from kapitza.orbits_of_models.phase import PhaseRow
+from kapitza.orbits_of_models.problem import Problem
+from kapitza.orbits_of_models.shooting import LinearisedShooting, ShootingEquations, place_nodes
+from kapitza.solve import Solver
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+SINGLE_NODE = 1e3
+"""Growth up to which one node serves: beyond, Newton's tolerance times the growth would show in the multipliers."""
+
+PLAIN_PRODUCT = 1e6
+"""Beyond this growth a product in doubles would move the smaller multipliers, which decide, by 1e-10 and more."""
+
+
+@dataclass(frozen=True)
+class OrbitFamily:
+    """F(z) = 0 for z = (nodes, [T], p...): orbits of `model` that close after `span` excitation periods, or after T.
+
+    free: the parameters among the unknowns, last in z. fractions: (J,) of the nodes. closing: matrix of a symmetry for
+    half maps. offset: where the section is, in excitation periods after t = 0. weights: (n,) sizes of the states, for
+    the length of steps. reference: (2, n) point and rates that fix the phase of autonomous orbits.
+    vector: values of all parameters, the free ones as they were at the start.
+    """
+
+    model: Model
+    free: tuple[str, ...]
+    repeats: int | None
+    vector: Array
+    sizes: Array
+    fractions: Array
+    span: float = 1.0
+    closing: Array | None = None
+    offset: float = 0.0
+    reference: Array | None = None
+    period: float = 1.0
+    parameter_sizes: tuple[float, ...] = (1.0,)
+
+    @cached_property
+    def flow(self) -> Flow:
+        return Flow(self.model, wrt=self.free)
+
+    @cached_property
+    def problem(self) -> Problem:
+        base = Problem(self.model, self.repeats, self.period, wrt=self.free)
+        return base.at(self.vector, self.period)
+
+    @property
+    def autonomous(self) -> bool:
+        return self.repeats is None
+
+    @property
+    def size(self) -> int:
+        return len(self.model.states)
+
+    @cached_property
+    def equations(self) -> ShootingEquations:
+        phase = None
+        if self.reference is not None:
+            weights = np.zeros((self.fractions.size, self.size))
+            weights[0] = self.reference[1] / np.linalg.norm(self.reference[1])
+            phase = PhaseRow(weights, float(weights[0] @ self.reference[0]))
+        offset = self.offset / self.span
+        return ShootingEquations(
+            self.problem, self.fractions, phase, self.flow, self.free, self.closing, self.span, offset
+        )
+
+    @cached_property
+    def scale(self) -> Array:
+        nodes = np.tile(self.sizes, self.fractions.size) * np.sqrt(self.fractions.size)
+        tail = [self.period] if self.autonomous else []
+        return np.concatenate([nodes, tail, self.parameter_sizes])
+
+    def residual(self, z: Array) -> Array:
+        return self.equations.residual(z)
+
+    def linearise(self, z: Array) -> LinearisedShooting:
+        return self.equations.linearise(z)
+
+    def values(self, z: Array) -> Array:
+        return self.equations.values(z)
+
+    def start(self, z: Array) -> Array:
+        """The first node (n,)."""
+        return z[: self.size]
+
+    def time(self, z: Array) -> float:
+        """The time after which the (half) map closes."""
+        return self.equations.unpack(z)[1]
+
+    def full_period(self, z: Array) -> float:
+        return self.time(z) * (2 if self.closing is not None else 1)
+
+    def matrix(self, at: LinearisedShooting) -> Array:
+        """The linearised (half) map in doubles."""
+        segments = at.closed_segments()
+        return segments[0] if len(segments) == 1 else np.linalg.multi_dot(list(segments[::-1]))
+
+    def multipliers(self, at: LinearisedShooting) -> Complex:
+        """Of the (half) map, largest first, in doubles as far as they reach."""
+        matrix = self.matrix(at)
+        if self.fractions.size > 1 and np.abs(matrix).max() > PLAIN_PRODUCT:
+            return self.certified(at).multipliers
+        found = np.linalg.eigvals(matrix).astype(complex)
+        return found[np.argsort(-np.abs(found), kind="stable")]
+
+    def certified(self, at: LinearisedShooting) -> Monodromy:
+        """The same in as many digits as the growth calls for, with eigenvectors at the first node."""
+        return monodromy(at.closed_segments())
+
+    def condensed(self, at: LinearisedShooting) -> Array:
+        """The Jacobian (n [+ 1], n [+ 1] + k) with the inner nodes eliminated."""
+        if len(self.fractions) == 1:
+            return at.jacobian()
+        eq, n = self.equations, self.size
+        tail = eq.phase is not None
+        segments, columns = at.closed_segments(), [at.by_parameter()]
+        if tail:
+            columns.insert(0, at.by_period()[:, :, None])
+        border = np.concatenate(columns, axis=2)
+        product, collected = np.eye(n), np.zeros((n, border.shape[2]))
+        for segment, column in zip(segments, border, strict=True):
+            product, collected = segment @ product, segment @ collected + column
+        matrix = np.zeros((n + tail, n + border.shape[2]))
+        matrix[:n, :n], matrix[:n, n:] = product - np.eye(n), collected
+        if eq.phase is not None:
+            matrix[n, :n] = eq.phase.weights[0]
+        return matrix
+
+    def condensed_tangent(self, tangent: Array) -> Array:
+        """The parts of a tangent that belong to the first node, T and the parameters."""
+        return np.concatenate([tangent[: self.size], tangent[self.fractions.size * self.size :]])
+
+    def bordered(self, at: LinearisedShooting, rows: Array) -> Solver:
+        return at.bordered(rows)
+
+    def renewed(self, z: Array, at: LinearisedShooting) -> OrbitFamily:
+        """The family as seen from a new point: phase condition through it, sizes that have grown."""
+        rates = self.problem.field.rates(at.nodes, at.equations.times(at.period)[0], at.vector)
+        sizes = state_sizes(self.model, at.nodes, rates, self.full_period(z), self.sizes)
+        reference = None if self.reference is None else np.stack([at.nodes[0], rates[0]])
+        period = max(self.period, at.period) if self.autonomous else self.period
+        if reference is None and (sizes == self.sizes).all():
+            return self
+        other = replace(self, sizes=sizes, reference=reference, period=period)
+        other.__dict__.update(flow=self.flow, problem=self.problem)
+        return other
+
+    def relinearised(self, at: LinearisedShooting) -> LinearisedShooting:
+        """A linearisation of the same orbit as one of this family's equations."""
+        return replace(at, equations=self.equations, _closed=None)
+
+    def growth(self, at: LinearisedShooting) -> float:
+        """Largest action of one segment."""
+        return float(np.abs(at.segments).max())
+
+    def remeshed(self, z: Array, at: LinearisedShooting) -> tuple[OrbitFamily, Array] | None:
+        """The family with nodes where the tangents have grown, and z on them; None where one mesh is as good."""
+        if self.growth(at) < SINGLE_NODE:
+            return None
+        loop = self.loop(z, at)
+        problem = self.problem.at(at.vector, at.period)
+        fractions = place_nodes(problem, loop, 10.0)
+        if fractions.size <= self.fractions.size:
+            return None
+        return self.on(fractions, z, at)
+
+    def on(self, fractions: Array, z: Array, at: LinearisedShooting) -> tuple[OrbitFamily, Array]:
+        """The family with nodes at other fractions, and z there."""
+        nodes = self.loop(z, at)(fractions)
+        other = replace(self, fractions=fractions)
+        other.__dict__.update(flow=self.flow, problem=self.problem)
+        return other, other.equations.pack(nodes, at.period, z[-len(self.free) :])
+
+    def loop(self, z: Array, at: LinearisedShooting) -> FlowLoop:
+        """The stretch that the (half) map covers as a loop from the section on; angles continuous along it."""
+        from kapitza.orbits_of_models.shooting import total_winding
+
+        nodes, winding = total_winding(at.nodes, at.arrivals, self.problem.angles)
+        return FlowLoop(_Shifted(self.flow, self._offset_time(z)), self.fractions, nodes, at.period, winding, at.vector)
+
+    def _offset_time(self, z: Array) -> float:
+        return 0.0 if self.autonomous else self.offset / self.span * self.time(z)
+
+    def section_point(self, z: Array) -> Array:
+        """The state (n,) at t = 0 of the excitation."""
+        offset = self._offset_time(z)
+        if offset == 0.0:
+            return self.start(z).copy()
+        vector = self.values(z)
+        period = float(self.flow.period(vector) or 1.0)
+        ahead = np.ceil(offset / period - 1e-12) * period
+        return self.flow.propagate(self.start(z), offset, ahead, vector, tangents=False).state
+
+    @property
+    def full_repeats(self) -> int | None:
+        """Excitation periods of the whole orbit, half maps counted twice."""
+        if self.repeats is None:
+            return None
+        return round(self.span * (2 if self.closing is not None else 1))
+
+    def allowed(self, z: Array) -> bool:
+        """Within the bounds that the model gives its parameters, and at a period that is positive."""
+        for name, value in zip(self.free, z[-len(self.free) :], strict=True):
+            low, high = self.model.parameter(name).bounds
+            if not low <= value <= high:
+                return False
+        return not self.autonomous or z[-len(self.free) - 1] > 0
+
+    def readings(self, node: Any) -> Any:
+        from kapitza.continuation.criteria import orbit_readings
+
+        return orbit_readings(node)
+
+    def test_functions(self) -> Any:
+        from kapitza.continuation.locate import orbit_tests
+
+        return orbit_tests()
+
+    def judged(self, kind: Any, node: Any, first: Any, last: Any) -> Any:
+        from kapitza.continuation.judge import judged_orbit
+
+        return judged_orbit(self, kind, node, first, last)
+
+    def sequence_change(self, stretch: Any, before: Any, after: Any) -> Any:
+        from kapitza.continuation.events import sequence_change
+
+        return sequence_change(self, stretch, before, after)
+
+    def breaks_symmetry(self, node: Any, vector: Complex) -> bool:
+        """Is the critical direction turned round by a symmetry under which the orbit itself stays where it is?"""
+        for symmetry in linear_symmetries(self.model):
+            if symmetry.shift:
+                continue
+            point, moved = self.start(node.z), symmetry.matrix @ self.start(node.z)
+            direction = np.real(vector)
+            unchanged = np.abs((moved - point) / self.sizes).max() < 1e-6
+            turned = np.abs(symmetry.matrix @ direction + direction).max() < 1e-4 * np.abs(direction).max()
+            if unchanged and turned:
+                return True
+        return False
+
+    def images(self, start: Any) -> Any:
+        from kapitza.continuation.collect import images_of
+
+        return images_of(start)
+
+    def branch(self, nodes: Any, lengths: Array, marks: Any, ends: Any, method: str) -> Any:
+        from kapitza.continuation.collect import orbit_branch
+
+        return orbit_branch(nodes, lengths, marks, ends, method)
+
+    def with_(self, **changes: Any) -> OrbitFamily:
+        other = replace(self, **changes)
+        if not set(changes) & {"model", "free"}:
+            other.__dict__["flow"] = self.flow
+        return other
+
+
+@dataclass(frozen=True)
+class _Shifted:
+    """A flow whose clock is ahead by `offset`, for loops that begin at a moved section."""
+
+    flow: Flow
+    offset: float
+
+    def dense(self, x: Array, begin: float, end: float, parameters: Array) -> Any:
+        inner = self.flow.dense(x, begin + self.offset, end + self.offset, parameters)
+        return lambda times: inner(np.asarray(times) + self.offset)
+
+    def trajectory(self, x: Array, times: Array, parameters: Array) -> Array:
+        return self.flow.trajectory(x, times + self.offset, parameters)
+
+    def propagate_many(self, X: Array, t0: Any, t1: Any, parameters: Any = None) -> Any:
+        return self.flow.propagate_many(X, np.asarray(t0) + self.offset, np.asarray(t1) + self.offset, parameters)
+
+
+def state_sizes(model: Model, nodes: Array, rates: Array, period: float, before: Array | None = None) -> Array:
+    """Sizes of the states on an orbit, from its nodes and their rates; never zero, never smaller than before.
+
+    A state counts with its value or with the amplitude that its rate stands for, |f| T/2π; an angle at least as one.
+    """
+    size = np.maximum(np.abs(nodes).max(axis=0), np.abs(rates).max(axis=0) * period / (2 * np.pi))
+    angles = np.array(model.angles, bool)
+    size[angles] = 1.0
+    coordinates = [c.order for c in model.coordinates]
+    second = [i for i, order in enumerate(coordinates) if order == 2]
+    for place, i in enumerate(second):
+        # A speed counts at least as that of a vibration of its coordinate.
+        speed = len(coordinates) + place
+        size[speed] = max(size[speed], size[i] * 2 * np.pi / period)
+        if not angles[i]:
+            size[i] = max(size[i], size[speed] * period / (2 * np.pi))
+    size = np.maximum(size, 1e-3 * size.max())
+    return size if before is None else np.maximum(size, before)
+
+
+def sequence_of(events: Sequence[Any]) -> str:
+    """What happened on the way, as a word: kind, index and direction of each event, in the order of time."""
+    letters = {"cross": "c", "stick": "S", "release": "R", "impact": "i", "contact": "C", "detach": "D", "graze": "g"}
+    marks = {1: "+", -1: "-", 0: ""}
+    ordered = sorted(events, key=lambda event: event.time)
+    return " ".join(f"{letters.get(e.kind, e.kind)}{e.index}{marks[int(np.sign(e.direction))]}" for e in ordered)

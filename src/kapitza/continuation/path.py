@@ -1,0 +1,223 @@
+"""Pseudo-arclength steps on a family: predictors and the corrector, each swappable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, Status
+from kapitza.solve import Bordered, BorderedLinearised, NewtonSettings, Outcome, newton
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A corrected point of a family with everything the next step wants.
+
+    z: (N,) unknowns; tangent: (N,) of length 1 in the metric of the family; at: the linearisation there.
+    """
+
+    family: Any
+    z: Array
+    tangent: Array
+    at: Any
+    arclength: float = 0.0
+    effort: int = 0
+    effort_newton: int = 0
+    extras: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def metric(self) -> Array:
+        """(N,) weights of the squared components."""
+        return 1.0 / self.family.scale**2
+
+    @property
+    def value(self) -> float:
+        """The parameter (the first of them in two-parameter families)."""
+        return float(self.z[-len(self.family.free)])
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Where the corrector begins, with the row that its answer must satisfy: row·z = target."""
+
+    node: Node
+    z: Array
+    row: Array
+    target: float
+    length: float
+
+
+class Predictor(Protocol):
+    """A guess `length` ahead of the last node; the earlier ones may help."""
+
+    def __call__(self, nodes: Sequence[Node], length: float) -> Guess: ...
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """z + length · tangent, corrected at right angles to the tangent."""
+
+    def __call__(self, nodes: Sequence[Node], length: float) -> Guess:
+        return along_tangent(nodes[-1], length)
+
+
+@dataclass(frozen=True)
+class Secant:
+    """z + length · (direction from the node before); the first step goes along the tangent."""
+
+    def __call__(self, nodes: Sequence[Node], length: float) -> Guess:
+        node = nodes[-1]
+        if len(nodes) < 2 or nodes[-2].z.size != node.z.size:
+            return along_tangent(node, length)
+        chord = node.z - nodes[-2].z
+        size = float(np.sqrt((chord**2 * node.metric).sum()))
+        if size == 0.0:
+            return along_tangent(node, length)
+        direction = chord / size
+        row = direction * node.metric
+        return Guess(node, node.z + length * direction, row, float(row @ node.z) + length, length)
+
+
+@dataclass(frozen=True)
+class Natural:
+    """The parameter moves by length · its size and is held: fails at folds, and cannot lose its way elsewhere."""
+
+    def __call__(self, nodes: Sequence[Node], length: float) -> Guess:
+        node = nodes[-1]
+        place = -len(node.family.free)
+        move = length * node.family.scale[place] * np.sign(node.tangent[place] or 1.0)
+        slope = node.tangent / node.tangent[place] if node.tangent[place] else np.zeros_like(node.z)
+        row = np.zeros_like(node.z)
+        row[place] = 1.0
+        return Guess(node, node.z + move * slope, row, float(node.z[place] + move), length)
+
+
+def along_tangent(node: Node, length: float, start: Array | None = None) -> Guess:
+    """The guess on the hyperplane `length` ahead across the tangent; start: a better guess than the tangent's."""
+    row = node.tangent * node.metric
+    z = node.z + length * node.tangent if start is None else start
+    return Guess(node, z, row, float(row @ node.z) + length, length)
+
+
+class Corrector(Protocol):
+    """Makes a node of a guess, or says why not."""
+
+    def __call__(self, guess: Guess) -> Outcome[Node]: ...
+
+
+@dataclass(frozen=True)
+class ChordNewton:
+    """Chord steps with the matrix of the node before, on residuals without tangents, then Newton.
+
+    chords: most chord steps (0: none). nearness: scaled step at which they end. tolerance: of the last Newton step,
+    whose own error is its square. turn: a tangent that turns by more than this cosine allows is a jump to another
+    branch, or a step too long: refused (below `short` it is a corner, and taken).
+    """
+
+    chords: int = 6
+    nearness: float = 1e-6
+    tolerance: float = 1e-7
+    max_iterations: int = 6
+    turn: float = 0.5
+    short: float = 1e-5
+
+    def __call__(self, guess: Guess) -> Outcome[Node]:
+        node, family = guess.node, guess.node.family
+        system = Bordered(family, guess.row[None], np.array([guess.target]))
+        z, effort = guess.z, 0
+        if self.chords and node.at is not None:
+            settings = NewtonSettings(self.nearness, self.chords, update="chord")
+            try:
+                begin = system.beside(node.at)
+            except np.linalg.LinAlgError:
+                begin = None
+            if begin is not None:
+                rough = newton(system, z, settings, family.scale, begin)
+                effort += rough.iterations
+                if rough.status in (Status.CONVERGED, Status.ITERATION_LIMIT):
+                    z = rough.x
+        settings = NewtonSettings(self.tolerance, self.max_iterations, damping=0.25)
+        found = newton(system, z, settings, family.scale)
+        effort += 2 * found.iterations - 1
+        if not found.status.ok or not isinstance(found.linearised, BorderedLinearised):
+            return Outcome(None, effort, found.message or found.status.value)
+        return self._node(guess, found.x, found.linearised, effort, found.iterations)
+
+    def _node(self, guess: Guess, z: Array, at: BorderedLinearised, effort: int, newtons: int) -> Outcome[Node]:
+        node, family = guess.node, guess.node.family
+        if not family.allowed(z):
+            return Outcome(None, effort, "The unknowns left the region where the model makes sense.")
+        tangent = next_tangent(family, at, node.tangent, guess.row)
+        if tangent is None:
+            return Outcome(None, effort, "The tangent is not unique: a branch point is near.")
+        turn = float((tangent * node.tangent * node.metric).sum())
+        if abs(turn) < self.turn and guess.length > self.short:
+            return Outcome(None, effort, f"The tangent turns by {np.degrees(np.arccos(min(abs(turn), 1.0))):.0f}°.")
+        made = Node(family, z, tangent, at.family, node.arclength + guess.length, effort, newtons)
+        return Outcome(made, effort)
+
+
+def next_tangent(family: Any, at: BorderedLinearised, before: Array, row: Array) -> Array | None:
+    """The null vector of the Jacobian, of length 1, in the direction of the one before."""
+    right = np.zeros(before.size)
+    right[-1] = 1.0
+    try:
+        tangent = at.solver.solve(right)
+    except np.linalg.LinAlgError:
+        return None
+    length = float(np.sqrt(((tangent / family.scale) ** 2).sum()))
+    if not np.isfinite(length) or length == 0.0:
+        return None
+    tangent = tangent / length
+    along = float((tangent * before / family.scale**2).sum())
+    return tangent if along >= 0 else -tangent
+
+
+def first_node(family: Any, z: Array, direction: float, tolerance: float = 1e-11) -> Outcome[Node]:
+    """The node at a fixed parameter from which a walk begins, its tangent in the direction of the parameter's sign."""
+    row = np.zeros(z.size)
+    row[-1] = 1.0
+    outcome = corrected_at(family, z, row[None], np.array([z[-1]]), tolerance)
+    if outcome.point is None:
+        return outcome
+    node = outcome.point
+    # At a fold the tangent has no component along the parameter, and any direction is as good.
+    sign = np.sign(node.tangent[-1]) or 1.0
+    tangent = node.tangent * sign * (1.0 if direction >= 0 else -1.0)
+    return Outcome(Node(node.family, node.z, tangent, node.at), outcome.effort)
+
+
+def corrected_at(
+    family: Any, z: Array, rows: Array, targets: Array, tolerance: float = 1e-11, iterations: int = 25
+) -> Outcome[Node]:
+    """The node that satisfies border rows, by damped Newton."""
+    found = newton(Bordered(family, rows, targets), z, NewtonSettings(tolerance, iterations), family.scale)
+    if not found.status.ok or not isinstance(found.linearised, BorderedLinearised):
+        return Outcome(None, found.iterations, found.message or found.status.value)
+    try:
+        at = family.linearise(found.x)
+        null = null_direction(family, at, rows)
+    except (FlowError, np.linalg.LinAlgError) as problem:
+        return Outcome(None, found.iterations, str(problem))
+    return Outcome(Node(family, found.x, null, at, 0.0, found.iterations), found.iterations)
+
+
+def null_direction(family: Any, at: Any, rows: Array) -> Array:
+    """The unit null vector of the Jacobian; rows: border with which it is solved."""
+    right = np.zeros(family.scale.size)
+    right[-1] = 1.0
+    try:
+        tangent = at.bordered(rows).solve(right)
+    except np.linalg.LinAlgError:
+        tangent = np.full(right.size, np.nan)
+    if not np.isfinite(tangent).all() or np.abs(tangent).max() > 1e12:
+        # The border lies along the curve: any other row will do.
+        other = np.ones((1, right.size)) / family.scale
+        tangent = at.bordered(other).solve(right)
+    return tangent / float(np.sqrt(((tangent / family.scale) ** 2).sum()))

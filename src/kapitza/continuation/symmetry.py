@@ -1,0 +1,75 @@
+"""Symmetries of a model as matrices: what half maps close with, and what tells two copies of an orbit apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import KapitzaError
+from kapitza.model import Model
+from kapitza.model.symbols import symbol
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LinearSymmetry:
+    """x(t) -> S x(t + shift·T) takes solutions to solutions, T the excitation period; matrix S: (n, n), S² = 1."""
+
+    matrix: Array
+    shift: float
+
+    def spans(self) -> tuple[float, ...]:
+        """Excitation periods after which an orbit can meet its mirror image: shift itself, or one period for none."""
+        return (self.shift,) if self.shift else (1.0,)
+
+
+def linear_symmetries(model: Model) -> tuple[LinearSymmetry, ...]:
+    """The declared symmetries that are linear and their own inverse; others serve no half map."""
+    found = []
+    names = [symbol(name) for name in model.states]
+    for declared in model.symmetries:
+        rows = [sp.sympify(declared.map.get(name, symbol(name))) for name in model.states]
+        matrix = sp.Matrix([[sp.diff(row, name) for name in names] for row in rows])
+        if matrix.free_symbols or sp.Matrix(rows) != matrix * sp.Matrix(names):
+            continue
+        numbers = np.array(matrix, float)
+        if np.allclose(numbers @ numbers, np.eye(len(names))):
+            found.append(LinearSymmetry(numbers, float(declared.shift)))
+    return tuple(found)
+
+
+def symmetry_of(model: Model, point: Array, period: float, repeats: int | None, tolerance: float = 1e-6):
+    """The symmetry under which the orbit through `point` (n,) is its own image half a period later, or None."""
+    from kapitza.flow import Flow
+
+    flow = Flow(model)
+    angles = np.array(model.angles, bool)
+    for symmetry in linear_symmetries(model):
+        if repeats is None:
+            half = period / 2
+        else:
+            excitation = period / repeats
+            half = (repeats / 2) * excitation
+            # Half of an odd number of periods must be what the symmetry shifts by, modulo whole periods.
+            if abs((repeats / 2 - symmetry.shift) % 1.0) > 1e-9:
+                continue
+        there = symmetry.matrix @ flow.propagate(point, 0.0, half, tangents=False).state
+        gap = there - point
+        gap[angles] = (gap[angles] + np.pi) % (2 * np.pi) - np.pi
+        if np.abs(gap).max() <= tolerance * max(1.0, np.abs(point).max()):
+            return symmetry
+    return None
+
+
+def required_symmetry(model: Model) -> LinearSymmetry:
+    found = linear_symmetries(model)
+    if not found:
+        raise KapitzaError(
+            f'"{model.name}" declares no linear symmetry, so there is no half map: pass symmetries=[{{"map": ...}}] '
+            "when the model is made, or follow the whole orbit."
+        )
+    return found[0]

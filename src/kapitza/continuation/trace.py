@@ -1,0 +1,190 @@
+"""One direction of a branch: the walk, with what is found on the way and the reason it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.continuation.events import cause_of_collapse, moved_section
+from kapitza.continuation.locate import bifurcations_between
+from kapitza.continuation.nouns import Bifurcation, End
+from kapitza.continuation.path import ChordNewton, Corrector, Node, Predictor, Tangent, corrected_at, null_direction
+from kapitza.solve import ByEffort, StepCollapse, StepRule, walk
+
+Array = NDArray[np.float64]
+
+HOMOCLINIC_PERIODS = 4.0
+"""A period this many times the first one, with a parameter that no longer moves, is on its way to infinity."""
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """How a branch is walked: predictor, corrector, step rule, and the number of points after which to stop.
+
+    The lengths of steps are in units of the sizes of the unknowns: 0.1 is a tenth of the orbit or of the parameter.
+    """
+
+    predictor: Predictor = field(default_factory=Tangent)
+    corrector: Corrector = field(default_factory=ChordNewton)
+    rule: StepRule = field(default_factory=lambda: ByEffort(0.05, 1e-7, 0.3, wanted=6))
+    max_points: int = 2000
+
+
+@dataclass
+class Trace:
+    """Iterate to walk; then `nodes`, `bifurcations` (with the index of the node before) and `end` are complete."""
+
+    start: Node
+    bounds: tuple[float, float]
+    stepping: Stepping
+    images: Callable[[Node], bool] | None = None
+    detect: bool = True
+    nodes: list[Node] = field(default_factory=list)
+    bifurcations: list[tuple[int, Bifurcation]] = field(default_factory=list)
+    end: End = End.POINTS
+    message: str = ""
+
+    def __iter__(self) -> Iterator[Node]:
+        self.nodes = [self.start]
+        steps, node, step = None, self.start, None
+        while len(self.nodes) < self.stepping.max_points:
+            if steps is None:
+                steps = walk([node], self.stepping.predictor, self.stepping.corrector, self.stepping.rule, step)
+            try:
+                stride = next(steps)
+            except StepCollapse as collapse:
+                self._collapsed(collapse)
+                return
+            node, step = stride.point, stride.following
+            outside = self._clipped(node)
+            last = node if outside is None else outside
+            if self.detect:
+                place = len(self.nodes) - 1
+                self.bifurcations += [(place, found) for found in bifurcations_between(self.nodes[-1], last)]
+            self.nodes.append(last)
+            yield last
+            if outside is not None:
+                self.end, self.message = End.BOUND, f"{last.family.free[0]} = {last.value:.8g}"
+                return
+            if self._finished(last):
+                return
+            changed = self._refreshed(last)
+            if changed is not last:
+                # The walk goes on from the same point seen in other coordinates.
+                self.nodes[-1] = node = changed
+                steps = None
+        self.end, self.message = End.POINTS, f"{self.stepping.max_points} points"
+
+    def _clipped(self, node: Node) -> Node | None:
+        """The node at the bound that this one has passed, or None."""
+        low, high = self.bounds
+        if low <= node.value <= high:
+            return None
+        bound = low if node.value < low else high
+        before = self.nodes[-1]
+        place = node.z.size - len(node.family.free)
+        share = (bound - before.value) / (node.value - before.value)
+        guess = before.z + share * (node.z - before.z)
+        row = np.zeros(node.z.size)
+        row[place] = 1.0
+        outcome = corrected_at(before.family, guess, row[None], np.array([bound]))
+        if outcome.point is None:
+            return node
+        found = outcome.point
+        sign = np.sign((found.tangent * before.tangent * before.metric).sum()) or 1.0
+        length = before.arclength + float(((found.z - before.z) * before.tangent * before.metric).sum())
+        return replace(found, tangent=found.tangent * sign, arclength=length)
+
+    def _finished(self, node: Node) -> bool:
+        family = node.family
+        if self.images is not None and len(self.nodes) > 4 and self._closed(node):
+            return True
+        if getattr(family, "autonomous", False) and hasattr(family, "full_period"):
+            return self._homoclinic(node) or self._shrunk(node)
+        return False
+
+    def _closed(self, node: Node) -> bool:
+        before, place = self.nodes[-2], -len(node.family.free)
+        began = self.start.z[place]
+        if (before.z[place] - began) * (node.z[place] - began) > 0 or before.z.size != node.z.size:
+            return False
+        gap = node.z[place] - before.z[place]
+        share = 0.0 if gap == 0 else (began - before.z[place]) / gap
+        guess = before.z + share * (node.z - before.z)
+        row = np.zeros(node.z.size)
+        row[place] = 1.0
+        outcome = corrected_at(before.family, guess, row[None], np.array([began]))
+        if outcome.point is None or self.images is None:
+            return False
+        kind = self.images(outcome.point)
+        if not kind:
+            return False
+        same = (
+            outcome.point.z.size == self.start.z.size
+            and np.abs((outcome.point.z - self.start.z) / self.start.family.scale).max() < 1e-5
+        )
+        self.end = End.CLOSED if same else End.RETURNED
+        self.message = f"back at {node.family.free[0]} = {began:.8g}"
+        return True
+
+    def _homoclinic(self, node: Node) -> bool:
+        """The period grows and the parameter has stopped: what is left of its way is below rounding of a plot."""
+        family = node.family
+        first = self.start.family.full_period(self.start.z)
+        now = family.full_period(node.z)
+        if now < HOMOCLINIC_PERIODS * first or len(self.nodes) < 6:
+            return False
+        earlier = self.nodes[-4]
+        moved = abs(node.value - earlier.value) / family.scale[-1]
+        grown = now / earlier.family.full_period(earlier.z) - 1
+        if grown > 0 and moved < 1e-5 * grown:
+            self.end = End.HOMOCLINIC
+            self.message = f"{family.free[0]} → {node.value:.8g}, the period has reached {now:.4g}"
+            return True
+        return False
+
+    def _shrunk(self, node: Node) -> bool:
+        family, at = node.family, node.at
+        rates = family.problem.field.rates(at.nodes, np.zeros(len(at.nodes)), at.vector)
+        moving = float((np.abs(rates).max(axis=0) * at.period / (2 * np.pi) / family.sizes).max())
+        if moving < 1e-3:
+            self.end, self.message = End.EQUILIBRIUM, f"at {family.free[0]} = {node.value:.8g}"
+            return True
+        return False
+
+    def _refreshed(self, node: Node) -> Node:
+        """The node in fresh coordinates: phase, sizes, mesh, section."""
+        family = node.family
+        if hasattr(family, "closing"):
+            moved = moved_section(node)
+            if moved is not None:
+                return moved
+        other = family.remeshed(node.z, node.at)
+        if other is not None:
+            return _rebased(node, *other)
+        renewed = family.renewed(node.z, node.at)
+        return node if renewed is family else _rebased(node, renewed, node.z)
+
+    def _collapsed(self, collapse: StepCollapse) -> None:
+        self.end, self.message, found = cause_of_collapse(self.nodes, str(collapse))
+        if found is not None:
+            self.bifurcations.append((len(self.nodes) - 1, found))
+
+
+def _rebased(node: Node, family: Any, z: Array) -> Node:
+    """The same point as a node of another family of the same orbits, its tangent in the same direction."""
+    same_mesh = z.size == node.z.size
+    at = family.relinearised(node.at) if same_mesh else family.linearise(z)
+    row = np.zeros((1, z.size))
+    row[0, -1] = 1.0
+    if same_mesh:
+        row = (node.tangent / family.scale**2)[None]
+    tangent = null_direction(family, at, row)
+    along = tangent[-1] * node.tangent[-1] if not same_mesh else float((tangent * row[0]).sum())
+    if along < 0:
+        tangent = -tangent
+    return Node(family, z, tangent, at, node.arclength, node.effort, node.effort_newton)
