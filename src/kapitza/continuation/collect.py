@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import difference
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import readings
 from kapitza.continuation.nouns import Bifurcation, End
 from kapitza.continuation.path import Node
 from kapitza.continuation.symmetry import linear_symmetries
-from kapitza.orbit import circle_difference
 
 Array = NDArray[np.float64]
 
@@ -57,7 +57,7 @@ def orbit_branch(
 def whole_orbit_nodes(node: Node) -> tuple[Array, Array]:
     """Fractions (J,) and states (J, n) of the whole orbit, from t = 0 on, the mirrored half of a half map included."""
     family = node.family
-    share, rows = family.fractions, node.at.nodes
+    share, rows = family.fractions, family.equations.unpack(node.z)[0]
     if family.offset:
         share, rows = np.zeros(1), family.section_point(node.z)[None]
     if family.closing is None:
@@ -76,7 +76,7 @@ def images_of(start: Node) -> Callable[[Node], bool]:
 
     def same(node: Node) -> bool:
         point = node.family.section_point(node.z)
-        gaps = np.array([circle_difference(point, copy, family.problem.angles) for copy in copies])
+        gaps = np.array([difference(point, copy, family.problem.angles) for copy in copies])
         return bool((np.abs(gaps / node.family.sizes).max(axis=1) < 1e-5).any())
 
     return same

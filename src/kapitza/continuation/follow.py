@@ -15,7 +15,7 @@ from kapitza.continuation.nouns import Bifurcation, End
 from kapitza.continuation.path import Node, first_node
 from kapitza.continuation.symmetry import required_symmetry, symmetry_of
 from kapitza.continuation.trace import Stepping, Trace
-from kapitza.errors import ConvergenceError, KapitzaError, Status
+from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
@@ -84,8 +84,8 @@ def follow(
     if isinstance(subject, Bifurcation):
         from kapitza.continuation.curves import follow_curve
 
-        names = start if parameter is None else parameter
-        return follow_curve(subject, names, bounds, **settings)
+        # follow(bifurcation, names, bounds): there is no start to give.
+        return follow_curve(subject, start, parameter if bounds is None else bounds, **settings)
     if not isinstance(subject, Model):
         if hasattr(subject, "follow"):
             return subject.follow(start, parameter, bounds, **settings)
@@ -199,6 +199,8 @@ def orbit_family(
         raise KapitzaError(
             "Pass the bifurcation alone to follow its curve, or switch_branch(bifurcation) to leave on it."
         )
+    if half_map:
+        required_symmetry(model)
     orbit = _solved(model, start, period, method)
     if method is not None and not isinstance(method, (Shooting, MultipleShooting)):
         from kapitza.continuation.discretised import discretised_family
@@ -223,7 +225,6 @@ def shooting_family(
     if half_map:
         symmetry = symmetry_of(model, point, period, repeats)
         if symmetry is None:
-            required_symmetry(model)
             raise KapitzaError(
                 "The orbit is not its own mirror image half a period later: follow it with half_map=False."
             )
@@ -249,10 +250,10 @@ def parameter_size(value: float, limits: Bounds) -> float:
 
 def _solved(model: Model, start: Any, period: float | None, method: Any) -> PeriodicOrbit:
     try:
-        solver = method if method is not None else None
-        return solve_orbit(model, start, period, solver, profile=False)
-    except ConvergenceError as problem:
-        raise ConvergenceError(f"The branch has no start: {problem}", problem.result) from None
+        return solve_orbit(model, start, period, method, profile=False)
+    except (ConvergenceError, FlowError) as problem:
+        result = problem.result if isinstance(problem, ConvergenceError) else None
+        raise ConvergenceError(f"The branch has no start: {problem}", result) from None
 
 
 def assembled(walker: Walker, method: str) -> Branch:

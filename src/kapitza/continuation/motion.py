@@ -67,6 +67,11 @@ class OrbitFamily:
         return self.repeats is None
 
     @property
+    def delicate(self) -> bool:
+        """Do segments grow so much that they must be taken at the solution itself?"""
+        return self.fractions.size > 1
+
+    @property
     def size(self) -> int:
         return len(self.model.states)
 

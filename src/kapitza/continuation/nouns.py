@@ -30,7 +30,7 @@ class Kind(Enum):
     RESONANCE_1_1 = "1:1 resonance"
     RESONANCE_1_2 = "1:2 resonance"
     GENERALISED_DOUBLING = "generalised period doubling"
-    BAUTIN = "generalised Hopf"
+    BOGDANOV_TAKENS = "Bogdanov-Takens"
 
 
 class End(Enum):

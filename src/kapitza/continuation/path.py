@@ -142,7 +142,8 @@ class ChordNewton:
                 effort += rough.iterations
                 if rough.status in (Status.CONVERGED, Status.ITERATION_LIMIT):
                     z = rough.x
-        settings = NewtonSettings(self.tolerance, self.max_iterations, damping=0.25)
+        delicate = getattr(family, "delicate", False)
+        settings = NewtonSettings(1e-11 if delicate else self.tolerance, self.max_iterations, damping=0.25)
         found = newton(system, z, settings, family.scale)
         effort += 2 * found.iterations - 1
         if not found.status.ok or not isinstance(found.linearised, BorderedLinearised):
@@ -153,6 +154,13 @@ class ChordNewton:
         node, family = guess.node, guess.node.family
         if not family.allowed(z):
             return Outcome(None, effort, "The unknowns left the region where the model makes sense.")
+        if getattr(family, "delicate", False):
+            # What the last step moved, growth multiplies: segments are taken where it ended.
+            try:
+                fresh = family.linearise(z)
+                at = BorderedLinearised(at.residual, fresh.bordered(guess.row[None]), fresh)
+            except (FlowError, np.linalg.LinAlgError) as problem:
+                return Outcome(None, effort, str(problem))
         tangent = next_tangent(family, at, node.tangent, guess.row)
         if tangent is None:
             return Outcome(None, effort, "The tangent is not unique: a branch point is near.")

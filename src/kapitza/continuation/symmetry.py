@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.circle import difference
 from kapitza.errors import KapitzaError
 from kapitza.model import Model
 from kapitza.model.symbols import symbol
@@ -58,8 +59,7 @@ def symmetry_of(model: Model, point: Array, period: float, repeats: int | None, 
             if abs((repeats / 2 - symmetry.shift) % 1.0) > 1e-9:
                 continue
         there = symmetry.matrix @ flow.propagate(point, 0.0, half, tangents=False).state
-        gap = there - point
-        gap[angles] = (gap[angles] + np.pi) % (2 * np.pi) - np.pi
+        gap = difference(there, point, angles)
         if np.abs(gap).max() <= tolerance * max(1.0, np.abs(point).max()):
             return symmetry
     return None

@@ -1,0 +1,378 @@
+"""Curves of bifurcations in two parameters, by minimally extended systems.
+
+The scalar g of the bordered system [[A, b], [cᵀ, 0]] [v; g] = [0; 1] vanishes where A is singular; A is M - I with the
+phase condition for folds, M + I for doublings, M - e^{iφ}I for Neimark-Sacker points, f_x - iω for Hopf points. By the
+symmetry of second derivatives its gradient by everything is g_z = -wᵀ d/dε F_z(x + εv), w from the transpose: two
+linearisations for all components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.continuation.branch import Branch
+from kapitza.continuation.criteria import Readings, readings
+from kapitza.continuation.equilibria import EquilibriumFamily
+from kapitza.continuation.motion import OrbitFamily, state_sizes
+from kapitza.continuation.nouns import Bifurcation, Kind
+from kapitza.continuation.path import ChordNewton, Node
+from kapitza.continuation.trace import Stepping, Trace
+from kapitza.errors import KapitzaError
+from kapitza.flow import Flow
+from kapitza.solve import ByEffort, DensePoint
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+CURVES = (Kind.FOLD, Kind.DOUBLING, Kind.PITCHFORK, Kind.NEIMARK_SACKER, Kind.HOPF)
+
+DIFFERENCE = 1e-5
+"""Step of the differences along v, relative to the sizes of the states; only the gradient of g is differenced."""
+
+
+@dataclass(frozen=True)
+class CurveFamily:
+    """Orbit (or equilibrium) equations and g = 0 for z = (x, [T], [φ or ω], p, q).
+
+    inner: the family with both parameters free; kind: what vanishes; b, c: borders, renewed from point to point.
+    """
+
+    inner: Any
+    kind: Kind
+    b: Complex
+    c: Complex
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        return self.inner.free
+
+    @property
+    def model(self) -> Any:
+        return self.inner.model
+
+    @property
+    def angle(self) -> bool:
+        """Is the angle (or frequency) of a pair among the unknowns?"""
+        return self.kind in (Kind.NEIMARK_SACKER, Kind.HOPF)
+
+    @property
+    def base(self) -> int:
+        """Unknowns of the orbit: nodes and T."""
+        return self.inner.scale.size - 2
+
+    @cached_property
+    def scale(self) -> Array:
+        own = self.inner.scale
+        angle = [1.0] if self.kind is Kind.NEIMARK_SACKER else [self._frequency_size] if self.kind is Kind.HOPF else []
+        return np.concatenate([own[:-2], angle, own[-2:]])
+
+    @property
+    def _frequency_size(self) -> float:
+        return float(np.abs(self.inner.matrix(self.inner.linearise(self._reference)).ravel()).max())
+
+    @cached_property
+    def _reference(self) -> Array:
+        return np.concatenate([self.inner.sizes, [self.inner.vector[self.model.names.index(n)] for n in self.free]])
+
+    def split(self, z: Array) -> tuple[Array, float]:
+        """The unknowns of the inner family, and the angle."""
+        if not self.angle:
+            return z, 0.0
+        return np.delete(z, self.base), float(z[self.base])
+
+    def matrix(self, at: Any, angle: float) -> Array | Complex:
+        """A, square: what is singular on the curve."""
+        inner = self.inner
+        if self.kind is Kind.FOLD:
+            return inner.condensed(at)[:, : self.base] if isinstance(inner, OrbitFamily) else inner.matrix(at)
+        matrix = inner.matrix(at)
+        unit = np.eye(matrix.shape[0])
+        if self.kind in (Kind.DOUBLING, Kind.PITCHFORK):
+            return matrix + unit
+        if self.kind is Kind.HOPF:
+            return matrix - 1j * angle * unit
+        return matrix - np.exp(1j * angle) * unit
+
+    def null_vectors(self, at: Any, angle: float) -> tuple[Any, Any, Any]:
+        """v, w and g of the bordered matrix."""
+        a = self.matrix(at, angle)
+        size = a.shape[0]
+        real = not self.angle
+        square = np.zeros((size + 1, size + 1), float if real else complex)
+        square[:size, :size] = a
+        square[:size, size], square[size, :size] = (self.b.real, self.c.real) if real else (self.b, self.c.conj())
+        right = np.zeros(size + 1)
+        right[-1] = 1.0
+        v = np.linalg.solve(square, right)
+        w = np.linalg.solve(square.T, right)
+        return v[:size], w[:size], v[size]
+
+    def residual(self, z: Array) -> Array:
+        return self.linearise(z, False).residual
+
+    def linearise(self, z: Array, derivatives: bool = True) -> DensePoint:
+        own, angle = self.split(z)
+        at = self.inner.linearise(own)
+        v, w, g = self.null_vectors(at, angle)
+        parts = [g.real, g.imag] if self.angle else [float(g)]
+        residual = np.concatenate([at.residual, parts])
+        if not derivatives:
+            return DensePoint(residual, np.zeros((0, 0)))
+        base = self.inner.condensed(at)
+        gradient = -(w @ self._second(own, v))
+        rows = [gradient.real, gradient.imag] if self.angle else [gradient]
+        jacobian = np.vstack([base, *rows])
+        if self.angle:
+            turn = 1j * (np.exp(1j * angle) if self.kind is Kind.NEIMARK_SACKER else 1.0)
+            # dA/dφ = -i e^{iφ}, so g_φ = -wᵀ (dA/dφ) v.
+            slope = turn * (w @ v)
+            column = np.concatenate([np.zeros(base.shape[0]), [slope.real, slope.imag]])
+            jacobian = np.insert(jacobian, self.base, column, axis=1)
+        return _CurvePoint(residual, jacobian, at, v, w, angle)
+
+    def _second(self, own: Array, v: Any) -> Any:
+        """d/dε of the Jacobian's rows along v, (rows of A, N): two linearisations for each real direction."""
+        if np.iscomplexobj(v):
+            return self._second(own, v.real) + 1j * self._second(own, v.imag)
+        rows = v.size
+        direction = np.zeros(own.size)
+        direction[:rows] = v
+        size = float(np.abs(direction / self.inner.scale).max())
+        if size == 0.0:
+            return np.zeros((rows, own.size))
+        step = DIFFERENCE / size
+        ahead = self.inner.condensed(self.inner.linearise(own + step * direction))
+        behind = self.inner.condensed(self.inner.linearise(own - step * direction))
+        return (ahead - behind)[:rows] / (2 * step)
+
+    def allowed(self, z: Array) -> bool:
+        return self.inner.allowed(self.split(z)[0])
+
+    def renewed(self, z: Array, at: Any) -> CurveFamily:
+        """Borders from the null vectors here, so that the bordered matrix stays far from singular."""
+        own, _ = self.split(z)
+        point = at if isinstance(at, _CurvePoint) else self.linearise(z)
+        inner = self.inner.renewed(own, point.inner)
+        b = np.conj(point.w) / np.linalg.norm(point.w)
+        c = point.v / np.linalg.norm(point.v)
+        return replace(self, inner=inner, b=np.asarray(b, complex), c=np.asarray(c, complex))
+
+    def relinearised(self, at: Any) -> Any:
+        # On the curve other borders scale the gradient of g and nothing else: the null vector stays.
+        return at
+
+    def remeshed(self, z: Array, at: Any) -> None:
+        return None
+
+    def condensed_tangent(self, tangent: Array) -> Array:
+        return tangent
+
+    def readings(self, node: Node) -> Readings:
+        """Test functions of codimension two: where the curve itself changes character."""
+        from kapitza.continuation.codimension_two import curve_readings
+
+        return curve_readings(node)
+
+    def test_functions(self) -> Any:
+        from kapitza.continuation.codimension_two import curve_tests
+
+        return curve_tests(self.kind)
+
+    def judged(self, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
+        from kapitza.continuation.codimension_two import judged_on_curve
+
+        return judged_on_curve(self, kind, node)
+
+    def sequence_change(self, stretch: Any, before: Readings, after: Readings) -> list[Bifurcation]:
+        return []
+
+    def branch(self, nodes: Sequence[Node], lengths: Array, marks: Any, ends: Any, method: str) -> Branch:
+        pure = [n.family.split(n.z)[0] for n in nodes]
+        orbit = isinstance(self.inner, OrbitFamily)
+        inner = [n.family.inner for n in nodes]
+        half = orbit and self.inner.closing is not None
+        multipliers = np.array([readings(n).multipliers for n in nodes])
+        return Branch(
+            model=self.model,
+            parameters=self.free,
+            values=np.array([z[-2:] for z in pure]),
+            points=np.array([f.section_point(z) if orbit else z[: f.size] for f, z in zip(inner, pure, strict=True)]),
+            periods=np.array([f.full_period(z) if orbit else 0.0 for f, z in zip(inner, pure, strict=True)]),
+            multipliers=multipliers**2 if half else multipliers,
+            repeats=self.inner.full_repeats if orbit else None,
+            arclength=lengths,
+            bifurcations=marks,
+            ends=(ends[0][0], ends[1][0]),
+            end_messages=(ends[0][1], ends[1][1]),
+            counts=np.ones(len(nodes), np.int64),
+            subject=self.kind.value,
+            method=method,
+        )
+
+
+@dataclass(frozen=True)
+class _CurvePoint(DensePoint):
+    """The Jacobian of the extended system with what it was made of."""
+
+    inner: Any
+    v: Any
+    w: Any
+    angle: float
+
+
+def follow_curve(
+    bifurcation: Bifurcation,
+    parameters: Sequence[str],
+    bounds: Any = None,
+    *,
+    direction: int = 0,
+    stepping: Stepping | None = None,
+    monitor: Any = None,
+    posterior: Any = None,
+) -> Branch:
+    """The curve of a bifurcation in two parameters.
+
+    parameters: their names; the first is the one whose bounds are given as (low, high), or bounds is a mapping or a
+    pair of ranges for both. Codimension-two points are marked on the way.
+    """
+    from kapitza.continuation.follow import Walker, _finished, assembled
+    from kapitza.continuation.path import corrected_at
+
+    if posterior is not None:
+        raise KapitzaError("Bands are drawn on branches in one parameter: follow the branch with posterior=.")
+    if bifurcation.kind not in CURVES:
+        raise KapitzaError(
+            f"Curves of {bifurcation.kind.value} points are not followed: "
+            f"only of {', '.join(kind.value for kind in CURVES)} points."
+        )
+    names = tuple(parameters) if not isinstance(parameters, str) else (parameters,)
+    if len(names) != 2 or names[0] == names[1]:
+        raise KapitzaError(f'A curve needs two parameters, such as ("omega", "B"), not {parameters!r}.')
+    family, z = curve_family(bifurcation, names, bounds)
+    limits, others = _ranges(family.model, names, bounds)
+    stepping = stepping or Stepping(
+        corrector=ChordNewton(chords=0, tolerance=1e-9, max_iterations=8), rule=ByEffort(0.02, 1e-7, 0.15, wanted=7)
+    )
+    row = np.zeros(z.size)
+    row[-2] = 1.0
+    traces = []
+    for sign in (1, -1) if direction == 0 else (int(np.sign(direction)),):
+        outcome = corrected_at(family, z, row[None], z[-2:-1].copy(), 1e-10)
+        if outcome.point is None:
+            row2 = np.zeros(z.size)
+            row2[-1] = 1.0
+            outcome = corrected_at(family, z, row2[None], z[-1:].copy(), 1e-10)
+        if outcome.point is None:
+            raise KapitzaError(f"The curve could not be started at {bifurcation}: {outcome.message}")
+        node = outcome.point
+        family = node.family
+        along = np.sign(node.tangent[-2]) or np.sign(node.tangent[-1]) or 1.0
+        node = Node(family, node.z, node.tangent * along * sign, node.at)
+        traces.append(_Curve(node, limits, stepping, second=others))
+    walker = Walker(traces[0], traces[1] if len(traces) > 1 else None, lambda w: assembled(w, "Shooting"))
+    return _finished(walker, monitor)
+
+
+@dataclass
+class _Curve(Trace):
+    """A walk in two parameters: the second one has bounds too."""
+
+    second: tuple[float, float] = (-np.inf, np.inf)
+
+    def _finished(self, node: Node) -> bool:
+        from kapitza.continuation.nouns import End
+
+        low, high = self.second
+        if not low <= float(node.z[-1]) <= high:
+            self.end, self.message = End.BOUND, f"{node.family.free[1]} = {node.z[-1]:.8g}"
+            return True
+        return self._back_at_the_start(node)
+
+    def _back_at_the_start(self, node: Node) -> bool:
+        from kapitza.continuation.nouns import End
+
+        if len(self.nodes) < 8:
+            return False
+        gap = np.abs((node.z - self.start.z) / self.start.family.scale)[-2:].max()
+        step = np.abs((node.z - self.nodes[-2].z) / self.start.family.scale)[-2:].max()
+        if gap < 0.5 * step and np.abs((node.z - self.start.z) / node.family.scale).max() < 2 * step:
+            self.end, self.message = End.CLOSED, "back at the start of the curve"
+            return True
+        return False
+
+
+def _ranges(model: Any, names: tuple[str, str], bounds: Any) -> tuple[tuple[float, float], tuple[float, float]]:
+    given: list[Any] = [None, None]
+    if isinstance(bounds, dict):
+        given = [bounds.get(name) for name in names]
+    elif bounds is not None and np.ndim(bounds) == 2:
+        given = [tuple(bounds[0]), tuple(bounds[1])]
+    elif bounds is not None:
+        given = [tuple(bounds), None]
+    ranges = []
+    for name, pair in zip(names, given, strict=True):
+        low, high = model.parameter(name).bounds
+        value = model.values[name]
+        reach = 3 * abs(value) if value else 3.0
+        pair = (value - reach, value + reach) if pair is None else (min(pair), max(pair))
+        ranges.append((max(low, pair[0]), min(high, pair[1])))
+    return ranges[0], ranges[1]
+
+
+def curve_family(bifurcation: Bifurcation, names: tuple[str, str], bounds: Any) -> tuple[CurveFamily, Array]:
+    """The extended system through a bifurcation, and its unknowns there."""
+    from kapitza.continuation.follow import parameter_size
+
+    for name in names:
+        bifurcation.model.check(name)
+    values = dict(zip(bifurcation.model.names, np.asarray(bifurcation.values).tolist(), strict=True))
+    model = bifurcation.model.with_values(**values)
+    first, second = _ranges(model, names, bounds)
+    sizes = tuple(parameter_size(model.values[n], r) for n, r in zip(names, (first, second), strict=True))
+    at_values = np.array([model.values[n] for n in names])
+    point = bifurcation.point
+    if bifurcation.kind is Kind.HOPF:
+        inner: Any = EquilibriumFamily(
+            model, names, model.vector, np.maximum(np.abs(point), 0.1 * max(np.abs(point).max(), 1.0)), sizes
+        )
+        z = np.concatenate([point, [bifurcation.frequency], at_values])
+    else:
+        inner = _orbit_inner(bifurcation, model, names, sizes)
+        own = inner.equations.pack(point[None], inner.period, at_values)
+        angle = [bifurcation.frequency] if bifurcation.kind is Kind.NEIMARK_SACKER else []
+        z = np.concatenate([own[:-2], angle, own[-2:]])
+    kind = bifurcation.kind
+    size = inner.size + (1 if kind is Kind.FOLD and getattr(inner, "autonomous", False) else 0)
+    family = CurveFamily(inner, kind, np.ones(size, complex), np.ones(size, complex))
+    # First borders: singular vectors of A itself.
+    own, angle = family.split(z)
+    left, _, right = np.linalg.svd(family.matrix(inner.linearise(own), angle))
+    return replace(family, b=left[:, -1].astype(complex), c=right[-1].conj().astype(complex)), z
+
+
+def _orbit_inner(bifurcation: Bifurcation, model: Any, names: tuple[str, str], sizes: Any) -> OrbitFamily:
+    point, repeats = bifurcation.point, bifurcation.repeats
+    rates = Flow(model).rates(point, 0.0)
+    period, span, closing = bifurcation.period, float(repeats or 1), None
+    if bifurcation.half:
+        from kapitza.continuation.symmetry import symmetry_of
+
+        symmetry = symmetry_of(model, point, period, repeats)
+        if symmetry is None:
+            raise KapitzaError("The symmetric orbit of this pitchfork was not recognised as symmetric.")
+        closing, period, span = symmetry.matrix, period / 2, span / 2
+    elif bifurcation.kind is Kind.PITCHFORK:
+        raise KapitzaError(
+            "Curves of pitchforks are followed on the half map: find the point with follow(..., half_map=True)."
+        )
+    own = state_sizes(model, point[None], rates[None], bifurcation.period)
+    reference = np.stack([point, rates]) if repeats is None else None
+    return OrbitFamily(
+        model, names, repeats, model.vector, own, np.zeros(1), span, closing, 0.0, reference, period, sizes
+    )

@@ -1,0 +1,196 @@
+"""Branches whose bifurcations are known: from closed forms, other codes and other methods."""
+
+import numpy as np
+import pytest
+from tests.continuation.systems import duffing
+
+import kapitza as kz
+from kapitza.continuation import ChordNewton, End, Kind, Natural, Secant, walk_branch
+from kapitza.errors import KapitzaError, Status
+from kapitza.solve import ByEffort
+
+FOLDS = (1.7797195242986, 1.3242362007706)
+"""Fourier collocation with 129 points and a Moore-Spence system, an independent code."""
+
+
+@pytest.fixture(scope="module")
+def response():
+    return kz.follow(duffing(), None, "omega", (0.5, 3.0))
+
+
+def test_duffing_folds_as_by_fourier_collocation(response):
+    assert [b.kind for b in response.bifurcations] == [Kind.FOLD, Kind.FOLD]
+    assert [b.value for b in response.bifurcations] == pytest.approx(FOLDS, abs=1e-10)
+    assert all(b.verified for b in response.bifurcations)
+    assert response.ends == (End.BOUND, End.BOUND)
+    assert response.values[[0, -1], 0] == pytest.approx([0.5, 3.0])
+
+
+def test_the_branch_between_the_folds_is_unstable_and_the_rest_is_not(response):
+    marks = [b.position for b in response.bifurcations]
+    stability = response.stability
+    assert set(stability[: marks[0] + 1]) == {"stable"}
+    assert set(stability[marks[0] + 1 : marks[1] + 1]) == {"unstable"}
+    assert set(stability[marks[1] + 1 :]) == {"stable"}
+
+
+def test_points_are_orbits_and_liouville_holds(response):
+    """det M = exp(-0.1 T), whatever the branch."""
+    determinants = np.prod(response.multipliers, axis=1)
+    assert np.abs(determinants - np.exp(-0.1 * response.periods)).max() < 1e-7
+    orbit = response.orbit(len(response) // 2)
+    assert orbit.closure < 1e-10
+    assert orbit.parameters["omega"] == pytest.approx(response.values[len(response) // 2, 0])
+
+
+def test_tables_iteration_and_amplitudes(response):
+    table = response.table()
+    assert len(table) == len(response) == len(list(response))
+    assert (table["then"] == "fold").sum() == 2
+    assert len(response.bifurcation_table()) == 2
+    low, high = response.extent("x")
+    # The resonance peak lies on the backbone, where ω² ≈ 1 + ¾ a² and 0.1 ω a = 0.3 to a few per cent.
+    peak = np.argmax(response.amplitude("x"))
+    amplitude = (high - low)[peak] / 2
+    omega = response.values[peak, 0]
+    assert omega**2 == pytest.approx(1 + 0.75 * amplitude**2, rel=0.03)
+    assert 0.1 * omega * amplitude == pytest.approx(0.3, rel=0.05)
+
+
+@pytest.mark.parametrize("stepping", [kz.Stepping(predictor=Secant()), kz.Stepping(corrector=ChordNewton(chords=0))])
+def test_other_predictors_and_correctors_find_the_same(stepping):
+    branch = kz.follow(duffing(1.2), None, "omega", (1.0, 2.0), stepping=stepping, direction=1)
+    assert [b.value for b in branch.bifurcations] == pytest.approx(FOLDS, abs=1e-10)
+
+
+def test_natural_continuation_ends_at_the_fold():
+    stepping = kz.Stepping(predictor=Natural(), rule=ByEffort(0.02, 1e-5, 0.05, wanted=6))
+    branch = kz.follow(duffing(1.2), None, "omega", (1.0, 2.0), stepping=stepping, direction=1)
+    assert branch.ends[1] is End.STEP
+    assert branch.values[-1, 0] == pytest.approx(FOLDS[0], abs=1e-3)
+
+
+def test_the_half_map_finds_the_same_folds():
+    branch = kz.follow(duffing(), None, "omega", (0.5, 3.0), half_map=True)
+    assert [b.value for b in branch.of(Kind.FOLD)] == pytest.approx(FOLDS, abs=1e-10)
+    assert np.abs(np.prod(branch.multipliers, axis=1) - np.exp(-0.1 * branch.periods)).max() < 1e-7
+
+
+def test_a_walk_can_be_stopped_and_gives_what_it_has():
+    walker = walk_branch(duffing(), None, "omega", (0.5, 3.0), direction=1)
+    seen = []
+    for node in walker:
+        seen.append(node.value)
+        if len(seen) == 10:
+            break
+    branch = walker.branch
+    assert branch.values[1:, 0] == pytest.approx(seen, abs=0)
+    stopped = kz.follow(duffing(), None, "omega", (0.5, 3.0), monitor=lambda count, value: count >= 4)
+    assert stopped.status is Status.INTERRUPTED
+    assert End.INTERRUPTED in stopped.ends
+
+
+def test_lorenz_from_equilibrium_over_hopf_to_homoclinic():
+    """ρ_H = σ(σ + β + 3)/(σ - β - 1) = 470/19; the homoclinic orbit at 13.926557 (Sparrow 1982, ch. 2: 13.926…)."""
+    model = kz.library.lorenz().with_values(rho=20.0)
+    x = np.sqrt(8 / 3 * 19)
+    rest = kz.follow(model, {"x": x, "y": x, "z": 19.0}, "rho", (15, 30), equilibrium=True)
+    (hopf,) = rest.of(Kind.HOPF)
+    assert hopf.value == pytest.approx(470 / 19, abs=1e-8)
+    assert rest.stability[0] == "stable"
+    assert rest.stability[-1] == "unstable"
+    born = kz.switch_branch(hopf, (5, 30))
+    assert born.ends[1] is End.HOMOCLINIC
+    assert born.values[-1, 0] == pytest.approx(13.926557, abs=1e-5)
+    assert born.periods[0] == pytest.approx(2 * np.pi / hopf.frequency, rel=0.01)
+    assert not born.of(Kind.DOUBLING)
+    assert set(born.stability) == {"unstable"}
+
+
+def test_lorenz_pitchfork_of_the_origin_at_one():
+    model = kz.library.lorenz().with_values(rho=0.5)
+    rest = kz.follow(model, {"x": 0.0, "y": 0.0, "z": 0.0}, "rho", (0.1, 2.0), equilibrium=True)
+    (point,) = rest.of(Kind.BRANCH_POINT)
+    assert point.value == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def hanging():
+    model = kz.library.pendulum_on_spring().with_values(a=2.0)
+    return kz.follow(model, {"y": 0, "theta": 0, "y'": 0, "theta'": 0}, "a", (0.5, 4.0))
+
+
+def test_hybrid_doubling_fold_and_pitchfork(hanging):
+    """HYBRID: doubling of the hanging state, fold and symmetry breaking of the swinging branch at Ω = 13."""
+    quoted = np.hypot(13 * 0.1, 200.0)
+    (doubling,) = hanging.of(Kind.DOUBLING)
+    assert doubling.value / quoted == pytest.approx(0.01320818105, abs=1e-9)
+    swinging = kz.switch_branch(doubling, (0.5, 12.0))
+    (fold,) = swinging.of(Kind.FOLD)
+    assert fold.value / quoted == pytest.approx(0.00800907598, abs=1e-9)
+    (point,) = swinging.of(Kind.BRANCH_POINT)
+    assert point.value / quoted == pytest.approx(0.04816379748, abs=1e-8)
+    # Born subcritically: unstable down to the fold, stable up to where the symmetry breaks.
+    stability = swinging.stability
+    assert set(stability[2 : fold.position + 1]) == {"unstable"}
+    assert set(stability[fold.position + 1 : point.position + 1]) == {"stable"}
+
+
+def test_hybrid_on_the_half_map_the_pitchfork_is_regular(hanging):
+    quoted = np.hypot(13 * 0.1, 200.0)
+    swinging = kz.switch_branch(hanging.of(Kind.DOUBLING)[0], (0.5, 4.0))
+    model = hanging.model.with_values(a=float(swinging.values[-1, 0]))
+    branch = kz.follow(model, swinging.orbit(-1), "a", (3.9, 12.0), half_map=True, direction=1)
+    (pitchfork,) = branch.of(Kind.PITCHFORK)
+    assert pitchfork.value / quoted == pytest.approx(0.04816379748, abs=1e-10)
+    assert pitchfork.verified
+    broken = kz.switch_branch(pitchfork, (3.9, 12.0))
+    mirrored = broken.points[-1] * np.array([1, -1, 1, -1])
+    assert np.abs(broken.points[-1] - mirrored).max() > 1e-2
+
+
+def test_pendulum_doublings():
+    """ORBITS' pendulum, the rotation that random starts settle on at ω = 13."""
+    model = kz.library.parametric_pendulum().with_values(omega=13.0)
+    first = kz.follow(model, {"phi": 2.9909, "phi'": 11.4389}, "omega", (9.0, 13.5), direction=-1)
+    (one,) = first.of(Kind.DOUBLING)
+    assert one.value == pytest.approx(12.1078218842, abs=1e-8)
+    second = kz.switch_branch(one, (9.0, 13.0))
+    assert second.of(Kind.DOUBLING)[0].value == pytest.approx(9.4647067819, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"parameter": "omgea"}, 'Did you mean "omega"'),
+        ({"parameter": 3}, "Name the parameter"),
+        ({"bounds": (1.0, 2.0)}, r"starts at omega = 0\.5, outside"),
+        ({"bounds": (2.0, 2.0)}, "no range"),
+        ({"start": {"x": 1e6, "x'": 0.0}}, "The branch has no start"),
+    ],
+)
+def test_what_cannot_be_followed_is_named(change, message):
+    call = {"start": None, "parameter": "omega", "bounds": (0.4, 2.0), **change}
+    with pytest.raises(KapitzaError, match=message):
+        kz.follow(duffing(), **call)
+
+
+def test_a_forced_model_has_no_equilibria_and_a_fold_no_branch(response):
+    with pytest.raises(KapitzaError, match="is forced"):
+        kz.follow(duffing(), {"x": 0.0, "x'": 0.0}, "omega", (0.4, 2.0), equilibrium=True)
+    with pytest.raises(KapitzaError, match="No branch of orbits leaves at a fold"):
+        kz.switch_branch(response.bifurcations[0])
+    with pytest.raises(KapitzaError, match="takes a Model"):
+        kz.follow("duffing", None, "omega")
+    with pytest.raises(KapitzaError, match="declares no linear symmetry"):
+        kz.follow(kz.library.rossler(), None, "c", (5.0, 6.0), period=5.9, half_map=True)
+
+
+def test_a_hopeless_step_is_named():
+    stepping = kz.Stepping(rule=ByEffort(3.0, 2.9, 3.0))
+    branch = kz.follow(duffing(1.7), None, "omega", (0.5, 3.0), stepping=stepping, direction=1)
+    assert branch.ends[1] in (End.STEP, End.BOUND)
+    short = kz.Stepping(corrector=ChordNewton(chords=0, max_iterations=1, tolerance=1e-15))
+    branch = kz.follow(duffing(), None, "omega", (0.5, 3.0), stepping=short, direction=1)
+    assert branch.ends[1] is End.STEP
+    assert "step fell below" in branch.end_messages[1]
