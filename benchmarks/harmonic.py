@@ -128,5 +128,5 @@ def million() -> str:
     return (
         f"## Time\n\n{record.size} samples, {len(model.names)} free parameters: {seconds:.1f} s on the clock (target "
         f"< 10 s: {verdict}), {computing:.1f} s of processor time over all cores (a busy machine shows in their "
-        f"difference); {fit.details['rows']} weak rows."
+        f"difference); {fit.rows.count} weak rows."
     )

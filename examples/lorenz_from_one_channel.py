@@ -12,7 +12,7 @@ guess = truth.with_values(sigma=17.0, rho=12.0, beta=4.5)
 fit = kz.identify(guess, record, free=["sigma", "rho", "beta"], method=kz.ShootingFit(hold_back=0.1))
 print(fit)
 
-prediction = fit.details["prediction"]
+prediction = fit.motion.prediction
 print(f"predicts {prediction.horizon:.1f} time units beyond the fitted samples")
 
 bound = kz.cramer_rao(truth, clean, {"x": 0.2}, ["sigma", "rho", "beta"])

@@ -101,7 +101,7 @@ def residues(model: kz.Model, orbits: kz.OrbitSet) -> tuple[str, str, tuple]:
     for number, fit in ((14, before), (15, after)):
         axes = plot_residues(fit, equation=2)
         names.append(save(axes.figure, f"harmonic_figure_{number}"))
-    return names[0], names[1], after.details["exclusion"]
+    return names[0], names[1], after.rows.exclusions
 
 
 def main() -> str:

@@ -79,7 +79,7 @@ def positioning_axis() -> str:
         ours = f"{fit[name]:.4g} [{low:.4g}, {high:.4g}]"
         rows.append(Comparison(name, quoted, ours, "within 2 %", bool(error < 2), f"{error:.2g} %"))
     return (
-        f"## EMPS, test functions of {fit.details['window']:.2f} s\n\n"
+        f"## EMPS, test functions of {fit.rows.window:.2f} s\n\n"
         "Widths halved from the default until halving once more moves no value by a third of its standard error:\n\n"
         + markdown_table(["width [s]", *QUOTED, "largest move by halving [standard errors]"], widths)
         + "\n\n"
@@ -95,9 +95,9 @@ def settled_fit(model: kz.Model, record: kz.Record) -> tuple[kz.Estimate, list[t
     """The widest test functions whose estimate halving them does not move: no quoted value enters the choice."""
     fit, rows = kz.identify(model, record, method=kz.HarmonicFit()), []
     for _ in range(8):
-        finer = kz.identify(model, record, method=kz.HarmonicFit(width=fit.details["window"] / 2))
+        finer = kz.identify(model, record, method=kz.HarmonicFit(width=fit.rows.window / 2))
         move = max(abs(finer[n] - fit[n]) / finer.deviations[n] for n in QUOTED)
-        rows.append((f"{fit.details['window']:.2f}", *(f"{fit[n]:.4g}" for n in QUOTED), f"{move:.2f}"))
+        rows.append((f"{fit.rows.window:.2f}", *(f"{fit[n]:.4g}" for n in QUOTED), f"{move:.2f}"))
         if move < 1 / 3:
             return fit, rows
         fit = finer

@@ -125,6 +125,6 @@ def _levels(model: kz.Model, record: kz.Record) -> str:
     values = []
     for noise in (0.01, 0.10):
         noisy = [kz.measure(record, relative_noise=noise, seed=s) for s in range(20)]
-        found = [kz.identify(model, n, method=kz.InvariantFit(correction=0)).details["F3"] for n in noisy]
+        found = [kz.identify(model, n, method=kz.InvariantFit(correction=0)).level_sets.variance for n in noisy]
         values.append(float(np.median(found)))
     return f"{values[0]:.1g} ({values[1]:.1g})"

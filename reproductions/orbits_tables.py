@@ -55,7 +55,7 @@ def everything(truth: kz.Model, orbits: kz.OrbitSet) -> str:
             low, high = interval.loc[name]
             inside = "inside" if low <= truth.values[name] <= high else "outside"
             note = f"truth {inside} the 95 % interval of ± {100 * (high - low) / 2 / truth.values[name]:.2g} %; "
-            note += f"{len(fit.details['orbits'])} of {len(orbits)} orbits matched"
+            note += f"{len(fit.matches.orbits)} of {len(orbits)} orbits matched"
             rows.append(
                 Comparison(f"{name} of ({label}) [%]", document[label][name], f"{error:.2g}", f"≤ {target[name]} %",
                            error <= target[name], note)
@@ -121,8 +121,8 @@ def with_multipliers(truth: kz.Model, orbits: kz.OrbitSet) -> str:
 
 def _multiplier_row(truth: kz.Model, label: str, some: kz.OrbitSet) -> tuple[object, ...]:
     fit = kz.identify(starts(truth)["k2, k3"], some, ["k2", "k3"], kz.OrbitFit(multipliers=True))
-    before = np.sqrt(np.diag(fit.details["without_multipliers"]))
-    after = np.sqrt(np.diag(fit.details["outcome"].solution.covariance))
+    before = np.sqrt(np.diag(fit.matches.without_multipliers))
+    after = np.sqrt(np.diag(fit.workings.outcome.solution.covariance))
     shrink, error = 100 * (1 - after / before), errors(truth, fit)
     return (label, f"{before[0]:.3g}", f"{after[0]:.3g}", f"{shrink[0]:.2g}", f"{shrink[1]:.2g}",
             f"{error['k2']:.2g}", f"{error['k3']:.2g}")  # fmt: skip

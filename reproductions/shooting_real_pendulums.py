@@ -123,7 +123,7 @@ def study(rig: Rig) -> str:
         model, free = model_of(rig, law)
         fit = kz.identify(model, training, free, kz.ShootingFit(throw=False))
         fits[law] = fit
-        information = 2 * len(free) - 2 * fit.details["log_likelihood"]
+        information = 2 * len(free) - 2 * fit.likelihood.log_likelihood
         trained, tested = simulation_error(fit.model, training), simulation_error(fit.model, validation)
         rows.append([law, fit.status.value, f"{information:.0f}", f"{trained:.5f}", f"{tested:.5f}"])
     published, _ = model_of(rig, "viscous")

@@ -20,7 +20,7 @@ def test_no_starting_values_are_needed(record):
     fit = kz.identify(unknown, record, list(TRUTH), "auto")
     for name, value in TRUTH.items():
         assert abs(fit.values[name] - value) < 4 * fit.deviations[name]
-    assert fit.details["chain"][0].startswith("HarmonicFit: sigma = ")
+    assert fit.chain[0].startswith("HarmonicFit: sigma = ")
     assert "HarmonicFit" in fit.method
 
 
@@ -28,7 +28,7 @@ def test_a_start_that_does_not_apply_is_told_and_passed_over(record):
     hidden = kz.Record.from_arrays(record.time, {"x": record["x"]})
     fit = kz.identify(kz.library.lorenz(), hidden, list(TRUTH))
     assert "the given values" in fit.method
-    assert any(line.startswith("HarmonicFit") for line in fit.details["chain"][:-1])
+    assert any(line.startswith("HarmonicFit") for line in fit.chain[:-1])
 
 
 def test_progressive_horizons_lead_to_the_whole_record(record):
@@ -38,7 +38,7 @@ def test_progressive_horizons_lead_to_the_whole_record(record):
     for name, value in TRUTH.items():
         assert abs(fit.values[name] - value) < 4 * fit.deviations[name]
     assert "progressive horizons → ShootingFit" in fit.method
-    assert "horizons of 20, 40, 80" in fit.details["chain"][0]
+    assert "horizons of 20, 40, 80" in fit.chain[0]
 
 
 def test_encoders_of_relative_angles_start_from_harmonics():

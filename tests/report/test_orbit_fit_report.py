@@ -37,7 +37,7 @@ def test_records_with_values_of_their_own_are_shown(duffing, tmp_path):
     assert "Its own values: B = 0.2." in text
     assert "Its own values: B = 0.25." in text
     assert "2 of 2 orbits of the data are orbits of the fitted model" in text
-    assert f"Akaike's criterion (AIC) {fit.details['aic']:.6g}" in text
+    assert f"Akaike's criterion (AIC) {fit.likelihood.aic:.6g}" in text
     assert "What to measure next" in text
     assert re.search(r"half\s+0\.0\d+\s+\d", text), "a derived parameter has its error"
 

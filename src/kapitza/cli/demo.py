@@ -82,7 +82,7 @@ def demo_facts(record: Record, orbits: OrbitSet, fit: Estimate, seconds: tuple[f
     assert record.period is not None
     count = len(record) - 1
     hours = count * record.period / 3600
-    matched = len(fit.details["orbits"])
+    matched = len(fit.matches.orbits) if fit.matches is not None else 0
     return (
         f"{count} excitation periods ({hours:.1f} hours of pendulum time) simulated, strobed and given "
         f"{100 * NOISE:g} % of noise in {seconds[0]:.1f} s.",
@@ -175,7 +175,7 @@ def write_demo_page(
             figure=plot_estimate(fit),
             caption="Intervals, correlations of the errors, and weighted residuals; on the line they are Gaussian.",
         ),
-        Section("How every orbit was matched", table=fit.details["matches"].round(3)),
+        Section("How every orbit was matched", table=fit.matches.table.round(3) if fit.matches is not None else None),
         Section("The model", listing=equation_text(model), table=parameters),
     ]
     return write_page("A chaotic pendulum", f"{model.description}. Source: {model.source}.", sections, path)

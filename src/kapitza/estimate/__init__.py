@@ -3,10 +3,21 @@
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.comparison import compare_fits
 from kapitza.estimate.estimate import Estimate, Estimator
+from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.identify import identify
 from kapitza.estimate.invariant import FoundInvariant, InvariantFit, InvariantSearch, find_invariant
 from kapitza.estimate.observation import Differenced
 from kapitza.estimate.orbits import OrbitFit, advise, missing_orbits, posterior
+from kapitza.estimate.parts import (
+    Exclusion,
+    FittedMotion,
+    HarmonicRows,
+    LevelSets,
+    Likelihood,
+    OrbitMatches,
+    Prediction,
+    WeakRows,
+)
 from kapitza.estimate.series import ShootingFit, cramer_rao, profile_interval
 from kapitza.estimate.weak import HarmonicFit
 
@@ -15,12 +26,21 @@ __all__ = [
     "Differenced",
     "Estimate",
     "Estimator",
+    "Exclusion",
+    "FittedMotion",
     "FoundInvariant",
     "HarmonicFit",
+    "HarmonicRows",
+    "Identifiability",
     "InvariantFit",
     "InvariantSearch",
+    "LevelSets",
+    "Likelihood",
     "OrbitFit",
+    "OrbitMatches",
+    "Prediction",
     "ShootingFit",
+    "WeakRows",
     "advise",
     "compare_fits",
     "cramer_rao",

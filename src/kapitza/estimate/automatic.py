@@ -35,7 +35,7 @@ class Automatic:
     shooting: the settings of the last step. starts: what is tried, in this order: "harmonic" and "invariant"
     (`HarmonicFit`, `InvariantFit`; they need no starting values), "given" (the values of the model), "horizons" (the
     values of the model on a short stretch, what comes out of it on one twice as long, and so on). The first from which
-    the motion follows the data is kept. `details["chain"]` of the estimate says what was done.
+    the motion follows the data is kept. `chain` of the estimate says what was done.
     """
 
     shooting: ShootingFit = field(default_factory=ShootingFit)
@@ -75,7 +75,7 @@ class Automatic:
                 return self._told(found, label, request.model, story)
             unfinished.append((label, found))
         if unfinished:
-            label, found = max(unfinished, key=lambda one: one[1].details["log_likelihood"])
+            label, found = max(unfinished, key=lambda one: one[1].likelihood.log_likelihood)
             return self._told(found, label, request.model, story)
         raise failure or KapitzaError(
             "No start could be found: " + "; ".join(story) + ". Give starting values by model.with_values(...)."
@@ -87,7 +87,7 @@ class Automatic:
             found,
             method=f"auto ({label} → ShootingFit)",
             start={name: model.values[name] for name in found.names},
-            details={**found.details, "chain": story},
+            chain=tuple(story),
         )
 
     def _starts(self, request: Request, story: list[str]) -> Iterator[tuple[str, Model]]:

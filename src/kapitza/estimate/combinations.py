@@ -84,14 +84,16 @@ def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
     values = dict(zip(free.labels, free.values(fit.model).tolist(), strict=True))
     rest = {name: value for name, value in fit.values.items() if name not in values}
     errors = {**fit.derived, **fit.deviations}
-    held = ", ".join(sorted({str(s) for e in free.expressions for s in e.free_symbols} - set(fit.names)))
-    note = f"held at their values for this: {held}; the combinations do not depend on them." if held else ""
+    held = tuple(sorted({str(s) for e in free.expressions for s in e.free_symbols} - set(fit.names)))
+    known = fit.identifiability
+    if known is not None and known.complete:
+        known = replace(known, names=free.labels, determined=free.labels)
     return replace(
         fit, names=free.labels, values={**values, **rest}, covariance=covariance,
         start=dict(zip(free.labels, free.values(free.model).tolist(), strict=True)),
         derived={name: error for name, error in errors.items() if name not in values},
         draws=None if fit.draws is None else values_of(fit.draws, fit, slopes, values),
-        details={**fit.details, "base": fit, "held": note},
+        base=fit, held=held, identifiability=known,
     )  # fmt: skip
 
 

@@ -15,17 +15,42 @@ from kapitza.estimate.estimate import Estimate
 def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
     """Fits of different models to the same readings, the best first, one row each.
 
-    AIC = 2k - 2 log L and BIC = k log N - 2 log L, k the free parameters (and estimated noises), N the readings; dAIC
-    and dBIC are the differences from the best. weight = exp(-dAIC/2), normalised: the evidence for each among these.
-    F is the ratio of the residual variances, this fit's over the best's, and p the chance of so large a ratio if both
-    explained the data equally well (for models that are not nested a guide, not a test).
+    AIC = 2k - 2 log L and BIC = k log N - 2 log L, k the numbers fitted (free parameters, estimated noises and, by
+    `ShootingFit`, initial states), N the readings; dAIC and dBIC are the differences from the best. weight =
+    exp(-dAIC/2), normalised: the evidence for each among these. F is the ratio of the residual variances, this fit's
+    over the best's, and p the chance of so large a ratio if both explained the data equally well (for models that are
+    not nested a guide, not a test).
+
+    Parameters
+    ----------
+    fits : mapping of str to Estimate
+        Fits of `OrbitFit` or of `ShootingFit` (``"auto"`` included), all of one kind, by name.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Indexed by name, the best first.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> damped = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1}, start={"x": 1.0})
+    >>> free = kz.Model.from_equations("x'' + k*x = 0", parameters={"k": 1.0}, start={"x": 1.0})
+    >>> record = kz.measure(kz.simulate(damped, t=np.arange(300) * 0.1), noise=0.01, seed=1)
+    >>> fits = {m: kz.identify(model, record, free=[p], method=kz.ShootingFit()) for m, model, p in
+    ...         (("damped", damped, "c"), ("free", free, "k"))}
+    >>> kz.compare_fits(fits).index[0]
+    'damped'
     """
     if len(fits) < 2:
         raise KapitzaError("Give at least two fits by name, such as compare_fits({'one': first, 'two': second}).")
-    missing = [name for name, fit in fits.items() if "aic" not in fit.details]
+    known = {name: fit.likelihood for name, fit in fits.items() if fit.likelihood is not None}
+    missing = [name for name in fits if name not in known]
     if missing:
-        raise KapitzaError(f"{missing[0]} carries no likelihood: compare fits made by OrbitFit.")
-    counts = {name: int(fit.details["readings"]) for name, fit in fits.items()}
+        raise KapitzaError(f"{missing[0]} carries no likelihood: compare fits made by OrbitFit or ShootingFit.")
+    if len({fit.method.startswith("OrbitFit") for fit in fits.values()}) > 1:
+        raise KapitzaError("Fits of orbits and fits of series have other readings: compare fits of one kind.")
+    counts = {name: found.readings for name, found in known.items()}
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise KapitzaError(
@@ -34,11 +59,13 @@ def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
         )
     rows = []
     for name, fit in fits.items():
-        free = len(fit.names)
+        found = known[name]
+        # Initial states are fitted too; an estimated noise takes no degree of freedom from the residuals.
+        noises = 0 if np.isinf(fit.dof) else len(fit.noise)
+        dof = counts[name] - (found.fitted - noises)
         rows.append({
-            "model": name, "status": fit.status.value, "free": free, "readings": counts[name], "chi2": fit.chi2,
-            "dof": counts[name] - free, "log L": fit.details["log_likelihood"], "AIC": fit.details["aic"],
-            "BIC": fit.details["bic"],
+            "model": name, "status": fit.status.value, "free": len(fit.names), "readings": counts[name],
+            "chi2": fit.chi2, "dof": dof, "log L": found.log_likelihood, "AIC": found.aic, "BIC": found.bic,
         })  # fmt: skip
     table = pd.DataFrame(rows).sort_values("AIC", ignore_index=True)
     table["dAIC"] = table["AIC"] - table["AIC"].min()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from kapitza.errors import KapitzaError, Status, nearest_name
+from kapitza.estimate.identifiability import Identifiability
+from kapitza.estimate.parts import FittedMotion, HarmonicRows, LevelSets, Likelihood, OrbitMatches, WeakRows
 
 Array = NDArray[np.float64]
 
@@ -25,9 +27,14 @@ class Estimate:
     fixed: values that were held.
     dof: degrees of freedom of the noise estimate (infinite when the noise was known): intervals are Student-t.
     residuals: by name of output, weighted (so that 1 is one standard deviation) unless the method says otherwise.
+    whiteness: by channel, the probability that white noise is as correlated as the residuals.
     derived: standard errors of derived parameters and combinations, by name (their values are in `values`).
     draws: (S, k) samples of the free parameters where bounds make their distribution one-sided; else None.
-    history: one row per iteration. details: what the method adds (orbits, nodes, regressors, ...).
+    history: one row per iteration. settings: the method as it was passed. post_mortem: why a fit failed.
+    likelihood, identifiability, matches (orbits), motion (shooting), rows (weak form and harmonic balance), level_sets
+    (invariants): what the method knows besides, None where it does not apply. chain: what method="auto" tried.
+    base: where combinations were free, the estimate of the parameters fitted in their place; held: what was held then.
+    workings: what profiles and advice go on from; not saved, but made again when it is needed.
     """
 
     names: tuple[str, ...]
@@ -43,19 +50,37 @@ class Estimate:
     noise: Mapping[str, float] = field(default_factory=dict)
     residuals: Mapping[str, Array] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    identifiable: tuple[str, ...] = ()
     history: pd.DataFrame | None = None
     model: Any = field(default=None, repr=False)
     data: Any = field(default=None, repr=False)
     derived: Mapping[str, float] = field(default_factory=dict)
     draws: Array | None = field(default=None, repr=False)
-    details: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    settings: Any = field(default=None, repr=False)
+    whiteness: Mapping[str, float] = field(default_factory=dict)
+    post_mortem: str = ""
+    likelihood: Likelihood | None = None
+    identifiability: Identifiability | None = field(default=None, repr=False)
+    matches: OrbitMatches | None = field(default=None, repr=False)
+    motion: FittedMotion | None = field(default=None, repr=False)
+    rows: WeakRows | HarmonicRows | None = field(default=None, repr=False)
+    level_sets: LevelSets | None = field(default=None, repr=False)
+    chain: tuple[str, ...] = ()
+    base: Estimate | None = field(default=None, repr=False)
+    held: tuple[str, ...] = ()
+    workings: Any = field(default=None, repr=False, compare=False)
 
     @property
     def deviations(self) -> dict[str, float]:
         """Standard errors by name."""
         spread = np.sqrt(np.clip(np.diag(self.covariance), 0.0, None))
         return dict(zip(self.names, spread.tolist(), strict=True))
+
+    @property
+    def identifiable(self) -> tuple[str, ...]:
+        """What the data determine: the free parameters, or combinations of them; nothing where the fit failed."""
+        if self.identifiability is None or self.status not in (Status.CONVERGED, Status.SINGULAR):
+            return ()
+        return self.identifiability.determined
 
     @property
     def correlation(self) -> Array:
@@ -122,7 +147,7 @@ class Estimate:
                 text = f"  {name:<{width}} = {self.values[name]:.6g} ± {error:.2g} {unit}".rstrip()
                 lines.append(f"{text}  (derived)")
         lines += [f"  {n:<{width}} = {v:.6g} {self.units.get(n, '')} (fixed)".rstrip() for n, v in self.fixed.items()]
-        if self.identifiable:
+        if self.identifiable and self.identifiability is not None and not self.identifiability.complete:
             lines.append("  identifiable: " + ", ".join(self.identifiable))
         lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join(lines)
@@ -151,4 +176,4 @@ def _shortest(draws: Array, level: float) -> tuple[float, float]:
 class Estimator(Protocol):
     """A method of identification: settings in a frozen dataclass, one verb."""
 
-    def fit(self, model: Any, data: Any, free: Sequence[str] | None) -> Estimate: ...
+    def fit(self, request: Any) -> Estimate: ...

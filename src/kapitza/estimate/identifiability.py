@@ -49,6 +49,12 @@ class Identifiability:
         )
 
 
+def determined(names: Sequence[str], condition: float = 1.0) -> Identifiability:
+    """All of the parameters, found to be determined in another way."""
+    names = tuple(names)
+    return Identifiability(names, len(names), names, (), np.zeros((len(names), 0)), condition)
+
+
 def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: float = 1e-7) -> Identifiability:
     """Identifiability from an information matrix (k, k) in the parameters themselves.
 

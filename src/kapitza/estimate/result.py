@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.errors import KapitzaError
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.request import Request
+from kapitza.estimate.request import Request, make_request
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 
 def make_estimate(
@@ -49,3 +51,15 @@ def make_estimate(
         derived=dict(zip(table["name"], table["error"], strict=True)),
         **parts,
     )
+
+
+def workings_of(estimate: Estimate, kind: type[T]) -> T:
+    """The workings of the fit behind an estimate; of one that was loaded from a file the fit is made again."""
+    found = estimate.workings
+    if found is None and estimate.settings is not None and estimate.model is not None:
+        model = estimate.model.with_values(**dict(estimate.start))
+        names = estimate.names if estimate.base is None else estimate.base.names
+        found = estimate.settings.fit(make_request(model, estimate.data, names, estimate.settings)).workings
+    if not isinstance(found, kind):
+        raise KapitzaError(f"{estimate.method} does not offer this.")
+    return found

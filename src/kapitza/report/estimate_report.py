@@ -60,12 +60,12 @@ def parameter_notes(estimate: Estimate, level: float) -> tuple[str, ...]:
     notes = [f"Columns low and high bound the {100 * level:g} % interval ({freedom})."]
     if estimate.chi2 == estimate.chi2:
         notes.append(f"Sum of squared weighted residuals: {estimate.chi2:.6g}.")
-    if estimate.identifiable:
+    if estimate.identifiable and estimate.identifiability is not None and not estimate.identifiability.complete:
         notes.append("These data determine only the combinations " + ", ".join(estimate.identifiable) + ".")
     if estimate.noise:
         known = ", ".join(f"{name} {value:.3g}" for name, value in estimate.noise.items())
         notes.append(f"Standard deviation of the noise: {known}.")
-    return (*notes, *likelihood_notes(estimate.details))
+    return (*notes, *likelihood_notes(estimate))
 
 
 def data_sections(data: Any, own: Mapping[str, float] | None = None) -> list[Section]:

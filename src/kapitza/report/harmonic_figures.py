@@ -16,7 +16,7 @@ def plot_residues(fit: Any, equation: int = 1, axes: Any = None) -> Any:
     Dropped sub-harmonics are drawn as crosses; the identification error ε stands in the title.
     """
     key = f"equation {equation}"
-    residues = fit.details.get("residues", {})
+    residues = getattr(fit.rows, "residues", {})
     if key not in residues:
         known = ", ".join(residues) or "none: it is not a harmonic balance"
         raise KapitzaError(f'The fit has no residues for "{key}"; it has {known}.')
@@ -35,11 +35,11 @@ def plot_residues(fit: Any, equation: int = 1, axes: Any = None) -> Any:
 
 def _kept_rows(fit: Any, equation: int) -> Any:
     """Which rows of one equation were used: rows are stored orbit by orbit, equation by equation within an orbit."""
-    residues = fit.details["residues"]
+    residues = fit.rows.residues
     equations = len(residues)
     orbit = residues["equation 1"][:, 2]
     sizes = [int((orbit == i).sum()) for i in np.unique(orbit)]
-    kept, parts, start = fit.details["kept"], [], 0
+    kept, parts, start = fit.rows.used, [], 0
     for size in sizes:
         block = kept[start : start + equations * size].reshape(equations, size)
         parts.append(block[equation - 1])

@@ -69,16 +69,17 @@ def in_pieces(record: Record, size: int) -> Record:
 
 
 def _motion(found: Estimate, record: Record, complete: bool) -> Motion:
-    samples, predicted = found.details["fitted_samples"], found.details["predicted"]
+    motion = found.motion
+    assert motion is not None
+    times, piece = motion.sample_times, motion.piece
     channels = tuple(found.residuals)
     angles = tuple(c for c, a in zip(record.channels, record.angles, strict=True) if a and c in channels)
-    piece = np.cumsum(~np.concatenate([[True], samples.joined[:-1]])).astype(np.int64)
-    lengths = [float(np.ptp(samples.time[piece == number])) for number in np.unique(piece)]
+    lengths = [float(np.ptp(times[piece == number])) for number in np.unique(piece)]
     return Motion(
-        time=samples.time - samples.time[0] + record.time[0],
+        time=times - times[0] + record.time[0],
         piece=piece,
-        measured={c: samples.values[:, i].copy() for i, c in enumerate(channels)},
-        predicted={c: predicted[:, i].copy() for i, c in enumerate(channels)},
+        measured={c: motion.measured[:, i].copy() for i, c in enumerate(channels)},
+        predicted={c: motion.predicted[:, i].copy() for i, c in enumerate(channels)},
         units={c: record.units.get(c, "") for c in channels},
         angles=angles,
         length=max(lengths),
@@ -95,10 +96,9 @@ def last_state(model: Model, record: Record, measures: Mapping[str, str]) -> tup
     piece = record.segments()[-1]
     tail = record.select(known).samples(slice(max(piece.start, piece.stop - 40), piece.stop))
     spread = {c: 0.01 * (float(np.std(tail.unwrapped()[c])) or 1.0) for c in known}
-    found = ShootingFit(outputs={c: e for c, e in measures.items() if c in known}, noise=spread).fit_named(
-        model, tail, ()
-    )
-    times, states = found.details["times"], found.details["states"]
-    end = float(found.details["fitted_samples"].time[-1])
+    method = ShootingFit(outputs={c: e for c, e in measures.items() if c in known}, noise=spread)
+    motion = identify(model, tail, [], method).motion
+    assert motion is not None
+    times, states, end = motion.times, motion.states, float(motion.sample_times[-1])
     state = states[-1] if times[-1] == end else Flow(model).propagate(states[-1], float(times[-1]), end).state
     return np.asarray(state), end

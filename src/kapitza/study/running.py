@@ -166,7 +166,7 @@ def fitted(study: Study, candidate: Candidate, method: str, data: Data) -> tuple
     if method == "auto":
         chain = Automatic(ShootingFit(outputs=measures, **settings["shooting"]))
         estimate = identify(model, data, free, chain)
-        return estimate, tuple(estimate.details.get("chain", ()))
+        return estimate, estimate.chain
     if method == "shooting":
         return identify(model, data, free, ShootingFit(outputs=measures, **settings["shooting"])), ()
     if method == "harmonic":
@@ -194,7 +194,7 @@ def _list(data: Data) -> Any:
 def outcome_of(estimate: Estimate, candidate: str, method: str, level: float) -> Outcome:
     """The numbers of an estimate that a results folder keeps."""
     interval = estimate.interval(level)
-    details = estimate.details
+    known = estimate.likelihood
     return Outcome(
         candidate=candidate,
         method=method,
@@ -213,8 +213,8 @@ def outcome_of(estimate: Estimate, candidate: str, method: str, level: float) ->
         warnings=tuple(estimate.warnings),
         identifiable=tuple(estimate.identifiable),
         noise={name: float(value) for name, value in estimate.noise.items()},
-        log_likelihood=float(details.get("log_likelihood", np.nan)),
-        readings=int(details.get("samples", details.get("readings", 0)) or 0),
+        log_likelihood=float("nan") if known is None else known.log_likelihood,
+        readings=0 if known is None else known.readings,
     )
 
 

@@ -51,7 +51,7 @@ def test_correction_removes_the_bias_of_the_variance(long_orbit):
         assert abs(plain[name] - TRUTH[name]) > 5 * plain.deviations[name]
         assert abs(corrected[name] - TRUTH[name]) < abs(plain[name] - TRUTH[name]) / 3
         assert abs(corrected[name] - TRUTH[name]) < 4 * corrected.deviations[name]
-    assert corrected.details["noise_factor"] == pytest.approx(1.0, abs=0.05)
+    assert corrected.level_sets.noise_factor == pytest.approx(1.0, abs=0.05)
 
 
 @pytest.mark.parametrize("objective", ["variance", "surface"])
@@ -108,7 +108,7 @@ def test_records_of_different_energy_share_the_parameters():
     noisy = [kz.measure(r, relative_noise=0.01, seed=i) for i, r in enumerate(records)]
     for objective in ("variance", "surface"):
         clean = kz.identify(model, records, free=list(TRUTH), method=kz.InvariantFit(objective))
-        np.testing.assert_allclose(clean.details["levels"], levels, atol=1e-8)
+        np.testing.assert_allclose(clean.level_sets.levels, levels, atol=1e-8)
         fit = kz.identify(model, noisy, free=list(TRUTH), method=kz.InvariantFit(objective))
         for name, truth in TRUTH.items():
             assert abs(fit[name] - truth) < 5 * fit.deviations[name] + 1e-3

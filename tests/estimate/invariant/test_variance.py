@@ -54,7 +54,7 @@ def test_annealing_honours_the_correction(henon_heiles, correction):
     for name in HENON_HEILES:
         # far below the bias that the correction takes off, some 2 % here
         assert search[name] == pytest.approx(exact[name], abs=1e-5)
-    assert search.details["noise_factor"] == pytest.approx(exact.details["noise_factor"], rel=1e-6)
+    assert search.level_sets.noise_factor == pytest.approx(exact.level_sets.noise_factor, rel=1e-6)
 
 
 def test_any_normalisation_gives_the_same_ratios(henon_heiles):

@@ -54,7 +54,7 @@ def test_other_answers_that_fit_as_well_are_named():
     assert orbit.points[0, 0] == pytest.approx(0.7 / 1.49)
     fit = kz.identify(lag.with_values(a=0.8), [orbit.with_(covariance=np.diag([1e-8]), profile=None)], ["a"])
     assert any("leave 0 degrees of freedom" in text for text in fit.warnings)
-    answers = sorted([fit["a"], *(other["a"] for other in fit.details["alternatives"])])
+    answers = sorted([fit["a"], *(other["a"] for other in fit.matches.alternatives)])
     assert answers == pytest.approx([0.7, 1 / 0.7], rel=1e-6)
     assert any("explains the data as well" in text for text in fit.warnings)
 
@@ -68,7 +68,7 @@ def test_multipliers_that_differ_are_reported(pendulum, exact, use):
     assert len(warned) == 1
     assert warned[0].startswith("orbit 0: period 1")
     # 1.5 against 1, with a standard error of 0.005 · 1 : (1.5 - 1)/0.005 = 100
-    assert fit.details["matches"]["multiplier mismatch"].iloc[0] == pytest.approx(100, rel=0.05)
+    assert fit.matches.table["multiplier mismatch"].iloc[0] == pytest.approx(100, rel=0.05)
 
 
 def test_the_sign_of_a_multiplier_is_compared(pendulum, exact):
@@ -135,7 +135,7 @@ def test_of_two_believable_minima_the_better_one_is_the_answer(instants, error):
     ]  # fmt: skip
     fit = kz.identify(lag.with_values(a=1.6), [orbit, *coarse], "a")
     assert fit["a"] == pytest.approx(0.7, abs=1e-3)
-    assert not fit.details["alternatives"]
+    assert not fit.matches.alternatives
 
 
 def test_one_combination_may_be_given_as_text(pendulum, exact):

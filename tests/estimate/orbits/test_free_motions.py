@@ -35,11 +35,11 @@ def test_crossings_lie_on_the_orbits_of_the_model(lorenz, orbits):
 
 def test_parameters_of_the_lorenz_system_from_its_orbits(lorenz, orbits):
     fit = kz.identify(lorenz.with_values(sigma=6.0, rho=38.0, beta=1.5), orbits, FREE)
-    assert not fit.details["unmatched"]
+    assert not fit.matches.unmatched
     for name in FREE:
         assert abs(fit[name] - lorenz.values[name]) < 4 * fit.deviations[name]
         assert fit.deviations[name] < 2e-3 * lorenz.values[name]
-    periods = [orbit.period for orbit in fit.details["orbits"] if len(orbit.points) == 2]
+    periods = [orbit.period for orbit in fit.matches.orbits if len(orbit.points) == 2]
     assert periods[0] == pytest.approx(1.5586522, abs=5e-3)  # Viswanath 2003, at the true values
 
 

@@ -47,7 +47,7 @@ def test_records_with_different_excitations_are_fitted_together(duffing):
         data.append((record, {"B": force}))
     fit = kz.identify(duffing.with_values(k=0.1), data, ["k"], kz.OrbitFit())
     assert abs(fit["k"] - 0.08) < 4 * fit.deviations["k"]
-    assert len(fit.details["orbits"]) == 2
+    assert len(fit.matches.orbits) == 2
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_a_free_oscillation_is_fitted_with_its_period(van_der_pol):
     fit = kz.identify(van_der_pol.with_values(mu=1.0, k=1.2), [orbit], ["mu", "k"], kz.OrbitFit(profiles=True))
     assert fit["mu"] == pytest.approx(0.8, rel=1e-7)
     assert fit["k"] == pytest.approx(1.3, rel=1e-7)
-    assert fit.details["orbits"][0].period == pytest.approx(orbit.period, rel=1e-8)
+    assert fit.matches.orbits[0].period == pytest.approx(orbit.period, rel=1e-8)
 
 
 def test_a_wrong_period_of_a_free_oscillation_does_not_spoil_the_fit(van_der_pol):

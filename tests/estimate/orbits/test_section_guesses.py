@@ -38,6 +38,6 @@ def test_positions_at_the_section_are_enough(pendulum, noisy):
         for o in noisy(0)
     ]
     fit = kz.identify(pendulum.with_values(m=0.1, l=0.3), orbits, ["m", "l"])
-    assert not fit.details["unmatched"]
+    assert not fit.matches.unmatched
     for name in ("m", "l"):
         assert abs(fit[name] - pendulum.values[name]) < 4 * fit.deviations[name]

@@ -24,7 +24,7 @@ def test_the_phase_stays_with_the_orbits(pendulum, quarter, tmp_path):
     start = pendulum.with_values(m=0.09, l=0.31)
     for data in (quarter, list(quarter), kz.OrbitSet.load(tmp_path / "orbits.json")):
         fit = kz.identify(start, data, ["m", "l"])
-        assert not fit.details["unmatched"]
+        assert not fit.matches.unmatched
         assert fit["m"] == pytest.approx(pendulum.values["m"], rel=1e-7)
         assert fit["l"] == pytest.approx(pendulum.values["l"], rel=1e-8)
 
@@ -44,7 +44,7 @@ def test_a_profile_starts_at_the_section(pendulum, exact):
 
 def test_the_census_is_compared_at_the_phase_of_the_data(pendulum, quarter):
     fit = kz.identify(pendulum.with_values(m=0.09), quarter, ["m", "l"])
-    assert all(o.details["section_phase"] == pytest.approx(0.25 * pendulum.period) for o in fit.details["orbits"])
+    assert all(o.details["section_phase"] == pytest.approx(0.25 * pendulum.period) for o in fit.matches.orbits)
     table = kz.missing_orbits(fit, 1, starts=128, rounds=2)
     assert (table["found"] == "matched").sum() == sum(len(o.points) == 1 for o in quarter)
 

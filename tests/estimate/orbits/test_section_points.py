@@ -31,7 +31,7 @@ def test_orbits_are_fitted_by_orbit_fit_without_being_asked(pendulum, exact):
 
 def test_slopes_are_those_of_orbits_solved_anew(pendulum, exact):
     fit = kz.identify(pendulum.with_values(m=0.086), list(exact), ["m", "l"])
-    solution, orbit = fit.details["outcome"].solution, exact[3]
+    solution, orbit = fit.workings.outcome.solution, exact[3]
     step = 1e-5
     for column, name in enumerate(("m", "l")):
         sides = []
@@ -90,7 +90,7 @@ def test_difference_quotients_are_modelled_as_what_they_are(pendulum, exact):
 def test_a_spurious_orbit_is_set_aside_and_named(pendulum, exact):
     wrong = exact[0].with_(points=exact[0].points + np.array([0.5, -2.0]))
     fit = kz.identify(far(pendulum), [*exact, wrong], ["m", "l"])
-    assert list(fit.details["unmatched"]) == ["5: period 1 A"]
+    assert list(fit.matches.unmatched) == ["5: period 1 A"]
     assert any("5: period 1 A was not matched" in text for text in fit.warnings)
     assert fit["m"] == pytest.approx(pendulum.values["m"], rel=1e-7)
 
@@ -102,7 +102,7 @@ def test_an_orbit_that_is_twice_a_shorter_one_is_recognised(pendulum, exact):
         covariance=np.diag(np.tile(np.diag(once.covariance), 2)),
     )  # fmt: skip
     fit = kz.identify(pendulum.with_values(m=0.09), [*exact, double], ["m", "l"])
-    assert "collapsed onto an orbit of period 1" in fit.details["unmatched"]["5: period 2 A"]
+    assert "collapsed onto an orbit of period 1" in fit.matches.unmatched["5: period 2 A"]
 
 
 def test_a_false_minimum_is_refused(pendulum, exact):
@@ -126,7 +126,7 @@ def test_multipliers_narrow_the_interval_and_pull_towards_the_truth(pendulum, ex
     with_errors = [o.with_(multiplier_deviation=1e-4 * np.abs(o.multipliers)) for o in exact]
     start = pendulum.with_values(k2=0.0, k3=0.0)
     fit = kz.identify(start, with_errors, ["k2", "k3"], kz.OrbitFit(multipliers=True))
-    before = np.sqrt(np.diag(fit.details["without_multipliers"]))
+    before = np.sqrt(np.diag(fit.matches.without_multipliers))
     after = np.sqrt(np.diag(fit.covariance))
     assert (after < 0.7 * before).all()
     assert fit["k2"] == pytest.approx(pendulum.values["k2"], abs=1e-2 * after[0])

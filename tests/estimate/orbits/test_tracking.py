@@ -66,7 +66,7 @@ def test_without_putting_orbits_back_the_fit_ends_elsewhere(pendulum, noisy):
     assert not lost.status.ok
     fit = kz.identify(start, noisy(0), ["k2"], kz.OrbitFit(**settings))
     assert fit.status.ok
-    assert {"3: period 2 AA", "4: period 2 DD"} <= set(fit.details["put back"])
+    assert {"3: period 2 AA", "4: period 2 DD"} <= set(fit.matches.put_back)
     assert abs(fit["k2"] - pendulum.values["k2"]) < 4 * fit.deviations["k2"]
 
 
@@ -76,13 +76,13 @@ def test_continuation_from_a_solvable_case_arrives_where_newton_from_the_data_fa
     plain = kz.identify(start, noisy(0), ["m", "l"], kz.OrbitFit(formulation="nested", restarts=0, throw=False))
     assert not plain.status.ok
     fit = kz.identify(start, noisy(0), ["m", "l"], kz.OrbitFit(formulation="nested", restarts=1))
-    assert fit.details["begun"] == "continuation from the given values"
+    assert fit.matches.begun == "continuation from the given values"
     assert abs(fit["l"] - pendulum.values["l"]) < 4 * fit.deviations["l"]
 
 
 def test_orbits_set_aside_on_the_way_are_taken_back_at_the_end(pendulum, noisy):
     fit = kz.identify(pendulum.with_values(l=30.0), noisy(0), ["m", "l"])
-    assert not fit.details["unmatched"]
+    assert not fit.matches.unmatched
     assert abs(fit["l"] - pendulum.values["l"]) < 4 * fit.deviations["l"]
 
 
@@ -123,7 +123,7 @@ def test_several_spurious_orbits_do_not_hide_the_good_ones(pendulum, noisy):
     rng, good = np.random.default_rng(0), noisy(1)
     wrong = [o.with_(points=o.points + rng.choice([-1, 1], 2) * np.array([0.5, -2.0])) for o in good[:3]]
     fit = kz.identify(pendulum.with_values(m=0.1, l=0.3), [*good, *wrong], ["m", "l"])
-    assert len(fit.details["unmatched"]) == 3
+    assert len(fit.matches.unmatched) == 3
     assert any("only 5 of 8 orbits are matched" in text for text in fit.warnings)
     assert abs(fit["l"] - pendulum.values["l"]) < 4 * fit.deviations["l"]
 
@@ -137,7 +137,7 @@ def test_multipliers_that_disagree_are_reported_with_their_sign(pendulum, exact)
     assert "orbit 0: period 1 A is matched, but its multipliers are not" in text
     assert "30 σ" in text
     assert "orbit 1: period 1 D is matched, but its multipliers are not: a multiplier of -1.7" in text
-    assert fit.details["matches"].set_index("orbit").loc["0: period 1 A", "multiplier mismatch"] == pytest.approx(30)
+    assert fit.matches.table.set_index("orbit").loc["0: period 1 A", "multiplier mismatch"] == pytest.approx(30)
 
 
 def test_other_answers_that_fit_as_well_are_named():
@@ -146,7 +146,7 @@ def test_other_answers_that_fit_as_well_are_named():
     orbit = kz.solve_orbit(joint, {"x": -0.51, "x'": 0.219})
     data = [orbit.with_(covariance=1e-6 * np.eye(2), profile=None)]
     fit = kz.identify(joint.with_values(gamma=0.8, r=0.4), data, ["gamma", "r"])
-    answers = [{name: fit[name] for name in fit.names}, *fit.details["alternatives"]]
+    answers = [{name: fit[name] for name in fit.names}, *fit.matches.alternatives]
     assert min(abs(a["gamma"] - 1.0) + abs(a["r"] - 0.5) for a in answers) < 0.01
     assert any("χ² cannot tell whether the model is right" in text for text in fit.warnings)
 
@@ -173,7 +173,7 @@ def test_orbits_that_the_record_does_not_show_are_listed_with_the_reason(pendulu
     fit = kz.identify(pendulum.with_values(m=0.09), orbits, ["m", "l"])
     table = kz.missing_orbits(fit, starts=256, rounds=3)
     shown = table["found"].value_counts()
-    assert shown["matched"] == len(fit.details["orbits"])
+    assert shown["matched"] == len(fit.matches.orbits)
     upright = table[table["first point"].str.startswith(("3.14", "-3.14")) & (table["period"] == 1)]
     assert list(upright["found"]) == ["missing"]
     assert upright["|μ|"].iloc[0] == pytest.approx(37.47, rel=0.02)  # science: multipliers 37.47, 0.026

@@ -163,7 +163,7 @@ def test_known_initial_state_holds_once_not_after_a_gap():
     model = FIRST_ORDER.with_values(r=0.5)
     fit = kz.identify(model, kz.Record.from_arrays(time, {"x": x}), ["r"], kz.ShootingFit(initial={"x": 2.0}))
     assert abs(fit.values["r"] - 0.3) < 4 * fit.deviations["r"]
-    assert fit.details["states"][0, 0] == pytest.approx(2.0, abs=1e-6)
+    assert fit.motion.states[0, 0] == pytest.approx(2.0, abs=1e-6)
 
 
 def test_each_record_may_start_from_its_own_state():
@@ -186,7 +186,7 @@ def test_end_of_each_record_is_held_back():
     first, second = decaying(0.01, 7), decaying(0.01, 8)
     later = kz.Record.from_arrays(second.time + 40.0, {"x": second["x"]})
     fit = kz.identify(FIRST_ORDER, [first, later], ["r"], kz.ShootingFit(hold_back=0.5))
-    prediction = fit.details["prediction"]
+    prediction = fit.motion.prediction
     assert prediction.error.shape == (200, 1)
     assert prediction.horizon == pytest.approx(100 * 0.02)
     assert np.sqrt((prediction.error**2).mean()) == pytest.approx(1.0, abs=0.2)
@@ -197,7 +197,7 @@ def test_prediction_that_is_not_possible_is_told():
     x = decay(time, 0.1) + 0.01 * np.random.default_rng(5).normal(size=time.size)
     record = kz.Record.from_arrays(time, {"x": x})
     fit = kz.identify(FIRST_ORDER, record, ["r"], kz.ShootingFit(hold_back=0.5))
-    assert fit.details["prediction"] is None
+    assert fit.motion.prediction is None
     assert any("held back" in text for text in fit.warnings)
 
 

@@ -113,7 +113,7 @@ def test_prior_and_bound_are_respected(clean):
 
 def test_held_back_samples_test_the_prediction(clean):
     fit = kz.identify(far_start(4), noisy(clean, 0.01, 8), FREE, kz.ShootingFit(hold_back=0.1))
-    prediction = fit.details["prediction"]
+    prediction = fit.motion.prediction
     assert prediction.horizon > 0.5
     assert prediction.error.shape == (300, 3)
 

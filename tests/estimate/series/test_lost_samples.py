@@ -62,7 +62,7 @@ def test_trials_taken_as_one_motion_are_suspected(swing):
     clock = np.concatenate([time, time + time[-1] + 0.25])
     record = kz.Record.from_arrays(clock, {"x": values}, segment=np.repeat([0, 1], 300))
     fit = kz.identify(model, record, FREE, kz.ShootingFit(throw=False))
-    said = " ".join(fit.warnings) + fit.details["post_mortem"]
+    said = " ".join(fit.warnings) + fit.post_mortem
     assert "carried over 1 gap between segments" in said
     assert "bridge=False" in said
 

@@ -64,12 +64,12 @@ def test_two_records_are_weighted_by_their_own_noise(clean):
     np.testing.assert_allclose(list(both.deviations.values()), expected, rtol=0.02)
     assert np.abs(scaled_errors(both)).max() < 4
     assert both.chi2 / (6 * 800) == pytest.approx(1.0, abs=0.1)
-    assert both.details["noise_by_record"] == [dict.fromkeys("xyz", 0.1), dict.fromkeys("xyz", 1.0)]
+    assert both.motion.noise_by_record == [dict.fromkeys("xyz", 0.1), dict.fromkeys("xyz", 1.0)]
 
 
 def test_unknown_noise_is_estimated_for_each_record(clean):
     fit = kz.identify(start(), [noisy(clean, 0.1, 4), noisy(clean, 0.8, 5)], FREE, kz.ShootingFit())
-    first, second = fit.details["noise_by_record"]
+    first, second = fit.motion.noise_by_record
     assert first["y"] == pytest.approx(0.1, rel=0.1)
     assert second["y"] == pytest.approx(0.8, rel=0.1)
     assert np.abs(scaled_errors(fit)).max() < 4
@@ -83,7 +83,7 @@ def test_records_may_lack_channels_in_either_order(clean):
     single = [np.linalg.inv(kz.identify(start(), each, FREE, kz.ShootingFit()).covariance) for each in (full, part)]
     expected = np.sqrt(np.diag(np.linalg.inv(single[0] + single[1])))
     np.testing.assert_allclose(list(one.deviations.values()), expected, rtol=0.02)
-    assert one.details["samples"] == 5 * 800
+    assert one.likelihood.readings == 5 * 800
     assert np.abs(scaled_errors(one)).max() < 4
 
 
@@ -164,6 +164,6 @@ def test_records_of_different_noise_are_white_together():
                 kz.Record.from_arrays(run.time, {c: run[c] + deviation * rng.normal(size=count) for c in run.channels})
             )
         fit = kz.identify(model, runs, FREE, kz.ShootingFit())
-        alarms += sum(p < 0.02 for p in fit.details["whiteness"].values())
+        alarms += sum(p < 0.02 for p in fit.whiteness.values())
     # 36 tests at 2 %: six or more alarms have a chance below 1e-4.
     assert alarms < 6

@@ -25,7 +25,7 @@ def test_known_initial_state_is_kept_and_sharpens_the_answer():
     start = oscillator(d=0.5, k=3.0)
     held = kz.identify(start, record, ["d", "k"], kz.ShootingFit(initial={"x": 1.0, "x'": 0.0}))
     open_ = kz.identify(start, record, ["d", "k"], kz.ShootingFit())
-    assert held.details["states"][0] == pytest.approx([1.0, 0.0], abs=1e-6)
+    assert held.motion.states[0] == pytest.approx([1.0, 0.0], abs=1e-6)
     for name, true in (("d", 0.2), ("k", 4.0)):
         assert abs(held.values[name] - true) < 4 * held.deviations[name]
         assert held.deviations[name] < open_.deviations[name]
@@ -80,7 +80,7 @@ def test_noise_that_remembers_is_not_white():
         fit = kz.identify(oscillator(k=3.5), kz.Record.from_arrays(TIME, {"x": decay(TIME) + noise}), ["d", "k"],
                           kz.ShootingFit())  # fmt: skip
         assert any("not white" in text for text in fit.warnings) is expected
-        assert (fit.details["whiteness"]["x"] < 1e-3) is expected
+        assert (fit.whiteness["x"] < 1e-3) is expected
 
 
 def test_whiteness_has_the_level_it_states():
@@ -89,6 +89,6 @@ def test_whiteness_has_the_level_it_states():
     for seed in range(30):
         noise = 0.02 * np.random.default_rng(seed).normal(size=TIME.size)
         record = kz.Record.from_arrays(TIME, {"x": decay(TIME) + noise})
-        chances.append(kz.identify(oscillator(), record, ["d", "k"], kz.ShootingFit()).details["whiteness"]["x"])
+        chances.append(kz.identify(oscillator(), record, ["d", "k"], kz.ShootingFit()).whiteness["x"])
     assert 0.25 < np.mean(np.array(chances) < 0.5) < 0.75
     assert min(chances) > 1e-3

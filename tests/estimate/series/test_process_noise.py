@@ -27,7 +27,7 @@ def test_size_of_kicks_and_parameters_are_recovered(kicked):
     start = kz.library.lorenz().with_values(sigma=7.0, rho=35.0, beta=2.0)
     fit = kz.identify(start, kicked, FREE, kz.ShootingFit(process_noise=True))
     spread = kicked.values().std(axis=0)
-    relative = np.array(list(fit.details["process_noise"].values())) / spread
+    relative = np.array(list(fit.motion.process_noise.values())) / spread
     assert relative == pytest.approx(KICK, rel=0.2)
     truth = np.array([10.0, 28.0, 8 / 3])
     errors = np.array([fit.values[n] for n in FREE]) - truth
@@ -38,7 +38,7 @@ def test_given_kicks_are_used(kicked):
     sizes = {"x": 0.158, "y": 0.18, "z": 0.172}
     fit = kz.identify(kz.library.lorenz().with_values(rho=35.0), kicked, FREE, kz.ShootingFit(process_noise=sizes))
     assert abs(fit.values["rho"] - 28) < 4 * fit.deviations["rho"]
-    assert fit.details["process_noise"] == sizes
+    assert fit.motion.process_noise == sizes
     with pytest.raises(kz.KapitzaError, match="not a state"):
         kz.identify(kz.library.lorenz(), kicked, FREE, kz.ShootingFit(process_noise={"w": 1.0}))
 
@@ -103,7 +103,7 @@ def test_estimate_and_interval_are_those_of_the_exact_likelihood():
             hessian[i, j] = sum(around) / (4 * step[i] * step[j])
     assert errors == pytest.approx(np.sqrt(np.diag(np.linalg.inv(hessian))), rel=0.02)
     # The constant is right too: likelihoods of models with and without kicks may be compared.
-    assert -fit.details["log_likelihood"] == pytest.approx(best.fun + 0.5 * 298 * np.log(2 * np.pi), abs=1e-3)
+    assert -fit.likelihood.log_likelihood == pytest.approx(best.fun + 0.5 * 298 * np.log(2 * np.pi), abs=1e-3)
 
 
 def test_intervals_hold_the_truth_when_kicks_and_noise_are_estimated_too():
@@ -113,8 +113,8 @@ def test_intervals_hold_the_truth_when_kicks_and_noise_are_estimated_too():
         record = kz.Record.from_arrays(time, {"x": readings})
         fit = kz.identify(oscillator(0.2, 3.5), record, ["d", "k"], kz.ShootingFit(process_noise=True))
         scores.append([(fit.values[n] - true) / fit.deviations[n] for n, true in (("d", 0.3), ("k", 4.0))])
-        assert fit.details["process_noise"]["x"] == 0.0  # a force pushes the rate, not the position
-        assert fit.details["process_noise"]["x'"] == pytest.approx(0.1, rel=0.4)
+        assert fit.motion.process_noise["x"] == 0.0  # a force pushes the rate, not the position
+        assert fit.motion.process_noise["x'"] == pytest.approx(0.1, rel=0.4)
         assert fit.noise["x"] == pytest.approx(0.02, rel=0.2)
     # 16 scores of a right interval: rms within 0.57 … 1.46 at 99 %.
     assert 0.57 < np.sqrt(np.mean(np.square(scores))) < 1.46
@@ -145,4 +145,4 @@ def test_lost_samples_of_a_kicked_motion():
     whole = kz.Record.from_arrays(time, {"x": readings}, noise={"x": 0.02})
     method = kz.ShootingFit(process_noise=True)
     some, every = (kz.identify(oscillator(0.2, 3.5), r, ["d", "k"], method) for r in (record, whole))
-    assert some.details["process_noise"]["x'"] == pytest.approx(every.details["process_noise"]["x'"], rel=0.1)
+    assert some.motion.process_noise["x'"] == pytest.approx(every.motion.process_noise["x'"], rel=0.1)

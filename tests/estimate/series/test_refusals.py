@@ -181,7 +181,7 @@ def test_long_record_goes_through_a_window_first():
     fit = kz.identify(model.with_values(sigma=14.0, rho=20.0, beta=4.0), record, FREE, kz.ShootingFit(window=1500))
     errors = np.array([(fit.values[n] - model.values[n]) / fit.deviations[n] for n in FREE])
     assert np.abs(errors).max() < 4
-    assert fit.details["times"].size < run.size / 3
+    assert fit.motion.times.size < run.size / 3
 
 
 ROTOR = kz.Model.from_equations("phi'' + d*phi' + w2*sin(phi) = u", parameters={"d": 0.3, "w2": 4.0, "u": 3.0})

@@ -69,7 +69,7 @@ def test_windows_where_something_moves_are_chosen():
     record = kz.Record.from_arrays(time, {"x": ringing + 0.01 * np.random.default_rng(1).normal(size=time.size)},
                                    segment=(time >= 150).astype(int))  # fmt: skip
     fit = kz.identify(model.with_values(k=3.0), record, ["d", "k"], kz.ShootingFit(window=300, windows=1))
-    assert 149 < fit.details["times"][0] < 160
+    assert 149 < fit.motion.times[0] < 160
     assert abs(fit.values["k"] - 4.0) < 4 * fit.deviations["k"]
 
 

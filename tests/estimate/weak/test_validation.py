@@ -57,7 +57,7 @@ def test_residues_are_drawn(pendulum, long_record):
     fit = kz.identify(pendulum, orbits, free=pendulum.names, method=method)
     axes = plot_residues(fit, equation=2)
     drawn = sum(len(line.get_xdata()) for line in axes.get_lines()[1:])
-    assert drawn == len(fit.details["residues"]["equation 2"])
+    assert drawn == len(fit.rows.residues["equation 2"])
 
 
 def test_positioning_axis(data_folder):

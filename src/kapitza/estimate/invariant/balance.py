@@ -33,6 +33,7 @@ from kapitza.estimate.invariant.points import Points, collect, reconstruction
 from kapitza.estimate.invariant.report import finish
 from kapitza.estimate.invariant.setup import USUAL, Setup, bounds_of, shared_channels
 from kapitza.estimate.invariant.variance import VarianceProblem, linear_starts, minimise_corrected, minimise_raw
+from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.request import Request
 from kapitza.model import Model, rate, symbol, time
 from kapitza.model.symbols import vanishes
@@ -175,15 +176,14 @@ def fit_balance(settings: Any, request: Request) -> Estimate:
     covariance = _covariance(rows, setup.form, theta, weight, solution.tau)
     c, _ = setup.form.local(theta)
     residual = (rows.columns @ c) * np.sqrt(weight)
-    spare = max(1, windows.run.size / OVERLAP - theta.size)
-    details = {
-        "windows": windows.run.size,
-        "noise_factor": float(np.mean(residual**2)) if noise.max() > 0 else 0.0,
-        "power": setup.form.expression.coeff(POWER),
-        "dof": spare,
-    }
+    found = LevelSets(
+        setup.form.expression,
+        noise_factor=float(np.mean(residual**2)) if noise.max() > 0 else 0.0,
+        windows=int(windows.run.size),
+        power=setup.form.expression.coeff(POWER),
+    )
     status = Status.CONVERGED if solution.converged else Status.STALLED
-    return finish(settings, request, setup, theta, covariance, None, residual, details, status)
+    return finish(settings, request, setup, theta, covariance, None, residual, found, status)
 
 
 def _prepare(settings: Any, request: Request) -> tuple[Setup, NDArray[np.bool_]]:

@@ -29,6 +29,7 @@ from kapitza.estimate.invariant.variance import (
     minimise_corrected,
     minimise_raw,
 )
+from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.request import Request, make_request
 
 Array = NDArray[np.float64]
@@ -187,10 +188,10 @@ class InvariantFit:
         value, _, _ = setup.form.at(setup.points.values, solution.theta)
         weights = problem.weights
         levels = np.bincount(setup.points.level, weights * value) / np.bincount(setup.points.level, weights)
-        details = {"F3": solution.value, "noise_factor": solution.tau, "levels": levels, "steps": solution.steps}
+        found = LevelSets(setup.form.expression, levels, solution.tau, variance=solution.value)
         residual = value - levels[setup.points.level]
         status = Status.CONVERGED if solution.converged else Status.STALLED
-        return finish(self, request, setup, solution.theta, covariance, spread, residual, details, status)
+        return finish(self, request, setup, solution.theta, covariance, spread, residual, found, status)
 
     def _surface_estimate(
         self, request: Request, setup: Setup, start: VarianceSolution, problem: VarianceProblem
@@ -217,31 +218,27 @@ class InvariantFit:
                 self.seed,
             )
         spare = max(1, points.count - solution.theta.size - points.levels)
-        lost = int(np.sum(~solution.feet.found))
-        details = {
-            "F2": solution.cost,
-            "noise_factor": solution.cost / spare,
-            "levels": solution.levels,
-            "feet": solution.feet.feet,
-            "unprojected": lost,
-            "history": solution.history,
-        }
+        nearest = solution.nearest
+        found = LevelSets(
+            form.expression, solution.levels, solution.cost / spare, distance=solution.cost,
+            projections=nearest.points, unprojected=int(np.sum(~nearest.found)),
+        )  # fmt: skip
         status = Status.CONVERGED if solution.converged else Status.STALLED
-        return finish(self, request, setup, solution.theta, covariance, spread, solution.feet.distance, details, status)
+        return finish(
+            self, request, setup, solution.theta, covariance, spread, nearest.distance, found, status, solution.history
+        )
 
     def _shared_estimate(self, request: Request, setup: Setup, solution: SharedSolution) -> Estimate:
         points = setup.points
         spare = max(1, points.count - solution.theta.size - points.levels)
         factor = solution.cost / spare
-        details = {
-            "F2": solution.cost,
-            "noise_factor": factor,
-            "levels": solution.levels,
-            "history": solution.history,
-        }
+        found = LevelSets(setup.form.expression, solution.levels, factor, distance=solution.cost)
         status = Status.CONVERGED if solution.converged else Status.STALLED
         covariance = solution.covariance * factor
-        return finish(self, request, setup, solution.theta, covariance, None, solution.displacement, details, status)
+        return finish(
+            self, request, setup, solution.theta, covariance, None, solution.displacement, found, status,
+            solution.history,
+        )  # fmt: skip
 
 
 def random_starts(begin: Array, bounds: Bounds, count: int, seed: int) -> list[Array]:

@@ -61,7 +61,7 @@ def variance_covariance(problem: VarianceProblem, solution: VarianceSolution) ->
 
 def surface_covariance(solution: SurfaceSolution, points: Points) -> Array:
     """Sandwich (JᵀJ)⁻¹ B (JᵀJ)⁻¹ of the distances with the levels eliminated."""
-    residual, jacobian = projected_rows(solution.feet, points, solution.weights)
+    residual, jacobian = projected_rows(solution.nearest, points, solution.weights)
     bread = inverse_by_units(jacobian @ jacobian.T)
     leverage = np.einsum("kn,kn->n", bread @ jacobian, jacobian)
     filling = long_run(residual * jacobian / _slack(leverage, points.count), points.run, points.reach)

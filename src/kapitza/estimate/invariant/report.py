@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.identifiability import determined
 from kapitza.estimate.invariant.expression import Form, make_form
 from kapitza.estimate.invariant.points import ASSUMED_NOISE
 from kapitza.estimate.invariant.setup import Setup
 from kapitza.estimate.invariant.variance import CLEAN, precise_least_squares
+from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.model import Model
@@ -31,23 +35,24 @@ def finish(
     covariance: Array,
     samples: Array | None,
     residual: Array,
-    details: dict[str, Any],
+    found: LevelSets,
     status: Status,
+    history: pd.DataFrame | None = None,
 ) -> Estimate:
     """Signs as at the start, the normalisation asked for, intervals, and what is suspicious."""
     form, model = setup.form, request.model
     theta, covariance = _signs_as_started(form, setup.start, theta, covariance)
     if samples is not None:
         covariance = np.atleast_2d(np.cov(samples.T))
-        details = {**details, "bootstrap": samples}
+        found = replace(found, bootstrap=samples)
     names, values = form.free, theta
     if settings.scale == "norm" and setup.held is not None:
         names, values, covariance = unit_norm(setup, theta, covariance, model)
     deviation = np.sqrt(np.clip(np.diag(covariance), 0, None))
-    warnings = (*setup.warnings, *_suspicious(names, values, deviation, setup, settings, details, model))
+    warnings = (*setup.warnings, *_suspicious(names, values, deviation, setup, settings, found, model))
     points = setup.points
     levels = "1 level set" if points.levels == 1 else f"{points.levels} level sets"
-    factor = float(np.sqrt(max(details.get("noise_factor", 0.0), 0.0)))
+    factor = float(np.sqrt(max(found.noise_factor, 0.0)))
     measured = [j for j, v in enumerate(points.variables) if v not in request.own]
     return make_estimate(
         request,
@@ -57,13 +62,15 @@ def finish(
         names=names,
         status=status,
         dof=float(max(1, points.count - len(form.free) - points.levels)),
-        chi2=float(details.get("F2", np.nan)),
+        chi2=found.distance,
         noise={points.variables[j]: factor * float(np.sqrt(np.mean(points.variance[j]))) for j in measured},
         residuals={setup.name: residual},
         warnings=warnings,
-        identifiable=tuple(names),
-        history=details.pop("history", None),
-        details={**details, "invariant": form.expression, "points": points},
+        identifiability=determined(names),
+        history=history,
+        settings=settings,
+        level_sets=found,
+        workings=setup,
     )
 
 
@@ -106,10 +113,10 @@ def unit_norm(setup: Setup, theta: Array, covariance: Array, model: Model) -> tu
 
 
 def _suspicious(
-    names: Any, values: Array, deviation: Array, setup: Setup, settings: Any, details: dict[str, Any], model: Model
+    names: Any, values: Array, deviation: Array, setup: Setup, settings: Any, found: LevelSets, model: Model
 ) -> list[str]:
     lines = []
-    factor = details.get("noise_factor", 0.0)
+    factor = found.noise_factor
     points = setup.points
     if not points.known_noise and not factor < CLEAN:
         lines.append("the noise is not known: the same fraction of the mean modulus of every channel was assumed")
@@ -139,7 +146,8 @@ def _suspicious(
             lines.append(f"{name} sits at its bound {low if value - low < 1e-6 * span else high:g}")
         elif abs(value) > 1e-3 and spread > abs(value):
             lines.append(f"the interval of {name} is wider than its value")
-    lost = details.get("unprojected", 0)
-    if lost:
-        lines.append(f"{lost} points have no nearby foot on the level set (near a saddle of the invariant)")
+    if found.unprojected:
+        lines.append(
+            f"{found.unprojected} points have no nearest point on the level set (near a saddle of the invariant)"
+        )
     return lines

@@ -22,19 +22,19 @@ from kapitza.estimate.invariant.variance import Bounds
 
 Array = NDArray[np.float64]
 
-FEET_STEPS = 40
-FEET_TOLERANCE = 1e-9
-"""Change of a foot point, in standard deviations of the noise, at which it counts as found."""
+PROJECTION_STEPS = 40
+PROJECTION_TOLERANCE = 1e-9
+"""Change of a projection, in standard deviations of the noise, at which it counts as found."""
 STEPS = 60
 ROUNDING = 1e-11
-"""Relative decrease of the cost that is lost in rounding and in the tolerance of the feet."""
+"""Relative decrease of the cost that is lost in rounding and in the tolerance of the projections."""
 
 
 @dataclass(frozen=True)
-class Feet:
-    """Nearest points on the level sets: feet (d, N), signed distances r (N,), s (N,), ∂H/∂θ (k, N), whether found."""
+class Nearest:
+    """Nearest points on the level sets: points (d, N), signed distances r (N,), s (N,), ∂H/∂θ (k, N), whether found."""
 
-    feet: Array
+    points: Array
     distance: Array
     slope: Array
     sensitivity: Array
@@ -43,31 +43,31 @@ class Feet:
 
 @dataclass(frozen=True)
 class SurfaceSolution:
-    """theta (k,), levels E (R,), feet, robust weights (N,), cost = Σ w r², converged, history of the iteration."""
+    """theta (k,), levels E (R,), nearest points, robust weights (N,), cost = Σ w r², history of the iteration."""
 
     theta: Array
     levels: Array
-    feet: Feet
+    nearest: Nearest
     weights: Array
     cost: float
     converged: bool
     history: pd.DataFrame
 
 
-def nearest(form: Form, points: Points, theta: Array, levels: Array, guess: Array | None = None) -> Feet:
+def nearest(form: Form, points: Points, theta: Array, levels: Array, guess: Array | None = None) -> Nearest:
     """Project all points onto their level sets, each step on those that still move.
 
     z̃ ← z - v ∇H λ with λ = (H(z̃) - E + ∇H·(z - z̃)) / s², damped where the level is not approached.
     """
-    feet = points.values.copy() if guess is None else guess.copy()
+    near = points.values.copy() if guess is None else guess.copy()
     energy, deviation = levels[points.level], np.sqrt(np.maximum(points.variance, 1e-300))
     count = points.count
     multiplier, slope = np.zeros(count), np.ones(count)
     active = np.arange(count)
     damping, misfit = np.ones(count), np.full(count, np.inf)
-    for _ in range(FEET_STEPS):
+    for _ in range(PROJECTION_STEPS):
         z, v = points.values[:, active], points.variance[:, active]
-        here = feet[:, active]
+        here = near[:, active]
         value, gradient, _ = form.at(here, theta)
         gap = value - energy[active]
         square = np.maximum(np.einsum("dn,dn->n", v, gradient**2), 1e-300)
@@ -77,16 +77,16 @@ def nearest(form: Form, points: Points, theta: Array, levels: Array, guess: Arra
         damping[active] = np.where(worse, np.maximum(damping[active] / 2, 0.05), np.minimum(1.0, 1.5 * damping[active]))
         misfit[active] = np.abs(gap)
         multiplier[active], slope[active] = factor, np.sqrt(square)
-        feet[:, active] = here + damping[active] * move
-        moving = np.max(np.abs(move) / deviation[:, active], axis=0) > FEET_TOLERANCE
+        near[:, active] = here + damping[active] * move
+        moving = np.max(np.abs(move) / deviation[:, active], axis=0) > PROJECTION_TOLERANCE
         active = active[moving]
         if not active.size:
             break
-    _, gradient, sensitivity = form.at(feet, theta)
+    _, gradient, sensitivity = form.at(near, theta)
     slope = np.sqrt(np.maximum(np.einsum("dn,dn->n", points.variance, gradient**2), 1e-300))
     found = np.ones(count, bool)
     found[active] = False
-    return Feet(feet, multiplier * slope, slope, sensitivity, found)
+    return Nearest(near, multiplier * slope, slope, sensitivity, found)
 
 
 def robust_weights(distance: Array, loss: str) -> Array:
@@ -97,10 +97,10 @@ def robust_weights(distance: Array, loss: str) -> Array:
     return 1.0 / (1.0 + (distance / (2.385 * spread)) ** 2)
 
 
-def projected_rows(feet: Feet, points: Points, weights: Array) -> tuple[Array, Array]:
+def projected_rows(near: Nearest, points: Points, weights: Array) -> tuple[Array, Array]:
     """Residuals (N,) and Jacobian (k, N) with the level of each set eliminated (rows weighted by √w)."""
     root = np.sqrt(weights)
-    border, residual, jacobian = root / feet.slope, root * feet.distance, root * feet.sensitivity / feet.slope
+    border, residual, jacobian = root / near.slope, root * near.distance, root * near.sensitivity / near.slope
     total = np.bincount(points.level, border**2, points.levels)
 
     def without_level(row: Array) -> Array:
@@ -110,11 +110,11 @@ def projected_rows(feet: Feet, points: Points, weights: Array) -> tuple[Array, A
     return without_level(residual), np.array([without_level(row) for row in jacobian])
 
 
-def level_step(feet: Feet, points: Points, weights: Array, move: Array) -> Array:
+def level_step(near: Nearest, points: Points, weights: Array, move: Array) -> Array:
     """Change of the levels that goes with the parameter step `move`."""
-    border = weights / feet.slope
-    row = feet.distance + (move @ feet.sensitivity) / feet.slope
-    total = np.bincount(points.level, border / feet.slope, points.levels)
+    border = weights / near.slope
+    row = near.distance + (move @ near.sensitivity) / near.slope
+    total = np.bincount(points.level, border / near.slope, points.levels)
     return np.bincount(points.level, border * row, points.levels) / total
 
 
@@ -123,33 +123,33 @@ def fit_surface(
 ) -> SurfaceSolution:
     """Gauss-Newton with a damping that grows until the cost falls; robust weights are renewed at every step."""
     theta, count = start.copy(), np.ones(points.count) if weights is None else weights
-    feet = nearest(form, points, theta, levels)
+    near = nearest(form, points, theta, levels)
     damping, converged, rows = 0.0, False, []
     for step in range(STEPS):
-        w = count * robust_weights(feet.distance, loss)
-        cost = float(np.sum(w * feet.distance**2))
-        residual, jacobian = projected_rows(feet, points, w)
+        w = count * robust_weights(near.distance, loss)
+        cost = float(np.sum(w * near.distance**2))
+        residual, jacobian = projected_rows(near, points, w)
         normal, gradient = jacobian @ jacobian.T, jacobian @ residual
         rows.append((step, cost, damping, *theta))
         size = np.sqrt(np.diag(normal)) + 1e-300
         scaled = normal / np.outer(size, size) + damping * np.eye(size.size)
         move = bounds.clip(theta - np.linalg.lstsq(scaled, gradient / size, rcond=1e-14)[0] / size) - theta
-        trial_levels = levels + level_step(feet, points, w, move)
-        trial = nearest(form, points, theta + move, trial_levels, feet.feet)
+        trial_levels = levels + level_step(near, points, w, move)
+        trial = nearest(form, points, theta + move, trial_levels, near.points)
         fresh = float(np.sum(w * trial.distance**2))
         small = np.all(np.abs(move) <= 1e-9 * np.maximum(np.abs(theta), 1e-3))
         small |= -float(gradient @ move) <= ROUNDING * cost
         if fresh <= cost * (1 + 1e-12):
-            theta, levels, feet = theta + move, trial_levels, trial
+            theta, levels, near = theta + move, trial_levels, trial
             damping = damping / 10 if damping > 1e-6 else 0.0
         else:
             damping = max(10 * damping, 1e-4)
         if small or damping > 1e8:
             converged = bool(small)
             break
-    w = count * robust_weights(feet.distance, loss)
+    w = count * robust_weights(near.distance, loss)
     history = pd.DataFrame(rows, columns=["step", "cost", "damping", *form.free])
-    return SurfaceSolution(theta, levels, feet, w, float(np.sum(w * feet.distance**2)), converged, history)
+    return SurfaceSolution(theta, levels, near, w, float(np.sum(w * near.distance**2)), converged, history)
 
 
 def fit_odrpack(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds) -> tuple[Array, Array, float]:

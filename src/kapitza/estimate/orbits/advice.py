@@ -15,9 +15,11 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.nested import close_orbits
 from kapitza.estimate.orbits.problem import Problem, lay_out
+from kapitza.estimate.orbits.result import Workings
 from kapitza.estimate.orbits.solver import reduce_block, scaled_inverse
 from kapitza.estimate.orbits.targets import Item, Reader, whitening
 from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.result import workings_of
 from kapitza.orbit import PeriodicOrbit
 
 Array = NDArray[np.float64]
@@ -34,9 +36,8 @@ def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataF
     the typical accuracy of the others; each channel with half its noise; each state without a sensor, at the nodes.
     Columns: what, which, one per parameter (its interval narrower by so many per cent), mean; the best first.
     """
-    task, outcome = estimate.details.get("task"), estimate.details.get("outcome")
-    if not (isinstance(task, Task) and isinstance(outcome, Outcome)):
-        raise KapitzaError("Advice needs an estimate made by OrbitFit.")
+    workings = workings_of(estimate, Workings)
+    task, outcome = workings.task, workings.outcome
     if not np.isfinite(estimate.covariance).all():
         raise KapitzaError(
             f"Some of {', '.join(estimate.names)} are not determined by these data, and more of the same does not "

@@ -14,8 +14,10 @@ from scipy import optimize, stats
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits.judge import Outcome
+from kapitza.estimate.orbits.result import Workings
 from kapitza.estimate.orbits.solver import Iterate, Reduced, Solution, Solver, SolverSettings, reduce_block
 from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.result import workings_of
 
 Array = NDArray[np.float64]
 
@@ -24,14 +26,12 @@ FAITHFUL = 0.05
 
 
 def _inside(estimate: Estimate) -> tuple[Task, Outcome]:
-    task, outcome = estimate.details.get("task"), estimate.details.get("outcome")
-    if not (isinstance(task, Task) and isinstance(outcome, Outcome)):
-        raise KapitzaError("This needs an estimate made by OrbitFit.")
-    if estimate.names != task.names:
+    workings = workings_of(estimate, Workings)
+    if estimate.names != workings.task.names:
         raise KapitzaError(
-            f'This estimate is in combinations: take estimate.details["base"], in {", ".join(task.names)}.'
+            f"This estimate is in combinations: take estimate.base, in {', '.join(workings.task.names)}."
         )
-    return task, outcome
+    return workings.task, workings.outcome
 
 
 def _widening(estimate: Estimate, index: int | None = None) -> float:

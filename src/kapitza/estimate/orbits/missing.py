@@ -12,8 +12,9 @@ from kapitza.circle import difference, wrap_states
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.orbits.judge import Outcome
+from kapitza.estimate.orbits.result import Workings
 from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.result import workings_of
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit, distance, find_orbits
@@ -39,9 +40,8 @@ def missing_orbits(
     missing orbit is either not visited, which the expected number of passes N / |μ| explains, or visited and refused or
     overlooked by the search.
     """
-    task, outcome = estimate.details.get("task"), estimate.details.get("outcome")
-    if not (isinstance(task, Task) and isinstance(outcome, Outcome)):
-        raise KapitzaError("Missing orbits are those of an estimate made by OrbitFit.")
+    workings = workings_of(estimate, Workings)
+    task, outcome = workings.task, workings.outcome
     if estimate.model.period is None:
         raise KapitzaError("The census of missing orbits needs a forced model: its orbits have points once per period.")
     if task.request.own:
@@ -52,7 +52,7 @@ def missing_orbits(
     counts = [t.repeats for t in task.problem.targets if t.repeats]
     longest = max_period or max(counts, default=1)
     model = find_orbits(estimate.model, longest, starts=starts, rounds=rounds, details=False, **census)
-    matched = list(estimate.details["orbits"])
+    matched = list(estimate.matches.orbits if estimate.matches is not None else ())
     phase = _common_phase(matched, estimate.model.period)
     aside = [task.problem.targets[i].source for i in outcome.reasons]
     data = task.request.data if isinstance(task.request.data, OrbitSet) else None

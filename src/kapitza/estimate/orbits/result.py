@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,15 +12,15 @@ from scipy import stats
 
 from kapitza.circle import wrap_states
 from kapitza.errors import Status
-from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.orbits.correlated import robust_covariance
-from kapitza.estimate.orbits.judge import Outcome
+from kapitza.estimate.orbits.judge import Outcome, post_mortem
 from kapitza.estimate.orbits.matching import multiplier_mismatch
 from kapitza.estimate.orbits.task import Task
 from kapitza.estimate.orbits.truncated import draws_within_bounds
 from kapitza.estimate.orbits.warnings import warnings_of
+from kapitza.estimate.parts import Likelihood, OrbitMatches
 from kapitza.estimate.result import make_estimate
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models.codes import symbolic_code
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
     from kapitza.estimate.orbits.fit import OrbitFit
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Workings:
+    """The fit itself, from which profiles, samples of the posterior and advice go on."""
+
+    task: Task
+    outcome: Outcome
 
 
 def estimate_of(task: Task, outcome: Outcome, known: Identifiability, settings: OrbitFit) -> Estimate:
@@ -46,7 +55,6 @@ def estimate_of(task: Task, outcome: Outcome, known: Identifiability, settings: 
     draws = draws_within_bounds(task, outcome, covariance)
     if draws is not None:
         covariance = np.atleast_2d(np.cov(draws.T))
-    table = derived_parameters(moved, names, covariance, settings.derived)
     return make_estimate(
         task.request,
         f"OrbitFit, {settings.formulation} ({task.estimator}{', multipliers' if settings.multipliers else ''})",
@@ -61,28 +69,24 @@ def estimate_of(task: Task, outcome: Outcome, known: Identifiability, settings: 
         ),
         residuals=_residuals(outcome),
         warnings=tuple(warnings_of(task, outcome, known, covariance, scatter if doubtful else 1.0)),
-        identifiable=() if known.complete else known.determined,
+        identifiability=known,
         history=pd.DataFrame(list(solution.history)),
         draws=draws,
-        details={
-            "orbits": fitted_orbits(moved, outcome),
-            "matches": matches(task, outcome),
-            "unmatched": {task.problem.targets[i].label: why for i, why in outcome.reasons.items()},
-            "put back": tuple(task.problem.targets[i].label for i in outcome.returned),
-            "derived": table,
-            "information": solution.information,
-            "identifiability": known,
-            "attempts": outcome.attempts,
-            "begun": outcome.begun,
-            "alternatives": tuple(dict(zip(names, v.tolist(), strict=True)) for v in outcome.alternatives),
-            "scatter": scatter,
-            "without_multipliers": outcome.without_multipliers,
-            **_criteria(task, outcome),
-            "readings": outcome.count,
-            "outcome": outcome,
-            "task": task,
-            "settings": settings,
-        },
+        settings=settings,
+        likelihood=_likelihood(task, outcome),
+        post_mortem="" if outcome.accepted else post_mortem(task, outcome),
+        matches=OrbitMatches(
+            table=matches(task, outcome),
+            orbits=fitted_orbits(moved, outcome),
+            unmatched={task.problem.targets[i].label: why for i, why in outcome.reasons.items()},
+            put_back=tuple(task.problem.targets[i].label for i in outcome.returned),
+            alternatives=tuple(dict(zip(names, v.tolist(), strict=True)) for v in outcome.alternatives),
+            begun=outcome.begun,
+            attempts=outcome.attempts,
+            scatter=scatter,
+            without_multipliers=outcome.without_multipliers,
+        ),
+        workings=Workings(task, outcome),
     )  # fmt: skip
 
 
@@ -90,20 +94,16 @@ def _status(outcome: Outcome, known: Identifiability) -> Status:
     status = outcome.solution.status
     if status.ok and not known.complete:
         return Status.SINGULAR
-    return status if outcome.accepted or not status.ok else Status.DIVERGED
+    return status if outcome.accepted or not status.ok else Status.FALSE_MINIMUM
 
 
-def _criteria(task: Task, outcome: Outcome) -> dict[str, float]:
-    """log p(readings | θ) at the minimum, and what Akaike's and Schwarz's criteria make of it."""
+def _likelihood(task: Task, outcome: Outcome) -> Likelihood:
+    """log p(readings | θ) at the minimum."""
     total = -0.5 * outcome.chi2 - 0.5 * outcome.count * np.log(2 * np.pi)
     for weight in outcome.solution.weights:
         total += float(np.log(weight).sum()) if weight.ndim == 1 else float(np.linalg.slogdet(weight)[1])
-    free = len(task.names) + (0 if task.noise_known else len(task.problem.sensors.channels))
-    return {
-        "log_likelihood": float(total),
-        "aic": float(2 * free - 2 * total),
-        "bic": float(free * np.log(max(outcome.count, 1)) - 2 * total),
-    }
+    noises = 0 if task.noise_known else len(task.problem.sensors.channels)
+    return Likelihood(float(total), outcome.count, len(task.names) + noises)
 
 
 def _residuals(outcome: Outcome) -> dict[str, Array]:

@@ -69,7 +69,7 @@ def _about_orbits(task: Task, outcome: Outcome) -> Iterator[str]:
     if loud.any():
         yield (
             f"{int(loud.sum())} of {loud.size} orbits fit worse than their covariance allows and count less; see "
-            'details["matches"].'
+            "fit.matches.table."
         )
 
 

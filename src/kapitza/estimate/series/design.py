@@ -17,8 +17,10 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import analyse
 from kapitza.estimate.orbits import OrbitFit, orbit_profile_interval
 from kapitza.estimate.request import make_request
+from kapitza.estimate.result import workings_of
 from kapitza.estimate.series.fit import ShootingFit
 from kapitza.estimate.series.pieces import place_nodes
+from kapitza.estimate.series.result import Workings
 from kapitza.estimate.series.search import finish, fitter_for, search
 from kapitza.estimate.series.solver import Fitter, Iterate, SolverSettings
 from kapitza.estimate.series.sweep import sweep
@@ -83,7 +85,7 @@ def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tupl
     reaches the χ² quantile with one degree of freedom, or at a bound of the parameter that is met before. Noise and
     kicks are held at their estimates.
     """
-    method = estimate.details.get("settings")
+    method = estimate.settings
     if isinstance(method, OrbitFit):
         return orbit_profile_interval(estimate, name, level)
     if not isinstance(method, ShootingFit):
@@ -104,12 +106,15 @@ class Profile:
 
     def __init__(self, estimate: Estimate, name: str, method: ShootingFit):
         self.estimate, self.name = estimate, name
-        kicks = estimate.details["process_noise"]
+        workings = workings_of(estimate, Workings)
+        task, found = workings.task, workings.found
+        kicks = None if estimate.motion is None else estimate.motion.process_noise
         self.method = replace(method, softness=1e-3, throw=False, process_noise=kicks or False)
         self.others = tuple(n for n in estimate.names if n != name)
         self.prior = estimate.model.parameter(name).prior
-        self.sensors = replace(estimate.details["sensors"], known=np.ones_like(estimate.details["sensors"].known))
-        self.states, self.residual = estimate.details["states"], None
+        self.sensors = replace(found.sensors, known=np.ones_like(found.sensors.known))
+        self.solution, self.samples, self.first_states = found.solution, task.problem.samples, task.states
+        self.states, self.residual = found.solution.states, None
         self.theta = np.array([estimate.values[n] for n in self.others])
         self.task = self._task()
         self.best = self.objective(estimate.values[name])
@@ -117,8 +122,8 @@ class Profile:
     def _task(self) -> Task:
         """The fit of the others on the very samples of the estimate: its windows, its nodes in free flight."""
         task = prepare(self.method, make_request(self.estimate.model, self.estimate.data, self.others, self.method))
-        samples, states = self.estimate.details["fitted_samples"], self.estimate.details["first_states"]
-        return replace(task, problem=replace(task.problem, samples=samples), states=states, sensors=self.sensors)
+        problem = replace(task.problem, samples=self.samples)
+        return replace(task, problem=problem, states=self.first_states, sensors=self.sensors)
 
     def _task_at(self, value: float) -> Task:
         samples = self.task.problem.samples
@@ -131,7 +136,7 @@ class Profile:
         task = self._task_at(value)
         fitter = fitter_for(task, self.method.softness)
         try:
-            solution = fitter.go_on(self.theta, self.states, self.estimate.details["nodes"], self.residual)
+            solution = fitter.go_on(self.theta, self.states, self.solution.nodes, self.residual)
             found = finish(task, fitter, solution)
         except FlowError:
             found = search(task)
@@ -183,4 +188,4 @@ class Profile:
         if np.isfinite(deviation) and deviation > 0:
             return deviation
         own = self.estimate.names.index(self.name)
-        return float(self.estimate.details["information"][own, own]) ** -0.5
+        return float(self.solution.information[own, own]) ** -0.5

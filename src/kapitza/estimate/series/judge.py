@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.identifiability import Identifiability, analyse
+from kapitza.estimate.parts import Likelihood, Prediction
 from kapitza.estimate.series.post_mortem import explain
 from kapitza.estimate.series.residuals import whiteness
 from kapitza.estimate.series.search import Found
@@ -21,19 +22,6 @@ if TYPE_CHECKING:
     from kapitza.estimate.series.task import Task
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Test on samples that were held back: the motion of each record is carried on from its last fitted state.
-
-    time (N,) and error (N, c), predicted minus measured in standard deviations, of one record after the other;
-    horizon [s]: how long it stays within four standard deviations, in the worst record.
-    """
-
-    time: Array
-    error: Array
-    horizon: float
 
 
 @dataclass(frozen=True)
@@ -49,7 +37,7 @@ class Judgement:
     covariance: Array
     prediction: Prediction | None
     post_mortem: str
-    log_likelihood: float
+    likelihood: Likelihood
 
 
 def judge(task: Task, found: Found) -> Judgement:
@@ -72,7 +60,10 @@ def judge(task: Task, found: Found) -> Judgement:
     warnings = warnings_of(task, found, chances, identifiability, covariance)
     if task.settings.hold_back > 0 and prediction is None and solution.status is Status.CONVERGED:
         warnings.append("samples were held back, but no motion leads on into them: there is a gap in between.")
-    return Judgement(tuple(warnings), chances, identifiability, covariance, prediction, post_mortem, likelihood)
+    # Kicks of a size that was sought count as one more number.
+    sought = int((~found.sensors.known).sum()) + int(task.settings.process_noise is True)
+    told = Likelihood(float(likelihood), samples.readings, task.fitted + sought)
+    return Judgement(tuple(warnings), chances, identifiability, covariance, prediction, post_mortem, told)
 
 
 def _honest_covariance(solution: Solution, identifiability: Identifiability) -> Array:

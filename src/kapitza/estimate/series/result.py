@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.parts import FittedMotion
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.series.judge import Judgement
 from kapitza.estimate.series.noise import per_sensor
@@ -15,11 +18,20 @@ from kapitza.estimate.series.task import Task
 Array = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Workings:
+    """The fit itself, from which a profile goes on."""
+
+    task: Task
+    found: Found
+
+
 def estimate_of(task: Task, found: Found, verdict: Judgement) -> Estimate:
     model, samples = task.model, task.problem.samples
     solution, sensors = found.solution, found.sensors
     weighted = solution.sweep.residual / samples.at_readings(sensors.deviations)
     by_channel, by_record = _noise(task, found)
+    kicks = None if solution.kicks is None else dict(zip(model.states, solution.kicks.tolist(), strict=True))
     return make_estimate(
         task.request,
         "ShootingFit",
@@ -31,33 +43,28 @@ def estimate_of(task: Task, found: Found, verdict: Judgement) -> Estimate:
         noise=by_channel,
         residuals={c: weighted[:, i] for i, c in enumerate(task.observation.channels)},
         warnings=verdict.warnings,
-        identifiable=verdict.identifiability.determined,
+        identifiability=verdict.identifiability,
         history=solution.history,
-        details={
-            "states": solution.states,
-            "times": samples.time[solution.nodes.index],
-            "predicted": solution.sweep.predicted,
-            "information": solution.information,
-            "prediction": verdict.prediction,
-            "whiteness": verdict.whiteness,
-            "post_mortem": verdict.post_mortem,
-            "log_likelihood": verdict.log_likelihood,
-            "samples": samples.readings,
-            "noise_by_record": by_record,
-            "sensors": sensors,
-            "objective": found.objective,
-            "nodes": solution.nodes,
-            "fitted_samples": samples,
-            "first_states": task.states,
-            "process_noise": None
-            if solution.kicks is None
-            else dict(zip(model.states, solution.kicks.tolist(), strict=True)),
-            "settings": task.settings,
-        },
+        settings=task.settings,
+        whiteness=verdict.whiteness,
+        post_mortem=verdict.post_mortem,
+        likelihood=verdict.likelihood,
+        motion=FittedMotion(
+            times=samples.time[solution.nodes.index],
+            states=solution.states,
+            sample_times=samples.time,
+            measured=samples.values,
+            predicted=solution.sweep.predicted,
+            piece=np.cumsum(~np.concatenate([[True], samples.joined[:-1]])).astype(np.int64),
+            noise_by_record=by_record,
+            process_noise=kicks,
+            prediction=verdict.prediction,
+        ),
+        workings=Workings(task, found),
     )
 
 
-def _noise(task: Task, found: Found) -> tuple[dict[str, float], list[dict[str, float]]]:
+def _noise(task: Task, found: Found) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
     """Standard deviation of each channel (root mean square over the records), and the same of each record."""
     samples, channels, deviations = task.problem.samples, task.observation.channels, found.sensors.deviations
     count = per_sensor(samples, np.ones(samples.values.shape), deviations.size)
@@ -66,7 +73,7 @@ def _noise(task: Task, found: Found) -> tuple[dict[str, float], list[dict[str, f
         own = found.sensors.channel == c
         by_channel[channel] = float(np.sqrt((count[own] * deviations[own] ** 2).sum() / max(count[own].sum(), 1)))
     first = np.flatnonzero(np.diff(samples.record, prepend=-1))
-    by_record = [
+    by_record = tuple(
         {c: float(deviations[s]) for c, s in zip(channels, samples.sensor[row], strict=True) if s >= 0} for row in first
-    ]
+    )
     return by_channel, by_record

@@ -18,6 +18,8 @@ from kapitza.circle import TURN, turns, unwrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.identifiability import determined
+from kapitza.estimate.parts import Exclusion, HarmonicRows
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.measured import (
@@ -31,7 +33,6 @@ from kapitza.estimate.weak.measured import (
 )
 from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
 from kapitza.estimate.weak.solvers import (
-    Exclusion,
     Solution,
     System,
     exclude_by_residue,
@@ -88,9 +89,9 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
             orbit_rows(settings, regressors, measured, state, orbit, full, noise)
             for state, orbit in zip(states, data, strict=True)
         ]
-        solution, kept, notes = solve_balance(settings, regressors, rows)
+        solution, kept, exclusions = solve_balance(settings, regressors, rows)
         theta = solution.theta
-    return _estimate(settings, request, measured, regressors, rows, solution, kept, notes, kernels)
+    return _estimate(settings, request, measured, regressors, rows, solution, kept, exclusions, kernels)
 
 
 def periodic_state(
@@ -215,10 +216,10 @@ def _whitened(rows: OrbitRows) -> tuple[Array, Array]:
 
 def solve_balance(
     settings: HarmonicFit, regressors: Regressors, rows: list[OrbitRows]
-) -> tuple[Solution, NDArray[np.bool_], dict[str, Any]]:
+) -> tuple[Solution, NDArray[np.bool_], tuple[Exclusion, ...]]:
     """Solve the rows of all orbits; rows come equation by equation within an orbit."""
     names = regressors.linear
-    notes: dict[str, Any] = {}
+    exclusions: tuple[Exclusion, ...] = ()
     kept = np.ones(sum(r.rest.size for r in rows), bool)
     if settings.solver in ("weighted", "robust", "total", "instruments"):
         parts = [_whitened(r) for r in rows]
@@ -230,13 +231,13 @@ def solve_balance(
                 f'solver="{settings.solver}" works with test="windows": the rows of orbits carry closure errors, not '
                 "sensor noise alone."
             )
-        return solve(System(matrix, rest, groups), names, kind), kept, notes
+        return solve(System(matrix, rest, groups), names, kind), kept, exclusions
     matrix = np.concatenate([r.matrix.reshape(-1, len(names)) for r in rows])
     rest = np.concatenate([r.rest.ravel() for r in rows])
     groups = np.concatenate([np.full(r.rest.size, i) for i, r in enumerate(rows)])
     if settings.solver == "exclusion":
-        kept, notes["exclusion"] = _exclude(settings, regressors, rows, matrix, rest)
-    return solve(System(matrix[kept], rest[kept], groups[kept]), names), kept, notes
+        kept, exclusions = _exclude(settings, regressors, rows, matrix, rest)
+    return solve(System(matrix[kept], rest[kept], groups[kept]), names), kept, exclusions
 
 
 def _exclude(settings: HarmonicFit, regressors: Regressors, rows: list[OrbitRows], matrix: Array, rest: Array):
@@ -300,7 +301,7 @@ def bootstrap(rows: list[OrbitRows], names: tuple[str, ...], weighted: bool, see
 
 
 def _estimate(
-    settings: HarmonicFit, request: Request, measured, regressors, rows, solution, kept, notes, kernels
+    settings: HarmonicFit, request: Request, measured, regressors, rows, solution, kept, exclusions, kernels
 ) -> Estimate:
     names = regressors.linear
     order = [names.index(name) for name in request.names]
@@ -333,13 +334,15 @@ def _estimate(
         noise=dict(zip(measured.channels, measured.noise.tolist(), strict=True)),
         residuals={key: t[:, 1] for key, t in table.items()},
         warnings=tuple(warnings),
-        details={
-            "condition": solution.condition,
-            "identification_error": identification,
-            "residues": table,
-            "kept": kept,
-            "bootstrap": None if spread is None else dict(zip(names, spread.tolist(), strict=True)),
-            "derivatives": "Fourier series" if kernels is None else kernels.name,
-            **notes,
-        },
+        settings=settings,
+        identifiability=determined(request.names, solution.condition),
+        rows=HarmonicRows(
+            condition=solution.condition,
+            derivatives="Fourier series" if kernels is None else kernels.name,
+            residues=table,
+            used=kept,
+            identification_error=identification,
+            bootstrap=None if spread is None else dict(zip(names, spread.tolist(), strict=True)),
+            exclusions=exclusions,
+        ),
     )

@@ -88,7 +88,7 @@ def fit_separable(problem: Problem) -> Estimate:
     check_columns(final, (*problem.regressors.linear, *names))
     kind = "robust" if problem.settings.solver == "robust" else "least squares"
     solution = solve(final, (*problem.regressors.linear, *names), kind)
-    return estimate_of(with_nonlinear(problem, p), solution, history, {"whiteners": factors})
+    return estimate_of(with_nonlinear(problem, p), solution, history)
 
 
 def _linearised(

@@ -16,6 +16,7 @@ from scipy.linalg import eigh
 
 from kapitza.errors import IdentifiabilityError
 from kapitza.estimate.identifiability import analyse
+from kapitza.estimate.parts import Exclusion
 
 Array = NDArray[Any]
 
@@ -162,17 +163,6 @@ def _total(system: System) -> Array:
     values, vectors = eigh((noise + noise.T) / 2, moment)
     direction = vectors[:, int(np.argmax(values))] / scale
     return direction[:-1] / direction[-1]
-
-
-@dataclass(frozen=True)
-class Exclusion:
-    """What the document's exclusion did: identification error before and after, rows dropped, rounds."""
-
-    before: float
-    after: float
-    dropped: int
-    rounds: int
-    kept: NDArray[np.bool_]
 
 
 def identification_error(matrix: Array, rest: Array, theta: Array) -> float:

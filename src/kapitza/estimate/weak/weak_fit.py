@@ -12,6 +12,8 @@ from scipy.signal import oaconvolve
 
 from kapitza.errors import DataError, ModelError
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.identifiability import determined
+from kapitza.estimate.parts import WeakRows
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.measured import Measured, input_signals, known_values, measured_from
@@ -88,7 +90,7 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
             break
     if solution is None:
         solution = solve_rows(problem, rows, factors)
-    return estimate_of(problem, solution, history, {"rows": rows, "whiteners": factors})
+    return estimate_of(problem, solution, history)
 
 
 def pose(settings: HarmonicFit, request: Request) -> Problem:
@@ -302,7 +304,7 @@ def split_halves(problem: Problem, factors: list[Whitener]) -> System:
     )
 
 
-def estimate_of(problem: Problem, solution: Solution, history: list[Array], details: dict) -> Estimate:
+def estimate_of(problem: Problem, solution: Solution, history: list[Array]) -> Estimate:
     """The estimate with what is suspicious about it."""
     free = problem.request.names
     names = (*problem.regressors.linear, *problem.regressors.nonlinear)
@@ -321,16 +323,17 @@ def estimate_of(problem: Problem, solution: Solution, history: list[Array], deta
         residuals={"weak rows": solution.residual},
         warnings=warnings_of(problem, solution, estimated, covariance, level),
         history=pd.DataFrame(history, columns=list(names)[: len(history[0])]) if history else None,
-        details={
-            "condition": solution.condition,
-            "chi2_per_row": level,
-            "rows": len(solution.residual),
-            "half_width": problem.kernels.half_width,
-            "derivatives": problem.kernels.name,
-            "window": problem.windows.width * problem.windows.step,
-            "problem": problem,
-            **{k: v for k, v in details.items() if k != "rows"},
-        },
+        settings=problem.settings,
+        identifiability=determined(free, solution.condition),
+        rows=WeakRows(
+            count=len(solution.residual),
+            condition=solution.condition,
+            chi2_per_row=level,
+            window=problem.windows.width * problem.windows.step,
+            half_width=problem.kernels.half_width,
+            derivatives=problem.kernels.name,
+        ),
+        workings=problem,
     )
 
 

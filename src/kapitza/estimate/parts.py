@@ -1,0 +1,161 @@
+"""What an estimate knows beyond values and covariance, each a small type; an estimate holds those that apply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.orbit import PeriodicOrbit
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """log p(readings | estimate). fitted: how many numbers were fitted to them: parameters, noises, initial states."""
+
+    log_likelihood: float
+    readings: int
+    fitted: int
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion 2k - 2 log L."""
+        return 2 * self.fitted - 2 * self.log_likelihood
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion k log N - 2 log L."""
+        return float(self.fitted * np.log(max(self.readings, 1)) - 2 * self.log_likelihood)
+
+
+@dataclass(frozen=True)
+class OrbitMatches:
+    """How `OrbitFit` matched the orbits of the data.
+
+    table: one row per orbit given: χ² per reading, largest residual, multipliers, or why it is not matched.
+    orbits: the model's own, of those matched. unmatched: label and reason of the others. put_back: orbits that had been
+    lost on the way. alternatives: other values that explain the data as well. begun: where the accepted fit started;
+    attempts: how many starts it took. scatter: χ² per degree of freedom. without_multipliers: covariance (k, k) before
+    the multipliers were added.
+    """
+
+    table: pd.DataFrame
+    orbits: tuple[PeriodicOrbit, ...]
+    unmatched: Mapping[str, str]
+    put_back: tuple[str, ...]
+    alternatives: tuple[Mapping[str, float], ...]
+    begun: str
+    attempts: int
+    scatter: float
+    without_multipliers: Array
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Test on samples that were held back: the motion of each record is carried on from its last fitted state.
+
+    time (N,) and error (N, c), predicted minus measured in standard deviations, of one record after the other;
+    horizon [s]: how long it stays within four standard deviations, in the worst record.
+    """
+
+    time: Array
+    error: Array
+    horizon: float
+
+
+@dataclass(frozen=True)
+class FittedMotion:
+    """The motion that `ShootingFit` fitted.
+
+    times (J,) [s] and states (J, n): the nodes. sample_times (N,) [s], measured (N, c) and predicted (N, c): readings and
+    what the sensors should have read, channels in the order of the residuals; piece (N,): number of the uninterrupted
+    motion that a sample belongs to. noise_by_record: standard deviation by channel, record by record. process_noise:
+    deviation of the kicks by state, None where there are none. prediction: of the samples held back.
+    """
+
+    times: Array
+    states: Array
+    sample_times: Array
+    measured: Array
+    predicted: Array
+    piece: NDArray[np.int64]
+    noise_by_record: tuple[Mapping[str, float], ...]
+    process_noise: Mapping[str, float] | None = None
+    prediction: Prediction | None = None
+
+
+@dataclass(frozen=True)
+class WeakRows:
+    """The linear system of the weak form: so many rows, with the condition number of its scaled columns.
+
+    chi2_per_row: mean square of the whitened residuals. window: length of a test function [s]; half_width: of the
+    derivatives, in samples; derivatives: the rule by which they were formed.
+    """
+
+    count: int
+    condition: float
+    chi2_per_row: float
+    window: float
+    half_width: int
+    derivatives: str
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """What the exclusion of sub-harmonics did: identification error before and after, rows dropped, rounds.
+
+    kept: (n,) which rows were used.
+    """
+
+    before: float
+    after: float
+    dropped: int
+    rounds: int
+    kept: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class HarmonicRows:
+    """The linear system of the harmonic balance on orbits.
+
+    residues: by equation (r, 4): predicted value, residue, orbit and sub-harmonic of every row. used: (n,) which rows
+    were, orbit by orbit, equation by equation. identification_error: by equation, largest residue over largest value.
+    bootstrap: standard errors from resampled orbits. exclusions: of each set of equations that share parameters.
+    """
+
+    condition: float
+    derivatives: str
+    residues: Mapping[str, Array]
+    used: NDArray[np.bool_]
+    identification_error: Mapping[str, float]
+    bootstrap: Mapping[str, float] | None = None
+    exclusions: tuple[Exclusion, ...] = ()
+
+
+@dataclass(frozen=True)
+class LevelSets:
+    """How constant the invariant of `InvariantFit` is over the data.
+
+    invariant: H as it was fitted, in the states; levels: its value on each level set. noise_factor: τ, variance of the
+    noise over the stated one. variance: F3, mean square of H about its levels; distance: F2, sum of squared distances
+    from the level sets in standard deviations; NaN where the objective was another. projections: (d, N) nearest points
+    on the level sets; unprojected: points without one. windows and power: of the balance. bootstrap: (S, k) estimates
+    from resampled points.
+    """
+
+    invariant: sp.Expr
+    levels: Array = field(default_factory=lambda: np.empty(0))
+    noise_factor: float = 0.0
+    variance: float = float("nan")
+    distance: float = float("nan")
+    projections: Array | None = None
+    unprojected: int = 0
+    windows: int = 0
+    power: sp.Expr | None = None
+    bootstrap: Array | None = None
