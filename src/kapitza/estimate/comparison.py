@@ -34,8 +34,8 @@ def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
     Examples
     --------
     >>> import numpy as np, kapitza as kz
-    >>> damped = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1}, start={"x": 1.0})
-    >>> free = kz.Model.from_equations("x'' + k*x = 0", parameters={"k": 1.0}, start={"x": 1.0})
+    >>> damped = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1}, start={"x": 1.0, "x'": 0.0})
+    >>> free = kz.Model.from_equations("x'' + k*x = 0", parameters={"k": 1.0}, start={"x": 1.0, "x'": 0.0})
     >>> record = kz.measure(kz.simulate(damped, t=np.arange(300) * 0.1), noise=0.01, seed=1)
     >>> fits = {m: kz.identify(model, record, free=[p], method=kz.ShootingFit()) for m, model, p in
     ...         (("damped", damped, "c"), ("free", free, "k"))}

@@ -73,7 +73,7 @@ class Prediction:
 class FittedMotion:
     """The motion that `ShootingFit` fitted.
 
-    times (J,) [s] and states (J, n): the nodes. sample_times (N,) [s], measured (N, c) and predicted (N, c): readings and
+    times (J,) [s] and states (J, n): the nodes. sample_times (N,) [s], measured (N, c), predicted (N, c): readings and
     what the sensors should have read, channels in the order of the residuals; piece (N,): number of the uninterrupted
     motion that a sample belongs to. noise_by_record: standard deviation by channel, record by record. process_noise:
     deviation of the kicks by state, None where there are none. prediction: of the samples held back.

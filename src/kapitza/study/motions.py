@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
-from kapitza.estimate import Estimate, ShootingFit
+from kapitza.estimate import Estimate, ShootingFit, identify
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.study.outcome import Motion
@@ -41,7 +41,7 @@ def motion_along(model: Model, record: Record, measures: Mapping[str, str]) -> M
         method = ShootingFit(outputs=measures, noise=noise, bridge=False)
         try:
             # no free parameter: only the states move
-            found = method.fit_named(model, cut, ())
+            found = identify(model, cut, [], method)
         except KapitzaError as error:
             failure, size = error, size // 4
             continue
