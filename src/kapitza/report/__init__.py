@@ -8,6 +8,7 @@ from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
 from kapitza.report.rig_figures import plot_delay_stability
 from kapitza.report.skeleton_figures import plot_inspection
+from kapitza.report.study_figures import plot_fit, plot_forces, plot_intervals
 from kapitza.report.study_report import write_study_report
 
 __all__ = [
@@ -16,7 +17,10 @@ __all__ = [
     "plot_attractor",
     "plot_delay_stability",
     "plot_estimate",
+    "plot_fit",
+    "plot_forces",
     "plot_inspection",
+    "plot_intervals",
     "plot_multipliers",
     "plot_orbit",
     "plot_orbits",

@@ -1,5 +1,6 @@
 """Filters, derivatives and noise of sampled signals."""
 
+from kapitza.signal.decay import Decay, half_cycles
 from kapitza.signal.derivatives import Kernels, cutoff_half_width, five_point, local_polynomial, smoothing_spline
 from kapitza.signal.embedding import (
     DelayCurve,
@@ -15,6 +16,7 @@ from kapitza.signal.lyapunov import Lyapunov, largest_lyapunov, on_circles
 from kapitza.signal.spectra import Spectrum, power_spectrum
 
 __all__ = [
+    "Decay",
     "DelayCurve",
     "DimensionCurve",
     "Kernels",
@@ -25,6 +27,7 @@ __all__ = [
     "embedding_dimension",
     "five_point",
     "forced_delay",
+    "half_cycles",
     "largest_lyapunov",
     "local_polynomial",
     "low_pass_periodic",

@@ -143,6 +143,7 @@ DATA = {
     "interval": Key(NUMBER, "sampling interval [s] of a file without times"),
     "names": Key(TEXTS, "names of all columns of a text file that has none"),
     "channels": Key(COLUMNS, 'columns to use; a table renames them to states: {encoder1 = "phi"}'),
+    "ignore": Key(TEXTS, "channels that were read, under their new names, and are not used"),
     "units": Key(NAMED_TEXTS, 'units of columns where the file does not say them: {phi = "deg"}'),
     "angles": Key(TEXTS, "channels that live on a circle"),
     "measures": Key(NAMED_TEXTS, 'what a channel measures, where it is no state: {theta2 = "phi2 - phi1"}'),

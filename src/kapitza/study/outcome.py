@@ -52,6 +52,38 @@ class Motion:
 
 
 @dataclass(frozen=True)
+class ForceCurve:
+    """Force per mass of one coordinate against one of its states: kind "restoring" or "damping", with 95 % bands."""
+
+    kind: str
+    coordinate: str
+    state: str
+    at: tuple[float, ...]
+    force: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class OrbitSketch:
+    """A periodic orbit of the data: its points on the section, and what is known of it."""
+
+    periods: int
+    code: str
+    multipliers: str
+    points: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class SectionSketch:
+    """The section of a recording with the orbits found on it; points thinned to what a picture shows."""
+
+    states: tuple[str, ...]
+    points: tuple[tuple[float, ...], ...]
+    orbits: tuple[OrbitSketch, ...]
+
+
+@dataclass(frozen=True)
 class Outcome:
     """One candidate fitted by one method.
 
@@ -84,6 +116,8 @@ class Outcome:
     motion: Motion | None = field(default=None, repr=False)
     check: Motion | None = field(default=None, repr=False)
     check_failure: str = ""
+    forces: tuple[ForceCurve, ...] = field(default=(), repr=False)
+    section: SectionSketch | None = field(default=None, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -135,10 +169,27 @@ def read_outcome(path: Path) -> Outcome:
         tuples = ("names", "warnings", "identifiable", "notes")
         content |= {name: tuple(content[name]) for name in tuples}
         content["correlation"] = tuple(tuple(row) for row in content["correlation"])
+        content["forces"] = tuple(ForceCurve(**_tuples(curve)) for curve in content["forces"])
+        content["section"] = _section(content["section"])
         known = {f.name for f in fields(Outcome)}
         return Outcome(**{key: value for key, value in content.items() if key in known}, **motions)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path.name} in the results folder cannot be read ({error}): run the study again.") from None
+
+
+def _tuples(content: dict[str, Any]) -> dict[str, Any]:
+    """Lists of numbers, or of lists of numbers, as tuples."""
+    return {
+        key: tuple(tuple(v) if isinstance(v, list) else v for v in value) if isinstance(value, list) else value
+        for key, value in content.items()
+    }
+
+
+def _section(content: dict[str, Any] | None) -> SectionSketch | None:
+    if content is None:
+        return None
+    orbits = tuple(OrbitSketch(**_tuples(orbit)) for orbit in content.pop("orbits"))
+    return SectionSketch(**_tuples(content), orbits=orbits)
 
 
 def _motion(facts: dict[str, Any] | None, name: str, arrays: Mapping[str, Any]) -> Motion | None:

@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Model
+from kapitza.study.draws import parameter_draws
 from kapitza.study.motions import last_state
 from kapitza.study.outcome import Outcome
 from kapitza.study.running import with_period
 from kapitza.study.study import Study
 
 Array = NDArray[np.float64]
-
-DRAWS = 60
-"""Parameter values drawn for the bands."""
 
 
 def predicted_table(
@@ -45,7 +43,7 @@ def predicted_table(
     instants = begin + times
     flow = Flow(model)
     middle = flow.trajectory(x0, instants, model.vector)
-    draws = _draws(outcome, [n for n in outcome.names if n not in settings], study.seed)
+    draws = parameter_draws(outcome, [n for n in outcome.names if n not in settings], study.seed)
     paths = []
     for values in draws:
         try:
@@ -63,17 +61,3 @@ def predicted_table(
 
 def _vector(model: Model, values: Mapping[str, float]) -> Array:
     return model.with_values(**{n: v for n, v in values.items() if n in model.names}).vector
-
-
-def _draws(outcome: Outcome, names: list[str], seed: int) -> list[dict[str, float]]:
-    """Values of the parameters with the covariance of the fit."""
-    keep = [outcome.names.index(n) for n in names if np.isfinite(outcome.deviations.get(n, np.nan))]
-    if not keep:
-        return []
-    correlation = np.nan_to_num(np.array(outcome.correlation, float)[np.ix_(keep, keep)])
-    np.fill_diagonal(correlation, 1.0)
-    spread = np.array([outcome.deviations[outcome.names[i]] for i in keep])
-    mean = np.array([outcome.values[outcome.names[i]] for i in keep])
-    random = np.random.default_rng(seed)
-    drawn = random.multivariate_normal(mean, correlation * np.outer(spread, spread), DRAWS, check_valid="ignore")
-    return [dict(zip([outcome.names[i] for i in keep], row.tolist(), strict=True)) for row in drawn]

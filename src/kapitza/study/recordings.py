@@ -60,7 +60,18 @@ def read_recordings(content: Mapping[str, Any], folder: Path, place: Place, note
 
 def _blamed(content: Mapping[str, Any], key: Place, place: Place, message: str) -> Place:
     """The key that a message of the reader speaks about; the file where none is named."""
-    for name in ("channels", "time", "segment", "units", "angles", "names", "phase_channel", "drive", "measures"):
+    for name in (
+        "channels",
+        "time",
+        "segment",
+        "units",
+        "angles",
+        "names",
+        "phase_channel",
+        "drive",
+        "measures",
+        "ignore",
+    ):
         said = content.get(name)
         words = [said] if isinstance(said, str) else list(said or ()) if isinstance(said, list | dict) else []
         if any(f'"{word}"' in message for word in words):
@@ -77,7 +88,12 @@ def _recording(content: Mapping[str, Any], path: Path, place: Place) -> Recordin
     signals = tuple(drive_signal(record, name, int(content.get("drive_degree", 1))) for name in drives)
     if signals and "phase" not in record.dataset.attrs:
         record = record.with_attributes(phase=0.0)
-    kept = [name for name in record.channels if name != str(marker)]
+    for name in content.get("ignore", ()):
+        record[name]  # an unknown channel is refused with the nearest one
+    left_out = {*content.get("ignore", ()), *(() if marker is None else (str(marker),))}
+    kept = [name for name in record.channels if name not in left_out]
+    if not kept:
+        raise DataError(f"Every channel of {path.name} is left out: use at least one.")
     record = record.select(kept) if len(kept) < len(record.channels) else record
     record = _cut(record, content)
     record = _with_noise(record, content.get("noise", {}))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -125,6 +126,14 @@ class StudyResult:
         ]  # fmt: skip
         columns = ["model", "method", "parameter", "value", "unit", "error", "low", "high", "start"]
         return pd.DataFrame(rows, columns=columns)
+
+    def plot(self) -> Any:
+        """Fit, prediction and residuals of the answer, as a Matplotlib figure."""
+        from kapitza.report import plot_fit
+
+        if self.best is None:
+            raise DataError("No fit succeeded: there is nothing to draw.")
+        return plot_fit(self.best)
 
     def __str__(self) -> str:
         lines = [f"{self.title}: {self.sentence()}"]

@@ -12,11 +12,12 @@ from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate import Automatic, Estimate, HarmonicFit, InvariantFit, OrbitFit, ShootingFit, identify
 from kapitza.model import Model
-from kapitza.orbit import find_orbits
+from kapitza.orbit import OrbitSet, find_orbits
 from kapitza.study.candidates import Candidate, driven
 from kapitza.study.folder import begin, checksums, publish, step_path, versions
+from kapitza.study.forces import force_curves
 from kapitza.study.motions import motion_along
-from kapitza.study.outcome import Motion, Outcome, read_outcome, write_outcome
+from kapitza.study.outcome import Motion, OrbitSketch, Outcome, SectionSketch, read_outcome, write_outcome
 from kapitza.study.recordings import Recording
 from kapitza.study.result import StudyResult, write_result
 from kapitza.study.study import Study, Watcher
@@ -27,6 +28,10 @@ STROBED = 0.9
 ENOUGH_RETURNS = 2000
 """Strobed samples from which on the orbits in a record are worth looking for."""
 
+SHOWN_RETURNS = 4000
+"""Points of a section that a picture shows."""
+
+Fitted = tuple[Estimate, tuple[str, ...], SectionSketch | None]
 Data = Record | list[tuple[Record, dict[str, float]]]
 
 
@@ -129,9 +134,9 @@ def run_step(study: Study, step: Step) -> Outcome:
     candidate = step.candidate
     parts = [_fitted_part(study, recording, candidate) for recording in study.fitted]
     data: Data = parts[0][0] if len(parts) == 1 and not parts[0][1] else parts
-    failure, estimate, notes = "", None, ()
+    failure, estimate, notes, section = "", None, (), None
     try:
-        estimate, notes = fitted(study, candidate, step.method, data)
+        estimate, notes, section = fitted(study, candidate, step.method, data)
     except KapitzaError as error:
         failure = str(error)
         unfinished = getattr(error, "result", None)
@@ -139,6 +144,7 @@ def run_step(study: Study, step: Step) -> Outcome:
     if estimate is None:
         return Outcome(candidate.name, step.method, failure=failure, level=study.level)
     outcome = replace(outcome_of(estimate, candidate.name, step.method, study.level), failure=failure, notes=notes)
+    outcome = replace(outcome, section=section)
     if failure:
         return outcome
     return _with_motions(study, candidate, outcome)
@@ -159,20 +165,20 @@ def _cut(record: Record, hold_back: float) -> int:
     return record.size - round(hold_back * record.size)
 
 
-def fitted(study: Study, candidate: Candidate, method: str, data: Data) -> tuple[Estimate, tuple[str, ...]]:
-    """The estimate of one method, and what was done in words."""
+def fitted(study: Study, candidate: Candidate, method: str, data: Data) -> Fitted:
+    """The estimate of one method, what was done in words, and the section where orbits were sought."""
     model, free, settings = candidate.model, list(candidate.free), study.settings
     measures = study.measures
     if method == "auto":
         chain = Automatic(ShootingFit(outputs=measures, **settings["shooting"]))
         estimate = identify(model, data, free, chain)
-        return estimate, estimate.chain
+        return estimate, tuple(estimate.chain), None
     if method == "shooting":
-        return identify(model, data, free, ShootingFit(outputs=measures, **settings["shooting"])), ()
+        return identify(model, data, free, ShootingFit(outputs=measures, **settings["shooting"])), (), None
     if method == "harmonic":
-        return identify(model, _list(data), free, HarmonicFit(**settings["harmonic"])), ()
+        return identify(model, _list(data), free, HarmonicFit(**settings["harmonic"])), (), None
     if method == "invariant":
-        return identify(model, _list(data), free, InvariantFit(**settings["invariant"])), ()
+        return identify(model, _list(data), free, InvariantFit(**settings["invariant"])), (), None
     pairs = data if isinstance(data, list) else [(data, {})]
     found: list[Any] = [(find_orbits(record, max_period=study.max_period), own) for record, own in pairs]
     for (record, _), (orbits, _) in zip(pairs, found, strict=True):
@@ -181,7 +187,27 @@ def fitted(study: Study, candidate: Candidate, method: str, data: Data) -> tuple
             raise KapitzaError(f"No periodic orbits were found in {source}: {orbits.message}")
     said = tuple(f"{len(orbits)} periodic orbits of up to {study.max_period} periods" for orbits, _ in found)
     orbits = found[0][0] if len(found) == 1 and not found[0][1] else found
-    return identify(model, orbits, free, OrbitFit(outputs=measures, **settings["orbits"])), said
+    estimate = identify(model, orbits, free, OrbitFit(outputs=measures, **settings["orbits"]))
+    return estimate, said, section_sketch(pairs[0][0], found[0][0])
+
+
+def section_sketch(record: Record, orbits: OrbitSet) -> SectionSketch | None:
+    """The section through two channels, with its orbits."""
+    states = tuple(orbits[0].states[:2])
+    if len(states) < 2 or not set(states) <= set(record.channels) or record.period is None:
+        return None
+    points = record.strobed(0.0).values(states)
+    points = points[:: max(1, len(points) // SHOWN_RETURNS)]
+    sketches = [
+        OrbitSketch(
+            len(orbit.points),
+            orbit.code or "",
+            "" if orbit.multipliers is None else ", ".join(f"{m:.3g}" for m in orbit.multipliers),
+            tuple(tuple(float(v) for v in point[:2]) for point in orbit.points),
+        )
+        for orbit in orbits
+    ]
+    return SectionSketch(states, tuple(tuple(float(v) for v in p) for p in points), tuple(sketches))
 
 
 def _list(data: Data) -> Any:
@@ -227,6 +253,8 @@ def _with_motions(study: Study, candidate: Candidate, outcome: Outcome) -> Outco
     first = study.fitted[0]
     motion, said = _try_motion(model, _fitted_part(study, first, candidate)[0], first, study)
     outcome = replace(outcome, motion=motion, notes=(*outcome.notes, *said))
+    if motion is not None:
+        outcome = replace(outcome, forces=force_curves(model, outcome, motion, study.seed))
     if study.checks:
         recording = study.checks[0]
         record = with_period(recording.record, candidate)

@@ -1,0 +1,99 @@
+"""The report of a study: everything in one file, names that stay text, all figures drawn without complaint."""
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kapitza.report import plot_fit, plot_forces, plot_intervals, write_study_report
+from kapitza.study import ForceCurve, Motion, OrbitSketch, Outcome, SectionSketch, StudyResult
+
+EVIL = "<script>alert('x')</script><img src=x onerror=alert(1)>"
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+def motion(start: float, channels=("x", EVIL)) -> Motion:
+    time = start + np.arange(400) * 0.05
+    wave = np.exp(-0.05 * time) * np.cos(3 * time)
+    random = np.random.default_rng(1)
+    measured = {c: wave + 0.01 * random.standard_normal(400) for c in channels}
+    piece = (np.arange(400) >= 300).astype(np.int64)
+    return Motion(time, piece, measured, dict.fromkeys(channels, wave), {"x": "m"}, (), 15.0)
+
+
+def outcome(method: str, width: float, **more) -> Outcome:
+    names = ("c", "k", EVIL)
+    values = {"c": 0.1, "k": 9.0, EVIL: 2.0}
+    return Outcome(
+        EVIL, method, EVIL, "converged", names=names, values=values,
+        deviations=dict.fromkeys(names, width / 4), low={n: v - width for n, v in values.items()},
+        high={n: v + width for n, v in values.items()}, units={"k": "1/s²"}, correlation=tuple(map(tuple, np.eye(3))),
+        warnings=(EVIL,), notes=(EVIL,), log_likelihood=100.0, readings=400, **more,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    at = tuple(np.linspace(-1, 1, 21).tolist())
+    curve = ForceCurve("restoring", "x", "x", at, at, tuple(a - 0.1 for a in at), tuple(a + 0.1 for a in at))
+    orbits = (OrbitSketch(1, EVIL, "-2.1, 0.1", ((0.1, 0.2),)), OrbitSketch(2, "", "", ((0.0, 0.1), (0.2, 0.0))))
+    section = SectionSketch(("x", EVIL), ((0.0, 0.0), (0.5, 0.4)), orbits)
+    first = outcome("shooting", 0.02, motion=motion(0.0), check=motion(20.0), forces=(curve, curve), section=section)
+    wide = outcome("harmonic", 5.0)
+    other = replace(outcome("shooting", 0.03), candidate="other", log_likelihood=90.0, failure=EVIL)
+    return StudyResult(
+        EVIL, tmp_path_factory.mktemp("report"), (first, wide, other), 0, 0.95, {"kapitza": "0"}, {EVIL: "00"}, (EVIL,),
+        {EVIL: EVIL}, EVIL,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def page(result):
+    return write_study_report(result, result.folder / "report.html")
+
+
+def test_names_stay_text_and_nothing_is_fetched(page):
+    text = page.read_text(encoding="utf-8")
+    own = re.sub(r"<script>(?:/\*\*|!function|\(function).*?</script>", "", text, flags=re.DOTALL)
+    assert "<script>alert" not in own
+    assert "<img" not in own
+    assert "&lt;script&gt;alert" in own
+    assert "default-src 'none'" in own
+    assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", own)
+
+
+def test_every_figure_is_there(page):
+    figures = re.findall(r'class="figure" data-for="figure\d+">(.*?)</script>', page.read_text(encoding="utf-8"))
+    assert len(figures) == 7
+    assert all(json.loads(figure)["data"] for figure in figures)
+
+
+def test_a_wide_interval_does_not_flatten_the_others(result):
+    figure = plot_intervals(result.succeeded)
+    low, high = figure.axes[0].get_xlim()
+    # widths 0.04 and 10: the panel is a few median widths wide, and the narrow one keeps its own error bar visible
+    assert high - low < 3 * np.median([0.04, 10.0])
+    assert len(figure.axes) == 3
+
+
+def test_matplotlib_figures_come_back_to_be_changed(result):
+    for figure in (plot_fit(result.best), plot_forces(result.best), result.plot()):
+        figure.axes[0].set_title("mine")
+        assert figure.axes[0].lines
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium to draw the page with")
+def test_a_browser_draws_all_of_it_without_errors(page, tmp_path):
+    command = [
+        BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}",
+        "--virtual-time-budget=8000", "--enable-logging=stderr", "--dump-dom", page.as_uri(),
+    ]  # fmt: skip
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    complaints = [line for line in answer.stderr.splitlines() if "CONSOLE" in line]
+    assert complaints == []
+    assert 'data-drawn="7"' in answer.stdout
+    assert answer.stdout.count('class="main-svg"') >= 7

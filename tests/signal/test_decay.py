@@ -1,0 +1,45 @@
+"""Half cycles of free decays against the closed form of a damped oscillator."""
+
+import numpy as np
+import pytest
+
+from kapitza.signal import half_cycles
+
+
+def test_a_damped_oscillator_gives_back_its_frequency_and_damping():
+    ratio, omega = 0.02, 2 * np.pi * 3.0
+    damped = omega * np.sqrt(1 - ratio**2)
+    time = np.arange(0, 6, 0.002)
+    clean = 0.5 + np.exp(-ratio * omega * time) * np.cos(damped * time)
+    noisy = clean + 0.002 * np.random.default_rng(1).standard_normal(time.size)
+    decay = half_cycles(time, noisy, 0.5)
+    assert decay is not None
+    assert decay.dies_out
+    large = decay.amplitude > 0.1
+    assert np.median(decay.frequency[large]) == pytest.approx(damped / (2 * np.pi), rel=2e-3)
+    assert np.median(decay.damping[large]) == pytest.approx(ratio, rel=0.05)
+    assert np.allclose(decay.amplitude[large], np.exp(-ratio * omega * decay.time[large]), atol=0.01)
+    assert "2.999 Hz and 2 % of critical damping" in decay.sentence()
+
+
+def test_a_pendulum_slows_down_at_large_amplitude():
+    from scipy.integrate import solve_ivp
+    from scipy.special import ellipk
+
+    time = np.arange(0, 60, 0.005)
+    found = solve_ivp(lambda _t, y: [y[1], -np.sin(y[0]) - 0.05 * y[1]], (0, 60), [2.0, 0.0], t_eval=time, rtol=1e-10)
+    decay = half_cycles(time, found.y[0], 0.0)
+    assert decay is not None
+    # period of the undamped pendulum, 4 K(sin²(A/2)), at the amplitude of each half cycle
+    exact = 1 / (4 * ellipk(np.sin(decay.amplitude / 2) ** 2))
+    assert np.allclose(decay.frequency, exact, rtol=0.01)
+
+
+def test_steady_vibration_and_noise_do_not_die_out():
+    time = np.arange(0, 20, 0.01)
+    steady = half_cycles(time, np.sin(5 * time))
+    assert steady is not None
+    assert not steady.dies_out
+    noise = half_cycles(time, np.random.default_rng(2).standard_normal(time.size))
+    assert noise is None or not noise.dies_out
+    assert half_cycles(time[:50], np.sin(time[:50])) is None
