@@ -208,3 +208,43 @@ def test_a_new_study_runs_as_it_was_written(tmp_path):
     assert best.values["c"] == pytest.approx(0.3, rel=0.05)
     with pytest.raises(kz.KapitzaError, match="there already"):
         write_new_study(tmp_path / "cart run.csv")
+
+
+def test_the_same_recording_in_other_units_gives_the_same_parameters(tmp_path):
+    model = kz.Model.from_equations(
+        "phi'' + c*phi' + w2*sin(phi) = 0", angles=["phi"], parameters={"c": 0.2, "w2": 20.0}
+    )
+    record = kz.measure(kz.simulate(model, [1.2, 0.0], t=np.linspace(0, 8, 401)).select(["phi"]), noise=0.003, seed=2)
+    degrees = np.rad2deg(record["phi"])
+    study = """
+[model]
+equations = ["phi'' + c*phi' + w2*sin(phi) = 0"]
+coordinates.phi = {angle = true, unit = "rad"}
+parameters = {c = 0.1, w2 = 18.0}
+[data]
+file = "FILE"
+UNITS
+[fit]
+free = ["c", "w2"]
+method = "shooting"
+"""
+    files = {
+        "si.csv": ("t [s],phi [rad]", record.time, record["phi"], ""),
+        "header.csv": ("t [ms],phi (deg)", 1e3 * record.time, degrees, ""),
+        "stated.csv": ("t,phi", 1e3 * record.time, degrees / 360, 'units = {t = "ms", phi = "turn"}'),
+    }
+    found = []
+    for name, (header, time, values, units) in files.items():
+        np.savetxt(
+            tmp_path / name, np.column_stack([time, values]), delimiter=",", header=header, comments="", fmt="%.17g"
+        )
+        text = study.replace("FILE", name).replace("UNITS", units)
+        (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+        found.append(read_study(tmp_path / "study.toml").run().best.values)
+    for other in found[1:]:
+        assert other == pytest.approx(found[0], rel=1e-7)
+    (tmp_path / "study.toml").write_text(
+        study.replace("FILE", "si.csv").replace("UNITS", 'units = {phi = "V"}'), encoding="utf-8"
+    )
+    with pytest.raises(kz.StudyError, match="phi"):
+        read_study(tmp_path / "study.toml")

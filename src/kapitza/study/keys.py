@@ -156,7 +156,7 @@ DATA = {
     "missing": Key(TEXT, "rows with missing numbers", ("refuse", "drop")),
     "separator": Key(TEXT, "of a text file, when guessed wrongly"),
     "decimal": Key(TEXT, "of a text file, when guessed wrongly"),
-    "noise": Key(NOISE, "standard deviation of the noise, where known [units of the model]"),
+    "noise": Key(NOISE, "standard deviation of the noise, where known, in SI units (rad, m, s)"),
     "from": Key(NUMBER, "use samples from this time on [s]"),
     "to": Key(NUMBER, "use samples before this time [s]"),
     "every": Key(WHOLE, "use every n-th sample"),

@@ -14,7 +14,7 @@ from kapitza.model import Model
 from kapitza.study.draws import parameter_draws
 from kapitza.study.motions import last_state
 from kapitza.study.outcome import Outcome
-from kapitza.study.running import with_period
+from kapitza.study.running import prepared
 from kapitza.study.study import Study
 
 Array = NDArray[np.float64]
@@ -38,7 +38,7 @@ def predicted_table(
     begin = 0.0
     if x0 is None:
         base = candidate.model.with_values(**{**fitted, **recording.values})
-        record = with_period(recording.record, candidate)
+        record = prepared(recording.record, candidate)
         x0, begin = last_state(base, record, recording.measures)
     instants = begin + times
     flow = Flow(model)

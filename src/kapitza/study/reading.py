@@ -11,6 +11,7 @@ from kapitza.errors import KapitzaError, nearest_name
 from kapitza.study.candidates import Candidate, check_candidates
 from kapitza.study.folder import results_folder_problem
 from kapitza.study.keys import FIT, METHODS, REPEATED, SECTIONS, TOP, Key, setting_names
+from kapitza.study.motions import in_units_of
 from kapitza.study.problems import Notebook, Problem, StudyError
 from kapitza.study.problems import Path as Place
 from kapitza.study.recordings import Recording, read_recordings
@@ -200,6 +201,10 @@ def _check_pair(recording: Recording, candidate: Candidate, table: Mapping[str, 
                 f'"{channel}" is no state of {candidate.name} ({", ".join(model.states)}): rename it, say what it '
                 f"measures, or leave it out.{nearest_name(channel, model.states)}",
             )
+    try:
+        in_units_of(model, recording.record.select(used) if used else recording.record)
+    except KapitzaError as error:
+        notes.add((*place, "units"), str(error))
     for name in recording.values:
         try:
             model.check(name)

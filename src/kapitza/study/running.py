@@ -16,7 +16,7 @@ from kapitza.orbit import OrbitSet, find_orbits
 from kapitza.study.candidates import Candidate, driven
 from kapitza.study.folder import begin, checksums, publish, step_path, versions
 from kapitza.study.forces import force_curves
-from kapitza.study.motions import motion_along
+from kapitza.study.motions import in_units_of, motion_along
 from kapitza.study.outcome import Motion, OrbitSketch, Outcome, SectionSketch, read_outcome, write_outcome
 from kapitza.study.recordings import Recording
 from kapitza.study.result import StudyResult, write_result
@@ -107,7 +107,7 @@ def planned_steps(study: Study) -> list[Step]:
 def _once_per_period(study: Study, candidate: Candidate) -> bool:
     """Whether the recordings are long and sampled once per excitation period, with the whole state seen."""
     for recording in study.fitted:
-        record = with_period(recording.record, candidate)
+        record = prepared(recording.record, candidate)
         if (
             record.period is None
             or record.size < ENOUGH_RETURNS
@@ -119,9 +119,10 @@ def _once_per_period(study: Study, candidate: Candidate) -> bool:
     return not candidate.model.is_map
 
 
-def with_period(record: Record, candidate: Candidate) -> Record:
-    """The record with the model's excitation period, where it has none and that of the model is not to be found."""
+def prepared(record: Record, candidate: Candidate) -> Record:
+    """The record in the model's units, with its excitation period where it has none and that is not to be found."""
     model = candidate.model
+    record = in_units_of(model, record)
     if record.period is not None or model.excitation is None or model.excitation.signals:
         return record
     if {s.name for s in model.excitation.period.free_symbols} & set(candidate.free):
@@ -152,7 +153,7 @@ def run_step(study: Study, step: Step) -> Outcome:
 
 def _fitted_part(study: Study, recording: Recording, candidate: Candidate) -> tuple[Record, dict[str, float]]:
     """The part of a recording that is fitted, and the values it brings."""
-    record = with_period(recording.record, candidate)
+    record = prepared(recording.record, candidate)
     drives = {signal.name for signal in recording.signals}
     known = {*candidate.model.states, *candidate.model.outputs, *recording.measures, *drives}
     record = record.select([channel for channel in record.channels if channel in known])
@@ -257,11 +258,11 @@ def _with_motions(study: Study, candidate: Candidate, outcome: Outcome) -> Outco
         outcome = replace(outcome, forces=force_curves(model, outcome, motion, study.seed))
     if study.checks:
         recording = study.checks[0]
-        record = with_period(recording.record, candidate)
+        record = prepared(recording.record, candidate)
         shown = driven(model, recording.signals) if recording.signals else model
     elif study.hold_back:
         recording, shown = first, model
-        record = with_period(first.record, candidate)
+        record = prepared(first.record, candidate)
         record = record.samples(slice(_cut(record, study.hold_back), None))
     else:
         return outcome
