@@ -112,6 +112,7 @@ class Outcome:
     noise: Mapping[str, float] = field(default_factory=dict)
     log_likelihood: float = math.nan
     readings: int = 0
+    fitted: int = 0
     notes: tuple[str, ...] = ()
     motion: Motion | None = field(default=None, repr=False)
     check: Motion | None = field(default=None, repr=False)
@@ -129,13 +130,13 @@ class Outcome:
 
     @property
     def aic(self) -> float:
-        """2 k - 2 log L, k the free parameters."""
-        return 2 * len(self.names) - 2 * self.log_likelihood
+        """2 k - 2 log L, k the numbers that were fitted: parameters, noises, initial states."""
+        return 2 * self.fitted - 2 * self.log_likelihood
 
     @property
     def bic(self) -> float:
         """k log N - 2 log L."""
-        return len(self.names) * math.log(max(self.readings, 1)) - 2 * self.log_likelihood
+        return self.fitted * math.log(max(self.readings, 1)) - 2 * self.log_likelihood
 
 
 def write_outcome(outcome: Outcome, path: Path) -> None:

@@ -241,6 +241,7 @@ def outcome_of(estimate: Estimate, candidate: str, method: str, level: float) ->
         identifiable=tuple(estimate.identifiable),
         noise={name: float(value) for name, value in estimate.noise.items()},
         log_likelihood=float("nan") if known is None else known.log_likelihood,
+        fitted=0 if known is None else known.fitted,
         readings=0 if known is None else known.readings,
     )
 
