@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 
 from harness import markdown_table
 
 import kapitza as kz
+from kapitza.executor import pool_of
 
 REGION = {"phi'": (-15.0, 15.0)}
 
 
 def timed(processes: int | None) -> tuple[float, kz.OrbitSet]:
     begin = time.perf_counter()
-    orbits = kz.find_orbits(
-        kz.library.parametric_pendulum(), max_period=4, region=REGION, starts=1024, rounds=4, processes=processes
-    )
+    with pool_of(processes) if processes else nullcontext() as executor:
+        orbits = kz.find_orbits(
+            kz.library.parametric_pendulum(), max_period=4, region=REGION, starts=1024, rounds=4, executor=executor
+        )
     return time.perf_counter() - begin, orbits
 
 

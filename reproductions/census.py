@@ -6,6 +6,7 @@ import numpy as np
 from harness import Comparison, comparison_table, markdown_table
 
 import kapitza as kz
+from kapitza.executor import Executor, pool_of
 from kapitza.orbit import distance
 
 REGION = {"phi'": (-15.0, 15.0)}
@@ -18,15 +19,20 @@ def closed_under_symmetry(orbits: kz.OrbitSet) -> bool:
 
 
 def main() -> str:
+    with pool_of(2) as pool:
+        return searched(pool)
+
+
+def searched(pool: Executor) -> str:
     model = kz.library.parametric_pendulum()
-    timed = kz.find_orbits(model, max_period=4, region=REGION, details=False, processes=2)
+    timed = kz.find_orbits(model, max_period=4, region=REGION, details=False, executor=pool)
     counts = []
     for seed in range(10):
-        found = kz.find_orbits(model, max_period=3, region=REGION, seed=seed, details=False, processes=2)
+        found = kz.find_orbits(model, max_period=3, region=REGION, seed=seed, details=False, executor=pool)
         counts.append([sum(o.repeats == p for o in found) for p in (1, 2, 3)])
     level = [len({row[i] for row in counts}) == 1 for i in range(3)]
     long = kz.find_orbits(
-        model, max_period=6, min_period=4, region=REGION, starts=3072, rounds=6, details=False, processes=2
+        model, max_period=6, min_period=4, region=REGION, starts=3072, rounds=6, details=False, executor=pool
     )
     defect = max(o.certificate.determinant for o in (*timed, *long))
     report = long.source

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         read_model,
         write_model,
     )
+    from kapitza.monitor import Bar, Monitor, Progress, Silent
     from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
     from kapitza.orbits_in_data import GlobalMap, Inspection, LocalMap, ReturnSearch, SectionSearch, inspect
     from kapitza.orbits_of_models import (
@@ -111,6 +112,12 @@ _HOMES = {
         "read_model",
         "write_model",
     ),
+    "kapitza.monitor": (
+        "Bar",
+        "Monitor",
+        "Progress",
+        "Silent",
+    ),
     "kapitza.orbit": (
         "OrbitSet",
         "PeriodicOrbit",
@@ -150,9 +157,11 @@ _FOLDERS = (
     "data",
     "errors",
     "estimate",
+    "executor",
     "flow",
     "library",
     "model",
+    "monitor",
     "orbit",
     "orbits_in_data",
     "orbits_of_models",
@@ -167,6 +176,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Automatic",
+    "Bar",
     "Bifurcation",
     "Branch",
     "Collocation",
@@ -187,18 +197,21 @@ __all__ = [
     "LocalMap",
     "Map",
     "Model",
+    "Monitor",
     "MultipleShooting",
     "OrbitFit",
     "OrbitSet",
     "Parameter",
     "PeriodicOrbit",
     "Prior",
+    "Progress",
     "Record",
     "ReturnSearch",
     "SectionSearch",
     "Shooting",
     "ShootingFit",
     "Signal",
+    "Silent",
     "Status",
     "Stepping",
     "Study",

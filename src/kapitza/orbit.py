@@ -119,6 +119,7 @@ def minimal_period(points: Array, angles: Sequence[bool], tolerance: float) -> i
 class OrbitSet(Sequence[PeriodicOrbit]):
     """Orbits in the order of their period, with what was rejected and why.
 
+    status: INTERRUPTED when the search was stopped; the orbits are those found by then.
     section_points: (M, n) points of the record on the section, thinned, for pictures; not saved.
     """
 
@@ -128,6 +129,7 @@ class OrbitSet(Sequence[PeriodicOrbit]):
     message: str = ""
     source: Any = field(default=None, repr=False, compare=False)
     section_points: Array | None = field(default=None, repr=False, compare=False)
+    status: Status = Status.CONVERGED
 
     def __len__(self) -> int:
         return len(self.orbits)
@@ -180,6 +182,7 @@ class OrbitSet(Sequence[PeriodicOrbit]):
             "format": FILE_FORMAT,
             "angles": list(self.angles),
             "message": self.message,
+            "status": self.status.name,
             "orbits": [_plain(orbit) for orbit in self.orbits],
             "rejected": rejected,
         }
@@ -207,6 +210,7 @@ class OrbitSet(Sequence[PeriodicOrbit]):
                 angles=tuple(bool(a) for a in content["angles"]),
                 rejected=tuple((_revived(entry["orbit"]), str(entry["reason"])) for entry in content["rejected"]),
                 message=str(content["message"]),
+                status=Status[content.get("status", "CONVERGED")],
             )
         except (KeyError, TypeError, ValueError) as problem:
             raise DataError(f"{path} is damaged ({problem!r}): save the orbits again.") from None

@@ -48,19 +48,6 @@ def test_simulate_writes_what_the_library_computes(capsys, tmp_path):
     assert np.array_equal(kz.read(path).values(), expected.values())
 
 
-def test_simulation_in_chunks_is_one_unbroken_record(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("kapitza.cli.simulate.CHUNK", 20)
-    path = tmp_path / "run.parquet"
-    code, _, _ = run(capsys, "simulate", "parametric_pendulum", "--periods", "50", "--out", str(path))
-    assert code == 0
-    record = kz.read(path)
-    assert len(record) == 51
-    assert len(record.segments()) == 1
-    assert record.require_regular().interval == pytest.approx(record.period)
-    whole = kz.simulate(kz.library.parametric_pendulum(), periods=20)
-    assert np.allclose(record.values()[:21], whole.values(), atol=1e-9)
-
-
 def test_simulate_over_time_with_seeded_noise(capsys, tmp_path):
     files = []
     for name in ("a.npz", "b.npz"):

@@ -12,7 +12,6 @@ from rich.text import Text
 
 from kapitza.cli.console import answers, examples
 from kapitza.cli.models import equation_text
-from kapitza.cli.simulate import simulate_periods
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,8 +70,9 @@ def noisy_record(truth: Model, periods: int) -> Record:
     import numpy as np
 
     from kapitza.data import measure
+    from kapitza.flow import simulate
 
-    clean = simulate_periods(truth, None, periods, 1)
+    clean = simulate(truth, periods=periods)
     noise = {"phi": NOISE * 2 * np.pi, "phi'": NOISE * float(np.ptp(clean["phi'"]))}
     return measure(clean, noise=noise, seed=1)
 

@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from kapitza.cli.console import answers, examples, progress_bar, show_error
+from kapitza.cli.console import answers, examples, show_error
 from kapitza.cli.models import named_model
-from kapitza.errors import KapitzaError, ModelError, nearest_name
+from kapitza.errors import KapitzaError, ModelError, Status, nearest_name
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from kapitza.data import Record
     from kapitza.model import Model
-
-# periods between two movements of the progress bar
-CHUNK = 5_000
 
 EXAMPLES = examples(
     "kapitza simulate parametric_pendulum --periods 50000 --out section.parquet",
@@ -55,10 +51,12 @@ def simulate_command(
             raise KapitzaError("Give --periods or --duration, not both.")
         record = simulate(chosen, x0, t=sample_times(duration, interval))
     elif periods is not None:
-        record = simulate_periods(chosen, x0, periods, samples_per_period)
+        record = simulate(chosen, x0, periods=periods, samples_per_period=samples_per_period)
     else:
         hint = "--duration 100" if chosen.period is None and not chosen.is_map else "--periods 1000"
         raise KapitzaError(f"Say how long to simulate {chosen.name}, for example {hint}.")
+    if record.status is Status.INTERRUPTED:
+        show_error(f"Stopped after {record.size} samples; what is there is kept.")
     record = measure(record, noise=noise, seed=seed) if noise else record
     seconds = time.perf_counter() - begin
     path = write(record, out)
@@ -101,46 +99,3 @@ def sample_times(duration: float, interval: float) -> np.ndarray:
     if not (np.isfinite(duration) and duration > 0 and np.isfinite(interval) and 0 < interval <= duration):
         raise KapitzaError(f"--duration {duration} and --interval {interval}: both positive, the interval the shorter.")
     return interval * np.arange(int(np.floor(duration / interval * (1 + 1e-12))) + 1)
-
-
-def simulate_periods(model: Model, x0: np.ndarray | None, periods: int, samples_per_period: int) -> Record:
-    """`simulate` in chunks under a progress bar; after Ctrl-C the chunks that are done are kept."""
-    from kapitza.flow import simulate
-
-    if model.is_map or periods <= CHUNK:
-        return simulate(model, x0, periods=periods, samples_per_period=samples_per_period)
-    chunks: list[Record] = []
-    left = periods
-    with progress_bar() as progress:
-        task = progress.add_task(f"simulating {model.name}", total=periods)
-        try:
-            while left > 0:
-                part = simulate(model, x0, periods=min(CHUNK, left), samples_per_period=samples_per_period)
-                x0 = part.values()[-1]
-                left -= CHUNK
-                chunks.append(part)
-                progress.update(task, advance=min(CHUNK, left + CHUNK))
-        except KeyboardInterrupt:
-            if not chunks:
-                raise
-            show_error(f"Stopped after {periods - left} of {periods} periods; what is there is kept.")
-    return joined(chunks)
-
-
-def joined(chunks: Sequence[Record]) -> Record:
-    """Chunks of one simulation, each beginning with the last sample of the one before, as one unbroken record."""
-    import numpy as np
-
-    from kapitza.data import Record
-
-    first = chunks[0]
-    values = np.concatenate([first.values(), *(chunk.values()[1:] for chunk in chunks[1:])])
-    interval = (first.time[-1] - first.time[0]) / (len(first) - 1)
-    angles = [name for name, angle in zip(first.channels, first.angles, strict=True) if angle]
-    return Record.from_arrays(
-        first.time[0] + interval * np.arange(len(values)),
-        dict(zip(first.channels, values.T, strict=True)),
-        units=first.units,
-        angles=angles,
-        **{str(key): value for key, value in first.dataset.attrs.items()},
-    )

@@ -21,7 +21,7 @@ from kapitza.data.sampling import (
     inspect_sampling,
     phase_times,
 )
-from kapitza.errors import DataError, nearest_name
+from kapitza.errors import DataError, Status, nearest_name
 from kapitza.units import Conversion, conversion, is_unit, to_si
 
 RESERVED = ("time", "segment")
@@ -129,6 +129,11 @@ class Record:
         """Time stamp at which the excitation started [s], t = 0 of a forced model: 0 unless "phase" says more."""
         given = self.dataset.attrs.get("phase")
         return 0.0 if given is None else float(self.time[0]) - float(given)
+
+    @property
+    def status(self) -> Status:
+        """INTERRUPTED when a simulation was stopped before its end, CONVERGED otherwise."""
+        return Status[self.dataset.attrs.get("status", Status.CONVERGED.name)]
 
     @property
     def angles(self) -> tuple[bool, ...]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.executor import in_order, pool_of
 from kapitza.flow.core import PERIODS_PER_PIECE, TURN, Core, Propagation, located
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+PARTS = 16
+"""Parts into which many runs are cut for worker processes."""
 
 
 def advance_many(
@@ -24,23 +25,13 @@ def advance_many(
     """`Core.advance` for every row; rows that fail are NaN."""
     if processes is None or (isinstance(processes, int) and processes <= 1) or len(states) < 2:
         return _advance_here(core, states, t0, t1, vectors, tangents)
-    with workers(processes) as (pool, count):
-        parts = np.array_split(np.arange(len(states)), min(count, len(states)))
-        jobs = [
-            pool.submit(_advance_there, core.settings, tangents, states[p], t0[p], t1[p], vectors[p]) for p in parts
-        ]
-        return _joined([job.result() for job in jobs])
-
-
-@contextmanager
-def workers(processes: int | Executor) -> Iterator[tuple[Executor, int]]:
-    """An executor and the number of parts to cut the work into."""
-    if isinstance(processes, Executor):
-        yield processes, 4 * int(getattr(processes, "_max_workers", 4) or 4)
-        return
-    # Forked copies of a process that runs threads may deadlock; fresh ones import again, once.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield pool, processes
+    # The same parts whoever works: the answer must not depend on the number of workers.
+    parts = np.array_split(np.arange(len(states)), min(PARTS, len(states)))
+    jobs = [(core.settings, tangents, states[p], t0[p], t1[p], vectors[p]) for p in parts]
+    if not isinstance(processes, int):
+        return _joined(list(in_order(processes, _advance_there, jobs)))
+    with pool_of(processes) as pool:
+        return _joined(list(in_order(pool, _advance_there, jobs)))
 
 
 def _advance_there(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -44,6 +44,9 @@ REMEMBERED = 4096
 """Sets of masses known to be definite that are kept."""
 
 ROUNDING = 4 * np.finfo(float).eps
+
+Filled = Callable[[Array, int], None]
+"""Called after every piece of a long run with the array of states and how many of its rows are filled."""
 
 
 @dataclass(frozen=True)
@@ -293,7 +296,9 @@ class Core:
         slopes = self.period_law.slopes(runtime[..., :names])
         change[..., n:] -= (np.asarray(turns)[..., None] * shift)[..., None] * slopes[..., None, :]
 
-    def sample(self, start: Array, times: Array, vector: Array, tangents: bool) -> tuple[Array, Array | None]:
+    def sample(
+        self, start: Array, times: Array, vector: Array, tangents: bool, after: Filled | None = None
+    ) -> tuple[Array, Array | None]:
         """States and tangents at increasing times, the first of which is that of the start."""
         engine, unit = self.engine(vector), self.unit if tangents else None
         states = np.empty((times.size, self.size))
@@ -325,6 +330,8 @@ class Core:
                 self.shift_origin(*ended)
                 total = self.chain(run.tangents, total)
             state, memory, done = run.state, run.memory, stop
+            if after is not None:
+                after(states, done)
         return states, tensors
 
     def _sampling_pieces(self, start: Array, times: Array, vector: Array, tangents: bool) -> Iterator[Piece]:

@@ -52,6 +52,10 @@ class Flow:
         self.model, self.wrt, self.tolerance = model, wrt, tolerance
         self.core = Core(model, self.wrt, self.tolerance, arguments.whole("max_steps", max_steps, 1))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Compiled code does not travel to other processes; there it is compiled again, or found compiled.
+        return Flow, self.core.settings
+
     @property
     def builds(self) -> int:
         """Integrators compiled in this process so far, by all flows."""

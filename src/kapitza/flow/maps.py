@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
 from kapitza.flow.arguments import ArgumentError, Parameters
+from kapitza.flow.core import Filled
 from kapitza.model.compiled import compile_expressions
 from kapitza.model.model import Model
 from kapitza.model.symbols import symbol
@@ -25,6 +26,9 @@ QUAD_DIGITS = 34
 
 UNROLLED = 16
 """Steps inside one compiled call."""
+
+STEPS_PER_LOOK = 4096 * UNROLLED
+"""Steps between two reports of how far the iteration is."""
 
 
 class Map:
@@ -41,11 +45,14 @@ class Map:
             model.check(name)
         self.size = len(model.states)
 
-    def iterate(self, x: Any, steps: int, parameters: Any = None, precision: str | int = "double") -> Array:
+    def iterate(
+        self, x: Any, steps: int, parameters: Any = None, precision: str | int = "double", after: Filled | None = None
+    ) -> Array:
         """States (steps + 1, n) from x on, as floats.
 
         precision: "double", "quad" (34 digits) or a number of decimal digits to iterate with before rounding. The start
         and the parameters may then be decimal strings or mpmath numbers, which keep all their digits.
+        after: see `core.Filled`; in double precision.
         """
         steps = arguments.whole("steps", steps, 0)
         if precision != "double":
@@ -57,6 +64,8 @@ class Map:
             ahead = self._unrolled(result[first], vector).reshape(UNROLLED, self.size)
             last = min(first + UNROLLED, steps)
             result[first + 1 : last + 1] = ahead[: last - first]
+            if after is not None and first % STEPS_PER_LOOK == 0:
+                after(result, last + 1)
         self._require_finite(result)
         return result
 

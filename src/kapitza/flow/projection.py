@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
-from kapitza.flow.core import TURN, Core
+from kapitza.flow.core import TURN, Core, Filled
 from kapitza.model.compiled import compile_expressions
 from kapitza.model.model import Model
 from kapitza.model.structure import Structure
@@ -77,7 +77,9 @@ def _project(model: Model, rows: Array, values: Array, vector: Array) -> Array:
     )
 
 
-def projected_samples(core: Core, state: Array, times: Array, vector: Array) -> tuple[Array, Array]:
+def projected_samples(
+    core: Core, state: Array, times: Array, vector: Array, after: Filled | None = None
+) -> tuple[Array, Array]:
     """A trajectory that returns to the invariants of its start at every sample and goes on from there.
 
     Gives states (N, n) whose angles stay within a few turns, and the whole turns (N, n) in rad that make them
@@ -98,6 +100,8 @@ def projected_samples(core: Core, state: Array, times: Array, vector: Array) -> 
         projected = _project(model, samples[1:], values, vector)
         result[first + 1 : last + 1], turns[first + 1 : last + 1] = projected, offset
         now = projected[-1]
+        if after is not None:
+            after(result, last + 1)
     return result, turns
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.circle import wrap_states
-from kapitza.flow.arguments import ArgumentError, increasing_times, state_vector, whole
+from kapitza.flow.arguments import ArgumentError, increasing_times, state_vector, unforced, whole
+from kapitza.flow.core import Filled
 from kapitza.flow.flow import Flow
+from kapitza.flow.maps import Map
 from kapitza.flow.projection import projected_samples
+from kapitza.flow.strobe import instants, strobe
 from kapitza.model.model import Model
+from kapitza.monitor import Monitor, watch
 
 if TYPE_CHECKING:
     from kapitza.data import Record
@@ -27,29 +32,58 @@ def simulate(
     samples_per_period: int = 1,
     noise: Any = 0.0,
     seed: int | None = None,
+    monitor: Monitor | None = None,
 ) -> Record:
     """A record with one channel per state: strobed (`periods`) or at given times (`t`); angles wrapped to [-π, π).
 
     Models with invariants are projected onto them at every sample.
     x0: start, at t[0] or at the start of the excitation; the model's own by default. For maps `periods` counts steps.
     noise: standard deviation of Gaussian noise, one number or one per channel as a mapping; `seed` makes it repeatable.
+    monitor: shown the progress; cancelled, or after Ctrl-C, the samples that are finished come back, and
+    `record.status` is Status.INTERRUPTED.
     """
     if (t is None) == (periods is None):
         raise ArgumentError("Say either t=times or periods=number (how many excitation periods), not both or neither.")
     start = start_of(model) if x0 is None else x0
+    if model.is_map and periods is None:
+        raise ArgumentError(f'Model "{model.name}" is a map; say periods=number of steps instead of t.')
+    times, period, run = _work(model, start, t, periods, samples_per_period)
+    filled = np.empty((0, len(model.states)))
+    with watch(monitor, f"simulating {model.name}", len(times)) as task:
+
+        def after(states: Array, done: int) -> None:
+            nonlocal filled
+            filled = states[:done]
+            task.reach(done)
+
+        filled = run(after)
+    if len(filled) < 2:
+        raise KeyboardInterrupt
+    states = wrap_states(filled, model.angles)
+    record = _record(model, times[: len(states)], states, period, noise, seed)
+    return record.with_attributes(status=task.status.name) if task.interrupted else record
+
+
+def _work(
+    model: Model, start: Any, t: Any, periods: int | None, samples_per_period: int
+) -> tuple[Array, float | None, Callable[[Filled], Array]]:
+    """Times of the samples, the excitation period, and the run that gives the states there."""
     if model.is_map:
-        return _simulate_map(model, start, t, periods, noise, seed)
+        steps = whole("periods", periods, 1)
+        return np.arange(steps + 1, dtype=float), None, lambda after: Map(model).iterate(start, steps, after=after)
     flow = Flow(model)
+    period, core = flow.period(), flow.core
     if periods is not None:
-        strobe = flow.strobe(start, whole("periods", periods, 1), samples_per_period)
-        return _record(model, strobe.times, strobe.states, flow.period(), noise, seed)
+        count, each = whole("periods", periods, 1), whole("samples_per_period", samples_per_period, 1)
+        if period is None:
+            raise unforced(model)
+        times = instants(0.0, period, each, count)
+        return times, period, lambda after: strobe(core, start, count, each, None, 0.0, after).states
     times = increasing_times(t)
+    state = state_vector(model, start)
     if model.invariants:
-        states, _ = projected_samples(flow.core, state_vector(model, start), times, model.vector)
-    else:
-        states = flow.trajectory(start, times)
-    states = wrap_states(states, model.angles)
-    return _record(model, times, states, flow.period(), noise, seed)
+        return times, period, lambda after: projected_samples(core, state, times, model.vector, after)[0]
+    return times, period, lambda after: core.sample(state, times, model.vector, False, after)[0]
 
 
 def start_of(model: Model) -> Array:
@@ -61,15 +95,6 @@ def start_of(model: Model) -> Array:
             f"pass x0 with {len(model.states)} values."
         )
     return np.array([float(model.start[name]) for name in model.states])
-
-
-def _simulate_map(model: Model, start: Any, t: Any, periods: int | None, noise: Any, seed: int | None) -> Record:
-    from kapitza.flow.maps import Map
-
-    if periods is None:
-        raise ArgumentError(f'Model "{model.name}" is a map; say periods=number of steps instead of t.')
-    states = Map(model).iterate(start, whole("periods", periods, 1))
-    return _record(model, np.arange(len(states), dtype=float), states, None, noise, seed)
 
 
 def _record(model: Model, times: Array, states: Array, period: float | None, noise: Any, seed: int | None) -> Record:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kapitza.circle import split_turns
 from kapitza.flow import arguments
 from kapitza.flow.batch import advance_many
-from kapitza.flow.core import PERIODS_PER_PIECE, TURN, Core
+from kapitza.flow.core import PERIODS_PER_PIECE, TURN, Core, Filled
 
 Array = NDArray[np.float64]
 
@@ -39,7 +39,15 @@ class Strobe:
         return self.states + TURN * self.turns
 
 
-def strobe(core: Core, x: Any, periods: int, samples_per_period: int, parameters: Any, phase: float) -> Strobe:
+def strobe(
+    core: Core,
+    x: Any,
+    periods: int,
+    samples_per_period: int,
+    parameters: Any,
+    phase: float,
+    after: Filled | None = None,
+) -> Strobe:
     state = arguments.state_vector(core.model, x)
     vector = arguments.parameter_vector(core.model, parameters)
     periods = arguments.whole("periods", periods, 0)
@@ -53,7 +61,7 @@ def strobe(core: Core, x: Any, periods: int, samples_per_period: int, parameters
     states, turns = np.empty((count + 1, core.size)), np.zeros((count + 1, core.size), np.int32)
     states[0], turns[0] = split_turns(state, core.angles)
     fill = _strobe_between_knots if clock.knots is not None else _strobe_blocks
-    fill(core, states, turns, vector, clock.period, phase, per_period)
+    fill(core, states, turns, vector, clock.period, phase, per_period, after)
     times = instants(phase, clock.period, per_period, periods)
     return Strobe(times, states, turns)
 
@@ -68,8 +76,9 @@ def instants(phase: float, period: float, per_period: int, periods: int) -> Arra
 
 
 def _strobe_blocks(
-    core: Core, states: Array, turns: Any, vector: Array, period: float, phase: float, per_period: int
-) -> None:
+    core: Core, states: Array, turns: Any, vector: Array, period: float, phase: float, per_period: int,
+    after: Filled | None,
+) -> None:  # fmt: skip
     """Blocks of periods, each from the same wrapped time on and with wrapped angles, in compiled code."""
     engine = core.engine(vector)
     block = PERIODS_PER_PIECE * per_period
@@ -84,11 +93,14 @@ def _strobe_blocks(
         states[first + 1 : first + 1 + size] = inside
         turns[first + 1 : first + 1 + size] = turns[first] + whole
         memory = run.memory
+        if after is not None:
+            after(states, first + 1 + size)
 
 
 def _strobe_between_knots(
-    core: Core, states: Array, turns: Any, vector: Array, period: float, phase: float, per_period: int
-) -> None:
+    core: Core, states: Array, turns: Any, vector: Array, period: float, phase: float, per_period: int,
+    after: Filled | None,
+) -> None:  # fmt: skip
     """One period at a time, cut at the knots of the measured signals."""
     grid = instants(phase, period, per_period, 1)
     for first in range(0, len(states) - 1, per_period):
@@ -96,6 +108,8 @@ def _strobe_between_knots(
         inside, whole = split_turns(samples[1:], core.angles)
         states[first + 1 : first + 1 + per_period] = inside
         turns[first + 1 : first + 1 + per_period] = turns[first] + whole
+        if after is not None:
+            after(states, first + 1 + per_period)
 
 
 def strobe_many(core: Core, X: Any, periods: int, parameters: Any, phase: float) -> Strobe:

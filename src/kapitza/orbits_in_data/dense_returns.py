@@ -16,6 +16,7 @@ from scipy.ndimage import maximum_filter1d
 from kapitza.circle import TURN, turns, wrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
+from kapitza.monitor import Monitor, watch
 from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile
 from kapitza.orbits_in_data.from_record import samples_per_period
 from kapitza.orbits_in_data.preparation import chosen_channels, record_delay, require_count, require_even, without_gaps
@@ -61,8 +62,14 @@ class ReturnSearch:
         if not 0 < self.chance <= 1:
             raise DataError(f"chance = {self.chance!r} must lie between 0 and 1: it is a share of the returns.")
 
-    def search(self, record: Record, max_period: int, channels: Sequence[str] | None = None) -> OrbitSet:
-        return search_returns(record, max_period, self, channels)
+    def search(
+        self,
+        record: Record,
+        max_period: int,
+        channels: Sequence[str] | None = None,
+        monitor: Monitor | None = None,
+    ) -> OrbitSet:
+        return search_returns(record, max_period, self, channels, monitor)
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,11 @@ class DenseSignal:
 
 
 def search_returns(
-    record: Record, max_period: int, settings: ReturnSearch, channels: Sequence[str] | None = None
+    record: Record,
+    max_period: int,
+    settings: ReturnSearch,
+    channels: Sequence[str] | None = None,
+    monitor: Monitor | None = None,
 ) -> OrbitSet:
     """All distinct orbits of up to `max_period` excitation periods, closest returns first within each period."""
     require_count("max_period", max_period, 1)
@@ -102,32 +113,44 @@ def search_returns(
     kept: list[PeriodicOrbit] = []
     refused: list[tuple[PeriodicOrbit, str]] = []
     seen, expected, unlikely = 0, 0.0, 0
-    for count in range(1, max_period + 1):
-        known, believed_rows = np.empty((0, count * PER_PERIOD, len(names))), np.empty(0, np.intp)
-        for level in tolerance_levels(signal):
-            returns = best_returns(level, round(count * rate))
-            chance, by_chance = chance_shares(level, returns, count, rate)
-            order = np.argsort(returns.error, kind="stable")
-            believed = order[chance[order] <= settings.chance]
-            believed_rows = np.append(believed_rows, returns.rows[believed])
-            chosen, known = distinct_returns(level, returns.rows[believed[: settings.candidates]], count, rate, known)
-            for k in believed[chosen]:
-                orbit = return_orbit(record, names, level, returns, int(k), count, rate)
-                kept.append(orbit.with_(details={**orbit.details, "chance": float(chance[k])}))
-        # The last level is the tolerance asked for.
-        near = np.abs(returns.rows[:, None] - believed_rows).min(axis=1, initial=len(record)) <= returns.length
-        seen, expected, unlikely = seen + len(near), expected + by_chance, unlikely + int(near.sum())
-        for k in order[~near[order]][: max(0, KEEP_REJECTED - len(refused))]:
-            reason = f"unrelated stretches stay together as long ({100 * chance[k]:.0f} % of such returns are chance)"
-            refused.append((return_orbit(record, names, signal, returns, int(k), count, rate), reason))
-    message = (
+    with watch(monitor, "returns of the record", max_period) as task:
+        for count in range(1, max_period + 1):
+            new: list[PeriodicOrbit] = []
+            known, believed_rows = np.empty((0, count * PER_PERIOD, len(names))), np.empty(0, np.intp)
+            for level in tolerance_levels(signal):
+                task.check()
+                returns = best_returns(level, round(count * rate))
+                chance, by_chance = chance_shares(level, returns, count, rate)
+                order = np.argsort(returns.error, kind="stable")
+                believed = order[chance[order] <= settings.chance]
+                believed_rows = np.append(believed_rows, returns.rows[believed])
+                chosen, known = distinct_returns(
+                    level, returns.rows[believed[: settings.candidates]], count, rate, known
+                )
+                for k in believed[chosen]:
+                    orbit = return_orbit(record, names, level, returns, int(k), count, rate)
+                    new.append(orbit.with_(details={**orbit.details, "chance": float(chance[k])}))
+            kept += new
+            # The last level is the tolerance asked for.
+            near = np.abs(returns.rows[:, None] - believed_rows).min(axis=1, initial=len(record)) <= returns.length
+            seen, expected, unlikely = seen + len(near), expected + by_chance, unlikely + int(near.sum())
+            for k in order[~near[order]][: max(0, KEEP_REJECTED - len(refused))]:
+                reason = (
+                    f"unrelated stretches stay together as long ({100 * chance[k]:.0f} % of such returns are chance)"
+                )
+                refused.append((return_orbit(record, names, signal, returns, int(k), count, rate), reason))
+            task.advance(1, f"{len(kept)} orbits of up to {count} periods")
+    message = "Interrupted. " if task.interrupted else ""
+    message += (
         f"{len(kept)} orbits of up to {max_period} excitation periods return within tolerance in {len(record)} samples "
         f"(delay {signal.delay} samples). {seen} returns were seen; lags between the periods, where no orbit can "
         f"return, give {expected:.0f} by chance. {unlikely} stay together longer than chance explains."
     )
     if not kept and seen:
         message += " The returns are those of unrelated stretches: the record looks like noise, or is too short."
-    return OrbitSet(tuple(kept), tuple(bool(c) for c in signal.circle), tuple(refused), message, record)
+    return OrbitSet(
+        tuple(kept), tuple(bool(c) for c in signal.circle), tuple(refused), message, record, status=task.status
+    )
 
 
 def dense_signal(record: Record, names: tuple[str, ...], settings: ReturnSearch, rate: float) -> DenseSignal:

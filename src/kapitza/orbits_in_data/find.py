@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import DataError
+from kapitza.monitor import Monitor, Task, watch
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.orbits_in_data.bookkeeping import (
     Partition,
@@ -73,8 +74,8 @@ class SectionSearch:
                 f"partition = {self.partition!r}: pass a function from points (p, n) to p symbols, or leave it out."
             )
 
-    def search(self, section: Section, max_period: int) -> OrbitSet:
-        return search_section(section, max_period, self)
+    def search(self, section: Section, max_period: int, monitor: Monitor | None = None) -> OrbitSet:
+        return search_section(section, max_period, self, monitor)
 
 
 @dataclass
@@ -91,7 +92,9 @@ class Ledger:
             self.refused.append((orbit, reason))
 
 
-def search_section(section: Section, max_period: int, settings: SectionSearch) -> OrbitSet:
+def search_section(
+    section: Section, max_period: int, settings: SectionSearch, monitor: Monitor | None = None
+) -> OrbitSet:
     """All cycles of period 1 … max_period that the section visits."""
     require_count("max_period", max_period, 1)
     if settings.symmetry is not None and len(settings.symmetry) != section.dimension:
@@ -107,17 +110,23 @@ def search_section(section: Section, max_period: int, settings: SectionSearch) -
     if character.kind != "deterministic":
         return OrbitSet((), section.angles, message=character.sentence)
     ledger = Ledger()
-    for period in range(1, max_period + 1):
-        _search_period(section, period, settings, ledger)
-        _polish(section, period, settings, ledger)
-    orbits = [orbit for _, orbit in ledger.kept]
+    finished: list[PeriodicOrbit] = []
+    # Longer cycles take longer, in proportion to their points at the least.
+    with watch(monitor, "orbits in the record", max_period * (max_period + 1) / 2) as task:
+        for period in range(1, max_period + 1):
+            _search_period(section, period, settings, ledger, task)
+            _polish(section, period, settings, ledger, task)
+            finished = [orbit for _, orbit in ledger.kept]
+            task.advance(period, f"{len(finished)} of up to {period} steps")
+    orbits = finished
     symmetry = settings.symmetry if settings.symmetry is not None else (-1.0,) * section.dimension
     orbits = with_partners(orbits, section.angles, symmetry, 0.5 * settings.tolerance * section.scale)
-    message = (
+    message = "Interrupted. " if task.interrupted else ""
+    message += (
         f"{len(orbits)} orbits of up to {max_period} steps in {section.size} points; "
         f"{ledger.count} candidates refused; noise {said_noise(section)}."
     )
-    return OrbitSet(tuple(orbits), section.angles, tuple(ledger.refused), message)
+    return OrbitSet(tuple(orbits), section.angles, tuple(ledger.refused), message, status=task.status)
 
 
 def said_noise(section: Section) -> str:
@@ -134,7 +143,7 @@ def search_size(section: Section, settings: SectionSearch, neighbours: int) -> i
     return int(min(max(neighbours, 1.5 * float(np.median(inside))), 768, len(section.starts)))
 
 
-def _search_period(section: Section, period: int, settings: SectionSearch, ledger: Ledger) -> None:
+def _search_period(section: Section, period: int, settings: SectionSearch, ledger: Ledger, task: Task) -> None:
     returns = close_returns(section, period, settings.tolerance)
     # Starts closer than the noise lead to the same cycle.
     cell = max(0.5 * settings.tolerance, 2.0 * float(np.max(section.noise)))
@@ -148,6 +157,7 @@ def _search_period(section: Section, period: int, settings: SectionSearch, ledge
     # Bound the memory of one batch of fits: rows × neighbours × terms.
     batch = max(1, 4_000_000 // (period * search * term_count(section.dimension, settings.degree)))
     for first in range(0, len(rows), batch):
+        task.check()
         left = rows[first : first + batch]
         # Where a cubic map wanders (thin clouds of noisy points) a stiffer one may settle.
         for degree in range(settings.degree, 0, -1):
@@ -177,7 +187,7 @@ def fine_maps(section: Section, settings: SectionSearch) -> int:
     return neighbours if np.any(section.noise > 0) and neighbours <= section.size // 30 else 0
 
 
-def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledger) -> None:
+def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledger, task: Task) -> None:
     """Locate the kept cycles of one period anew with maps one degree higher and a better model of the density.
 
     The search needs robust maps; the result needs unbiased ones. In windows as wide as the noise asks, what a cubic map
@@ -195,6 +205,7 @@ def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledg
         batch = max(1, 1_000_000 // (period * search * terms))
         unsettled = np.ones(len(left), bool)
         for first in range(0, len(left), batch):
+            task.check()
             cycles = refine_cycles(
                 section,
                 left[first : first + batch],

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.data import Record
-from kapitza.errors import DataError
+from kapitza.errors import DataError, Status
+from kapitza.monitor import Monitor, watch
 from kapitza.orbits_in_data.character import Character, describe_section
 from kapitza.orbits_in_data.exponent import section_exponent
 from kapitza.orbits_in_data.from_record import samples_per_period, strobe_record
@@ -44,6 +45,7 @@ class Inspection:
 
     noise: standard deviation per channel; spectra, delays: per channel; delay [samples], dimension: of an embedding;
     returns: (steps, counts) of close returns on the section; lyapunov: largest exponent [1/s].
+    status: INTERRUPTED when it was stopped; parts that had not begun are empty or None.
     """
 
     record: Record
@@ -59,6 +61,7 @@ class Inspection:
     character: Character | None
     suggestion: str
     notes: tuple[str, ...] = ()
+    status: Status = Status.CONVERGED
 
     def __str__(self) -> str:
         lines = [repr(self.record), f"Sampling: {self.sampling}"]
@@ -96,7 +99,9 @@ class Inspection:
         return figure
 
 
-def inspect(record: Record, channels: Sequence[str] | None = None, max_period: int = 8) -> Inspection:
+def inspect(
+    record: Record, channels: Sequence[str] | None = None, max_period: int = 8, monitor: Monitor | None = None
+) -> Inspection:
     """Sampling, noise, spectra, delay, dimension, returns, largest Lyapunov exponent, and what to do next."""
     require_count("max_period", max_period, 1)
     names, notes = _living_channels(record, channels)
@@ -112,17 +117,21 @@ def inspect(record: Record, channels: Sequence[str] | None = None, max_period: i
     notes += [cut] if cut else []
     chosen = record.select(names)
     strobed = record.period is not None and samples_per_period(record) < 1.5
-    section = _attempt(notes, "Section", lambda: _section(record, names))
-    noise = _noise(chosen, section, strobed, notes)
     interval = float(sampling.interval)
     segments = record.segments()
-    continuous = chosen.unwrapped()
-    spectra = {}
-    if not strobed and np.isfinite(interval):
-        spectra = {name: power_spectrum(continuous[name], interval, segments) for name in names}
-    delays, delay, dimension = {}, None, None
-    if not strobed:
-        delays = _delays(chosen, names, segments, notes)
+    section, noise, spectra, delays, delay, dimension, returns, lyapunov = None, {}, {}, {}, None, None, None, None
+    character = None
+    with watch(monitor, "inspecting the record", 6) as task:
+        section = _attempt(notes, "Section", lambda: _section(record, names))
+        noise = _noise(chosen, section, strobed, notes)
+        task.advance(1, "noise")
+        if not strobed and np.isfinite(interval):
+            continuous = chosen.unwrapped()
+            spectra = {name: power_spectrum(continuous[name], interval, segments) for name in names}
+        task.advance(1, "spectra")
+        if not strobed:
+            delays = _delays(chosen, names, segments, notes)
+        task.advance(1, "delay")
         if delays:
             rate = samples_per_period(record) if record.period else None
             delay = forced_delay(list(delays.values()), rate) if rate else delays[names[0]].delay
@@ -132,14 +141,21 @@ def inspect(record: Record, channels: Sequence[str] | None = None, max_period: i
                     chosen[names[0]], max(delay or 1, 1), segments=segments, angle=chosen.angles[0]
                 ),
             )  # fmt: skip
-    returns, character = None, Character("short" if len(record) < 200 else "unsuitable", "")
-    if section is not None:
-        returns = return_histogram(section, max_period, 0.01)
-        character = describe_section(section, max_period, 0.01)
-    lyapunov = _attempt(notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, character, delay, dimension))
+        task.advance(1, "dimension")
+        found = Character("short" if len(record) < 200 else "unsuitable", "")
+        if section is not None:
+            returns = return_histogram(section, max_period, 0.01)
+            found = describe_section(section, max_period, 0.01)
+        character = found
+        task.advance(1, "returns")
+        lyapunov = _attempt(notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, character, delay, dimension))
+        task.advance(1, "Lyapunov exponent")
+    suggestion = suggest(character, lyapunov, dimension)
+    if task.interrupted:
+        suggestion = "the inspection was stopped: run it again for the parts that are missing."
     return Inspection(
         record, str(sampling), strobed, noise, spectra, delays, delay, dimension, returns, lyapunov, character,
-        suggest(character, lyapunov, dimension), tuple(notes),
+        suggestion, tuple(notes), task.status,
     )  # fmt: skip
 
 

@@ -8,12 +8,14 @@ from typing import Any
 
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
+from kapitza.monitor import Monitor, watch
 from kapitza.orbit import OrbitSet, find_orbits
 from kapitza.orbits_in_data.dense_returns import ReturnSearch
 from kapitza.orbits_in_data.find import SectionSearch
 from kapitza.orbits_in_data.from_record import samples_per_period, section_phase, strobe_record
 from kapitza.orbits_in_data.preparation import better_period, chosen_channels, require_count, without_gaps
 from kapitza.orbits_in_data.profiles import with_profiles
+from kapitza.orbits_in_data.section import Section
 from kapitza.orbits_in_data.turning_points import turning_section
 
 SHOWN = 20_000  # points of the section kept for pictures
@@ -31,6 +33,7 @@ def find_orbits_in_record(
     dimension: int | None = None,
     kind: str | None = None,
     noise: Any = None,
+    monitor: Monitor | None = None,
     **settings: Any,
 ) -> OrbitSet:
     """Unstable periodic orbits that a record visited, with their uncertainty.
@@ -42,36 +45,62 @@ def find_orbits_in_record(
     noise: standard deviation per channel; known noise of the record, else estimated.
     method: `SectionSearch` (its fields may be given directly: tolerance=0.01, ...), or `ReturnSearch` for dense forced
     records whose state is too large for local maps.
+    monitor: shown the progress; cancelled, or after Ctrl-C, the orbits found so far come back, Status.INTERRUPTED.
     """
     require_count("max_period", max_period, 1)
     _check_arguments(method, settings, phase=phase, delay=delay, dimension=dimension, kind=kind, noise=noise)
     names = chosen_channels(record, channels)
-    record, note = without_gaps(record)
-    if isinstance(method, ReturnSearch):
-        return _with_note(method.search(record, max_period, names), note)
+    if record.period is None and phase is not None:
+        raise DataError("phase= belongs to forced records; this one has no excitation period.")
+    if record.period is not None and kind is not None:
+        raise DataError("kind= belongs to autonomous records; this one is cut once per excitation period.")
+    orbits = OrbitSet((), record.select(names).angles, message="Interrupted before the search began.", source=record)
+    with watch(monitor, "looking for orbits") as task:
+        record, note = without_gaps(record)
+        if isinstance(method, ReturnSearch):
+            orbits = _with_note(method.search(record, max_period, names, task), note)
+        else:
+            section, settings = _cut(record, names, phase, delay, dimension, kind, noise, settings)
+            orbits = (method or SectionSearch(**settings)).search(section, max_period, task)
+            orbits = _placed(orbits, record, names, section, phase, note)
+            orbits = with_profiles(orbits, record, names)
+    return replace(orbits, status=task.status)
+
+
+def _cut(
+    record: Record,
+    names: tuple[str, ...],
+    phase: float | None,
+    delay: int | None,
+    dimension: int | None,
+    kind: str | None,
+    noise: Any,
+    settings: dict[str, Any],
+) -> tuple[Section, dict[str, Any]]:
+    """The section of the record, and the settings of the search on it."""
     if record.period is None:
-        if phase is not None:
-            raise DataError("phase= belongs to forced records; this one has no excitation period.")
         section = turning_section(
             record, names, delay=delay, dimension=3 if dimension is None else dimension, kind=kind, noise=noise
         )
         # Turning points carry the noise of a whole window, and a smoothed section is never as sharp as a strobed one.
-        settings = {"tolerance": 0.02, **settings}
-    else:
-        if kind is not None:
-            raise DataError("kind= belongs to autonomous records; this one is cut once per excitation period.")
-        section = strobe_record(
-            record, names, phase=phase, delay=delay, dimension=1 if dimension is None else dimension, noise=noise
-        )
-    orbits = (method or SectionSearch(**settings)).search(section, max_period)
+        return section, {"tolerance": 0.02, **settings}
+    section = strobe_record(
+        record, names, phase=phase, delay=delay, dimension=1 if dimension is None else dimension, noise=noise
+    )
+    return section, settings
+
+
+def _placed(
+    orbits: OrbitSet, record: Record, names: tuple[str, ...], section: Section, phase: float | None, note: str
+) -> OrbitSet:
+    """The orbits with the phase of their section, the record they come from, and the points of the section."""
     if record.period is not None:
         when = section_phase(record, phase) * record.period
         noted = tuple(orbit.with_(details={**orbit.details, "section_phase": when}) for orbit in orbits)
         orbits = replace(orbits, orbits=noted)
         note += "" if len(orbits) else _drift_note(record, names)
     thin = section.physical(section.unit[:: max(1, section.size // SHOWN)])
-    orbits = replace(_with_note(orbits, note), source=record, section_points=thin)
-    return with_profiles(orbits, record, names)
+    return replace(_with_note(orbits, note), source=record, section_points=thin)
 
 
 def _check_arguments(method: Any, settings: dict[str, Any], **more: Any) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,20 +11,26 @@ from numpy.typing import NDArray
 
 from kapitza.circle import difference, wrap_states
 from kapitza.errors import DataError, KapitzaError
-from kapitza.flow.batch import workers
+from kapitza.executor import Executor, in_order
 from kapitza.model import Model, compile_expressions
+from kapitza.monitor import Monitor, Task, watch
 from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits, minimal_period
 from kapitza.orbits_of_models.batched_newton import batched_newton, cycles_from
 from kapitza.orbits_of_models.catalogue import Catalogue
 from kapitza.orbits_of_models.census_sections import autonomous_census
-from kapitza.orbits_of_models.dressing import dressed_cycle, dressed_there
-from kapitza.orbits_of_models.progress import progress_bar
+from kapitza.orbits_of_models.polishing import polished_cycles
 from kapitza.orbits_of_models.returns import Return, iterate, return_map
 
 Array = NDArray[np.float64]
 
 CHAOS = 4000
 """Returns of the trajectory whose close returns serve as starts."""
+
+PART = 64
+"""Starts that travel to a worker together."""
+
+CYCLES = 8
+"""Cycles that travel to a worker together to be polished."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,8 @@ def model_orbits(
     seed: int = 0,
     min_period: int = 1,
     section: str | None = None,
-    processes: int | Executor | None = None,
-    progress: bool = False,
+    executor: Executor | None = None,
+    monitor: Monitor | None = None,
     details: bool = True,
 ) -> OrbitSet:
     """All periodic orbits with periods min_period … max_period found from `starts` starts per period.
@@ -71,40 +75,39 @@ def model_orbits(
     Autonomous models: period counts crossings of `section` (an expression in the states; by default the last state at
     its mean) from below to above, and codes have one letter per crossing where the model has a partition.
 
-    processes: worker processes (or an Executor) that share the starts. details=False skips profiles and certificates.
-    The OrbitSet's `source` is a CensusReport with the saturation of the counts. Ctrl-C returns what was found.
+    executor: shares the starts among its workers, with the same answer. details=False skips profiles and certificates.
+    The OrbitSet's `source` is a CensusReport with the saturation of the counts. Cancelled or stopped by Ctrl-C, it
+    gives back what was found, with Status.INTERRUPTED.
     """
     if not 1 <= min_period <= max_period:
         raise KapitzaError(f"Periods from {min_period} to {max_period}: give 1 ≤ min_period ≤ max_period.")
     if starts < 1 or rounds < 1:
         raise KapitzaError(f"starts = {starts} and rounds = {rounds} must be at least 1.")
     if not source.is_map and source.period is None:
-        return autonomous_census(source, max_period, min_period, section, starts, seed, progress)
-    box = _region(source, region)
-    with contextlib.ExitStack() as stack:
-        team = None if processes in (None, 1) else stack.enter_context(workers(processes))
-        search = _Search(source, box, seed, max(1, starts // rounds), rounds, team)
-        interrupted = search.run_all(range(min_period, max_period + 1), progress)
+        return autonomous_census(source, max_period, min_period, section, starts, seed, executor, monitor)
+    _check_region(source, region)
+    found: list[PeriodicOrbit] = []
+    rejected: list[tuple[PeriodicOrbit, str]] = []
+    box: Array | None = None
+    search: _Search | None = None
+    with watch(monitor, f"orbits of {source.name}", (max_period - min_period + 1) * rounds + rounds) as task:
+        box = _region(source, region)
+        search = _Search(source, box, seed, max(1, starts // rounds), rounds, executor)
+        search.run_all(range(min_period, max_period + 1), task)
         cycles = [c for p in sorted(search.catalogue.cycles) if p >= min_period for c in search.catalogue.cycles[p]]
-        if team is None:
-            dressed = [dressed_cycle(source, cycle, details) for cycle in cycles]
-        else:
-            jobs = [team[0].submit(dressed_there, source, part, details) for part in _dealt(cycles, team[1])]
-            dressed = [pair for job in jobs for pair in job.result()]
+        parts = [(source, cycles[i : i + CYCLES], details) for i in range(0, len(cycles), CYCLES)]
+        for polished in in_order(executor, polished_cycles, parts):
+            found += [orbit for orbit, reason in polished if not reason]
+            rejected += [(orbit, reason) for orbit, reason in polished if reason]
+            task.advance(rounds / len(parts), f"{len(found)} of {len(cycles)} orbits polished")
     report = CensusReport(
-        {p: tuple(s) for p, s in search.starts.items()},
-        {p: tuple(c) for p, c in search.counts.items()},
-        {name: (float(a), float(b)) for name, (a, b) in zip(source.states, box, strict=True)},
+        {p: tuple(s) for p, s in search.starts.items()} if search else {},
+        {p: tuple(c) for p, c in search.counts.items()} if search else {},
+        {} if box is None else {name: (float(a), float(b)) for name, (a, b) in zip(source.states, box, strict=True)},
         seed,
-        interrupted,
+        task.interrupted,
     )
-    found = [orbit for orbit, reason in dressed if not reason]
-    rejected = [(orbit, reason) for orbit, reason in dressed if reason]
-    return OrbitSet(_ordered(found), source.angles, tuple(rejected), _message(report), report)
-
-
-def _dealt(items: list[Array], parts: int) -> list[list[Array]]:
-    return [items[i::parts] for i in range(parts) if items[i::parts]]
+    return OrbitSet(_ordered(found), source.angles, tuple(rejected), _message(report), report, status=task.status)
 
 
 def _ordered(orbits: list[PeriodicOrbit]) -> tuple[PeriodicOrbit, ...]:
@@ -119,23 +122,27 @@ def _message(report: CensusReport) -> str:
     parts = []
     for period, counts in report.counts.items():
         state = "level" if report.level(period) else "still growing"
-        parts.append(f"period {period}: {counts[-1]} ({state} after {sum(report.starts[period])} starts)")
+        reached = counts[-1] if counts else 0
+        parts.append(f"period {period}: {reached} ({state} after {sum(report.starts[period])} starts)")
     return ("Interrupted. " if report.interrupted else "") + "; ".join(parts)
+
+
+def _check_region(model: Model, region: Mapping[str, tuple[float, float]] | None) -> None:
+    unknown = set(region or {}) - set(model.states)
+    if unknown:
+        raise DataError(f"The region names {', '.join(sorted(unknown))}; the states are {', '.join(model.states)}.")
+    for name, (low, high) in (region or {}).items():
+        if not float(low) < float(high):
+            raise DataError(f'The region of "{name}" is empty: ({low}, {high}).')
 
 
 def _region(model: Model, region: Mapping[str, tuple[float, float]] | None) -> Array:
     """Box (n, 2); angles get the whole circle."""
     known = dict(region or {})
-    unknown = set(known) - set(model.states)
-    if unknown:
-        raise DataError(f"The region names {', '.join(sorted(unknown))}; the states are {', '.join(model.states)}.")
     box = np.array([(-np.pi, np.pi) if angle else (np.nan, np.nan) for angle in model.angles])
     for index, name in enumerate(model.states):
         if name in known:
-            low, high = map(float, known[name])
-            if not low < high:
-                raise DataError(f'The region of "{name}" is empty: ({low}, {high}).')
-            box[index] = low, high
+            box[index] = known[name]
     missing = np.isnan(box[:, 0])
     if missing.any():
         box[missing] = _visited(model)[missing]
@@ -159,8 +166,8 @@ def _visited(model: Model) -> Array:
 class _Search:
     """The state of a census: what is known, and the source of starts."""
 
-    def __init__(self, model: Model, box: Array, seed: int, batch: int, rounds: int, team: tuple[Executor, int] | None):
-        self.model, self.box, self.batch, self.rounds, self.team = model, box, batch, rounds, team
+    def __init__(self, model: Model, box: Array, seed: int, batch: int, rounds: int, executor: Executor | None):
+        self.model, self.box, self.batch, self.rounds, self.executor = model, box, batch, rounds, executor
         self.step = return_map(model)
         self.scale = np.maximum(0.5 * (box[:, 1] - box[:, 0]), 1e-12)
         self.rng = np.random.default_rng(seed)
@@ -176,22 +183,17 @@ class _Search:
         path = iterate(self.step, first, 20 + CHAOS // members)
         return path[20:]
 
-    def run_all(self, periods: range, progress: bool) -> bool:
-        """Search period after period; True when the user stopped it."""
-        with progress_bar(progress, f"orbits of {self.model.name}", len(periods) * self.rounds) as advance:
-            try:
-                for period in periods:
-                    self.run(period, advance)
-            except KeyboardInterrupt:
-                return True
-        return False
+    def run_all(self, periods: range, task: Task) -> None:
+        """Search period after period."""
+        for period in periods:
+            self.run(period, task)
 
-    def run(self, period: int, advance: Any) -> None:
+    def run(self, period: int, task: Task) -> None:
         self.starts[period], self.counts[period] = [], []
         returns = self._closest_returns(period, self.rounds * self.batch // 3 + 1)
         for number in range(self.rounds):
             if self._level(period):
-                advance(self.rounds - number, f"period {period}: {self.counts[period][-1]} orbits")
+                task.advance(self.rounds - number, f"period {period}: {self.counts[period][-1]} orbits")
                 break
             share = returns[number :: self.rounds]
             cycles = [share, cycles_from(self.step, self._scattered(self.batch - 2 * len(share)), period)]
@@ -200,7 +202,7 @@ class _Search:
             self._note(self._solve(starts))
             self.starts[period].append(len(starts))
             self.counts[period].append(len(self.catalogue.cycles.get(period, [])))
-            advance(1, f"period {period}: {self.counts[period][-1]} orbits")
+            task.advance(1, f"period {period}: {self.counts[period][-1]} orbits")
 
     def _level(self, period: int) -> bool:
         """Half of the rounds, and at least three, have added nothing: more starts would not either."""
@@ -232,11 +234,11 @@ class _Search:
         return cycles_from(self.step, wrap_states(shaken, self.step.angles), period)
 
     def _solve(self, starts: Array) -> Array:
-        if self.team is None:
+        if self.executor is None:
             return batched_newton(self.step, starts, self.scale)
-        pool, parts = self.team
-        jobs = [pool.submit(_solve_there, self.model, part, self.scale) for part in np.array_split(starts, parts)]
-        return np.concatenate([job.result() for job in jobs])
+        # Every start is followed on its own: how they are dealt does not change where they end.
+        parts = [(self.model, starts[i : i + PART], self.scale) for i in range(0, len(starts), PART)]
+        return np.concatenate(list(in_order(self.executor, _solve_there, parts)))
 
     def _note(self, cycles: Array) -> None:
         for cycle in cycles:

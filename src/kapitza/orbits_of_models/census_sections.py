@@ -9,13 +9,14 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, KapitzaError, Status
+from kapitza.executor import Executor, in_order
 from kapitza.flow import Flow
 from kapitza.model import Model, compile_expressions, parse_expression, symbol
+from kapitza.monitor import Monitor, watch
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.orbits_of_models.codes import canonical, spelled
 from kapitza.orbits_of_models.loop import FlowLoop
 from kapitza.orbits_of_models.problem import Problem
-from kapitza.orbits_of_models.progress import progress_bar
 from kapitza.orbits_of_models.shooting import MultipleShooting
 from kapitza.orbits_of_models.solve_orbit import solve_orbit
 
@@ -42,7 +43,14 @@ class _Record:
 
 
 def autonomous_census(
-    model: Model, max_period: int, min_period: int, section: str | None, starts: int, seed: int, progress: bool
+    model: Model,
+    max_period: int,
+    min_period: int,
+    section: str | None,
+    starts: int,
+    seed: int,
+    executor: Executor | None,
+    monitor: Monitor | None,
 ) -> OrbitSet:
     """Orbits that cross the section min_period … max_period times.
 
@@ -51,21 +59,33 @@ def autonomous_census(
     node at every crossing; the orbit's own word is read off its crossings, and orbits with equal period and word are
     one.
     """
-    surface = _surface(model, section, seed)
-    record = _long_record(model, surface, starts, seed)
+    surface: sp.Expr | None = None
     found: list[PeriodicOrbit] = []
     tried: dict[int, int] = {}
-    with progress_bar(progress, f"orbits of {model.name}", max_period - min_period + 1) as advance:
-        try:
-            for count in range(min_period, max_period + 1):
-                tried[count] = _search(model, surface, record, count, found)
-                advance(1, f"{count} crossings: {len(found)} orbits in all")
-        except KeyboardInterrupt:
-            pass
-    found.sort(key=lambda orbit: orbit.period)
+    crossings = 0
+    with watch(monitor, f"orbits of {model.name}") as task:
+        surface = _surface(model, section, seed)
+        record = _long_record(model, surface, starts, seed)
+        crossings = record.times.size
+        jobs = [
+            (model, surface, record, count, word, places)
+            for count in range(min_period, max_period + 1)
+            for word, places in sorted(_stretches(record, count).items())
+            if not _repeats(word)
+        ]
+        for number, (job, (orbits, attempts)) in enumerate(zip(jobs, in_order(executor, _search, jobs), strict=True)):
+            for orbit in orbits:
+                _keep(orbit, found)
+            tried[job[3]] = tried.get(job[3], 0) + attempts
+            task.reach(number + 1, f"{job[3]} crossings: {len(found)} orbits in all", len(jobs))
+    # Symmetric partners have one period up to rounding; their words decide.
+    found.sort(key=lambda orbit: (float(f"{orbit.period:.9e}"), orbit.code))
     words = ", ".join(o.code for o in found if o.code)
-    report = SectionReport(str(surface), record.times.size, tried, seed)
-    return OrbitSet(tuple(found), model.angles, (), f"{len(found)} orbits: {words}" if words else "", report)
+    message = f"{len(found)} orbits: {words}" if words else ""
+    return OrbitSet(
+        tuple(found), model.angles, (), ("Interrupted. " if task.interrupted else "") + message,
+        SectionReport("" if surface is None else str(surface), crossings, tried, seed), status=task.status,
+    )  # fmt: skip
 
 
 def _surface(model: Model, section: str | None, seed: int) -> sp.Expr:
@@ -97,30 +117,33 @@ def _long_record(model: Model, surface: sp.Expr, starts: int, seed: int) -> _Rec
     return _Record(np.asarray(cut.times), np.asarray(cut.states), letters)
 
 
-def _search(model: Model, surface: sp.Expr, record: _Record, count: int, found: list[PeriodicOrbit]) -> int:
-    states, times = record.states, record.times
-    scale = np.maximum(np.ptp(states, axis=0), 1e-9)
-    gaps = np.linalg.norm((states[count:] - states[:-count]) / scale, axis=1)
+def _stretches(record: _Record, count: int) -> dict[str, list[int]]:
+    """Where stretches of `count` crossings begin, by their word, those that return closest first."""
+    scale = np.maximum(np.ptp(record.states, axis=0), 1e-9)
+    gaps = np.linalg.norm((record.states[count:] - record.states[:-count]) / scale, axis=1)
     by_word: dict[str, list[int]] = {}
     for i in np.argsort(gaps, kind="stable"):
         word = canonical(record.letters[i : i + count]) if record.letters else ""
         group = by_word.setdefault(word, [])
         if len(group) < (12 if record.letters else 60):
             group.append(int(i))
-    tried = 0
-    for word, places in sorted(by_word.items()):
-        if _repeats(word):
+    return by_word
+
+
+def _search(
+    model: Model, surface: sp.Expr, record: _Record, count: int, word: str, places: list[int]
+) -> tuple[list[PeriodicOrbit], int]:
+    """Orbits from the stretches of one word, up to the first that has this word itself, and how many were tried."""
+    found: list[PeriodicOrbit] = []
+    for tried, i in enumerate(places, 1):
+        orbit = _correct(model, record.states[i : i + count], record.times[i : i + count + 1])
+        if orbit is None:
             continue
-        for i in places:
-            tried += 1
-            orbit = _correct(model, states[i : i + count], times[i : i + count + 1])
-            if orbit is None:
-                continue
-            crossings, own = _own_word(model, surface, orbit)
-            _keep(orbit.with_(code=own, details={**orbit.details, "crossings": crossings}), found)
-            if word and own == word:
-                break
-    return tried
+        crossings, own = _own_word(model, surface, orbit)
+        found.append(orbit.with_(code=own, details={**orbit.details, "crossings": crossings}))
+        if word and own == word:
+            return found, tried
+    return found, len(places)
 
 
 def _own_word(model: Model, surface: sp.Expr, orbit: PeriodicOrbit) -> tuple[int, str]:

@@ -17,7 +17,7 @@ from kapitza.orbits_of_models.solve_orbit import solve_orbit
 Array = NDArray[np.float64]
 
 
-def dressed_cycle(model: Model, cycle: Array, details: bool) -> tuple[PeriodicOrbit, str]:
+def polished_cycle(model: Model, cycle: Array, details: bool) -> tuple[PeriodicOrbit, str]:
     """The orbit through the points of `cycle` (p, n), and why it is rejected ('' when it is not)."""
     if model.is_map:
         return _map_orbit(model, cycle), ""
@@ -48,12 +48,6 @@ def _map_orbit(model: Model, cycle: Array) -> PeriodicOrbit:
     )
 
 
-def dressed_there(model: Model, cycles: list[Array], details: bool) -> list[tuple[PeriodicOrbit, str]]:
-    """The same for several cycles in a worker process; what cannot travel back (compiled flows) is left behind."""
-    dressed = [dressed_cycle(model, cycle, details) for cycle in cycles]
-    return [(_portable(orbit), reason) for orbit, reason in dressed]
-
-
-def _portable(orbit: PeriodicOrbit) -> PeriodicOrbit:
-    kept = {name: value for name, value in orbit.details.items() if name not in ("loop", "events")}
-    return orbit.with_(details=kept)
+def polished_cycles(model: Model, cycles: list[Array], details: bool) -> list[tuple[PeriodicOrbit, str]]:
+    """The same for several cycles, here or in a worker."""
+    return [polished_cycle(model, cycle, details) for cycle in cycles]

@@ -1,0 +1,64 @@
+"""Repeated work on any executor with the interface of concurrent.futures, with answers that do not depend on it.
+
+The work is cut into the same parts whoever does them, and the results come back in the order of the parts: one worker,
+many, or none give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any, Protocol, runtime_checkable
+
+from kapitza.errors import DataError
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """What is asked of an executor: concurrent.futures pools, a dask Client, mpi4py.futures and others have it.
+
+    Processes must be able to import kapitza and the module that defines the model's functions.
+    """
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
+        """Start fn(*args) and return a future with `result()` and `cancel()`."""
+        ...
+
+
+def in_order(
+    executor: Executor | None, function: Callable[..., Any], parts: Sequence[tuple[Any, ...]]
+) -> Iterator[Any]:
+    """function(*part) for every part, in order; on the executor all of them run at once.
+
+    What has not begun is cancelled when the caller stops asking (an error, Ctrl-C, a break).
+    """
+    if executor is None:
+        for part in parts:
+            yield function(*part)
+        return
+    futures = [require_executor(executor).submit(function, *part) for part in parts]
+    try:
+        for future in futures:
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def require_executor(executor: Any) -> Executor:
+    """The executor, or an error that says what one is."""
+    if not isinstance(executor, Executor):
+        raise DataError(
+            f"executor = {executor!r}: pass an object with submit(function, *arguments), such as "
+            "concurrent.futures.ProcessPoolExecutor(2), or None to work in this process."
+        )
+    return executor
+
+
+@contextmanager
+def pool_of(processes: int) -> Iterator[Executor]:
+    """Fresh worker processes for one call; forked copies of a process that runs threads may deadlock."""
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield pool

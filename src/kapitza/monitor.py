@@ -1,0 +1,245 @@
+"""Progress, cancelling and Ctrl-C: one small protocol that every long verb takes as `monitor=`.
+
+A verb watches its work; a monitor is shown what is done and what is left, and may cancel:
+
+    with watch(monitor, "orbits of duffing", total=6) as task:
+        for period in range(1, 7):
+            found += search(period)
+            task.advance(1, f"{len(found)} orbits")
+    status = task.status
+
+The block ends early when the monitor is cancelled (at the next `advance`) or when the user presses Ctrl-C (at once);
+the verb then gives back what is finished, with `Status.INTERRUPTED`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+from kapitza.errors import DataError, Status
+
+QUIET = 1.0
+"""Seconds before a bar appears: work that ends sooner shows none."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a piece of work is.
+
+    title: what is done. done, total: in steps of the work; total is None where it is not known beforehand.
+    text: what there is so far, in words. level: 0 for the verb that was called, 1 for work inside it, and so on.
+    ended: the work is over, finished or not.
+    """
+
+    title: str
+    done: float = 0.0
+    total: float | None = None
+    text: str = ""
+    level: int = 0
+    ended: bool = False
+
+    @property
+    def fraction(self) -> float | None:
+        """Share that is done, 0 … 1; None where the total is not known."""
+        return None if not self.total else min(self.done / self.total, 1.0)
+
+
+@runtime_checkable
+class Monitor(Protocol):
+    """Whoever wants to follow or to stop long work: two members, called from the thread that works.
+
+    Examples
+    --------
+    >>> class Printer:
+    ...     cancelled = False
+    ...     def show(self, progress):
+    ...         if progress.ended:
+    ...             print(progress.title, "ended")
+    >>> import kapitza as kz
+    >>> record = kz.simulate(kz.library.duffing(), periods=3, monitor=Printer())
+    simulating Duffing oscillator ended
+    """
+
+    @property
+    def cancelled(self) -> bool:
+        """True from the moment on when the work should stop; asked again and again."""
+        ...
+
+    def show(self, progress: Progress) -> None:
+        """Take notice of how far the work is; return soon."""
+        ...
+
+
+class Silent:
+    """Shows nothing; `cancel()` stops the work from another thread.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> monitor = kz.Silent()
+    >>> monitor.cancel()
+    >>> kz.find_orbits(kz.library.duffing(), max_period=1, monitor=monitor).status.name
+    'INTERRUPTED'
+    """
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+
+    def cancel(self) -> None:
+        """Ask the work to stop; it gives back what is finished."""
+        self._stop.set()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._stop.is_set()
+
+    def show(self, progress: Progress) -> None:
+        pass
+
+
+class Bar:
+    """A progress bar on the terminal (standard error) or in a notebook; `cancel()` stops the work from another thread.
+
+    Work inside the verb has a bar of its own below. Nothing is drawn for work that ends within a second.
+    """
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._began = time.monotonic()
+        self._drawn: Any = None
+        self._rows: dict[int, Any] = {}
+
+    def cancel(self) -> None:
+        """Ask the work to stop; it gives back what is finished."""
+        self._stop.set()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._stop.is_set()
+
+    def show(self, progress: Progress) -> None:
+        if progress.ended:
+            self._end(progress.level)
+            return
+        if self._drawn is None:
+            if time.monotonic() - self._began < QUIET:
+                return
+            self._drawn = _rich_bars()
+            self._drawn.start()
+        if progress.level not in self._rows:
+            self._rows[progress.level] = self._drawn.add_task(progress.title, total=progress.total)
+        words = f"{progress.title}: {progress.text}" if progress.text else progress.title
+        self._drawn.update(self._rows[progress.level], completed=progress.done, total=progress.total, description=words)
+
+    def _end(self, level: int) -> None:
+        for row in [r for r in self._rows if r >= level]:
+            self._drawn.remove_task(self._rows.pop(row))
+        if level == 0:
+            if self._drawn is not None:
+                self._drawn.stop()
+                self._drawn = None
+            self._began = time.monotonic()
+
+
+def _rich_bars() -> Any:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Task as Row
+    from rich.text import Text
+
+    class Words(ProgressColumn):
+        """Titles as they are: a model's name may hold brackets."""
+
+        def render(self, task: Row) -> Text:
+            return Text.from_markup(escape(task.description))
+
+    columns = Words(), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn(), TimeRemainingColumn()
+    return Progress(*columns, console=Console(stderr=not _in_notebook()), transient=True)
+
+
+def _in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this process."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def default_monitor() -> Monitor:
+    """A bar where somebody looks on (a terminal, a notebook), silence elsewhere."""
+    seen = sys.stderr is not None and sys.stderr.isatty()
+    here = threading.current_thread() is threading.main_thread()
+    return Bar() if here and (seen or _in_notebook()) else Silent()
+
+
+class Interrupted(KeyboardInterrupt):
+    """A monitor was cancelled; like Ctrl-C it passes every `except Exception`."""
+
+
+class Task:
+    """Work under way, made by `watch`. It is itself a monitor, for the verbs that the work calls."""
+
+    def __init__(self, monitor: Monitor, progress: Progress):
+        self._monitor, self._progress = monitor, progress
+        self.interrupted = False
+        """True when the work was stopped before its end."""
+
+    @property
+    def status(self) -> Status:
+        return Status.INTERRUPTED if self.interrupted else Status.CONVERGED
+
+    @property
+    def cancelled(self) -> bool:
+        return self.interrupted or self._monitor.cancelled
+
+    def show(self, progress: Progress) -> None:
+        self._monitor.show(replace(progress, level=progress.level + 1))
+
+    def check(self) -> None:
+        """End the work here when it was cancelled."""
+        if self.cancelled:
+            raise Interrupted
+
+    def advance(self, steps: float = 1.0, text: str = "") -> None:
+        """So many more steps are done; ends the work when it was cancelled."""
+        self.reach(self._progress.done + steps, text)
+
+    def reach(self, done: float, text: str = "", total: float | None = None) -> None:
+        """`done` steps are done in all, of `total` when that has become known."""
+        self._progress = replace(
+            self._progress, done=done, text=text or self._progress.text, total=total or self._progress.total
+        )
+        self._monitor.show(self._progress)
+        self.check()
+
+    def end(self) -> None:
+        self._monitor.show(replace(self._progress, ended=True))
+
+
+@contextmanager
+def watch(monitor: Monitor | None, title: str, total: float | None = None) -> Iterator[Task]:
+    """A block of long work that Ctrl-C or a cancelled monitor ends early; `task.interrupted` says so afterwards.
+
+    monitor: None for the default (a bar on a terminal or notebook, silence elsewhere); the task of the verb that
+    called, so that stopping the inner work stops the outer too.
+    """
+    chosen = default_monitor() if monitor is None else monitor
+    if not isinstance(chosen, Monitor):
+        raise DataError(
+            f"monitor = {monitor!r}: pass an object with show(progress) and cancelled, such as kz.Bar() or kz.Silent()."
+        )
+    task = Task(chosen, Progress(title, 0.0, total))
+    chosen.show(task._progress)
+    try:
+        yield task
+    except KeyboardInterrupt:
+        task.interrupted = True
+        if isinstance(chosen, Task):
+            chosen.interrupted = True
+    finally:
+        task.end()

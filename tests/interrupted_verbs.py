@@ -1,0 +1,97 @@
+"""Run as a program: every long verb is sent a real SIGINT while it works; what comes back is printed as JSON."""
+
+import json
+import os
+import signal
+import sys
+
+import numpy as np
+
+import kapitza as kz
+
+
+class Interrupter:
+    """Presses Ctrl-C once the work has come past a number of reports."""
+
+    cancelled = False
+
+    def __init__(self, reports: int):
+        self.left = reports
+
+    def show(self, progress: kz.Progress) -> None:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def henon() -> kz.Record:
+    from henon_map import henon
+
+    points = henon(12_000)
+    return kz.Record.from_arrays(np.arange(12_000.0), {"x": points[:, 0], "y": points[:, 1]}, period=1.0)
+
+
+def simulated() -> dict:
+    record = kz.simulate(kz.library.duffing(), periods=100_000, monitor=Interrupter(6))
+    whole = kz.simulate(kz.library.duffing(), periods=record.size - 1)
+    return {
+        "status": record.status.name,
+        "parts": record.size,
+        "all": 100_001,
+        "same": bool((record.values() == whole.values()).all()),
+    }
+
+
+def iterated() -> dict:
+    model = kz.Model.from_map({"x": "1 - a*x**2"}, parameters={"a": 1.99}, start={"x": 0.3})
+    record = kz.simulate(model, periods=3_000_000, monitor=Interrupter(4))
+    return {"status": record.status.name, "parts": record.size, "all": 3_000_001, "same": True}
+
+
+def census() -> dict:
+    model = kz.Model.from_map({"x": "1 - a*x**2"}, parameters={"a": 1.99})
+    settings = {"max_period": 8, "region": {"x": (-2.0, 2.0)}, "starts": 256, "rounds": 4}
+    whole = kz.find_orbits(model, **settings)
+    some = kz.find_orbits(model, **settings, monitor=Interrupter(2 + 8 * 4 + 1))
+    known = {o.points.tobytes() for o in whole}
+    return {
+        "status": some.status.name,
+        "parts": len(some),
+        "all": len(whole),
+        "same": all(o.points.tobytes() in known for o in some),
+    }
+
+
+def searched() -> dict:
+    record = henon()
+    whole = kz.find_orbits(record, max_period=6)
+    some = kz.find_orbits(record, max_period=6, monitor=Interrupter(6))
+    same = [np.array_equal(a.points, b.points) for a, b in zip(some, whole, strict=False)]
+    return {"status": some.status.name, "parts": len(some), "all": len(whole), "same": all(same) and bool(same)}
+
+
+def returned() -> dict:
+    time = np.arange(0.0, 200.0, 0.05)
+    record = kz.Record.from_arrays(time, {"x": np.sin(np.pi * time) + 0.1 * np.sin(np.sqrt(2) * time)}, period=1.0)
+    whole = kz.find_orbits(record, max_period=4, method=kz.ReturnSearch())
+    some = kz.find_orbits(record, max_period=4, method=kz.ReturnSearch(), monitor=Interrupter(5))
+    same = all(a.repeats <= 3 for a in some)
+    return {"status": some.status.name, "parts": 1, "all": 2 + len(whole), "same": same}
+
+
+def inspected() -> dict:
+    some = kz.inspect(henon(), monitor=Interrupter(4))
+    return {
+        "status": some.status.name,
+        "parts": 1,
+        "all": 2,
+        "same": bool(some.noise) and some.lyapunov is None and "stopped" in some.suggestion,
+    }
+
+
+VERBS = {f.__name__: f for f in (simulated, iterated, census, searched, returned, inspected)}
+
+if __name__ == "__main__":
+    # A process that was started in the background begins with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    print(json.dumps({name: VERBS[name]() for name in sys.argv[1:] or VERBS}))
