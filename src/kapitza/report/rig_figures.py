@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from kapitza.report.style import ACCENT, CYCLE, FAINT, styled
-from kapitza.rig import DelayStability
+from kapitza.errors import RigError
+from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, figure_of, styled
+from kapitza.rig import DelayStability, RigBranch
 
 
 def plot_delay_stability(test: DelayStability, points: int = 40) -> Figure:
@@ -37,3 +39,34 @@ def plot_delay_stability(test: DelayStability, points: int = 40) -> Figure:
         curve.set_ylabel("rate of the leading root [1/s]")
         curve.set_title("unstable" if not test.stable else "stable")
         return figure
+
+
+def plot_rig_branch(branch: RigBranch, output: str | None = None, ax: Axes | None = None, scale: float = 1.0) -> Figure:
+    """Largest |value| of an output against the parameter, point by point; folds marked with their uncertainty.
+
+    output: the first one by default; scale: divides the parameter (to quote a forcing in another unit).
+    """
+    name = output or branch.outputs[0]
+    if name not in branch.outputs:
+        raise RigError(f'The branch has no output "{name}"; it has: {", ".join(branch.outputs)}.')
+    values = np.array([p.value for p in branch]) / scale
+    peaks = np.array([p.series(name).peak() for p in branch])
+    stability = np.array([p.stability for p in branch])
+    with styled():
+        axes = axes_for(ax)
+        axes.plot(values, peaks, "-", color=FAINT, lw=0.8, zorder=1)
+        marks = (("stable", "o", CYCLE[0]), ("unstable", "o", "white"), ("unknown", "s", FAINT))
+        for word, mark, fill in marks:
+            chosen = stability == word
+            if chosen.any():
+                label = {"stable": "stable", "unstable": "unstable", "unknown": "measured"}[word]
+                axes.plot(values[chosen], peaks[chosen], mark, ms=4, mfc=fill, mec=CYCLE[0], ls="", label=label)
+        for fold in branch.folds:
+            axes.errorbar(
+                [fold.value / scale], [peaks[fold.position]], xerr=[2 * fold.deviation / scale], fmt="D", ms=5,
+                color=ACCENT, capsize=3, label="fold",
+            )  # fmt: skip
+        axes.set_xlabel(axis_label(branch.parameter))
+        axes.set_ylabel(f"max |{axis_label(name)}|")
+        axes.legend()
+        return figure_of(axes)

@@ -1,33 +1,51 @@
 """Experiments as objects: rigs, measurements on them, stability of hybrid tests with delay."""
 
+from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
+from kapitza.rig.continuation import RigStepping, TooFewModesError, follow_rig
 from kapitza.rig.delay_stability import Compensation, DelayStability, delay_stability, essential_radius
+from kapitza.rig.doubling import doubling_at_amplitude, find_doubling
+from kapitza.rig.experiment import Experiment, RigUnsettledError
 from kapitza.rig.fourier import FourierSeries
+from kapitza.rig.journal import Journal
 from kapitza.rig.measure import Measurement, NoiseLevel, settle_and_measure
 from kapitza.rig.parts import Driven, Feedback, PureDelay, SecondOrder, Sensors
 from kapitza.rig.protocol import PeriodicInput, Rig, RigParameter, Samples
 from kapitza.rig.simulated import SimulatedRig
-from kapitza.rig.systems import beam_rig, duffing_rig, pendulum_rig
+from kapitza.rig.systems import beam_rig, duffing_rig, pendulum_rig, pendulum_test, spring_part
 
 __all__ = [
     "Compensation",
     "DelayStability",
     "Driven",
+    "Experiment",
     "Feedback",
     "FourierSeries",
+    "Journal",
     "Measurement",
     "NoiseLevel",
     "PeriodicInput",
     "PureDelay",
     "Rig",
+    "RigBifurcation",
+    "RigBranch",
     "RigParameter",
+    "RigPoint",
+    "RigStepping",
+    "RigUnsettledError",
     "Samples",
     "SecondOrder",
     "Sensors",
     "SimulatedRig",
+    "TooFewModesError",
     "beam_rig",
     "delay_stability",
+    "doubling_at_amplitude",
     "duffing_rig",
     "essential_radius",
+    "find_doubling",
+    "follow_rig",
     "pendulum_rig",
+    "pendulum_test",
     "settle_and_measure",
+    "spring_part",
 ]

@@ -93,6 +93,7 @@ def settle_and_measure(
     *,
     extra: int = 4,
     average: int = 2,
+    patience: int = 1,
     longest: int = 60,
     scales: Mapping[str, float] | None = None,
     resolution: float = 1e-4,
@@ -105,7 +106,9 @@ def settle_and_measure(
     modes : int
         Modes of the demand (default: as many as the series have); `extra` more are measured.
     average : int
-        Periods in the mean, 2 or more; the last two of the wait are the first of them.
+        Periods in the mean, 2 or more.
+    patience : int
+        Further periods to wait after two in succession agree: what is left of a transient hides below the noise.
     longest : int
         Periods after which the rig is given up as not settled.
     scales, resolution
@@ -138,7 +141,7 @@ def settle_and_measure(
         if window.repeats(noise):
             settled = True
             break
-    for _ in range(average - 2):
+    for _ in range(max(patience + average - 2, 0)):
         window.take(count)
     last = np.array(window.sets[-average:])
     variances = noise.update(last, window.white())
@@ -214,7 +217,7 @@ class _Window:
         variance = self.white()
         if noise.variance is not None and noise.variance.shape == variance.shape:
             variance = np.maximum(variance, noise.variance)
-        self.changes.append(float(np.sqrt(np.mean(change**2 / np.mean(self.sets[-1] ** 2)))))
+        self.changes.append(float(np.sqrt(np.mean(change**2))))
         worst = 0.0
         for i, _ in enumerate(self.rig.outputs):
             size = self.scales[i]

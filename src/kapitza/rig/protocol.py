@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -133,6 +133,21 @@ class Guarded:
 
     def stop(self) -> None:
         raise NotImplementedError
+
+    def follow(
+        self,
+        start: Any = None,
+        parameter: str | None = None,
+        bounds: tuple[float, float] | None = None,
+        **settings: Any,
+    ) -> Any:
+        """What `kz.follow(rig, start, parameter, bounds)` does: settings of `Experiment` and of `follow_rig`."""
+        from kapitza.rig.experiment import Experiment
+
+        names = {f.name for f in fields(Experiment)} - {"rig", "journal"}
+        own = {name: settings.pop(name) for name in names & settings.keys()}
+        experiment = Experiment(self, **own)  # pyright: ignore[reportArgumentType]
+        return experiment.follow(start, parameter, bounds, **settings)
 
     def __enter__(self) -> Self:
         return self

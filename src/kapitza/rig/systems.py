@@ -3,14 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from kapitza.library import pendulum_on_spring
 from kapitza.model import Model, Parameter
+from kapitza.rig.experiment import Experiment
 from kapitza.rig.parts import Driven, Feedback, PureDelay, SecondOrder, Sensors
+from kapitza.rig.protocol import Rig
 from kapitza.rig.simulated import SimulatedRig
 
 PENDULUM_FORCE = "-m*y'' - m*l*(theta''*sin(theta) + theta'**2*cos(theta))"
 """Force of the pendulum on its pivot, N."""
+
+
+def spring_part() -> Model:
+    """The simulated part of HYBRID: M y'' + C y' + K y = a cos Ωt + F, with the measured force F of the pendulum."""
+    return Model.from_equations(
+        "M*y'' + C*y' + K*y = a*cos(Omega*t) + F",
+        parameters=[
+            Parameter("M", 0.2, "kg", description="mass on the spring"),
+            Parameter("C", 0.1, "kg/s", description="damping of the spring"),
+            Parameter("K", 200.0, "N/m", description="stiffness of the spring"),
+            Parameter("a", 2.0, "N", description="forcing amplitude"),
+            Parameter("Omega", 13.0, "rad/s", (0.0, 100.0), description="forcing frequency"),
+            Parameter("F", 0.0, "N", description="force of the pendulum, measured"),
+        ],
+        period="2*pi/Omega",
+        name="spring_part",
+    )
+
+
+def pendulum_test(
+    rig: Rig | None = None, modes: int = 6, Omega: float = 13.0, a: float = 2.0, **settings: Any
+) -> Experiment:
+    """The test of HYBRID: the pendulum rig coupled with the simulated mass on a spring, over two forcing periods."""
+    return Experiment(
+        rig if rig is not None else pendulum_rig(),
+        numerical=spring_part(),
+        repeats=2,
+        modes=modes,
+        scales={"theta": 1.0, "y": 0.02},
+        values={"Omega": Omega, "a": a},
+        **settings,
+    )
 
 
 def pendulum_rig(
@@ -73,7 +108,7 @@ def beam_rig(
     gains: tuple[float, float] = (0.0, 60.0),
     delay: float = 0.0,
     sensors: Sensors | None = None,
-    sample_time: float = 2e-3,
+    sample_time: float = 1e-3,
     seed: int = 0,
 ) -> SimulatedRig:
     """First mode of a base-excited beam that meets a spring across a gap.

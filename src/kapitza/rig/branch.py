@@ -1,0 +1,208 @@
+"""RigBranch: motions of an experiment followed along a parameter, with everything that was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kapitza.errors import RigError, Status
+from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile
+from kapitza.rig.fourier import FourierSeries
+from kapitza.rig.measure import Measurement
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class RigPoint:
+    """One motion of the experiment at which the control does nothing.
+
+    value: of the parameter followed; z: (N,) unknowns with it. residual: rms of the residuals over their deviations.
+    effort: rms of the periodic control over that of the controlled coordinate's own acceleration. beyond: what modes
+    that are not unknowns hold, as a share of the scales. measurements: that this point took. sign: of the determinant
+    of the Jacobian by the demands, which changes where a real multiplier passes 1.
+    """
+
+    value: float
+    z: Array = field(repr=False)
+    jacobian: Array = field(repr=False)
+    measurement: Measurement = field(repr=False)
+    residual: float
+    effort: float
+    beyond: float
+    modes: int
+    measurements: int
+    arclength: float
+    sign: int = 0
+    multipliers: NDArray[np.complex128] | None = None
+    multiplier_deviation: Array | None = None
+
+    @property
+    def stability(self) -> str:
+        """From measured multipliers, "unknown" without them or where their noise does not decide."""
+        if self.multipliers is None:
+            return "unknown"
+        largest = float(np.abs(self.multipliers).max())
+        spread = 0.0 if self.multiplier_deviation is None else float(self.multiplier_deviation[0])
+        if abs(largest - 1) <= 2 * spread:
+            return "unknown"
+        return "stable" if largest < 1 else "unstable"
+
+    def series(self, output: str) -> FourierSeries:
+        """The measured motion of an output, with the modes of the demand."""
+        return self.measurement.series(output).with_modes(self.modes)
+
+
+@dataclass(frozen=True)
+class RigBifurcation:
+    """Where the motions change character, as measured: kind, value, its standard deviation, how it was found.
+
+    direction: (2,) for a doubling, the phase (cosine and sine of the new first mode) in which the branch leaves.
+    position: number of the branch point before it (-1 for those found from the rest state).
+    """
+
+    kind: str
+    parameter: str
+    value: float
+    deviation: float
+    method: str
+    measurements: int = 0
+    position: int = -1
+    direction: Array | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    demands: Mapping[str, FourierSeries] = field(default_factory=dict, repr=False)
+    jacobian: Array | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.parameter} = {self.value:.6g} ± {self.deviation:.1g} ({self.method})"
+
+
+@dataclass(frozen=True)
+class RigBranch:
+    """Motions along a parameter. Iterable over `RigPoint`; status says how the walk ended, message the reason."""
+
+    parameter: str
+    points: tuple[RigPoint, ...]
+    bifurcations: tuple[RigBifurcation, ...]
+    status: Status
+    message: str
+    measurements: int
+    rig_time: float
+    repeats: int
+    outputs: tuple[str, ...]
+    values: Mapping[str, float] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[RigPoint]:
+        return iter(self.points)
+
+    def __getitem__(self, index: int) -> RigPoint:
+        return self.points[index]
+
+    @property
+    def folds(self) -> tuple[RigBifurcation, ...]:
+        return tuple(b for b in self.bifurcations if b.kind == "fold")
+
+    def table(self) -> pd.DataFrame:
+        """One row per point: parameter, amplitude of each output, residual, effort, measurements, stability."""
+        rows = []
+        for point in self.points:
+            row: dict[str, Any] = {self.parameter: point.value}
+            for output in self.outputs:
+                row[f"max {output}"] = point.series(output).peak()
+            row |= {"residual [σ]": point.residual, "effort": point.effort, "beyond": point.beyond}
+            row |= {"modes": point.modes, "measurements": point.measurements, "sign": point.sign}
+            if point.multipliers is not None:
+                row["leading multiplier"] = complex(point.multipliers[0])
+            row["stability"] = point.stability
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def orbits(self, output: str | tuple[str, ...], samples: int = 64, indices: Any = None) -> OrbitSet:
+        """The motions as orbits with covariance, for `identify(model, orbits, ...)`.
+
+        output: the measured channels, names of states of the model; their rates follow from the series.
+        """
+        names = (output,) if isinstance(output, str) else tuple(output)
+        for name in names:
+            if name not in self.outputs:
+                raise RigError(f'The rig has no output "{name}"; it has: {", ".join(self.outputs)}.')
+        chosen = self.points if indices is None else [self.points[i] for i in indices]
+        orbits = tuple(
+            _orbit(p, names, self.repeats, {**self.values, self.parameter: p.value}, samples) for p in chosen
+        )
+        return OrbitSet(orbits, angles=(False,) * (2 * len(names)), message="orbits followed on a rig")
+
+    def plot(self, **settings: Any) -> Any:
+        from kapitza.report import plot_rig_branch
+
+        return plot_rig_branch(self, **settings)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Branch on a rig: {len(self)} points along {self.parameter}, {self.measurements} measurements, "
+            f"{self.rig_time:.0f} s of rig time; {self.status.value}"
+        ]
+        lines += [f"  {b}" for b in self.bifurcations]
+        if self.message:
+            lines.append(f"  {self.message}")
+        return "\n".join(lines)
+
+
+def _orbit(
+    point: RigPoint, names: tuple[str, ...], repeats: int, values: Mapping[str, float], samples: int
+) -> PeriodicOrbit:
+    """A point of the branch as a periodic orbit: section points each excitation period, covariance from the noise."""
+    found = point.measurement
+    period = 2 * np.pi / found.frequency
+    times = period * np.arange(samples) / samples
+    sections = period * np.arange(repeats) / repeats
+    columns, points, spreads = [], [], []
+    for order in (0, 1):
+        for name in names:
+            series = found.series(name)
+            columns.append(series(times, order))
+            points.append(series(sections, order))
+            spreads.append(_reading_rows(found, name, sections, order))
+    states = tuple(name + "'" * order for order in (0, 1) for name in names)
+    covariance = np.zeros((repeats * len(states), repeats * len(states)))
+    for i, (order_i, name_i) in enumerate((o, n) for o in (0, 1) for n in names):
+        for j, (order_j, name_j) in enumerate((o, n) for o in (0, 1) for n in names):
+            if name_i != name_j:
+                continue
+            variance = found.deviations[found.outputs.index(name_i)] ** 2
+            first, second = (_reading_rows(found, name_i, sections, o) for o in (order_i, order_j))
+            covariance[i :: len(states), j :: len(states)] = (first * variance) @ second.T
+    return PeriodicOrbit(
+        states=states,
+        points=np.column_stack(points),
+        period=period,
+        repeats=repeats,
+        winding=(0,) * len(states),
+        multipliers=point.multipliers,
+        stability=point.stability,
+        profile=Profile(times, np.column_stack(columns)),
+        parameters=dict(values),
+        covariance=covariance,
+        multiplier_deviation=point.multiplier_deviation,
+        visits=found.averaged,
+        method="rig",
+    )
+
+
+def _reading_rows(found: Measurement, name: str, times: Array, order: int) -> Array:
+    """(times, coefficients) derivative of a reading (or its rate) by the measured coefficients."""
+    count = found.coefficients.shape[1]
+    rows = np.empty((times.size, count))
+    for k in range(count):
+        unit = np.zeros(count)
+        unit[k] = 1.0
+        rows[:, k] = FourierSeries(found.frequency, unit)(times, order)
+    return rows

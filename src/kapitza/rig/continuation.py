@@ -1,0 +1,385 @@
+"""Following motions of an experiment: the walk of `kapitza.solve` on measured residuals, the Jacobian carried along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import RigError, Status
+from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
+from kapitza.rig.experiment import Experiment, Residual, RigFamily, RigUnsettledError
+from kapitza.rig.folds import folds_of
+from kapitza.rig.fourier import FourierSeries
+from kapitza.rig.journal import Journal
+from kapitza.rig.points_on_disk import note_point, resumed_points
+from kapitza.solve import DenseSolver, MeasuredBordered, NewtonSettings, Outcome, StepCollapse, newton, walk
+
+Array = NDArray[Any]
+
+Watch = Callable[["RigPoint"], bool | None]
+"""Called with each point as it is found; returning True ends the walk."""
+
+
+@dataclass(frozen=True)
+class RigStepping:
+    """How the walk on a rig steps, in scaled unknowns.
+
+    Steps grow by 1.3 after two iterations or fewer and shrink by 0.7 after five or more; a failure halves them. largest
+    0.2: with 0.3 a parabola through five points misses a fold by a per cent. noise_level: a point holds when the rms of
+    its residuals over their deviations is below this (1.2 asks for luck, 4 costs a per cent on a fold).
+    renew: after so many failures at one point the Jacobian is measured again.
+    beyond: share of the scales that modes without unknowns may hold before modes are added (or the point is refused).
+    """
+
+    first: float = 0.1
+    smallest: float = 5e-3
+    largest: float = 0.2
+    max_points: int = 80
+    max_iterations: int = 8
+    noise_level: float = 2.0
+    renew: int = 2
+    beyond: float = 5e-3
+    difference: float = 0.05
+
+    def following(self, step: float, effort: int | None) -> float:
+        if effort is None:
+            return step / 2
+        factor = 1.3 if effort <= 2 else 0.7 if effort >= 5 else 1.0
+        return float(min(self.largest, max(step * factor, self.smallest)))
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A point that the walk comes from but that is no point of the branch, such as the rest state at a doubling."""
+
+    z: Array
+
+
+@dataclass
+class _Walk:
+    """State of a walk: the family, what was found, how often the present point failed."""
+
+    family: RigFamily
+    stepping: RigStepping
+    bounds: tuple[float, float]
+    jacobian: Array
+    add_modes: bool
+    points: list[RigPoint] = field(default_factory=list)
+    failures: int = 0
+    counted: int = 0
+    arclength: float = 0.0
+
+    def predict(self, known: Sequence[RigPoint | Anchor], step: float) -> tuple[Array, Array, float]:
+        """Secant predictor: guess, border row and its target."""
+        last, before = (self.fitted(p.z) for p in (known[-1], known[-2]))
+        weights = 1.0 / self.family.scale**2
+        chord = last - before
+        direction = chord / np.sqrt(np.sum(chord**2 * weights))
+        row = direction * weights
+        return last + step * direction, row, float(row @ last) + step
+
+    def fitted(self, z: Array) -> Array:
+        """Unknowns of an earlier point in the present number of modes."""
+        return resized(z, self.family.experiment)
+
+    def correct(self, guess: tuple[Array, Array, float]) -> Outcome[RigPoint]:
+        z, row, target = guess
+        experiment = self.family.experiment
+        if self.failures and self.failures % self.stepping.renew == 0 and self.points:
+            self.jacobian = self.family.jacobian(self.fitted(self.points[-1].z))
+        before = experiment.measurements
+        outcome = solved(self.family, z, row, target, self.jacobian, self.stepping)
+        if outcome.z is None or outcome.found is None:
+            self.failures += 1
+            return Outcome(None, outcome.iterations, outcome.message)
+        missing = experiment.missing_modes(outcome.found)
+        if missing > self.stepping.beyond:
+            return self._more_modes(outcome, missing)
+        if self._jumped(outcome.z, row, target):
+            self.failures += 1
+            return Outcome(None, outcome.iterations, "The corrector left for another branch.")
+        self.failures = 0
+        self.jacobian = outcome.jacobian
+        point = made_point(self.family, outcome, experiment.measurements - before, self.arclength)
+        return Outcome(point, outcome.iterations)
+
+    def _jumped(self, z: Array, row: Array, target: float) -> bool:
+        """Is the point farther off the line of the predictor than the step is long?"""
+        last = self.fitted(self.points[-1].z)
+        weights = 1.0 / self.family.scale**2
+        along = target - float(row @ last)
+        return bool(np.sqrt(np.sum((z - last) ** 2 * weights)) > 2.5 * along + 0.05)
+
+    def _more_modes(self, outcome: Solved, missing: float) -> Outcome[RigPoint]:
+        experiment = self.family.experiment
+        text = (
+            f"Modes beyond the {experiment.modes} unknown ones hold {100 * missing:.1f} % of the scales at "
+            f"{self.family.parameter} = {outcome.z[-1] if outcome.z is not None else np.nan:.5g}: the residuals vanish "
+            "but the motion is not one of the experiment."
+        )
+        if not self.add_modes or experiment.modes >= experiment.most_modes:
+            raise TooFewModesError(text + f" Take more modes (most_modes is {experiment.most_modes}).")
+        experiment.modes = min(experiment.modes + 2, experiment.most_modes)
+        experiment.noise.variance = None
+        self.jacobian = self.family.jacobian(self.fitted(self.points[-1].z))
+        self.failures = 0
+        experiment.journal.add("modes", {"modes": experiment.modes, "reason": text})
+        return Outcome(None, outcome.iterations, text)
+
+
+class TooFewModesError(RigError):
+    """Energy in modes that are not unknowns: the answer would look converged and be wrong."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A corrected point or the reason why not."""
+
+    z: Array | None
+    found: Residual | None
+    jacobian: Array
+    iterations: int
+    message: str = ""
+    noise: float = float("nan")
+
+
+def solved(family: RigFamily, z: Array, row: Array, target: float, jacobian: Array, stepping: RigStepping) -> Solved:
+    """Newton with Broyden updates on measured residuals; in doubt the last point is measured again, longer."""
+    system = MeasuredBordered(family, row[None], np.array([target]))
+    settings = NewtonSettings(
+        max_iterations=stepping.max_iterations, update="broyden", noise_level=stepping.noise_level, largest_step=0.5
+    )
+    try:
+        result = newton(system, z, settings, family.scale, begin=system.beside(jacobian))
+        after = getattr(result.linearised, "jacobian", None)
+        after = jacobian if after is None else after[:-1]
+        if result.status is Status.PROPAGATION_FAILED or not np.isfinite(result.x).all():
+            return Solved(None, None, jacobian, result.iterations, result.message)
+        if not result.status.ok and result.status is not Status.ITERATION_LIMIT:
+            return Solved(None, None, jacobian, result.iterations, result.message or result.status.value)
+        found = family.residual(result.x)
+        noise = float(np.sqrt(np.mean((found.value / found.deviation) ** 2)))
+        if not result.status.ok and noise < 2 * stepping.noise_level:
+            found = family.residual(result.x, again=True)
+            noise = float(np.sqrt(np.mean((found.value / found.deviation) ** 2)))
+    except (RigUnsettledError, np.linalg.LinAlgError) as problem:
+        return Solved(None, None, jacobian, stepping.max_iterations, str(problem))
+    if noise > stepping.noise_level:
+        text = f"{result.iterations} iterations leave residuals of {noise:.1f} standard deviations."
+        return Solved(None, None, jacobian, result.iterations, text, noise)
+    return Solved(result.x, found, after, result.iterations, "", noise)
+
+
+def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength: float) -> RigPoint:
+    assert outcome.z is not None
+    assert outcome.found is not None
+    found = outcome.found.measurement
+    experiment = family.experiment
+    efforts = [0.0]
+    for k, part in enumerate(experiment.tracked):
+        own = found.series(part.feedback).with_modes(experiment.modes).derivative(2).rms
+        efforts.append(float(found.effort[k]) / max(own, 1e-300))
+    square = outcome.jacobian[:, :-1] * family.scale[:-1]
+    try:
+        sign = DenseSolver(square / np.abs(square).max(axis=1, keepdims=True)).sign
+    except np.linalg.LinAlgError:
+        sign = 0
+    return RigPoint(
+        value=float(outcome.z[-1]),
+        z=outcome.z,
+        jacobian=outcome.jacobian,
+        measurement=found,
+        residual=outcome.noise,
+        effort=max(efforts),
+        beyond=experiment.missing_modes(outcome.found),
+        modes=experiment.modes,
+        measurements=measurements,
+        arclength=arclength,
+        sign=sign,
+    )
+
+
+def resized(z: Array, experiment: Experiment) -> Array:
+    """A vector of coefficients (and the parameter) in the experiment's present number of modes."""
+    blocks, wanted = len(experiment.inputs), 2 * experiment.modes + 1
+    count = (z.size - 1) // blocks
+    if count == wanted:
+        return z
+    result = np.zeros(blocks * wanted + 1)
+    kept = min(count, wanted)
+    for k in range(blocks):
+        result[k * wanted : k * wanted + kept] = z[k * count : k * count + kept]
+    result[-1] = z[-1]
+    return result
+
+
+def follow_rig(
+    experiment: Experiment,
+    start: Any = None,
+    parameter: str | None = None,
+    bounds: tuple[float, float] | None = None,
+    *,
+    direction: int = 1,
+    amplitude: float = 0.25,
+    stepping: RigStepping | None = None,
+    add_modes: bool = True,
+    record: str | Path | None = None,
+    resume: bool = False,
+    watch: Watch | None = None,
+) -> RigBranch:
+    """Follow motions of an experiment along a parameter, stable or not, without a model of it.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    start : mapping of FourierSeries, RigBifurcation or None
+        Demands to begin with (None: zero); a period doubling of the rest state, which the branch then leaves.
+    parameter : str
+        Name of the parameter; bounds: (low, high) where the walk ends.
+    direction : int
+        +1 or -1: in which direction of the parameter to begin (not from a doubling).
+    amplitude : float
+        First step away from a doubling, as a share of the scale of the controlled input.
+    add_modes : bool
+        Add modes where those beyond the unknowns hold energy; otherwise refuse.
+    record : path
+        File to which every measurement and point is written as it is made; with resume=True an interrupted walk goes on
+        from the points in it.
+    watch : callable
+        Called with each point; True ends the walk.
+
+    Raises
+    ------
+    RigError
+        when the start cannot be reached or the rig fails; the rig is left in its safe state.
+    """
+    if parameter is None:
+        raise RigError('Name the parameter to follow: kz.follow(rig, start, "a", bounds=(low, high)).')
+    experiment.check(parameter)
+    stepping = stepping or RigStepping()
+    if record is not None:
+        experiment.journal = Journal(record, fresh=not resume)
+    low, high = bounds if bounds is not None else (-np.inf, np.inf)
+    scale = abs(experiment.values[parameter]) or 1.0
+    if isinstance(start, RigBifurcation):
+        scale = abs(start.value) or scale
+    family = RigFamily(experiment, parameter, scale, stepping.difference)
+    began = experiment.measurements, experiment.periods
+    with experiment.rig:
+        kept = resumed_points(family) if resume else []
+        before: RigPoint | Anchor
+        if len(kept) >= 2:
+            before, points = kept[-2], kept
+        elif isinstance(start, RigBifurcation):
+            before, points = leave_doubling(family, start, amplitude, stepping)
+        else:
+            before, points = first_points(family, start, direction, stepping)
+        if not low <= points[-1].value <= high:
+            raise RigError(
+                f"The branch starts at {parameter} = {points[-1].value:.6g}, outside of bounds = ({low:g}, {high:g})."
+            )
+        for point in points[len(kept) :]:
+            note_point(experiment.journal, point)
+            if watch is not None:
+                watch(point)
+        run = _Walk(family, stepping, (low, high), points[-1].jacobian, add_modes, list(points))
+        run.arclength = points[-1].arclength
+        status, message = _walked(run, before, watch)
+    found = tuple(folds_of(run.points, parameter, family.parameter_scale))
+    for bifurcation in found:
+        experiment.journal.add("bifurcation", {"text": str(bifurcation), "value": bifurcation.value})
+    return RigBranch(
+        parameter=parameter,
+        points=tuple(run.points),
+        bifurcations=found,
+        status=status,
+        message=message,
+        measurements=experiment.measurements - began[0],
+        rig_time=(experiment.periods - began[1]) * 2 * np.pi / experiment.base_frequency(experiment.values),
+        repeats=experiment.repeats,
+        outputs=tuple(experiment.rig.outputs),
+        values=dict(experiment.values),
+    )
+
+
+def _walked(run: _Walk, before: RigPoint | Anchor, watch: Watch | None) -> tuple[Status, str]:
+    """Walk until a bound, a limit, a failure or the user ends it."""
+    stepping, name = run.stepping, run.family.parameter
+    if len(run.points) >= stepping.max_points:
+        return Status.CONVERGED, f"The {stepping.max_points} points asked for were reached."
+    seed: list[Any] = [before, run.points[-1]]
+    try:
+        for stride in walk(seed, run.predict, run.correct, stepping):
+            run.arclength += stride.length
+            point = replace(stride.point, arclength=run.arclength)
+            run.points.append(point)
+            note_point(run.family.experiment.journal, point)
+            if watch is not None and watch(point):
+                return Status.INTERRUPTED, "Stopped by the watcher."
+            if not run.bounds[0] <= point.value <= run.bounds[1]:
+                return Status.CONVERGED, f"{name} = {point.value:.6g} passed the bound."
+            if len(run.points) >= stepping.max_points:
+                return Status.CONVERGED, f"The {stepping.max_points} points asked for were reached."
+    except StepCollapse as collapse:
+        return Status.STALLED, str(collapse)
+    except TooFewModesError as problem:
+        return Status.UNRESOLVED, str(problem)
+    except KeyboardInterrupt:
+        return Status.INTERRUPTED, Status.INTERRUPTED.value
+    raise AssertionError("a walk has no end of its own")
+
+
+def first_points(
+    family: RigFamily, start: Mapping[str, FourierSeries] | None, direction: int, stepping: RigStepping
+) -> tuple[RigPoint | Anchor, list[RigPoint]]:
+    """A point at the present parameter, and one a step further."""
+    experiment = family.experiment
+    value = experiment.values[family.parameter]
+    frequency = experiment.base_frequency(experiment.values)
+    given = dict(start or {})
+    series = {i.name: given.get(i.name, FourierSeries.zero(frequency)) for i in experiment.inputs}
+    z = np.append(experiment.pack(series), value)
+    row = np.zeros(z.size)
+    row[-1] = 1.0
+    jacobian = family.jacobian(z)
+    first = _required(family, z, row, value, jacobian, stepping, "The start")
+    step = np.sign(direction) * stepping.first * family.parameter_scale
+    slope = np.linalg.solve(first.jacobian[:, :-1], -first.jacobian[:, -1])
+    guess = first.z + step * np.append(slope, 1.0)
+    second = _required(family, guess, row, value + step, first.jacobian, stepping, "The first step")
+    weights = 1.0 / family.scale**2
+    length = float(np.sqrt(np.sum((second.z - first.z) ** 2 * weights)))
+    return first, [first, replace(second, arclength=length)]
+
+
+def leave_doubling(
+    family: RigFamily, doubling: RigBifurcation, amplitude: float, stepping: RigStepping
+) -> tuple[RigPoint | Anchor, list[RigPoint]]:
+    """The first point of the branch that leaves a doubling of the rest state, in the phase of its null vector."""
+    experiment = family.experiment
+    if doubling.direction is None or not experiment.tracked:
+        raise RigError("This bifurcation does not say in which phase its branch leaves; find it with find_doubling.")
+    rest = np.append(experiment.pack(doubling.demands), doubling.value)
+    way = np.zeros(rest.size)
+    way[1:3] = doubling.direction / np.linalg.norm(doubling.direction)
+    size = amplitude * experiment.scale(experiment.tracked[0].name)
+    jacobian = family.jacobian(rest + size * way)
+    point = _required(family, rest + size * way, way, size, jacobian, stepping, "The first point of the branch")
+    return Anchor(rest), [replace(point, arclength=amplitude)]
+
+
+def _required(
+    family: RigFamily, z: Array, row: Array, target: float, jacobian: Array, stepping: RigStepping, what: str
+) -> RigPoint:
+    before = family.experiment.measurements
+    outcome = solved(family, z, row, target, jacobian, stepping)
+    if outcome.z is None:
+        outcome = solved(family, z, row, target, family.jacobian(z), stepping)
+    if outcome.z is None:
+        raise RigError(f"{what} could not be reached on the rig: {outcome.message} Begin nearer, or with more modes.")
+    return made_point(family, outcome, family.experiment.measurements - before, 0.0)

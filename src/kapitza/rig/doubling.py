@@ -1,0 +1,279 @@
+"""Period doubling of a rest state, measured: by the determinant of a response, and by an amplitude condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import RigError
+from kapitza.rig.branch import RigBifurcation
+from kapitza.rig.continuation import RigStepping, Solved, solved
+from kapitza.rig.experiment import Experiment, RigFamily
+from kapitza.solve import DenseLinearised, Measured, NewtonSettings, newton
+
+Array = NDArray[Any]
+
+
+@dataclass
+class _RestState:
+    """The motion without the subharmonic: only the driven inputs move, at multiples of the excitation frequency."""
+
+    experiment: Experiment
+    values: dict[str, float]
+
+    def __post_init__(self):
+        experiment = self.experiment
+        count = 2 * experiment.modes + 1
+        first = len(experiment.tracked) * count
+        even = [0] + [
+            2 * k - 1 + j for k in range(1, experiment.modes + 1) if k % experiment.repeats == 0 for j in (0, 1)
+        ]
+        self.free = np.array([first + i for i in even])
+
+    @property
+    def size(self) -> float:
+        assert self.experiment.part is not None
+        return self.experiment.scale(self.experiment.part.coordinate)
+
+    def full(self, x: Array) -> Array:
+        coefficients = np.zeros(self.experiment.unknowns)
+        coefficients[self.free] = x
+        return coefficients
+
+    def measure(self, x: Array) -> Measured:
+        found = self.experiment.measure(self.full(x), self.values)
+        return Measured(found.value[self.free], found.deviation[self.free])
+
+    def stiffness(self) -> Array:
+        """First Jacobian: that of the numerical part alone. Updates learn what the experiment adds."""
+        experiment = self.experiment
+        assert experiment.part is not None
+        whole = experiment.part.stiffness(experiment.base_frequency(self.values), experiment.modes, self.values)
+        local = self.free - len(experiment.tracked) * (2 * experiment.modes + 1)
+        return whole[np.ix_(local, local)]
+
+
+def rest_state(
+    experiment: Experiment, values: dict[str, float], start: Array, jacobian: Array | None
+) -> tuple[Array, Array]:
+    """Demands (unknowns,) at which the experiment moves with the excitation alone, and the Jacobian for the next."""
+    if experiment.part is None:
+        return np.zeros(experiment.unknowns), np.zeros((0, 0))
+    state = _RestState(experiment, values)
+    matrix = state.stiffness() if jacobian is None else jacobian
+    begin = DenseLinearised(np.zeros(state.free.size), matrix)
+    settings = NewtonSettings(max_iterations=12, update="broyden", noise_level=2.0)
+    result = newton(state, start[state.free], settings, state.size, begin=begin)
+    if not result.status.ok:
+        raise RigError(f"The rest state could not be reached on the rig: {result.message or result.status.value}")
+    matrix = getattr(result.linearised, "jacobian", matrix)
+    return state.full(result.x), matrix
+
+
+@dataclass(frozen=True)
+class Response:
+    """G = ∂(θ - θ̃)/∂θ̃ for the first mode (2, 2), the deviation of its determinant, and the null direction."""
+
+    matrix: Array
+    determinant: float
+    deviation: float
+    direction: Array
+
+
+def subharmonic_response(experiment: Experiment, values: dict[str, float], rest: Array, size: float) -> Response:
+    """Perturb both coefficients of the first mode of the controlled input by ± size and read the residual."""
+    matrix, spread = np.empty((2, 2)), np.empty((2, 2))
+    for column in (0, 1):
+        pair = []
+        for sign in (1.0, -1.0):
+            moved = rest.copy()
+            moved[1 + column] += sign * size
+            pair.append(experiment.measure(moved, values))
+        matrix[:, column] = (pair[0].value[1:3] - pair[1].value[1:3]) / (2 * size)
+        spread[:, column] = np.hypot(pair[0].deviation[1:3], pair[1].deviation[1:3]) / (2 * size)
+    cofactors = np.array([[matrix[1, 1], matrix[1, 0]], [matrix[0, 1], matrix[0, 0]]])
+    _, _, right = np.linalg.svd(matrix)
+    return Response(matrix, float(np.linalg.det(matrix)), float(np.sqrt(np.sum((cofactors * spread) ** 2))), right[-1])
+
+
+def find_doubling(
+    experiment: Experiment,
+    parameter: str,
+    bounds: tuple[float, float],
+    *,
+    perturbation: float = 0.1,
+    points: int = 9,
+    tolerance: float = 5e-4,
+    max_iterations: int = 12,
+    average: int = 6,
+) -> RigBifurcation:
+    """Period doubling of the rest state by det G = 0, without a model of the experiment.
+
+    The determinant is scanned upwards from the lower bound until it changes its sign, then located by regula falsi
+    (Illinois). Its null vector gives the phase in which the doubled motion leaves.
+
+    Parameters
+    ----------
+    bounds : (low, high)
+        Range of the parameter; `points` values are looked at on the way up.
+    perturbation : float
+        Of the first mode, in units of the controlled input (rad): large against the noise, small enough to be linear.
+    tolerance : float
+        Relative, of the parameter.
+    average : int
+        Periods in each mean: near the doubling the response is a small difference.
+    """
+    experiment.check(parameter)
+    if experiment.repeats < 2:
+        raise RigError(f"repeats = {experiment.repeats}: a doubling shows in demands of twice the period, repeats=2.")
+    search = _Search(experiment, parameter, perturbation)
+    began = experiment.measurements
+    with experiment.rig, _finely(experiment, average):
+        low, high = search.bracket(np.linspace(*bounds, points))
+        value, deviation, response, rest = search.locate(low, high, tolerance, max_iterations)
+    return RigBifurcation(
+        kind="period doubling",
+        parameter=parameter,
+        value=value,
+        deviation=deviation,
+        method="det G",
+        measurements=experiment.measurements - began,
+        direction=response.direction,
+        values={**experiment.values, parameter: value},
+        demands=experiment.demands(rest, experiment.values),
+    )
+
+
+@contextmanager
+def _finely(experiment: Experiment, average: int) -> Iterator[None]:
+    """Wait longer and average more: a transient of a thousandth moves det G by a per cent."""
+    before = experiment.resolution, experiment.average, experiment.patience
+    experiment.resolution, experiment.average, experiment.patience = 0.1 * before[0], average, 3
+    try:
+        yield
+    finally:
+        experiment.resolution, experiment.average, experiment.patience = before
+
+
+Sample = tuple[float, Response, Array]
+
+
+@dataclass
+class _Search:
+    """det G against the parameter, the rest state carried along."""
+
+    experiment: Experiment
+    parameter: str
+    perturbation: float
+    jacobian: Array | None = None
+    last: tuple[float, Array] | None = None
+
+    def at(self, value: float) -> Sample:
+        values = {**self.experiment.values, self.parameter: float(value)}
+        start = np.zeros(self.experiment.unknowns)
+        if self.last is not None and self.last[0]:
+            # The rest state of a forced linear part grows with the forcing.
+            start = self.last[1] * value / self.last[0]
+        rest, self.jacobian = rest_state(self.experiment, values, start, self.jacobian)
+        self.last = value, rest
+        return float(value), subharmonic_response(self.experiment, values, rest, self.perturbation), rest
+
+    def bracket(self, grid: Sequence[float] | Array) -> tuple[Sample, Sample]:
+        before = self.at(float(grid[0]))
+        for value in grid[1:]:
+            now = self.at(float(value))
+            if before[1].determinant * now[1].determinant <= 0:
+                return before, now
+            before = now
+        raise RigError(
+            f"No period doubling between {self.parameter} = {grid[0]:.5g} and {grid[-1]:.5g}: det G keeps its sign "
+            f"(last {before[1].determinant:.3g} ± {before[1].deviation:.1g}). Widen the bounds."
+        )
+
+    def locate(self, low: Sample, high: Sample, tolerance: float, limit: int) -> tuple[float, float, Response, Array]:
+        f_low, f_high = low[1].determinant, high[1].determinant
+        slope = (f_high - f_low) / (high[0] - low[0])
+        side, now = 0, high
+        for _ in range(limit):
+            value = (low[0] * f_high - high[0] * f_low) / (f_high - f_low)
+            now = self.at(value)
+            determinant = now[1].determinant
+            width = high[0] - low[0]
+            if abs(determinant) <= max(
+                0.3 * now[1].deviation, tolerance * abs(slope * value)
+            ) or width < tolerance * abs(value):
+                break
+            if determinant * f_high < 0:
+                low, f_low, slope = high, f_high, (determinant - f_high) / (value - high[0])
+                high, f_high, side = now, determinant, 0
+            else:
+                slope = (determinant - f_high) / (value - high[0]) if value != high[0] else slope
+                f_low = f_low / 2 if side else f_low
+                high, f_high, side = now, determinant, 1
+        value, response, rest = now
+        better = value - response.determinant / slope
+        return float(better), float(abs(response.deviation / slope)), response, rest * (better / value)
+
+
+def doubling_at_amplitude(
+    experiment: Experiment,
+    doubling: RigBifurcation,
+    amplitude: float = 0.1,
+    *,
+    values: dict[str, float] | None = None,
+    stepping: RigStepping | None = None,
+    jacobian: Array | None = None,
+) -> tuple[RigBifurcation, Solved]:
+    """The doubled motion of a given rms amplitude (HYBRID 31): for a small one the parameter is that of the doubling.
+
+    values: further parameters, such as another frequency than that of the doubling found before, from which it is
+    continued. jacobian: carried from the neighbour; measured anew without.
+    """
+    stepping = stepping or RigStepping()
+    parameter = doubling.parameter
+    experiment.values = {**experiment.values, **(values or {})}
+    if doubling.direction is None:
+        raise RigError("The doubling does not say in which phase its branch leaves; find it with find_doubling.")
+    family = RigFamily(experiment, parameter, abs(doubling.value) or 1.0, stepping.difference)
+    began = experiment.measurements
+    guess = np.append(experiment.pack(doubling.demands), doubling.value)
+    way = np.zeros(guess.size)
+    way[1:3] = doubling.direction / np.linalg.norm(doubling.direction)
+    target = float(np.sqrt(2) * amplitude)
+    guess = guess + (target - float(way @ guess)) * way
+    with experiment.rig:
+        matrix = family.jacobian(guess) if jacobian is None else jacobian
+        outcome = solved(family, guess, way, target, matrix, stepping)
+        if outcome.z is None and jacobian is not None:
+            outcome = solved(family, guess, way, target, family.jacobian(guess), stepping)
+    if outcome.z is None or outcome.found is None:
+        raise RigError(f"The amplitude condition could not be met on the rig: {outcome.message}")
+    first = outcome.z[1:3]
+    return (
+        RigBifurcation(
+            kind="period doubling",
+            parameter=parameter,
+            value=float(outcome.z[-1]),
+            deviation=_parameter_deviation(outcome, way),
+            method=f"amplitude {amplitude:g}",
+            measurements=experiment.measurements - began,
+            direction=first / np.linalg.norm(first),
+            values={**experiment.values, parameter: float(outcome.z[-1])},
+            demands=experiment.demands(outcome.z[:-1], experiment.values),
+            jacobian=outcome.jacobian,
+        ),
+        outcome,
+    )
+
+
+def _parameter_deviation(outcome: Solved, row: Array) -> float:
+    """Standard deviation of the parameter from that of the residuals."""
+    assert outcome.found is not None
+    square = np.vstack([outcome.jacobian, row])
+    inverse = np.linalg.inv(square)
+    return float(np.sqrt(np.sum((inverse[-1, :-1] * outcome.found.deviation) ** 2)))

@@ -1,0 +1,339 @@
+"""A controlled experiment as equations: unknown demands, residuals with their noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, RigError, nearest_name
+from kapitza.model import Model
+from kapitza.rig.fourier import FourierSeries
+from kapitza.rig.journal import Journal
+from kapitza.rig.measure import Measurement, NoiseLevel, settle_and_measure
+from kapitza.rig.numerical import NumericalPart
+from kapitza.rig.protocol import PeriodicInput, Rig
+from kapitza.solve import Measured
+
+if TYPE_CHECKING:
+    from kapitza.rig.branch import RigBranch
+
+Array = NDArray[Any]
+
+
+class RigUnsettledError(RigError, FlowError):
+    """The motion under a demand does not repeat, or a controller saturates: no residual can be read from it."""
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What one measurement says about the equations: (m,) values and deviations, and the same beyond the unknowns."""
+
+    value: Array
+    deviation: Array
+    beyond: Array
+    beyond_deviation: Array
+    measurement: Measurement
+
+
+@dataclass
+class Experiment:
+    """A rig, and the simulated part of a hybrid test if there is one, as equations for periodic motions.
+
+    Unknowns are the Fourier coefficients of every demand. For an input with feedback the residual is reading minus
+    demand: where it vanishes the control does nothing and the motion is one of the uncontrolled experiment, stable or
+    not. For a driven input it is the force balance of the numerical part at the measured motion and force.
+
+    Parameters
+    ----------
+    rig : Rig
+    numerical : Model
+        The simulated part; its coordinate is the driven input, its parameter `force` the output of that name.
+    frequency : str or float
+        Of the excitation in rad/s: a parameter of the rig, or a number. Default: from the period of the numerical part.
+    repeats : int
+        Excitation periods per period of the motion (2 on a branch after a period doubling).
+    modes : int
+        Of the unknowns; `extra` more are measured, and energy there adds modes up to `most_modes`.
+    scales : mapping
+        Typical size of each input. Default: 1 rad for angles, else a fifth of the limit.
+    resolution : float
+        Residuals below this share of their scale count as zero, however small the noise.
+    """
+
+    rig: Rig
+    numerical: Model | None = None
+    force: str = "F"
+    frequency: str | float | None = None
+    repeats: int = 1
+    modes: int = 6
+    extra: int = 4
+    most_modes: int = 12
+    scales: Mapping[str, float] = field(default_factory=dict)
+    resolution: float = 1e-4
+    average: int = 2
+    patience: int = 1
+    longest: int = 60
+    values: dict[str, float] = field(default_factory=dict)
+    journal: Journal = field(default_factory=Journal, repr=False)
+
+    def __post_init__(self):
+        self.part = None if self.numerical is None else NumericalPart(self.numerical, self.force)
+        self.tracked = tuple(i for i in self.rig.inputs if i.feedback)
+        driven = [i for i in self.rig.inputs if not i.feedback]
+        if self.part is None and driven:
+            raise RigError(
+                f'The input "{driven[0].name}" has no feedback: give the numerical part that it is coupled with '
+                "(numerical=Model...)."
+            )
+        if self.part is not None:
+            if [i.name for i in driven] != [self.part.coordinate]:
+                raise RigError(
+                    f'The numerical part moves "{self.part.coordinate}", the rig drives '
+                    f"{', '.join(i.name for i in driven) or 'nothing'}: give them one name."
+                )
+            if self.force not in self.rig.outputs:
+                raise RigError(f'The rig has no output "{self.force}"; it has: {", ".join(self.rig.outputs)}.')
+        known = {p.name: p.value for p in self.rig.parameters}
+        if self.part is not None:
+            known |= self.part.values
+        self.values = {**known, **self.values}
+        self.inputs: tuple[PeriodicInput, ...] = (*self.tracked, *driven)
+        self._scales = {i.name: float(self.scales.get(i.name, _default_scale(i))) for i in self.inputs}
+        self.noise = NoiseLevel()
+        self.measurements = 0
+        self.periods = 0
+        self._last: tuple[Any, Measurement] | None = None
+        self.base_frequency(self.values)
+
+    # -- sizes and frequencies
+
+    def base_frequency(self, values: Mapping[str, float]) -> float:
+        """Of the demands: that of the excitation over `repeats`."""
+        found: float | None
+        if isinstance(self.frequency, str):
+            self.check(self.frequency)
+            found = values[self.frequency]
+        elif self.frequency is not None:
+            found = float(self.frequency)
+        else:
+            found = None if self.part is None else self.part.frequency(values)
+        if found is None:
+            raise RigError(
+                'Say which frequency the experiment is excited with: frequency="omega", or a number in rad/s.'
+            )
+        return float(found) / self.repeats
+
+    def check(self, name: str) -> None:
+        if name not in self.values:
+            raise RigError(
+                f'The experiment has no parameter "{name}".{nearest_name(name, self.values)} '
+                f"It has: {', '.join(self.values) or 'none'}."
+            )
+
+    def scale(self, name: str) -> float:
+        return self._scales[name]
+
+    @property
+    def unknowns(self) -> int:
+        return len(self.inputs) * (2 * self.modes + 1)
+
+    def sizes(self) -> Array:
+        """(unknowns,) scale of each coefficient."""
+        return np.repeat([self._scales[i.name] for i in self.inputs], 2 * self.modes + 1)
+
+    def force_scale(self) -> float:
+        assert self.part is not None
+        stiffness = self.part.stiffness(self.base_frequency(self.values), 1, self.values)[0, 0]
+        return max(abs(stiffness), 1e-12) * self._scales[self.part.coordinate]
+
+    def demands(self, coefficients: Array, values: Mapping[str, float]) -> dict[str, FourierSeries]:
+        """The series of each input from the vector of unknowns."""
+        frequency, count = self.base_frequency(values), 2 * self.modes + 1
+        return {
+            part.name: FourierSeries(frequency, coefficients[k * count : (k + 1) * count])
+            for k, part in enumerate(self.inputs)
+        }
+
+    def pack(self, demands: Mapping[str, FourierSeries]) -> Array:
+        return np.concatenate([demands[i.name].with_modes(self.modes).coefficients for i in self.inputs])
+
+    # -- measuring
+
+    def measure(self, coefficients: Array, values: Mapping[str, float], again: bool = False) -> Residual:
+        """The residual at these demands and parameters; parameters of the numerical part alone cost no measurement."""
+        demands = self.demands(coefficients, values)
+        adjustable = {p.name for p in self.rig.parameters}
+        parameters = {n: values[n] for n in values if n in adjustable}
+        key = (coefficients.tobytes(), self.base_frequency(values), tuple(sorted(parameters.items())), self.modes)
+        if again or self._last is None or self._last[0] != key:
+            average = 2 * self.average if again else self.average
+            self._last = key, self._measured(demands, parameters, values, average)
+        return self.residual(self._last[1], demands, values)
+
+    def _measured(
+        self,
+        demands: Mapping[str, FourierSeries],
+        parameters: Mapping[str, float],
+        values: Mapping[str, float],
+        average: int,
+    ) -> Measurement:
+        scales = {i.feedback or i.name: self._scales[i.name] for i in self.inputs}
+        if self.part is not None:
+            scales[self.force] = self.force_scale()
+        found = settle_and_measure(
+            self.rig, demands, parameters, self.modes, extra=self.extra, average=average,
+            patience=self.patience, longest=self.longest, scales=scales, resolution=self.resolution, noise=self.noise,
+        )  # fmt: skip
+        self.measurements += 1
+        self.periods += found.waited + found.averaged
+        self.journal.add(
+            "measurement",
+            {
+                "number": self.measurements,
+                "frequency": found.frequency,
+                "values": dict(values),
+                "demands": {n: s.coefficients for n, s in demands.items()},
+                "coefficients": found.coefficients,
+                "deviations": found.deviations,
+                "waited": found.waited,
+                "averaged": found.averaged,
+                "settled": found.settled,
+                "effort": found.effort,
+                "lost": found.lost,
+                "saturated": found.saturated,
+            },
+        )
+        if found.saturated > 0:
+            raise RigUnsettledError(
+                f"A controller or actuator was at its limit in {100 * found.saturated:.0f} % of the samples: the "
+                "motion under it is not that of the experiment. Take smaller steps, raise the limit or lower the gains."
+            )
+        if not found.settled:
+            raise RigUnsettledError(
+                f"The motion did not repeat within its noise after {found.waited + found.averaged} periods: raise the "
+                "derivative gain of the controller until two periods settle, or wait longer (longest)."
+            )
+        return found
+
+    def residual(
+        self, found: Measurement, demands: Mapping[str, FourierSeries], values: Mapping[str, float]
+    ) -> Residual:
+        """The equations at one measurement."""
+        count = 2 * self.modes + 1
+        value, spread, beyond, beyond_spread = [], [], [], []
+        for part in self.tracked:
+            channel = found.outputs.index(part.feedback)
+            error = found.coefficients[channel].copy()
+            error[:count] -= demands[part.name].coefficients
+            deviation = np.hypot(found.deviations[channel], self.resolution * self._scales[part.name])
+            value.append(error[:count])
+            beyond.append(error[count:])
+            spread.append(deviation[:count])
+            beyond_spread.append(deviation[count:])
+        if self.part is not None:
+            channels = [found.outputs.index(self.part.coordinate), found.outputs.index(self.force)]
+            balance = self.part.balance(
+                found.series(self.part.coordinate),
+                found.series(self.force),
+                (found.deviations[channels[0]], found.deviations[channels[1]]),
+                values,
+            )
+            deviation = np.hypot(balance.deviations, self.resolution * self.force_scale())
+            value.append(balance.coefficients[:count])
+            beyond.append(balance.coefficients[count:])
+            spread.append(deviation[:count])
+            beyond_spread.append(deviation[count:])
+        return Residual(
+            np.concatenate(value), np.concatenate(spread), np.concatenate(beyond), np.concatenate(beyond_spread), found
+        )
+
+    def blocks(self) -> list[float]:
+        """Scale of each block of 2 modes + 1 residuals."""
+        scales = [self._scales[i.name] for i in self.tracked]
+        return scales if self.part is None else [*scales, self.force_scale()]
+
+    def relative_noise(self, found: Residual) -> float:
+        """Largest rms deviation of a block of residuals, as a share of its scale."""
+        rows = found.deviation.reshape(len(self.blocks()), -1)
+        return float(max(np.sqrt(np.mean(row**2)) / scale for row, scale in zip(rows, self.blocks(), strict=True)))
+
+    def missing_modes(self, found: Residual) -> float:
+        """How much modes that are not unknowns hold, as a share of the scale of their input; 0 when it is noise.
+
+        A force left over in the balance counts by the motion it would cause in the numerical part: near a resonance of
+        that part a small force matters.
+        """
+        count, worst = 2 * self.extra, 0.0
+        for k, scale in enumerate(self.blocks()):
+            part, noise = (rows[k * count : (k + 1) * count] for rows in (found.beyond, found.beyond_deviation))
+            if np.sqrt(np.mean((part / noise) ** 2)) <= 3.0:
+                continue
+            if k == len(self.tracked):
+                assert self.part is not None
+                total = self.modes + self.extra
+                stiffness = self.part.stiffness(found.measurement.frequency, total, self.values)
+                dynamic = np.hypot(np.diag(stiffness), np.append(np.diag(stiffness, 1), 0.0))
+                part = part / np.maximum(np.abs(dynamic[-count:]), 1e-300)
+                scale = self._scales[self.part.coordinate]
+            worst = max(worst, float(np.sqrt(0.5 * np.sum(part**2))) / scale)
+        return worst
+
+    def follow(
+        self,
+        start: Any = None,
+        parameter: str | None = None,
+        bounds: tuple[float, float] | None = None,
+        **settings: Any,
+    ) -> RigBranch:
+        """What `kz.follow(experiment, start, parameter, bounds)` does; see `kapitza.rig.follow_rig`."""
+        from kapitza.rig.continuation import follow_rig
+
+        return follow_rig(self, start, parameter, bounds, **settings)
+
+
+@dataclass
+class RigFamily:
+    """The experiment as a `MeasuredFamily`: unknowns are all coefficients, then the parameter that is followed."""
+
+    experiment: Experiment
+    parameter: str
+    parameter_scale: float
+    difference: float = 0.05
+
+    @property
+    def scale(self) -> Array:
+        return np.append(self.experiment.sizes(), self.parameter_scale)
+
+    def values(self, z: Array) -> dict[str, float]:
+        return {**self.experiment.values, self.parameter: float(z[-1])}
+
+    def residual(self, z: Array, again: bool = False) -> Residual:
+        return self.experiment.measure(z[:-1], self.values(z), again)
+
+    def measure(self, z: Array) -> Measured:
+        found = self.residual(z)
+        return Measured(found.value, found.deviation)
+
+    def jacobian(self, z: Array) -> Array:
+        """(m, N) by one-sided differences, sized so that the noise on a column stays small."""
+        here = self.residual(z)
+        share = min(max(self.difference, 10 * self.experiment.relative_noise(here)), 0.2)
+        result = np.empty((here.value.size, z.size))
+        for j, size in enumerate(self.scale):
+            moved = z.copy()
+            # Towards zero, so that limits are not met on the way.
+            step = share * size * (-1.0 if z[j] > 0 and j < z.size - 1 else 1.0)
+            moved[j] += step
+            result[:, j] = (self.residual(moved).value - here.value) / step
+        return result
+
+
+def _default_scale(part: PeriodicInput) -> float:
+    if part.unit in ("", "rad") and not math.isfinite(part.limit):
+        return 1.0
+    return part.limit / 5 if math.isfinite(part.limit) else 1.0

@@ -1,0 +1,96 @@
+"""Accepted points in the journal of a rig, and the walk taken up again from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kapitza.rig.branch import RigPoint
+from kapitza.rig.experiment import RigFamily
+from kapitza.rig.fourier import FourierSeries
+from kapitza.rig.journal import Journal
+from kapitza.rig.measure import Measurement
+
+
+def note_point(journal: Journal, point: RigPoint) -> None:
+    found = point.measurement
+    journal.add(
+        "point",
+        {
+            "value": point.value,
+            "z": point.z,
+            "jacobian": point.jacobian,
+            "residual": point.residual,
+            "effort": point.effort,
+            "beyond": point.beyond,
+            "modes": point.modes,
+            "measurements": point.measurements,
+            "arclength": point.arclength,
+            "sign": point.sign,
+            "measurement": {
+                "frequency": found.frequency,
+                "modes": found.modes,
+                "outputs": list(found.outputs),
+                "coefficients": found.coefficients,
+                "deviations": found.deviations,
+                "waited": found.waited,
+                "averaged": found.averaged,
+                "settled": found.settled,
+                "control": found.control,
+                "effort": found.effort,
+                "beyond": found.beyond,
+                "saturated": found.saturated,
+                "lost": found.lost,
+                "samples": found.samples,
+                "contraction": found.contraction if np.isfinite(found.contraction) else None,
+                "demands": {n: s.coefficients for n, s in found.demands.items()},
+                "parameters": dict(found.parameters),
+            },
+        },
+    )
+
+
+def resumed_points(family: RigFamily) -> list[RigPoint]:
+    """The points of an earlier walk; the experiment takes over their number of modes."""
+    points = [_revived(entry) for entry in family.experiment.journal.of("point")]
+    if points:
+        family.experiment.modes = points[-1].modes
+    return points
+
+
+def _revived(entry: dict[str, Any]) -> RigPoint:
+    known = entry["measurement"]
+    frequency = float(known["frequency"])
+    measurement = Measurement(
+        frequency=frequency,
+        modes=int(known["modes"]),
+        outputs=tuple(known["outputs"]),
+        coefficients=np.array(known["coefficients"], float),
+        deviations=np.array(known["deviations"], float),
+        waited=int(known["waited"]),
+        averaged=int(known["averaged"]),
+        settled=bool(known["settled"]),
+        control=np.array(known["control"], float),
+        effort=np.array(known["effort"], float),
+        beyond=np.array(known["beyond"], float),
+        saturated=float(known["saturated"]),
+        lost=float(known["lost"]),
+        samples=int(known["samples"]),
+        contraction=float("nan") if known["contraction"] is None else float(known["contraction"]),
+        demands={n: FourierSeries(frequency, np.array(c, float)) for n, c in known["demands"].items()},
+        parameters={n: float(v) for n, v in known["parameters"].items()},
+    )
+    return RigPoint(
+        value=float(entry["value"]),
+        z=np.array(entry["z"], float),
+        jacobian=np.array(entry["jacobian"], float),
+        measurement=measurement,
+        residual=float(entry["residual"]),
+        effort=float(entry["effort"]),
+        beyond=float(entry["beyond"]),
+        modes=int(entry["modes"]),
+        measurements=int(entry["measurements"]),
+        arclength=float(entry["arclength"]),
+        sign=int(entry["sign"]),
+    )

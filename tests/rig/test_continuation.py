@@ -1,0 +1,181 @@
+"""Control-based continuation on simulated rigs, against bifurcations of the models computed by other means."""
+
+import numpy as np
+import pytest
+
+from kapitza.errors import DataError, RigError, Status
+from kapitza.rig import (
+    Experiment,
+    FourierSeries,
+    Journal,
+    RigStepping,
+    SecondOrder,
+    Sensors,
+    doubling_at_amplitude,
+    duffing_rig,
+    find_doubling,
+    pendulum_rig,
+    pendulum_test,
+    spring_part,
+)
+from kapitza.rig.folds import parabola_extremum
+from kapitza.rig.numerical import NumericalPart
+
+QUOTED = np.hypot(13 * 0.1, 200.0)
+"""Forcing is quoted as a / sqrt(Ω²C² + K²)."""
+
+DOUBLING, FOLD = 0.0132082, 0.0080091
+"""Of the emulated system, by shooting and by AUTO-07p."""
+
+DUFFING_FOLDS = 1.7797195, 1.3242362
+"""Of x'' + 0.1 x' + x + x³ = 0.3 cos ωt, by shooting and by Fourier collocation."""
+
+
+def test_balance_of_the_numerical_part_is_its_equation():
+    part = NumericalPart(spring_part(), "F")
+    rng = np.random.default_rng(3)
+    y, force = (FourierSeries(6.5, rng.normal(size=9)) for _ in range(2))
+    values = part.values
+    found = part.balance(y, force, (np.zeros(9), np.zeros(9)), values).coefficients
+    times = np.linspace(0, 1, 50)
+    exact = 0.2 * y(times, 2) + 0.1 * y(times, 1) + 200 * y(times) - 2 * np.cos(13 * times) - force(times)
+    assert FourierSeries(6.5, found)(times) == pytest.approx(exact, abs=1e-9)
+    stiff = part.stiffness(6.5, 4, values)
+    shift = np.zeros(9)
+    shift[3] = 1e-3
+    moved = part.balance(FourierSeries(6.5, y.coefficients + shift), force, (np.zeros(9), np.zeros(9)), values)
+    assert (moved.coefficients - found) / 1e-3 == pytest.approx(stiff[:, 3], abs=1e-6)
+
+
+def test_noise_of_the_balance_is_that_of_many_draws():
+    part = NumericalPart(spring_part(), "F")
+    rng = np.random.default_rng(5)
+    y, force = np.zeros(9), np.zeros(9)
+    spread = np.linspace(1e-4, 2e-4, 9), np.linspace(0.01, 0.02, 9)
+    draws = [
+        part.balance(
+            FourierSeries(6.5, y + spread[0] * rng.normal(size=9)),
+            FourierSeries(6.5, force + spread[1] * rng.normal(size=9)),
+            spread,
+            part.values,
+        ).coefficients
+        for _ in range(2000)
+    ]
+    claimed = part.balance(FourierSeries(6.5, y), FourierSeries(6.5, force), spread, part.values).deviations
+    assert np.std(draws, axis=0) == pytest.approx(claimed, rel=0.07)
+
+
+@pytest.fixture(scope="module")
+def doubling():
+    """Period doubling of the hanging pendulum, found on a rig with noise and an unknown actuator."""
+    sensors = Sensors(noise={"theta": 5e-3, "y": 1e-4, "F": 8e-3})
+    test = pendulum_test(pendulum_rig(SecondOrder(100.0, 5.0, 0.010, "F"), sensors=sensors, seed=1))
+    return test, find_doubling(test, "a", (0.010 * QUOTED, 0.016 * QUOTED), points=3)
+
+
+def test_doubling_of_the_hanging_state(doubling):
+    _, found = doubling
+    assert found.value / QUOTED == pytest.approx(DOUBLING, rel=0.01)
+    assert found.deviation < 0.01 * found.value
+    assert found.measurements > 10
+
+
+def test_branch_through_its_fold_with_noise_and_an_unknown_actuator(doubling, tmp_path):
+    test, start = doubling
+    path = tmp_path / "branch.jsonl"
+    before = test.measurements
+    first = test.follow(start, "a", (0, 0.014 * QUOTED), record=path, watch=lambda p: p.value < 0.0090 * QUOTED)
+    assert first.status is Status.INTERRUPTED
+    assert len(first) > 3
+    # Interrupted in the middle: the record takes it up again, with another rig.
+    sensors = Sensors(noise={"theta": 5e-3, "y": 1e-4, "F": 8e-3})
+    again = pendulum_test(pendulum_rig(SecondOrder(100.0, 5.0, 0.010, "F"), sensors=sensors, seed=2))
+    branch = again.follow(
+        start, "a", (0, 0.014 * QUOTED), record=path, resume=True,
+        watch=lambda p: p.value > 0.0088 * QUOTED and p.series("theta").peak() > 0.8,
+    )  # fmt: skip
+    assert [p.value for p in branch][: len(first)] == pytest.approx([p.value for p in first])
+    assert len(branch.folds) == 1
+    assert branch.folds[0].value / QUOTED == pytest.approx(FOLD, rel=0.01)
+    assert all(p.effort < 0.03 for p in branch)
+    noted = Journal(path)
+    assert len(noted.of("measurement")) == first.measurements + branch.measurements
+    assert len(noted.of("point")) == len(branch)
+    assert test.measurements - before == first.measurements
+    table = branch.table()
+    assert {"a", "max theta", "residual [σ]", "effort"} <= set(table.columns)
+    assert branch.points[0].sign != branch.points[-1].sign
+
+
+def test_amplitude_condition_agrees_with_the_determinant(doubling):
+    _, start = doubling
+    test = pendulum_test(modes=2)
+    small, outcome = doubling_at_amplitude(test, start, 0.05)
+    assert small.value / QUOTED == pytest.approx(DOUBLING, rel=0.01)
+    series = outcome.found.measurement.series("theta")
+    assert series.rms == pytest.approx(0.05, rel=0.02)
+
+
+def test_too_few_modes_are_refused(doubling):
+    _, start = doubling
+    test = pendulum_test(modes=2)
+    branch = test.follow(start, "a", (0, 0.014 * QUOTED), add_modes=False, stepping=RigStepping(max_points=30))
+    assert branch.status is Status.UNRESOLVED
+    assert "Modes beyond the 2 unknown ones" in branch.message
+    assert min(p.value for p in branch) > 1.05 * FOLD * QUOTED
+
+
+def test_duffing_rig_through_both_folds():
+    rig = duffing_rig(sensors=Sensors(noise={"x": 2e-3}), seed=3)
+    settings = {"frequency": "omega", "modes": 5, "values": {"B": 0.3, "omega": 1.2}, "scales": {"x": 1.0}}
+    branch = rig.follow(
+        {"x": FourierSeries(1.2, [0.0, 0.9, 0.15])},
+        "omega",
+        (0.5, 2.0),
+        **settings,
+        stepping=RigStepping(max_points=70),
+        watch=lambda p: p.value > 1.45 and p.series("x").peak() < 0.4,
+    )
+    assert branch.status is Status.INTERRUPTED  # by the watcher, on the way up after the second fold
+    assert [b.value for b in branch.folds] == pytest.approx(DUFFING_FOLDS, rel=0.01)
+
+
+def test_journal_survives_a_crash(tmp_path):
+    path = tmp_path / "rig.jsonl"
+    journal = Journal(path)
+    journal.add("point", {"value": np.float64(1.5), "z": np.arange(3.0)})
+    with path.open("a") as file:
+        file.write('{"kind": "point", "val')
+    again = Journal(path)
+    assert [e["value"] for e in again.of("point")] == [1.5]
+    again.add("point", {"value": 2.5})
+    assert [e["value"] for e in Journal(path).of("point")] == [1.5, 2.5]
+    path.write_text("something else\n")
+    with pytest.raises(DataError, match="damaged in line 1"):
+        Journal(path)
+    with pytest.raises(DataError, match="no folder"):
+        Journal(tmp_path / "nowhere" / "rig.jsonl")
+
+
+def test_parabola_extremum_and_its_deviation():
+    rng = np.random.default_rng(0)
+    x = np.array([-0.4, -0.2, 0.0, 0.2, 0.4])
+    found = [parabola_extremum(x, 1.0 + 2 * (x - 0.05) ** 2 + 1e-3 * rng.normal(size=5)) for _ in range(400)]
+    values = np.array([f[0] for f in found])
+    assert values.mean() == pytest.approx(1.0, abs=2e-4)
+    assert np.sqrt(np.mean([f[1] ** 2 for f in found])) == pytest.approx(values.std(), rel=0.15)
+
+
+def test_refusals_say_what_is_missing():
+    with pytest.raises(RigError, match="has no feedback: give the numerical part"):
+        Experiment(pendulum_rig())
+    with pytest.raises(RigError, match="which frequency"):
+        Experiment(duffing_rig())
+    with pytest.raises(RigError, match='no parameter "omeg"'):
+        Experiment(duffing_rig(), frequency="omeg")
+    with pytest.raises(RigError, match="Name the parameter"):
+        Experiment(duffing_rig(), frequency="omega").follow()
+    with pytest.raises(RigError, match="repeats = 1"):
+        find_doubling(Experiment(duffing_rig(), frequency="omega"), "B", (0.1, 0.2))
+    with pytest.raises(RigError, match='no parameter "force"'):
+        Experiment(pendulum_rig(), numerical=spring_part(), force="force")
