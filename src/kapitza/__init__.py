@@ -24,13 +24,13 @@ if TYPE_CHECKING:
         advise,
         compare_fits,
         cramer_rao,
-        find_invariant,
         identify,
         missing_orbits,
         posterior,
         profile_interval,
     )
     from kapitza.flow import Flow, Map, simulate
+    from kapitza.invariants import find_invariant
     from kapitza.model import (
         Coordinate,
         Excitation,
@@ -89,7 +89,6 @@ _HOMES = {
         "advise",
         "compare_fits",
         "cramer_rao",
-        "find_invariant",
         "identify",
         "missing_orbits",
         "posterior",
@@ -100,6 +99,7 @@ _HOMES = {
         "Map",
         "simulate",
     ),
+    "kapitza.invariants": ("find_invariant",),
     "kapitza.model": (
         "Coordinate",
         "Excitation",
@@ -159,6 +159,7 @@ _FOLDERS = (
     "estimate",
     "executor",
     "flow",
+    "invariants",
     "library",
     "model",
     "monitor",

@@ -5,7 +5,7 @@ from kapitza.estimate.comparison import compare_fits
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.identify import identify
-from kapitza.estimate.invariant import FoundInvariant, InvariantFit, InvariantSearch, find_invariant
+from kapitza.estimate.invariant import InvariantFit
 from kapitza.estimate.observation import Differenced
 from kapitza.estimate.orbits import OrbitFit, advise, missing_orbits, posterior
 from kapitza.estimate.parts import (
@@ -18,7 +18,8 @@ from kapitza.estimate.parts import (
     Prediction,
     WeakRows,
 )
-from kapitza.estimate.series import ShootingFit, cramer_rao, profile_interval
+from kapitza.estimate.profile import profile_interval
+from kapitza.estimate.series import ShootingFit, cramer_rao
 from kapitza.estimate.weak import HarmonicFit
 
 __all__ = [
@@ -28,12 +29,10 @@ __all__ = [
     "Estimator",
     "Exclusion",
     "FittedMotion",
-    "FoundInvariant",
     "HarmonicFit",
     "HarmonicRows",
     "Identifiability",
     "InvariantFit",
-    "InvariantSearch",
     "LevelSets",
     "Likelihood",
     "OrbitFit",
@@ -44,7 +43,6 @@ __all__ = [
     "advise",
     "compare_fits",
     "cramer_rao",
-    "find_invariant",
     "identify",
     "missing_orbits",
     "posterior",

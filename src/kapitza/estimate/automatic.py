@@ -14,8 +14,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.invariant import InvariantFit
 from kapitza.estimate.observation import Output, observe
 from kapitza.estimate.request import Part, Request, make_request
-from kapitza.estimate.series import ShootingFit
-from kapitza.estimate.series.horizons import progressive_start
+from kapitza.estimate.series import ShootingFit, progressive_start
 from kapitza.estimate.weak import HarmonicFit
 from kapitza.model import Model
 

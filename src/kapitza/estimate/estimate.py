@@ -9,10 +9,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import special
 
 from kapitza.errors import KapitzaError, Status, nearest_name
 from kapitza.estimate.identifiability import Identifiability
+from kapitza.estimate.intervals import between_bounds, half_width, shortest
 from kapitza.estimate.parts import FittedMotion, HarmonicRows, LevelSets, Likelihood, OrbitMatches, WeakRows
 
 Array = NDArray[np.float64]
@@ -89,20 +89,29 @@ class Estimate:
             return self.covariance / np.outer(spread, spread)
 
     def interval(self, level: float = 0.95) -> pd.DataFrame:
-        """Two-sided intervals: columns low, high; one row per free parameter."""
-        factor = self._factor(level)
-        spread = self.deviations
-        rows = {n: (self.values[n] - factor * spread[n], self.values[n] + factor * spread[n]) for n in self.names}
+        """Two-sided intervals, none beyond the bounds of its parameter.
+
+        Student's t with `dof` degrees of freedom, or the shortest interval of `draws` where there are any.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the true value.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns low and high, one row per free parameter.
+        """
+        factor, spread = half_width(level, self.dof), self.deviations
+        rows = {n: between_bounds(self.values[n], factor * spread[n], *self._bounds(n)) for n in self.names}
         if self.draws is not None:
-            rows = {n: _shortest(self.draws[:, i], level) for i, n in enumerate(self.names)}
+            rows = {n: shortest(self.draws[:, i], level) for i, n in enumerate(self.names)}
         return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high"])
 
-    def _factor(self, level: float) -> float:
-        """Half the width of an interval in standard errors."""
-        if not 0 < level < 1:
-            raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
-        middle = 0.5 + level / 2
-        return float(special.stdtrit(self.dof, middle) if np.isfinite(self.dof) else special.ndtri(middle))
+    def _bounds(self, name: str) -> tuple[float, float]:
+        known = () if self.model is None else getattr(self.model, "names", ())
+        return self.model.parameter(name).bounds if name in known else (-np.inf, np.inf)
 
     def __getitem__(self, name: str) -> float:
         if name not in self.values:
@@ -119,7 +128,7 @@ class Estimate:
             low, high = interval.loc[name]
             unit = self.units.get(name, "")
             rows.append((name, value, unit, spread[name], relative, low, high, self.start.get(name, np.nan), "free"))
-        factor = self._factor(level)
+        factor = half_width(level, self.dof)
         for name, value in {**{k: v for k, v in self.values.items() if k not in self.names}, **self.fixed}.items():
             kind = "fixed" if name in self.fixed else "derived"
             error = self.derived.get(name, np.nan) if kind == "derived" else np.nan
@@ -161,15 +170,6 @@ class Estimate:
         from kapitza.report import plot_estimate
 
         return plot_estimate(self, **settings)
-
-
-def _shortest(draws: Array, level: float) -> tuple[float, float]:
-    """The shortest interval that holds this share of the draws (S,): one-sided where they crowd at a bound."""
-    ordered = np.sort(draws)
-    inside = int(np.ceil(level * ordered.size))
-    widths = ordered[inside - 1 :] - ordered[: ordered.size - inside + 1]
-    first = int(np.argmin(widths))
-    return float(ordered[first]), float(ordered[first + inside - 1])
 
 
 @runtime_checkable

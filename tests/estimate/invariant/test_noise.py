@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.estimate.invariant.expression import make_form
-from kapitza.estimate.invariant.moments import FeatureTable, moments
-from kapitza.estimate.invariant.points import Points
 from kapitza.estimate.invariant.surface import nearest
+from kapitza.invariants.expression import make_form
+from kapitza.invariants.moments import FeatureTable, second_moments
+from kapitza.invariants.points import Points
 from kapitza.model import symbol
 
 TRUTH = {"m2": 1.0, "omega1": 1.0, "omega2": 1.0, "a": 0.0, "b": 1.0, "c": 0.0, "d": -1 / 3}
@@ -34,8 +34,8 @@ def test_corrected_moments_are_those_of_the_clean_data(order):
     clean = np.random.default_rng(0).uniform(-1, 2, 400_000)
     noisy = clean + sigma * np.random.default_rng(1).standard_normal(clean.size)
     theta, ones = np.array([1.0]), np.ones(clean.size)
-    want = moments(FeatureTable(form, 0), one_state(clean, 0.0), theta, ones).raw
-    got = moments(FeatureTable(form, order), one_state(noisy, sigma), theta, ones).at(1.0)
+    want = second_moments(FeatureTable(form, 0), one_state(clean, 0.0), theta, ones).raw
+    got = second_moments(FeatureTable(form, order), one_state(noisy, sigma), theta, ones).at(1.0)
     left_over = {1: 2 * sigma**4, 2: 0.0}[order]
     quadratic = next(i for i, f in enumerate(form.features) if f == x**2)
     want[quadratic, quadratic] -= left_over

@@ -5,7 +5,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.errors import DataError, IdentifiabilityError
-from kapitza.estimate.invariant.stencils import difference_rates, rates_of, smoothed_rates
+from kapitza.invariants.stencils import difference_rates, rates_of, smoothed_rates
 
 PENDULUM_ENERGY = "phi'**2/2 - omega0**2*cos(phi)"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.estimate.invariant.variance import Bounds, VarianceProblem, VarianceSolution, smallest_root
+from kapitza.invariants import Bounds, VarianceProblem, VarianceSolution, smallest_root
 
 Array = NDArray[np.float64]
 

@@ -20,21 +20,33 @@ from scipy import sparse
 
 from kapitza.errors import DataError, IdentifiabilityError, ModelError, Status
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.invariant.expression import Form, declared_invariant, make_form
 from kapitza.estimate.invariant.identifiability import (
     generic_point,
     refuse_dependent,
     scale_direction,
     words,
 )
-from kapitza.estimate.invariant.intervals import inverse_by_units, long_run
-from kapitza.estimate.invariant.moments import FeatureTable, Moments, triangle
-from kapitza.estimate.invariant.points import Points, collect, reconstruction
 from kapitza.estimate.invariant.report import finish
 from kapitza.estimate.invariant.setup import USUAL, Setup, bounds_of, shared_channels
-from kapitza.estimate.invariant.variance import VarianceProblem, linear_starts, minimise_corrected, minimise_raw
 from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.request import Request
+from kapitza.invariants import (
+    FeatureTable,
+    Form,
+    Moments,
+    Points,
+    VarianceProblem,
+    collect,
+    declared_invariant,
+    inverse_by_units,
+    linear_starts,
+    long_run,
+    make_form,
+    minimise_corrected,
+    minimise_raw,
+    reconstruction,
+    triangle,
+)
 from kapitza.model import Model, rate, symbol, time
 from kapitza.model.symbols import vanishes
 

@@ -13,24 +13,26 @@ from kapitza.data import Noise
 from kapitza.errors import ConvergenceError, KapitzaError, ModelError, Status
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.invariant.annealing import anneal
-from kapitza.estimate.invariant.intervals import bootstrap, surface_covariance, variance_covariance
-from kapitza.estimate.invariant.moments import FeatureTable, scores
-from kapitza.estimate.invariant.points import Points
+from kapitza.estimate.invariant.intervals import bootstrap, surface_covariance
 from kapitza.estimate.invariant.report import finish
 from kapitza.estimate.invariant.setup import Setup, prepare
 from kapitza.estimate.invariant.shared import SharedSolution, fit_shared
 from kapitza.estimate.invariant.surface import fit_odrpack, fit_surface, robust_weights
-from kapitza.estimate.invariant.variance import (
+from kapitza.estimate.parts import LevelSets
+from kapitza.estimate.request import Request, make_request
+from kapitza.invariants import (
     CLEAN,
     Bounds,
+    FeatureTable,
+    Points,
     VarianceProblem,
     VarianceSolution,
     linear_starts,
     minimise_corrected,
     minimise_raw,
+    scores,
+    variance_covariance,
 )
-from kapitza.estimate.parts import LevelSets
-from kapitza.estimate.request import Request, make_request
 
 Array = NDArray[np.float64]
 

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import determined
-from kapitza.estimate.invariant.expression import Form, make_form
-from kapitza.estimate.invariant.points import ASSUMED_NOISE
 from kapitza.estimate.invariant.setup import Setup
-from kapitza.estimate.invariant.variance import CLEAN, precise_least_squares
 from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
+from kapitza.invariants import ASSUMED_NOISE, CLEAN, Form, make_form, precise_least_squares
 from kapitza.model import Model
 
 Array = NDArray[np.float64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,25 @@ from numpy.typing import NDArray
 
 from kapitza.data import Record
 from kapitza.errors import DataError, IdentifiabilityError, ModelError
-from kapitza.estimate.invariant.expression import Form, declared_invariant, make_form
 from kapitza.estimate.invariant.identifiability import generic_point, refuse_dependent, scale_direction, words
-from kapitza.estimate.invariant.moments import FeatureTable, moments
-from kapitza.estimate.invariant.points import Points, collect, reconstruction
-from kapitza.estimate.invariant.variance import Bounds
 from kapitza.estimate.request import Request
+from kapitza.invariants import (
+    ENOUGH,
+    Bounds,
+    FeatureTable,
+    Form,
+    Points,
+    collect,
+    declared_invariant,
+    make_form,
+    reconstruction,
+    scrambled,
+    second_moments,
+)
 from kapitza.model import Model, symbol
 
 Array = NDArray[np.float64]
 
-ENOUGH = 20000
-"""Points that settle what can be identified; longer records are thinned for this question."""
 USUAL = 0.5
 """Size of a parameter of which nothing is known."""
 
@@ -105,7 +112,7 @@ def _refuse_too_few(points: Points, parameters: int) -> None:
 def sensitivities(form: Form, points: Points, theta: Array) -> tuple[Array, Array]:
     """Invariant (K,) and its parameter derivatives (K, k) about the level means, rotated into K rows by QR."""
     few = points.take(np.arange(0, points.count, -(-points.count // ENOUGH)))
-    moment = moments(FeatureTable(form, 0), few, theta, np.ones(few.count))
+    moment = second_moments(FeatureTable(form, 0), few, theta, np.ones(few.count))
     c, slopes = form.local(theta)
     return moment.root @ c, moment.root @ slopes
 
@@ -123,20 +130,6 @@ def _sizes(form: Form, points: Points, theta: Array) -> Array:
         size = np.linalg.norm(invariant) / np.linalg.norm(slopes, axis=0)
     size = np.where(np.isfinite(size) & (size > 0), size, usual)
     return np.where(theta == 0, size, np.minimum(size, usual))
-
-
-def scrambled(points: Points) -> Points:
-    """The same values of every state in unrelated combinations, which lie on no level set.
-
-    On clean data of one level set every parameter change looks like a change of scale; off it only true ones do.
-    """
-    rng = np.random.default_rng(0)
-    index = rng.integers(0, points.count, (len(points.variables), int(np.clip(points.count, 200, ENOUGH))))
-    values = np.take_along_axis(points.values, index, axis=1)
-    zero = np.zeros(index.shape[1], np.intp)
-    return replace(
-        points, values=values, variance=np.zeros_like(values), level=zero, run=zero, times=zero.astype(float)
-    )
 
 
 def _normalisation(

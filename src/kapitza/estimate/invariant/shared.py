@@ -19,10 +19,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from kapitza.errors import KapitzaError
-from kapitza.estimate.invariant.expression import Form
-from kapitza.estimate.invariant.intervals import inverse_by_units
-from kapitza.estimate.invariant.points import Points
-from kapitza.estimate.invariant.variance import Bounds
+from kapitza.invariants import Bounds, Form, Points, inverse_by_units
 
 Array = NDArray[np.float64]
 

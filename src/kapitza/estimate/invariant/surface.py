@@ -16,9 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from odrpack import odr_fit
 
-from kapitza.estimate.invariant.expression import Form
-from kapitza.estimate.invariant.points import Points
-from kapitza.estimate.invariant.variance import Bounds
+from kapitza.invariants import Bounds, Form, Points
 
 Array = NDArray[np.float64]
 

@@ -1,15 +1,13 @@
-"""Beyond the Gaussian interval: profile likelihood and samples of the posterior."""
+"""Beyond the Gaussian interval: the profile of one parameter and samples of the posterior."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
 
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
@@ -56,56 +54,34 @@ def _moved(solution: Solution, theta: Array) -> list[Array]:
     return [z + r.follow @ shift for z, r in zip(solution.unknowns, solution.reduced, strict=True)]
 
 
-def orbit_profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tuple[float, float]:
-    """Interval of one parameter: all others, and all orbits, are fitted again at each value tried.
+class OrbitProfile:
+    """χ² (multipliers included where they were fitted) as a function of one parameter: all orbits are fitted again."""
 
-    It ends where the rise of χ² (multipliers included where they were fitted) reaches the squared quantile of the
-    Gaussian (of Student's t where the noise was estimated), times the factor by which the fit widened the variance of
-    the parameter, or at a bound of the parameter.
-    """
-    if not 0 < level < 1:
-        raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
-    task, outcome = _inside(estimate)
-    if name not in estimate.names:
-        raise KapitzaError(f'"{name}" was not free in this fit; free were {", ".join(estimate.names)}.')
-    index, solution = estimate.names.index(name), outcome.solution
-    threshold = float(stats.t.ppf(0.5 + level / 2, estimate.dof)) ** 2 * _widening(estimate, index)
-    spread = estimate.covariance if estimate.draws is not None else solution.covariance
-    if not (np.isfinite(estimate.covariance).all() and np.isfinite(spread).all() and spread[index, index] > 0):
-        raise KapitzaError(f"{name} is not determined by these data: its profile is flat.")
-    before = _chi2(outcome, solution.reduced, solution.theta)
+    def __init__(self, estimate: Estimate, name: str):
+        self.task, self.outcome = _inside(estimate)
+        self.name, self.index, solution = name, estimate.names.index(name), self.outcome.solution
+        self.widening = _widening(estimate, self.index)
+        self.spread = estimate.covariance if estimate.draws is not None else solution.covariance
+        known = np.isfinite(estimate.covariance).all() and np.isfinite(self.spread).all()
+        if not (known and self.spread[self.index, self.index] > 0):
+            raise KapitzaError(f"{name} is not determined by these data: its profile is flat.")
+        self.width = float(np.sqrt(self.spread[self.index, self.index]))
+        self.before = _chi2(self.outcome, solution.reduced, solution.theta)
 
-    def excess(value: float) -> float:
+    def rise(self, value: float) -> float:
+        task, solution, index = self.task, self.outcome.solution, self.index
         low, high, theta = task.low.copy(), task.high.copy(), solution.theta.copy()
         low[index] = high[index] = value
-        theta = np.clip(theta + spread[:, index] / spread[index, index] * (value - theta[index]), low, high)
-        solver = Solver(outcome.problem, SolverSettings(), solution.weights, low, high, task.typical, outcome.extra)
+        slope = self.spread[:, index] / self.spread[index, index]
+        theta = np.clip(theta + slope * (value - theta[index]), low, high)
+        solver = Solver(
+            self.outcome.problem, SolverSettings(), solution.weights, low, high, task.typical, self.outcome.extra
+        )
         again = solver.solve(theta, _moved(solution, theta), soft=False)
         if not again.status.ok:
-            raise KapitzaError(f"The profile of {name} could not be followed to {value:.6g}: {again.status.value}.")
-        return _chi2(outcome, again.reduced, again.theta) - before - threshold
-
-    centre, reach = estimate.values[name], np.sqrt(threshold * spread[index, index])
-    return (
-        _profile_end(excess, centre, -reach, float(task.low[index])),
-        _profile_end(excess, centre, reach, float(task.high[index])),
-    )
-
-
-def _profile_end(excess: Callable[[float], float], centre: float, reach: float, bound: float) -> float:
-    """Where the rise passes the threshold on one side, at most at the bound."""
-    within = min if reach > 0 else max
-    if centre == bound:
-        return bound
-    factor = 1.0
-    while excess(within(centre + factor * reach, bound)) < 0:
-        if within(centre + factor * reach, bound) == bound:
-            return bound
-        factor *= 1.5
-        if factor > 60:
-            raise KapitzaError(f"The profile stays below its threshold out to {centre + factor * reach:.6g}.")
-    ends = sorted((centre + 0.02 * reach, within(centre + factor * reach, bound)))
-    return float(optimize.root_scalar(excess, bracket=ends, xtol=1e-3 * abs(reach)).root)
+            why = again.status.value
+            raise KapitzaError(f"The profile of {self.name} could not be followed to {value:.6g}: {why}.")
+        return _chi2(self.outcome, again.reduced, again.theta) - self.before
 
 
 def log_posterior(estimate: Estimate, theta: Array) -> float:

@@ -1,21 +1,18 @@
-"""What a measurement can give at best: the Cramér-Rao bound, and intervals by profile likelihood."""
+"""What a measurement can give at best: the Cramér-Rao bound; and a fit as a function of one parameter."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import optimize, stats
 
 from kapitza.data import Record
 from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import analyse
-from kapitza.estimate.orbits import OrbitFit, orbit_profile_interval
 from kapitza.estimate.request import make_request
 from kapitza.estimate.result import workings_of
 from kapitza.estimate.series.fit import ShootingFit
@@ -78,34 +75,14 @@ def _kept(kept: int, size: int) -> slice:
     return slice(None)
 
 
-def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tuple[float, float]:
-    """Interval of one parameter by profile likelihood: all others are fitted again at each value tried.
+class MotionProfile:
+    """What was maximised, as a function of one parameter: noise and kicks held, the other parameters fitted again."""
 
-    Ends where twice the drop of the logarithm of what was maximised (likelihood or robust loss, with the priors)
-    reaches the χ² quantile with one degree of freedom, or at a bound of the parameter that is met before. Noise and
-    kicks are held at their estimates.
-    """
-    method = estimate.settings
-    if isinstance(method, OrbitFit):
-        return orbit_profile_interval(estimate, name, level)
-    if not isinstance(method, ShootingFit):
-        raise KapitzaError("Profile likelihood needs an estimate made by ShootingFit or OrbitFit.")
-    if name not in estimate.names:
-        raise KapitzaError(f'"{name}" was not free in this fit; free were {", ".join(estimate.names)}.')
-    if not (isinstance(level, Real) and 0 < level < 1):
-        raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
-    if not estimate.status.ok:
-        raise KapitzaError(f"There is no profile of a fit that did not converge: {estimate.status.value}.")
-    profile = Profile(estimate, name, method)
-    threshold = float(stats.chi2.ppf(level, 1))
-    return profile.end(-1.0, threshold), profile.end(1.0, threshold)
+    widening = 1.0
 
-
-class Profile:
-    """What was maximised, as a function of one parameter."""
-
-    def __init__(self, estimate: Estimate, name: str, method: ShootingFit):
-        self.estimate, self.name = estimate, name
+    def __init__(self, estimate: Estimate, name: str):
+        self.estimate, self.name, method = estimate, name, estimate.settings
+        assert isinstance(method, ShootingFit)
         workings = workings_of(estimate, Workings)
         task, found = workings.task, workings.found
         kicks = None if estimate.motion is None else estimate.motion.process_noise
@@ -117,7 +94,11 @@ class Profile:
         self.states, self.residual = found.solution.states, None
         self.theta = np.array([estimate.values[n] for n in self.others])
         self.task = self._task()
+        self.width = self._width()
         self.best = self.objective(estimate.values[name])
+
+    def rise(self, value: float) -> float:
+        return self.objective(value) - self.best
 
     def _task(self) -> Task:
         """The fit of the others on the very samples of the estimate: its windows, its nodes in free flight."""
@@ -150,35 +131,6 @@ class Profile:
             self.residual = found.solution.sweep.residual
         prior = 0.0 if self.prior is None else ((value - self.prior.mean) / self.prior.deviation) ** 2
         return found.objective + prior
-
-    def end(self, side: float, threshold: float) -> float:
-        """Where the objective has risen by `threshold`, on one side."""
-        centre, bounds = self.estimate.values[self.name], self.estimate.model.parameter(self.name).bounds
-        bound = bounds[0] if side < 0 else bounds[1]
-        reach = side * self._width() * np.sqrt(threshold)
-        inner, outer = centre, centre
-        for _ in range(12):
-            outer = centre + reach if np.isinf(bound) else side * min(side * (centre + reach), side * bound)
-            if outer == centre:
-                return centre
-            if self.objective(outer) - self.best >= threshold:
-                return self._crossing(inner, outer, threshold)
-            if outer == bound:
-                return float(bound)
-            inner, reach = outer, 1.6 * reach
-        raise KapitzaError(
-            f"The data do not bound {self.name} from {'below' if side < 0 else 'above'}: at {outer:.6g} the fit is "
-            "still as good as the level allows."
-        )
-
-    def _crossing(self, inner: float, outer: float, threshold: float) -> float:
-        known = {inner: -threshold} if inner == self.estimate.values[self.name] else {}
-        found = optimize.root_scalar(
-            lambda value: known[value] if value in known else self.objective(value) - self.best - threshold,
-            bracket=(inner, outer),
-            xtol=1e-3 * abs(outer - inner),
-        )
-        return float(found.root)
 
     def _width(self) -> float:
         """A first step: the standard error, or where a bound holds the parameter what its own curvature gives."""

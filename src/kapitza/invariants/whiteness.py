@@ -20,9 +20,9 @@ import sympy as sp
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from kapitza.estimate.invariant.moments import level_sums, noise_symbols
-from kapitza.estimate.invariant.points import Points
-from kapitza.estimate.invariant.terms import complexity
+from kapitza.invariants.moments import level_sums, noise_symbols
+from kapitza.invariants.points import Points
+from kapitza.invariants.terms import complexity
 from kapitza.model import compile_expressions, symbol
 
 Array = NDArray[np.float64]

@@ -6,7 +6,7 @@ import sympy as sp
 
 import kapitza as kz
 from kapitza.errors import DataError, KapitzaError
-from kapitza.estimate.invariant import polynomials, trigonometric
+from kapitza.invariants import polynomials, trigonometric
 from kapitza.model import parse_expression, symbol
 
 

@@ -17,8 +17,8 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.estimate.invariant.expression import Form
-from kapitza.estimate.invariant.points import Points
+from kapitza.invariants.expression import Form
+from kapitza.invariants.points import Points
 from kapitza.model import compile_expressions, symbol
 
 Array = NDArray[np.float64]
@@ -121,7 +121,7 @@ def triangle(rows: Array) -> Array:
     return np.asarray(np.linalg.qr(rows, mode="r"), float)
 
 
-def moments(table: FeatureTable, points: Points, theta: Array, weights: Array) -> Moments:
+def second_moments(table: FeatureTable, points: Points, theta: Array, weights: Array) -> Moments:
     """Moments of the features about their mean on each level set, weights (N,), normalised to Σ w = 1."""
     weights = weights / weights.sum()
     k, levels = table.count, points.levels

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from kapitza.circle import unwrap
 from kapitza.data import Noise, Record
 from kapitza.errors import DataError, KapitzaError, nearest_name
-from kapitza.estimate.invariant.points import ASSUMED_NOISE, Points, noise_of
-from kapitza.estimate.invariant.stencils import estimated_noise
+from kapitza.invariants.points import ASSUMED_NOISE, Points, noise_of
+from kapitza.invariants.stencils import estimated_noise
 
 Array = NDArray[np.float64]
 

@@ -18,9 +18,9 @@ from scipy.linalg import eigh
 from scipy.optimize import least_squares
 
 from kapitza.errors import KapitzaError
-from kapitza.estimate.invariant.expression import Form
-from kapitza.estimate.invariant.moments import FeatureTable, Moments, moments
-from kapitza.estimate.invariant.points import Points
+from kapitza.invariants.expression import Form
+from kapitza.invariants.moments import FeatureTable, Moments, second_moments
+from kapitza.invariants.points import Points
 
 Array = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class VarianceProblem:
     def moment(self, theta: Array) -> Moments:
         key = b"" if self.form.separable else np.asarray(theta, float).tobytes()
         if self._last is None or self._last[0] != key:
-            found = moments(self.table, self.points, theta, self.weights)
+            found = second_moments(self.table, self.points, theta, self.weights)
             if self.unit_norm:
                 found = replace(found, noise=np.eye(len(found.root)), second=np.zeros_like(found.second))
             self._last = (key, found)

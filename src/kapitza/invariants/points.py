@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from kapitza.circle import unwrap, wrap
 from kapitza.data import Noise, Record, stated_noise
 from kapitza.errors import DataError
-from kapitza.estimate.invariant.stencils import estimated_noise, rates_of
+from kapitza.invariants.stencils import estimated_noise, rates_of
 from kapitza.model import Model, symbol
 
 Array = NDArray[np.float64]
 
 ASSUMED_NOISE = 0.01
 """Fraction of the mean modulus taken as noise where none is known; only ratios between channels matter then."""
+ENOUGH = 20000
+"""Points that settle what can be identified; longer records are thinned for this question."""
 
 
 @dataclass(frozen=True)
@@ -284,3 +286,17 @@ def _shifted(record, piece, shifts, variables, deviations) -> tuple[Array, Array
     values = np.array([record[shifts[v][0]][piece][first + shifts[v][1] : last + shifts[v][1]] for v in variables])
     variance = np.array([np.full(times.size, deviations[shifts[v][0]] ** 2) for v in variables])
     return values, variance, times, highest - lowest
+
+
+def scrambled(points: Points) -> Points:
+    """The same values of every state in unrelated combinations, which lie on no level set.
+
+    On clean data of one level set every parameter change looks like a change of scale; off it only true ones do.
+    """
+    rng = np.random.default_rng(0)
+    index = rng.integers(0, points.count, (len(points.variables), int(np.clip(points.count, 200, ENOUGH))))
+    values = np.take_along_axis(points.values, index, axis=1)
+    zero = np.zeros(index.shape[1], np.intp)
+    return replace(
+        points, values=values, variance=np.zeros_like(values), level=zero, run=zero, times=zero.astype(float)
+    )

@@ -19,12 +19,12 @@ from scipy.stats import chi2
 
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
-from kapitza.estimate.invariant.expression import Form
-from kapitza.estimate.invariant.found import FoundInvariant, InvariantSearch, describe
-from kapitza.estimate.invariant.intervals import variance_covariance
-from kapitza.estimate.invariant.moments import FeatureTable, level_sums, triangle
-from kapitza.estimate.invariant.points import ASSUMED_NOISE, Points
-from kapitza.estimate.invariant.samples import (
+from kapitza.invariants.covariance import variance_covariance
+from kapitza.invariants.expression import Form
+from kapitza.invariants.found import FoundInvariant, InvariantSearch, describe
+from kapitza.invariants.moments import FeatureTable, level_sums, triangle
+from kapitza.invariants.points import ASSUMED_NOISE, Points, scrambled
+from kapitza.invariants.samples import (
     MOST_POINTS,
     fractions_of,
     records_of,
@@ -32,10 +32,9 @@ from kapitza.estimate.invariant.samples import (
     split_off,
     stretches,
 )
-from kapitza.estimate.invariant.setup import scrambled
-from kapitza.estimate.invariant.terms import candidate_terms, complexity
-from kapitza.estimate.invariant.variance import Bounds, VarianceProblem, minimise_corrected, minimise_raw
-from kapitza.estimate.invariant.whiteness import CHANCE, TESTS, Whiteness, predicted_share, richer
+from kapitza.invariants.terms import candidate_terms, complexity
+from kapitza.invariants.variance import Bounds, VarianceProblem, minimise_corrected, minimise_raw
+from kapitza.invariants.whiteness import CHANCE, TESTS, Whiteness, predicted_share, richer
 from kapitza.model import symbol
 
 Array = NDArray[np.float64]

@@ -1,0 +1,72 @@
+"""Intervals of parameters: Student's, the shortest one of draws, and draws of a Gaussian that bounds cut off."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from kapitza.errors import KapitzaError
+
+Array = NDArray[np.float64]
+
+CHAINS, SWEEPS, STATES = 500, 400, 10
+"""Independent chains, sweeps over the parameters, and states taken of each chain, evenly over its second half."""
+
+
+def half_width(level: Any, dof: float) -> float:
+    """Half the width of a two-sided interval in standard errors: Student's t, Gaussian where the noise is known."""
+    if not (isinstance(level, Real) and 0 < float(level) < 1):
+        raise KapitzaError(f"The level of an interval lies between 0 and 1, not at {level}: 0.95 is usual.")
+    middle = 0.5 + float(level) / 2
+    return float(special.stdtrit(dof, middle) if np.isfinite(dof) else special.ndtri(middle))
+
+
+def between_bounds(value: float, reach: float, low: float, high: float) -> tuple[float, float]:
+    """value ± reach, cut off at the bounds (low, high) of a value that lies between them."""
+    inside = low <= value <= high
+    ends = value - reach, value + reach
+    return (max(ends[0], low), min(ends[1], high)) if inside else ends
+
+
+def shortest(draws: Array, level: float) -> tuple[float, float]:
+    """The shortest interval that holds this share of the draws (S,): one-sided where they crowd at a bound."""
+    ordered = np.sort(draws)
+    inside = int(np.ceil(level * ordered.size))
+    widths = ordered[inside - 1 :] - ordered[: ordered.size - inside + 1]
+    first = int(np.argmin(widths))
+    return float(ordered[first]), float(ordered[first + inside - 1])
+
+
+def truncated_gaussian(mean: Array, covariance: Array, low: Array, high: Array, seed: int = 0) -> Array:
+    """Draws (CHAINS · STATES, k) from N(mean, covariance) within low ≤ θ ≤ high, by Gibbs sampling of many chains."""
+    rng = np.random.default_rng(seed)
+    size = np.sqrt(np.diag(covariance))
+    below, above = (low - mean) / size, (high - mean) / size
+    precision = np.linalg.inv(covariance / np.outer(size, size))
+    deviation = 1 / np.sqrt(np.diag(precision))
+    state = np.clip(rng.standard_normal((CHAINS, mean.size)), below, above)
+    taken = []
+    for sweep in range(SWEEPS):
+        for i in range(mean.size):
+            pull = state @ precision[i] - state[:, i] * precision[i, i]
+            centre = -pull * deviation[i] ** 2
+            state[:, i] = centre + deviation[i] * _quantiles(
+                (below[i] - centre) / deviation[i], (above[i] - centre) / deviation[i], rng.uniform(size=CHAINS)
+            )
+        if sweep >= SWEEPS // 2 and (sweep + 1) % (SWEEPS // 2 // STATES) == 0:
+            taken.append(state.copy())
+    return mean + size * np.concatenate(taken)
+
+
+def _quantiles(low: Array, high: Array, share: Array) -> Array:
+    """Quantiles of a unit Gaussian cut to [low, high], computed in the tail where the digits are."""
+    flip = low > 0
+    first, last = np.where(flip, -high, low), np.where(flip, -low, high)
+    a, b = special.ndtr(first), special.ndtr(last)
+    drawn = special.ndtri(np.clip(a + share * (b - a), 1e-300, 1 - 1e-16))
+    drawn = np.clip(drawn, first, last)
+    return np.where(flip, -drawn, drawn)

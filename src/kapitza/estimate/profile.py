@@ -1,0 +1,108 @@
+"""Intervals by profile likelihood: all other unknowns are fitted again at each value tried."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy import optimize
+
+from kapitza.errors import KapitzaError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.intervals import half_width
+from kapitza.estimate.orbits import OrbitFit, OrbitProfile
+from kapitza.estimate.series import MotionProfile, ShootingFit
+
+FARTHEST = 12
+"""Steps, each longer by GROWTH, after which the data are said not to bound a parameter."""
+
+GROWTH = 1.6
+
+
+class Profile(Protocol):
+    """A fit seen as a function of one parameter.
+
+    width: its standard error where the misfit is a parabola. widening: factor by which its variance was widened.
+    """
+
+    width: float
+    widening: float
+
+    def rise(self, value: float) -> float:
+        """How much twice the drop of the logarithm of what was maximised is at this value, the others at their best."""
+        ...
+
+
+def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tuple[float, float]:
+    """Interval of one parameter by profile likelihood.
+
+    It ends where twice the drop of the logarithm of what was maximised (likelihood or robust loss, with the priors; for
+    orbits χ², multipliers included where they were fitted) reaches the squared quantile of Student's t (of the Gaussian
+    where the noise was known), times the factor by which the fit widened the variance of the parameter, or at a bound
+    that is met before. Noise and kicks are held at their estimates.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Made by `OrbitFit`, `ShootingFit` or ``"auto"``.
+    name : str
+        A parameter that was free.
+    level : float
+        Probability that the interval holds the true value.
+
+    Returns
+    -------
+    low, high : float
+        In the unit of the parameter.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1}, start={"x": 1.0, "x'": 0.0})
+    >>> record = kz.measure(kz.simulate(model, t=np.arange(200) * 0.1), noise=0.01, seed=1)
+    >>> fit = kz.identify(model, record, free=["c"], method=kz.ShootingFit())
+    >>> low, high = kz.profile_interval(fit, "c")
+    >>> low < fit["c"] < high
+    True
+    """
+    if not isinstance(estimate.settings, OrbitFit | ShootingFit):
+        raise KapitzaError("Profile likelihood needs an estimate made by ShootingFit or OrbitFit.")
+    if name not in estimate.names:
+        raise KapitzaError(f'"{name}" was not free in this fit; free were {", ".join(estimate.names)}.')
+    factor = half_width(level, estimate.dof)
+    if not estimate.status.ok:
+        raise KapitzaError(f"There is no profile of a fit that did not converge: {estimate.status.value}.")
+    kind = OrbitProfile if isinstance(estimate.settings, OrbitFit) else MotionProfile
+    profile: Profile = kind(estimate, name)
+    threshold = factor**2 * profile.widening
+    return _end(profile, estimate, name, -1.0, threshold), _end(profile, estimate, name, 1.0, threshold)
+
+
+def _end(profile: Profile, estimate: Estimate, name: str, side: float, threshold: float) -> float:
+    """Where the rise passes the threshold on one side, at most at the bound."""
+    centre, bounds = estimate.values[name], estimate.model.parameter(name).bounds
+    bound = bounds[0] if side < 0 else bounds[1]
+    reach = side * profile.width * np.sqrt(threshold)
+    inner, outer = centre, centre
+    for _ in range(FARTHEST):
+        outer = centre + reach if np.isinf(bound) else side * min(side * (centre + reach), side * bound)
+        if outer == centre:
+            return centre
+        if profile.rise(outer) >= threshold:
+            return _crossing(profile, inner, outer, centre, threshold)
+        if outer == bound:
+            return float(bound)
+        inner, reach = outer, GROWTH * reach
+    raise KapitzaError(
+        f"The data do not bound {name} from {'below' if side < 0 else 'above'}: at {outer:.6g} the fit is still as "
+        "good as the level allows."
+    )
+
+
+def _crossing(profile: Profile, inner: float, outer: float, centre: float, threshold: float) -> float:
+    found = optimize.root_scalar(
+        lambda value: (0.0 if value == centre else profile.rise(value)) - threshold,
+        bracket=(inner, outer),
+        xtol=1e-3 * abs(outer - inner),
+    )
+    return float(found.root)
