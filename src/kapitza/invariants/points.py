@@ -172,7 +172,6 @@ def collect(
         n for n in model.names if any(n in own for _, own in records) and symbol(n) in plan.expression.free_symbols
     ]
     for record, own in records:
-        _refuse_degrees(model, record)
         deviations, sure = noise_of(record, noise)
         known &= sure
         for piece in record.segments():
@@ -206,13 +205,6 @@ def collect(
         tuple(rates) or tuple(s for s, (c, shift) in (plan.shifts or {}).items() if shift),
         np.hstack(numbers) if numbers and len({c for c, _ in (plan.shifts or {}).values()}) == 1 else None,
     )
-
-
-def _refuse_degrees(model: Model, record: Record) -> None:
-    turning = {s for s, angle in zip(model.states, model.angles, strict=True) if angle}
-    for channel, unit in record.units.items():
-        if channel in turning and unit.strip().lower() in ("deg", "°", "degree", "degrees"):
-            raise DataError(f'Channel "{channel}" is in {unit}; angles are in rad: convert it with numpy.radians.')
 
 
 def _not_above_roughness(

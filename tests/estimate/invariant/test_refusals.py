@@ -76,13 +76,16 @@ def test_orbits_of_different_energy_taken_for_one_are_doubted(model):
     assert any('levels="segment"' in w for w in wrong.warnings)
 
 
-def test_degrees_are_refused():
+def test_degrees_are_converted():
     pendulum = kz.library.planar_double_pendulum()
     seen = kz.simulate(pendulum, t=np.arange(0, 5, 0.1))
     channels = {c: seen[c] for c in seen.channels}
-    degrees = kz.Record.from_arrays(seen.time, channels, units={"phi1": "deg"}, angles=["phi1", "phi2"])
-    with pytest.raises(DataError, match="in rad"):
-        kz.identify(pendulum, degrees, method=kz.InvariantFit())
+    radians = kz.Record.from_arrays(seen.time, channels, angles=["phi1", "phi2"])
+    degrees = kz.Record.from_arrays(
+        seen.time, channels | {"phi1": np.degrees(seen["phi1"])}, units={"phi1": "deg"}, angles=["phi1", "phi2"]
+    )
+    plain, converted = (kz.identify(pendulum, data, method=kz.InvariantFit()) for data in (radians, degrees))
+    assert converted.values == pytest.approx(plain.values, rel=1e-9)
 
 
 def test_white_noise_conserves_nothing():
