@@ -4,6 +4,7 @@ from kapitza.model.compiled import compile_derivatives, compile_expressions, to_
 from kapitza.model.files import model_from_dict, read_model, write_model
 from kapitza.model.linear import Linearisation
 from kapitza.model.measured import Signal
+from kapitza.model.modal import ModalReduction, modal_reduction
 from kapitza.model.model import Model
 from kapitza.model.notation import parse_equation, parse_expression
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
@@ -17,6 +18,7 @@ __all__ = [
     "Expression",
     "Impact",
     "Linearisation",
+    "ModalReduction",
     "Model",
     "Parameter",
     "Prior",
@@ -26,6 +28,7 @@ __all__ = [
     "Symmetry",
     "compile_derivatives",
     "compile_expressions",
+    "modal_reduction",
     "model_from_dict",
     "parse_equation",
     "parse_expression",

@@ -52,7 +52,7 @@ def to_symbols(given: Any, what: str = "An expression") -> Any:
     return expression.xreplace({s: ours for s, ours in canonical.items() if s != ours})
 
 
-def _read(written: Written, names: Iterable[str], what: str) -> Any:
+def read_expression(written: Written, names: Iterable[str], what: str) -> Any:
     """An expression from text (in the known names) or SymPy."""
     if isinstance(written, str):
         try:
@@ -75,7 +75,7 @@ def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str] | None)
         if isinstance(value, Parameter):
             made.append(replace(value, name=name))
         elif isinstance(value, (str, sp.Basic)):
-            expression = _read(value, named.keys(), f'Parameter "{name}"')
+            expression = read_expression(value, named.keys(), f'Parameter "{name}"')
             constant = expression.is_number
             made.append(Parameter(name, float(expression)) if constant else Parameter(name, expression=expression))
         else:
@@ -94,7 +94,7 @@ def _expressions(given: Mapping[str, Written] | None, names: Sequence[str], what
     if given is None:
         return {}
     content = gate.table(what, given, most=MOST_PARTS, error=ModelError)
-    return {key: _read(value, names, f'{what} "{gate.printable(key)}"') for key, value in content.items()}
+    return {key: read_expression(value, names, f'{what} "{gate.printable(key)}"') for key, value in content.items()}
 
 
 def _listed(parts: dict[str, Any], key: str) -> list[Any]:
@@ -103,7 +103,7 @@ def _listed(parts: dict[str, Any], key: str) -> list[Any]:
     return [] if given is None else gate.items(key, given, most=MOST_PARTS, error=ModelError)
 
 
-def _signals(parts: Mapping[str, Any]) -> list[Signal]:
+def signals_of(parts: Mapping[str, Any]) -> list[Signal]:
     given = parts.get("signals")
     listed = [] if given is None else gate.items("signals", given, most=MOST_PARTS, error=ModelError)
     for entry in listed:
@@ -112,10 +112,10 @@ def _signals(parts: Mapping[str, Any]) -> list[Signal]:
     return listed
 
 
-def _assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, ...], parts: dict[str, Any]) -> Model:
+def assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, ...], parts: dict[str, Any]) -> Model:
     """A model from coordinates, equations and the remaining arguments, which all constructors share."""
     parameters: tuple[Parameter, ...] = parts.pop("parameters")
-    signals = tuple(_signals(parts))
+    signals = tuple(signals_of(parts))
     parts.pop("signals", None)
     period = parts.pop("period", None)
     is_map = parts.pop("is_map", False)
@@ -125,7 +125,7 @@ def _assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, 
     names = [*states, *constants, *tops, *(s.name for s in signals)]
     if period is None and signals:
         period = sp.Float(signals[0].period)
-    excitation = None if period is None else Excitation(_read(period, constants, "The period"), signals)
+    excitation = None if period is None else Excitation(read_expression(period, constants, "The period"), signals)
     return Model(
         name=parts.pop("name", "model"),
         coordinates=coordinates,
@@ -136,7 +136,7 @@ def _assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, 
         invariants=_expressions(parts.pop("invariants", None), names, "Invariant"),
         impacts=tuple(_impact(i, names) for i in _listed(parts, "impacts")),
         symmetries=tuple(_symmetry(s, names) for s in _listed(parts, "symmetries")),
-        partition=tuple(_read(p, names, "The partition") for p in _listed(parts, "partition")),
+        partition=tuple(read_expression(p, names, "The partition") for p in _listed(parts, "partition")),
         letters=parts.pop("letters", ""),
         start=gate.table("start", parts.pop("start", None) or {}, error=ModelError),
         is_map=is_map,
@@ -157,7 +157,7 @@ def _impact(given: Any, names: Sequence[str]) -> Impact:
         content: Mapping[str, Any] = {"surface": given.surface, "reset": given.reset, "name": given.name}
     else:
         content = _fields("An impact", given, required=("surface", "reset"), known=("surface", "reset", "name"))
-    surface = _read(content["surface"], names, "Impact surface")
+    surface = read_expression(content["surface"], names, "Impact surface")
     return Impact(surface, _expressions(content["reset"], names, "Impact reset"), content.get("name", ""))
 
 
@@ -180,7 +180,7 @@ def _symmetry(given: Any, names: Sequence[str]) -> Symmetry:
     return Symmetry(_expressions(content["map"], names, "Symmetry"), content.get("shift", 0.0))
 
 
-def _coordinates(
+def make_coordinates(
     given: Iterable[str | Coordinate] | None, orders: Mapping[str, int], angles: Iterable[str]
 ) -> tuple[Coordinate, ...]:
     """Coordinates as given or as found by their primes, with orders and angles filled in."""
@@ -232,9 +232,9 @@ def from_equations(
             else _orders([to_symbols(equation, f"Equation {number}")])
         ).items():
             orders[name] = max(orders.get(name, 0), order)
-    found = _coordinates(coordinates, orders, angles)
+    found = make_coordinates(coordinates, orders, angles)
     names = [c.name + "'" * k for c in found for k in range(c.order + 1)]
-    names += [p.name for p in constants] + [s.name for s in _signals(parts)]
+    names += [p.name for p in constants] + [s.name for s in signals_of(parts)]
     residuals = []
     for number, equation in enumerate(given, start=1):
         if isinstance(equation, str):
@@ -244,7 +244,7 @@ def from_equations(
                 raise type(error)(f"Equation {number}: {error}") from None
         else:
             residuals.append(to_symbols(equation, f"Equation {number}"))
-    return _assemble(found, tuple(residuals), {"parameters": constants, **parts})
+    return assemble(found, tuple(residuals), {"parameters": constants, **parts})
 
 
 def from_lagrangian(
@@ -257,23 +257,23 @@ def from_lagrangian(
     **parts: Any,
 ) -> Model:
     """See `Model.from_lagrangian`."""
-    found = _coordinates(coordinates, {}, angles)
+    found = make_coordinates(coordinates, {}, angles)
     for c in found:
         if c.order != 2:
             raise ModelError(f'Coordinate "{c.name}" has order {c.order}; those of a Lagrangian have order 2.')
     constants = make_parameters(parameters)
-    names = [*states_of(found), *(p.name for p in constants), *(s.name for s in _signals(parts))]
-    energy = _read(lagrangian, names, "The Lagrangian")
-    lost = _read(dissipation, names, "The dissipation function")
+    names = [*states_of(found), *(p.name for p in constants), *(s.name for s in signals_of(parts))]
+    energy = read_expression(lagrangian, names, "The Lagrangian")
+    lost = read_expression(dissipation, names, "The dissipation function")
     applied = _expressions(forces, names, "Force on")
-    _check_keys("A force acts on", applied, [c.name for c in found])
+    check_keys("A force acts on", applied, [c.name for c in found])
     equations = []
     for c in found:
         position, velocity = symbol(c.name), rate(c.name)
         momentum = sp.diff(energy, velocity)
         residual = _total_derivative(momentum, found) - sp.diff(energy, position) + sp.diff(lost, velocity)
         equations.append(residual - applied.get(c.name, 0))
-    return _assemble(found, tuple(equations), {"parameters": constants, **parts})
+    return assemble(found, tuple(equations), {"parameters": constants, **parts})
 
 
 def _total_derivative(expression: Expression, coordinates: tuple[Coordinate, ...]) -> Expression:
@@ -285,7 +285,7 @@ def _total_derivative(expression: Expression, coordinates: tuple[Coordinate, ...
     return result
 
 
-def _check_keys(what: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+def check_keys(what: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
     for name in given:
         if name not in known:
             raise ModelError(f'{what} "{name}", which is none of {", ".join(known)}.{nearest_name(name, known)}')
@@ -310,20 +310,20 @@ def from_hamiltonian(
     momenta = [gate.name("A momentum", n, error=ModelError) for n in _names("momenta", momenta)]
     if len(positions) != len(momenta):
         raise ModelError(f"{len(positions)} positions and {len(momenta)} momenta; each position has its own momentum.")
-    found = _coordinates([Coordinate(n, 1) for n in (*positions, *momenta)], {}, angles)
+    found = make_coordinates([Coordinate(n, 1) for n in (*positions, *momenta)], {}, angles)
     constants = make_parameters(parameters)
-    names = [*positions, *momenta, *(p.name for p in constants), *(s.name for s in _signals(parts))]
-    energy = _read(hamiltonian, names, "The Hamiltonian")
+    names = [*positions, *momenta, *(p.name for p in constants), *(s.name for s in signals_of(parts))]
+    energy = read_expression(hamiltonian, names, "The Hamiltonian")
     applied = _expressions(forces, names, "Force on")
-    _check_keys("A force acts on", applied, list(positions))
+    check_keys("A force acts on", applied, list(positions))
     equations = [rate(q) - sp.diff(energy, symbol(p)) for q, p in zip(positions, momenta, strict=True)]
     equations += [
         rate(p) + sp.diff(energy, symbol(q)) - applied.get(q, 0) for q, p in zip(positions, momenta, strict=True)
     ]
-    moving = {time, *(symbol(s.name) for s in _signals(parts))}
+    moving = {time, *(symbol(s.name) for s in signals_of(parts))}
     if not applied and "invariants" not in parts and not energy.free_symbols & moving:
         parts["invariants"] = {"H": energy}
-    return _assemble(found, tuple(equations), {"parameters": constants, **parts})
+    return assemble(found, tuple(equations), {"parameters": constants, **parts})
 
 
 def from_map(
@@ -334,8 +334,8 @@ def from_map(
 ) -> Model:
     """See `Model.from_map`."""
     equations = gate.table("The map", equations, most=MOST_PARTS, error=ModelError)
-    found = _coordinates([Coordinate(n, 1) for n in equations], {}, angles)
+    found = make_coordinates([Coordinate(n, 1) for n in equations], {}, angles)
     constants = make_parameters(parameters)
     names = [*equations, *(p.name for p in constants)]
-    images = tuple(_read(e, names, f'New value of "{n}"') for n, e in equations.items())
-    return _assemble(found, images, {"parameters": constants, "is_map": True, **parts})
+    images = tuple(read_expression(e, names, f'New value of "{n}"') for n, e in equations.items())
+    return assemble(found, images, {"parameters": constants, "is_map": True, **parts})

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 
@@ -167,17 +168,30 @@ def _definite(matrix: list[list[Expression]], program: _Program) -> Factors:
     """L D Lᵀ, column by column; only entries on and below the diagonal are read."""
     size = len(matrix)
     zero = sp.Integer(0)
+    if all(entry.is_number for row in matrix for entry in row):
+        return _definite_numbers(np.array(matrix, float))
     lower = [[zero] * size for _ in range(size)]
-    products = [[zero] * size for _ in range(size)]
+    products: list[dict[int, Expression]] = [{} for _ in range(size)]
     divisors: list[Expression] = []
     for i in range(size):
         for j in range(i):
-            taken = sp.Add(*[products[i][k] * lower[j][k] for k in range(j)])
-            products[i][j] = program.name(matrix[i][j] - taken)
-            lower[i][j] = program.name(products[i][j] / divisors[j])
-        taken = sp.Add(*[products[i][k] * lower[i][k] for k in range(i)])
+            taken = [p * lower[j][k] for k, p in products[i].items() if lower[j][k] != 0]
+            left = matrix[i][j] - sp.Add(*taken) if taken else matrix[i][j]
+            if left != 0:
+                products[i][j] = program.name(left)
+                lower[i][j] = program.name(products[i][j] / divisors[j])
+        taken = sp.Add(*[p * lower[i][k] for k, p in products[i].items()])
         divisors.append(program.name(matrix[i][i] - taken))
     return Factors(tuple(map(tuple, lower)), tuple(divisors), None)
+
+
+def _definite_numbers(matrix: NDArray[np.float64]) -> Factors:
+    """The same for a matrix without symbols."""
+    sign = 1.0 if matrix[0, 0] > 0 else -1.0
+    root = np.linalg.cholesky(sign * matrix)
+    diagonal = np.diag(root)
+    lower = [[sp.Float(v) if v != 0 else sp.Integer(0) for v in row] for row in np.tril(root / diagonal, -1)]
+    return Factors(tuple(map(tuple, lower)), tuple(sp.Float(sign * d**2) for d in diagonal), None)
 
 
 def _orthogonal(matrix: list[list[Expression]], program: _Program) -> Factors:

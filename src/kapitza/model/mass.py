@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from kapitza.errors import ModelError
 from kapitza.model.compiled import compile_expressions
 from kapitza.model.elimination import Block
-from kapitza.model.symbols import Expression, symbol
+from kapitza.model.symbols import Expression
 
 Array = NDArray[np.float64]
 
@@ -23,24 +22,38 @@ SINGULAR = 1e14
 """Condition number, after scaling the rows, beyond which a matrix counts as singular."""
 
 
+class _Entries:
+    """A matrix of expressions in numbers: entries that occur several times are compiled once, constants not at all."""
+
+    def __init__(self, matrix: Expression, variables: Sequence[str], parameters: Sequence[str] = ()):
+        flat = matrix.flat()
+        place = {entry: k for k, entry in enumerate(dict.fromkeys(flat))}
+        self._where = np.array([place[entry] for entry in flat], int).reshape(matrix.shape)
+        self._values = np.array([float(e) if e.is_number else np.nan for e in place])
+        self._moving = np.array([not e.is_number for e in place], bool)
+        self._evaluate = compile_expressions([e for e in place if not e.is_number], variables, parameters)
+
+    def __call__(self, points: Array, parameters: Array) -> Array:
+        """(N, n, n) at points (variables, N)."""
+        values = np.tile(self._values[:, None], points.shape[1])
+        values[self._moving] = self._evaluate(points, parameters)
+        return values.T[:, self._where]
+
+
 class MassFunction:
     """M at a few random states and instants, for given values of the parameters: (LOOKS, n, n).
 
-    used: names of the parameters that occur in it. Entries that occur several times are compiled once.
+    used: names of the parameters that occur in it.
     """
 
     def __init__(self, mass: Expression, variables: Sequence[str], parameters: Sequence[str]):
-        flat = mass.flat()
-        distinct = dict.fromkeys(flat)
-        place = {entry: k for k, entry in enumerate(distinct)}
-        self._where = np.array([place[entry] for entry in flat], int).reshape(mass.shape)
-        self._evaluate = compile_expressions(tuple(distinct), variables, parameters)
+        self._entries = _Entries(mass, variables, parameters)
         self._points = np.random.default_rng(0).uniform(-1.0, 1.0, (len(variables), LOOKS))
         present = {s.name for s in mass.free_symbols}
         self.used = tuple(name for name in parameters if name in present)
 
     def __call__(self, values: Array) -> Array:
-        return self._evaluate(self._points, values).T[:, self._where]
+        return self._entries(self._points, values)
 
 
 def is_definite(matrices: Array, blocks: Sequence[Block]) -> bool:
@@ -64,11 +77,7 @@ def refuse_singular(mass: Expression, blocks: Sequence[Block], tops: Sequence[sp
     """Refuse a mass matrix with a block that is singular whatever the values."""
     names = sorted(s.name for s in mass.free_symbols)
     random = np.random.default_rng(1).uniform(0.5, 1.5, (len(names), LOOKS))
-    flat: Any = mass.flat()
-    distinct = list(dict.fromkeys(flat))
-    values = compile_expressions(distinct, [symbol(n) for n in names])(random)
-    where = np.array([distinct.index(entry) for entry in flat], int).reshape(mass.shape)
-    matrices = values.T[:, where]
+    matrices = _Entries(mass, names)(random, np.empty(0))
     for block in blocks:
         part = matrices[:, block.rows][:, :, block.columns]
         if not np.isfinite(part).all():

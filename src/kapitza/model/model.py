@@ -123,6 +123,33 @@ class Model:
         return from_hamiltonian(hamiltonian, positions, momenta, angles, parameters, forces, **parts)
 
     @classmethod
+    def from_matrices(
+        cls,
+        M: Any,
+        C: Any,
+        K: Any,
+        coordinates: Iterable[str | Coordinate] | None = None,
+        parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+        forces: Mapping[str, Any] | None = None,
+        nonlinear: Mapping[str, Any] | None = None,
+        modes: Any = None,
+        **parts: Any,
+    ) -> Model:
+        """A model from M x'' + C x' + K x + n(x, x') = f(t), as finite-element programs give it.
+
+        M, C, K: (n, n) numbers (arrays or scipy.sparse), entries with parameters ([["k1 + k2", "-k2"], …]), or sums
+        {"E": K1, "rho*g": K2} of parameters times matrices; C may be None, or {"alpha": M, "beta": K} (Rayleigh).
+        coordinates: names in the order of the rows (default x1, x2, …). forces: f on the right of the equation of a
+        coordinate, {"x1": "F*cos(w*t)"}; nonlinear: n on the left, {"x3": "k3*x3**3"}.
+        modes: keep so many of the lowest modes of the linear part at the given values (or a `modal_reduction`): the
+        coordinates are then amplitudes q1, q2, …, the displacements outputs of the model, and its description says what
+        was left out. The rest as in `from_equations`.
+        """
+        from kapitza.model.matrices import from_matrices
+
+        return from_matrices(M, C, K, coordinates, parameters, forces, nonlinear, modes, **parts)
+
+    @classmethod
     def from_map(
         cls,
         equations: Mapping[str, Any],

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kapitza.errors import ModelError
 from kapitza.model.elimination import Block, Elimination, Step, blocks_of, eliminate
 from kapitza.model.mass import MassFunction, is_definite, refuse_singular, singular
-from kapitza.model.parts import Coordinate, Impact
+from kapitza.model.parts import Coordinate, Impact, Parameter
 from kapitza.model.switches import Switch, split_program
 from kapitza.model.symbols import Expression, rate, symbol, time, vanishes
 
@@ -166,7 +166,12 @@ def structure_of(model: Model) -> Structure:
 
 def derived_in_base(model: Model) -> dict[sp.Symbol, Expression]:
     """Each derived parameter as an expression in independent ones."""
-    remaining = {symbol(p.name): p.expression for p in model.parameters if p.expression is not None}
+    return solve_derived(model.parameters)
+
+
+def solve_derived(parameters: Iterable[Parameter]) -> dict[sp.Symbol, Expression]:
+    """The same for parameters alone."""
+    remaining = {symbol(p.name): p.expression for p in parameters if p.expression is not None}
     solved: dict[sp.Symbol, Expression] = {}
     while remaining:
         ready = [s for s, e in remaining.items() if not e.free_symbols & remaining.keys()]

@@ -118,6 +118,9 @@ class VectorField:
 
     def trace(self, states: Array, times: Array, parameters: Array | None = None, modes: Array | None = None) -> Array:
         """div f at each point, (N,)."""
+        inputs = self._with_modes(states, times, parameters, modes)
+        if self._code.elimination is None:
+            return self._code.divergence(inputs, self.values(parameters))[0]
         return np.trace(self.derivatives(states, times, parameters, modes).by_state, axis1=1, axis2=2)
 
     def surface(self, index: int, states: Array, times: Array, parameters: Array | None = None) -> Surface:
@@ -167,6 +170,12 @@ class _Code:
     @cached_property
     def derivatives(self) -> Any:
         return self._with_derivatives(self.rhs, stepped=True)
+
+    @cached_property
+    def divergence(self) -> Any:
+        """Σ ∂f_i/∂x_i of rates that are written out; the other derivatives are not needed for it."""
+        own = [sp.diff(f, symbol(s)) for f, s in zip(self.rhs, self.states, strict=True) if f.has(symbol(s))]
+        return compile_expressions([sp.Add(*own)], self._inputs, self.names)
 
     @cached_property
     def switches(self) -> tuple[Any, ...]:
