@@ -47,6 +47,25 @@ class Smoothed:
         return np.array([self.own.get(name, value) for name, value in zip(names, common, strict=True)])
 
 
+@dataclass(frozen=True)
+class Slopes:
+    """∂g/∂z that are not identically zero: of which equation (k,), by which variable (k,), series (k, n)."""
+
+    equation: Array
+    variable: Array
+    series: Array
+
+
+@dataclass(frozen=True)
+class _Curvature:
+    """Second-order bias of the terms (rows) that are bent: a function of the covariances at (first, second)."""
+
+    rows: Array
+    first: Array
+    second: Array
+    function: Any
+
+
 @dataclass(frozen=True, eq=False)
 class Regressors:
     """Compiled regressors of one model.
@@ -100,18 +119,28 @@ class Regressors:
         """
         values = state.values(self.parameters, values)
         columns = self.columns(state, values, noise, unbiased=True)
-        flat = _compiled(self, "terms")(columns, values)
+        flat = _terms(self)(columns, values)
         if noise is not None and np.any(noise):
-            upper = noise[np.triu_indices(len(self.noisy))]
-            flat = flat - _compiled(self, "curvature")(columns, np.concatenate([values, upper]))
+            bent = _curvature(self)
+            if bent.rows.size:
+                upper = noise[bent.first, bent.second]
+                flat[bent.rows] -= bent.function(columns, np.concatenate([values, upper]))
         shaped = flat.reshape(self.equations, len(self.linear) + 1, -1)
         return shaped[:, 1:], shaped[:, 0]
 
     def gradients(self, state: Smoothed, values: Array, noise: Array | None = None) -> Array:
         """∂g/∂z of every equation by noisy variables, then inputs, then modes: (equations, z + inputs + modes, n)."""
+        slopes = self.slopes(state, values, noise)
+        width = len(self.noisy) + len(self.inputs) + len(self.switches)
+        result = np.zeros((self.equations, width, len(state.times)))
+        result[slopes.equation, slopes.variable] = slopes.series
+        return result
+
+    def slopes(self, state: Smoothed, values: Array, noise: Array | None = None) -> Slopes:
+        """The same without what is identically zero: in a chain of masses an equation holds few coordinates."""
         values = state.values(self.parameters, values)
-        flat = _compiled(self, "gradients")(self.columns(state, values, noise), values)
-        return flat.reshape(self.equations, len(self.noisy) + len(self.inputs) + len(self.switches), -1)
+        places, function = _gradients(self)
+        return Slopes(*places.T, function(self.columns(state, values, noise), values))
 
     def columns(self, state: Smoothed, values: Array, noise: Array | None, unbiased: bool = False) -> Array:
         """Variables as rows (nvars, n): coordinates, rates, accelerations, t, inputs, modes.
@@ -254,35 +283,58 @@ def _refuse_nonlinear(model: Model, free: Sequence[str]) -> None:
 def _constant_factors(expression: sp.Expr, variables: tuple[sp.Symbol, ...]) -> list[float]:
     """Numbers a_p with expression = Σ a_p z_p + a rest whose own dependence on each such z_p is not a constant."""
     factors = []
+    present = expression.free_symbols
     for variable in variables:
         constant = sp.Integer(0)
-        for term in sp.Add.make_args(sp.expand(sp.diff(expression, variable))):
-            constant += term if term.is_number else 0
+        if variable in present:
+            for term in sp.Add.make_args(sp.expand(sp.diff(expression, variable))):
+                constant += term if term.is_number else 0
         factors.append(float(constant))
     return factors
 
 
 @lru_cache(maxsize=64)
-def _compiled(regressors: Regressors, kind: str):
-    noisy, rows = regressors._noisy, regressors._rows
-    parameters: list[str | sp.Symbol] = list(regressors.parameters)
-    if kind == "terms":
-        expressions = [e for row in rows for e in row]
-    elif kind == "gradients":
-        names = [symbol(n) for n in regressors.linear]
-        full = [row[0] + sum(p * c for p, c in zip(names, row[1:], strict=True)) for row in rows]
-        modes = [s.mode for s in regressors.switches]
-        expressions = [sp.diff(e, v) for e in full for v in (*noisy, *map(symbol, regressors.inputs), *modes)]
-    else:
-        places = list(zip(*np.triu_indices(len(noisy)), strict=True))
-        spread = [sp.Symbol(f"cov:{i}:{j}", real=True) for i, j in places]
-        parameters += spread
-        expressions = [
-            sum(
-                (s * (sp.Rational(1, 2) if i == j else 1) * sp.diff(e, noisy[i], noisy[j]))
-                for s, (i, j) in zip(spread, places, strict=True)
-            )
-            for row in rows
-            for e in row
-        ]
-    return compile_expressions(expressions, regressors.variables, parameters)
+def _terms(regressors: Regressors) -> Any:
+    expressions = [e for row in regressors._rows for e in row]
+    return compile_expressions(expressions, regressors.variables, regressors.parameters)
+
+
+@lru_cache(maxsize=64)
+def _gradients(regressors: Regressors) -> tuple[Array, Any]:
+    """Places (k, 2) of the derivatives that do not vanish, and the function that gives them."""
+    names = [symbol(n) for n in regressors.linear]
+    modes = [s.mode for s in regressors.switches]
+    by = (*regressors._noisy, *map(symbol, regressors.inputs), *modes)
+    found = []
+    for i, (rest, *coefficients) in enumerate(regressors._rows):
+        full = rest + sum(p * c for p, c in zip(names, coefficients, strict=True))
+        present = full.free_symbols
+        slopes = ((i, k, sp.diff(full, v)) for k, v in enumerate(by) if v in present)
+        found += [(i, k, slope) for i, k, slope in slopes if slope != 0]
+    places = np.array([(i, k) for i, k, _ in found], int).reshape(-1, 2)
+    return places, compile_expressions([e for _, _, e in found], regressors.variables, regressors.parameters)
+
+
+@lru_cache(maxsize=64)
+def _curvature(regressors: Regressors) -> _Curvature:
+    """½ Σ_pq Σ_pq ∂²c/∂z_p∂z_q of every term in which it does not vanish."""
+    spread: dict[tuple[int, int], sp.Symbol] = {}
+    rows, expressions = [], []
+    for number, term in enumerate(e for row in regressors._rows for e in row):
+        present = term.free_symbols
+        inside = [(i, v) for i, v in enumerate(regressors._noisy) if v in present]
+        parts = []
+        for k, (i, first) in enumerate(inside):
+            slope = sp.diff(term, first)
+            for j, second in inside[k:]:
+                bend = sp.diff(slope, second)
+                if bend != 0:
+                    s = spread.setdefault((i, j), sp.Symbol(f"cov:{i}:{j}", real=True))
+                    parts.append(s * (sp.Rational(1, 2) if i == j else 1) * bend)
+        if parts:
+            rows.append(number)
+            expressions.append(sp.Add(*parts))
+    first, second = np.array(list(spread), int).reshape(-1, 2).T
+    parameters: list[str | sp.Symbol] = [*regressors.parameters, *spread.values()]
+    function = compile_expressions(expressions, regressors.variables, parameters)
+    return _Curvature(np.array(rows, int), first, second, function)

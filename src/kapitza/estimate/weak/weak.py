@@ -24,14 +24,14 @@ from scipy.linalg import LinAlgError, cholesky_banded, get_lapack_funcs
 
 from kapitza.errors import DataError
 from kapitza.estimate.weak.measured import Measured, Piece
-from kapitza.estimate.weak.regressors import Regressors, Smoothed
+from kapitza.estimate.weak.regressors import Regressors, Slopes, Smoothed
 from kapitza.estimate.weak.windows import Windows
 
 Array = NDArray[Any]
 Smoother = Callable[[Measured, Piece], Smoothed]
 
-CHUNK = 256
-"""Windows whose noise responses are held in memory at a time."""
+LARGEST_RESPONSE = 4_000_000
+"""Numbers of the noise responses of windows that are held in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -87,26 +87,73 @@ def _time_derivative(series: Array, step: float) -> Array:
 
 def adjoint_series(regressors: Regressors, measured: Measured, gradients: Array) -> Array:
     """(3, equations, channels, n): what multiplies φ, φ', φ'' in the response of a row to channel noise."""
-    size = len(measured.channels)
-    result = np.zeros((3, regressors.equations, size, gradients.shape[-1]))
-    for number, (coordinate, order) in enumerate(regressors.noisy):
-        g = gradients[:, number]
+    equation, variable = np.nonzero(gradients.any(axis=-1))
+    result = np.zeros((3, regressors.equations, len(measured.channels), gradients.shape[-1]))
+    for channel, series in _channel_series(
+        regressors, measured, Slopes(equation, variable, gradients[equation, variable])
+    ).items():
+        for number, own in series.items():
+            result[:, number, channel] = own
+    return result
+
+
+Responses = dict[int, Array]
+"""For each equation that a source of noise reaches: (3, n), what multiplies φ, φ', φ'' in the response of its rows."""
+
+
+def _channel_series(regressors: Regressors, measured: Measured, slopes: Slopes) -> dict[int, Responses]:
+    """Responses to the noise of every channel; equations that a channel does not reach are left out."""
+    found: dict[int, Responses] = {}
+    for equation, variable, g in zip(slopes.equation, slopes.variable, slopes.series, strict=True):
+        coordinate, order = regressors.noisy[variable]
         if not g.any():
             continue
         first = _time_derivative(g, measured.step) if order else g
         second = _time_derivative(first, measured.step) if order == 2 else first
         for channel in np.flatnonzero(measured.mixing[coordinate]):
             weight = measured.mixing[coordinate, channel] * measured.noise[channel]
+            own = found.setdefault(int(channel), {})
+            series = own.setdefault(int(equation), np.zeros((3, g.size)))
             if order == 0:
-                result[0, :, channel] += weight * g
+                series[0] += weight * g
             elif order == 1:
-                result[0, :, channel] -= weight * first
-                result[1, :, channel] -= weight * g
+                series[0] -= weight * first
+                series[1] -= weight * g
             else:
-                result[0, :, channel] += weight * second
-                result[1, :, channel] += 2 * weight * first
-                result[2, :, channel] += weight * g
-    return result
+                series[0] += weight * second
+                series[1] += 2 * weight * first
+                series[2] += weight * g
+    return found
+
+
+def _sources(
+    regressors: Regressors, measured: Measured, state: Smoothed, values: Array, noise: Array | None, memory: float
+) -> list[Responses]:
+    """Responses to every independent source of noise: channels, measured inputs, signs that noise makes uncertain."""
+    slopes = regressors.slopes(state, values, noise)
+    states, inputs = len(regressors.noisy), len(regressors.inputs)
+    of_states = slopes.variable < states
+    channels = Slopes(slopes.equation[of_states], slopes.variable[of_states], slopes.series[of_states])
+    sources = list(_channel_series(regressors, measured, channels).values())
+    doubt = None
+    if regressors.switches and noise is not None and np.any(noise):
+        modes = regressors.columns(state, values, noise)[-len(regressors.switches) :]
+        doubt = np.sqrt(np.clip(1.0 - modes**2, 0.0, None) * memory)
+    further: dict[int, Responses] = {}
+    for equation, variable, g in zip(slopes.equation, slopes.variable, slopes.series, strict=True):
+        if variable < states:
+            continue
+        number = variable - states
+        if number < inputs:
+            weighted = g * measured.input_noise[number]
+        elif doubt is not None:
+            weighted = g * doubt[number - inputs]
+        else:
+            continue
+        if weighted.any():
+            nothing = np.zeros_like(g)
+            further.setdefault(int(variable), {})[int(equation)] = np.stack([weighted, nothing, nothing])
+    return sources + list(further.values())
 
 
 def row_covariance(
@@ -123,46 +170,34 @@ def row_covariance(
     memory: samples over which the noise of the smoothed states stays correlated; a sign that noise makes uncertain adds
     variance (∂g/∂m)² (1 - m²) over that length.
     """
-    gradients = regressors.gradients(state, values, noise)
-    states, inputs = len(regressors.noisy), len(regressors.inputs)
-    jumps = gradients[:, states + inputs :]
-    series = adjoint_series(regressors, measured, gradients[:, :states])
-    if measured.input_noise.any():
-        shaken = gradients[:, states : states + inputs] * measured.input_noise[:, None]
-        series = np.concatenate([series, np.concatenate([shaken[None], np.zeros((2, *shaken.shape))])], axis=2)
-    if jumps.size and noise is not None and np.any(noise):
-        modes = regressors.columns(state, values, noise)[-len(regressors.switches) :]
-        doubt = jumps * np.sqrt(np.clip(1.0 - modes**2, 0.0, None) * memory)
-        only_value = np.zeros((2, *doubt.shape))
-        series = np.concatenate([series, np.concatenate([doubt[None], only_value])], axis=2)
     count, size = windows.count(len(state.times)), regressors.equations * windows.functions
     band = np.zeros((windows.parts * size, count * size))
-    for first in range(0, count, CHUNK):
-        here = min(CHUNK, count - first)
-        reach = min(here + windows.parts - 1, count - first)
-        cut = windows.cut(series, first, reach)
-        response = np.einsum("pfk,pecwk->wefck", windows.values, cut, optimize=True) * windows.step
-        _fill_band(band, response.reshape(reach, size, -1, windows.width), first, here, windows)
+    for source in _sources(regressors, measured, state, values, noise, memory):
+        series = np.stack(list(source.values()), axis=1)
+        places = np.add.outer(np.array(list(source)) * windows.functions, np.arange(windows.functions)).ravel()
+        chunk = max(1, LARGEST_RESPONSE // (places.size * windows.width))
+        for first in range(0, count, chunk):
+            here = min(chunk, count - first)
+            reach = min(here + windows.parts - 1, count - first)
+            cut = windows.cut(series, first, reach)
+            response = np.einsum("pfk,pewk->wefk", windows.values, cut, optimize=True) * windows.step
+            _fill_band(band, response.reshape(reach, places.size, windows.width), places, first, here, windows, size)
     return band
 
 
-def _fill_band(band: Array, response: Array, first: int, here: int, windows: Windows) -> None:
-    """Products of the responses of windows that overlap, written into the band."""
-    size = response.shape[1]
+def _fill_band(band: Array, response: Array, places: Array, first: int, here: int, windows: Windows, size: int) -> None:
+    """Add the products of the responses of windows that overlap to the band; places: rows within a window."""
     for lag in range(windows.parts):
         count = min(here, len(response) - lag)
         if count <= 0:
             break
         shift = lag * windows.stride
-        early = response[:count, :, :, shift:].reshape(count, size, -1)
-        late = response[lag : lag + count, :, :, : windows.width - shift].reshape(count, size, -1)
+        early, late = response[:count, :, shift:], response[lag : lag + count, :, : windows.width - shift]
         block = late @ early.transpose(0, 2, 1)
-        for i in range(size):
-            for j in range(size):
-                offset = lag * size + j - i
-                if offset >= 0:
-                    start = first * size + i
-                    band[offset, start : start + count * size : size] = block[:, j, i]
+        offset = lag * size + places[:, None] - places
+        later, earlier = np.nonzero(offset >= 0)
+        columns = (first + np.arange(count))[:, None] * size + places[earlier]
+        band[offset[later, earlier], columns] += block[:, later, earlier]
 
 
 @dataclass(frozen=True)
