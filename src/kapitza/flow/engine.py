@@ -1,9 +1,9 @@
-"""What a Flow asks of the machinery that integrates: one protocol, two engines.
+"""What a Flow asks of the machinery that integrates: one protocol, two engines (a third, for delays, stands apart).
 
 `SmoothEngine` integrates equations without jumps (continuous switches such as v|v| included), `EventEngine` those with
 discontinuous switches or impacts. Both see one stretch of time within which the right-hand side is one compiled
 expression: wrapping of angles and time, periods and the knots of measured signals are handled above them, in `Flow`.
-A delay equation will be a third engine here: its `Run` needs the past, which it keeps in `memory`.
+Equations with delays have no state that such a run could start from: `kapitza.flow.delayed` integrates them by itself.
 """
 
 from __future__ import annotations

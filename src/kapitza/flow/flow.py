@@ -15,6 +15,7 @@ from kapitza.flow.arguments import Parameters
 from kapitza.flow.batch import advance_many
 from kapitza.flow.compiled import count_builds
 from kapitza.flow.core import Core, Propagation
+from kapitza.flow.delayed import DelayFlow, Past
 from kapitza.flow.dense import Dense
 from kapitza.flow.lanes import sample_lanes
 from kapitza.flow.projection import projected_samples
@@ -50,7 +51,25 @@ class Flow:
         if not 0 < (tolerance := gate.number("tolerance", tolerance)) < 1:
             raise arguments.ArgumentError(f"tolerance = {tolerance}; choose a number such as 1e-12.")
         self.model, self.wrt, self.tolerance = model, wrt, tolerance
-        self.core = Core(model, self.wrt, self.tolerance, arguments.whole("max_steps", max_steps, 1))
+        steps = arguments.whole("max_steps", max_steps, 1)
+        self._delayed = DelayFlow(model, self.tolerance) if model.delays else None
+        self._core = None if model.delays else Core(model, self.wrt, self.tolerance, steps)
+        if model.delays and self.wrt:
+            raise self._no_state("sensitivities by parameter")
+
+    @property
+    def core(self) -> Core:
+        """What the verbs share; models with delays have none."""
+        if self._core is None:
+            raise self._no_state("tangents, sections, strobing and periodic orbits")
+        return self._core
+
+    def _no_state(self, what: str) -> ModelError:
+        return ModelError(
+            f'Model "{self.model.name}" has delays ({self.model.delays[0].symbol.name}): its state is a piece of its '
+            f"past, so {what} by a state do not exist. Use trajectory(x, times), dense(x, t0, t1) or propagate(..., "
+            "tangents=False)."
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Compiled code does not travel to other processes; there it is compiled again, or found compiled.
@@ -69,9 +88,14 @@ class Flow:
         self, x: Any, t0: float, t1: float, parameters: Parameters = None, tangents: bool = True
     ) -> Propagation:
         """From x at t0 to t1 (earlier or later), with tangents unless they are not wanted."""
-        state = arguments.state_vector(self.model, x)
         vector = arguments.parameter_vector(self.model, parameters)
         t0, t1 = arguments.instant("t0", t0), arguments.instant("t1", t1)
+        if self._delayed is not None:
+            if tangents:
+                raise self._no_state("tangents")
+            end = self._delayed.trajectory(x, t0, t1, vector)(t1)
+            return Propagation(end, None, None, float("nan"), (), np.zeros(end.size, int))
+        state = arguments.state_vector(self.model, x)
         return self.core.advance(state, t0, t1, vector, tangents)
 
     def propagate_many(
@@ -128,6 +152,12 @@ class Flow:
 
         project: bring every sample back onto the invariants of the model, with the values they have at x.
         """
+        if self._delayed is not None:
+            if project:
+                raise self._no_state("invariants")
+            instants = arguments.increasing_times(times)
+            vector = arguments.parameter_vector(self.model, parameters)
+            return self._delayed.trajectory(x, float(instants[0]), float(instants[-1]), vector)(instants)
         state, vector = arguments.state_vector(self.model, x), arguments.parameter_vector(self.model, parameters)
         if project:
             states, turns = projected_samples(self.core, state, arguments.increasing_times(times), vector)
@@ -172,8 +202,14 @@ class Flow:
         """The next crossings of surface(x, t, θ) = 0, rising (+1), falling (-1) or both (0), located to rounding."""
         return find_crossings(self.core, x, surface, crossings, direction, t0, parameters, longest)
 
-    def dense(self, x: Any, t0: float, t1: float, parameters: Parameters = None) -> Dense:
-        """A function of time between t0 and t1 that gives states anywhere."""
+    def dense(self, x: Any, t0: float, t1: float, parameters: Parameters = None) -> Dense | Past:
+        """A function of time between t0 and t1 that gives states anywhere.
+
+        For models with delays it also is the memory from which a later run goes on: pass it as x.
+        """
+        if self._delayed is not None:
+            vector = arguments.parameter_vector(self.model, parameters)
+            return self._delayed.trajectory(x, arguments.instant("t0", t0), arguments.instant("t1", t1), vector)
         state = arguments.state_vector(self.model, x)
         vector = arguments.parameter_vector(self.model, parameters)
         return Dense.record(self.core, state, arguments.instant("t0", t0), arguments.instant("t1", t1), vector)

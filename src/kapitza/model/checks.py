@@ -10,6 +10,7 @@ import sympy as sp
 
 from kapitza import gate
 from kapitza.errors import ModelError, nearest_name
+from kapitza.model.delays import delayed_parts, is_delayed
 from kapitza.model.measured import Signal
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Symmetry
 from kapitza.model.structure import derived_in_base
@@ -127,9 +128,20 @@ def _check_symbols(model: Model) -> None:
     tops = set() if model.is_map else {rate(c.name, c.order) for c in model.coordinates}
     everything = parameters | signals | states | tops | {time}
 
+    known_past = {s.name for s in states | tops}
+
+    def past(candidate: sp.Symbol) -> bool:
+        """A past value of a state or of its rate, the delay made of parameters."""
+        if model.is_map or not is_delayed(candidate):
+            return False
+        name, delay = delayed_parts(candidate, [p.name for p in model.parameters])
+        return name in known_past and delay.free_symbols <= parameters
+
     def check(what: str, expressions: Iterable[Expression | None], allowed: set[sp.Symbol]) -> None:
         for expression in expressions:
             unknown = sorted(s.name for s in expression.free_symbols - allowed) if expression is not None else []
+            if unknown and what.startswith("Equation"):
+                unknown = [name for name in unknown if not past(symbol(name))]
             if unknown:
                 known = [s.name for s in allowed]
                 if unknown[0] in known:

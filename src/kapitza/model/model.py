@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kapitza import gate
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.checks import check_model
+from kapitza.model.delays import Delayed, delayed_terms, is_delayed
 from kapitza.model.linear import Linearisation, equilibrium, linear_combinations, linear_terms, linearise
 from kapitza.model.measured import Signal
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
@@ -231,6 +232,14 @@ class Model:
                     f"{signal.period:.12g}; the period must be a whole multiple of it."
                 )
         return period
+
+    @cached_property
+    def delays(self) -> tuple[Delayed, ...]:
+        """Past values in the equations, such as y'(t - tau); empty for ordinary models."""
+        if self.is_map or not any(is_delayed(s) for e in self.equations for s in e.free_symbols):
+            return ()
+        names = [p.name for p in self.parameters]
+        return delayed_terms(self.equations, self.states, names, derived_in_base(self))
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of this name, independent or derived."""

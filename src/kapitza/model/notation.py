@@ -15,6 +15,7 @@ import sympy as sp
 
 from kapitza import gate
 from kapitza.errors import ParseError, nearest_name
+from kapitza.model.delays import delayed_symbol
 from kapitza.model.symbols import Expression, symbol
 
 LONGEST_TEXT = 20_000
@@ -308,7 +309,10 @@ class _Reader:
         if name not in FUNCTIONS:
             hint = nearest_name(name, FUNCTIONS)
             if name in self.names:
-                hint = f" Write {name}*(...) for a product."
+                past = self.past(node, name, depth)
+                if past is not None:
+                    return past
+                hint = f" Write {name}*(...) for a product, {name}(t - tau) for a past value."
             raise self.fail(node.func, f'unknown function "{name}".{hint}')
         if node.keywords:
             raise self.fail(node.keywords[0], "arguments have no names")
@@ -328,6 +332,17 @@ class _Reader:
         if result.has(sp.zoo, sp.nan, sp.oo, sp.I):
             raise self.fail(node, f"{name} of this constant is not a finite real number")
         return result
+
+    def past(self, node: ast.Call, name: str, depth: int) -> Expression | None:
+        """A past value y(t - tau); None when the brackets are something else."""
+        if len(node.args) != 1 or node.keywords or name == "t":
+            return None
+        delay = symbol("t") - self.value(node.args[0], depth + 1)
+        if delay.has(symbol("t")):
+            return None
+        if delay.is_number and not delay > 0:
+            raise self.fail(node, f"{name} at a time to come: a delay is positive, as in {name}(t - tau)")
+        return delayed_symbol(name, delay)
 
     def cases(self, node: ast.Call, depth: int) -> Expression:
         pairs = []

@@ -1,0 +1,268 @@
+"""Equations with delays by the method of steps: the past is kept as Taylor polynomials on a fixed grid.
+
+Over one segment of the grid every past value is a known polynomial, so the equation is an ordinary one and a single
+Taylor step solves it. Breaking points, where derivatives jump (in neutral equations for ever), fall on borders of
+segments and cost nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import heyoka as hy
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, ModelError
+from kapitza.flow import arguments
+from kapitza.flow.compiled import compile_integrator, kept
+from kapitza.flow.system import system_of
+from kapitza.model.compiled import compile_expressions, to_heyoka
+from kapitza.model.model import Model
+from kapitza.model.notation import parse_expression
+from kapitza.model.symbols import symbol
+from kapitza.model.symbols import time as time_symbol
+
+Array = NDArray[Any]
+
+FINEST = 64
+"""Segments per common measure of the delays, at most."""
+
+LARGEST = 1e100
+"""Beyond this a state counts as blown up."""
+
+MOST_SEGMENTS = 4_000_000
+
+_whole = hy.taylor_outcome.time_limit
+
+
+@dataclass
+class Past:
+    """A trajectory as polynomials on segments of equal length; what a delay equation needs to go on.
+
+    start: time of the first segment's begin; step: length of a segment; coefficients: (N, n, P + 1) in the time since
+    the begin of each segment. begin: time at which the equation took over from the history that was given.
+    values: the delays; last: (n,) state at the end.
+    """
+
+    start: float
+    step: float
+    coefficients: Array = field(repr=False)
+    begin: float
+    values: tuple[float, ...] = ()
+    last: Array | None = field(default=None, repr=False)
+
+    @property
+    def end(self) -> float:
+        return self.start + self.step * len(self.coefficients)
+
+    def __call__(self, times: Any, derivative: int = 0) -> Array:
+        """States (N, n) (or their derivatives) at times inside; one time gives (n,)."""
+        wanted = np.atleast_1d(np.asarray(times, float))
+        slack = 1e-9 * self.step
+        if not ((wanted >= self.start - slack) & (wanted <= self.end + slack)).all():
+            raise arguments.ArgumentError(
+                f"This trajectory covers t from {self.start:g} to {self.end:g}; ask for times inside."
+            )
+        place = np.floor((wanted - self.start) / self.step).astype(int)
+        place = np.clip(place, 0, len(self.coefficients) - 1)
+        local = wanted - (self.start + self.step * place)
+        # A time on a border, to rounding, belongs to the segment that begins there.
+        ahead = (local > self.step * (1 - 1e-12)) & (place < len(self.coefficients) - 1)
+        place, local = place + ahead, np.where(ahead, 0.0, local)
+        table = self.coefficients[place]
+        for _ in range(derivative):
+            table = table[:, :, 1:] * np.arange(1, table.shape[2])
+        result = np.zeros(table.shape[:2])
+        for k in range(table.shape[2] - 1, -1, -1):
+            result = result * local[:, None] + table[:, :, k]
+        return result[0] if np.ndim(times) == 0 else result
+
+    def halved(self) -> Past:
+        """The same trajectory on a grid twice as fine."""
+        half = self.step / 2
+        shifted = _shifted(self.coefficients, half)
+        both = np.stack([self.coefficients, shifted], axis=1).reshape(-1, *self.coefficients.shape[1:])
+        return Past(self.start, half, both, self.begin, self.values, self.last)
+
+
+def _shifted(coefficients: Array, by: float) -> Array:
+    """Taylor coefficients about a point `by` further on."""
+    order = coefficients.shape[2] - 1
+    result = np.zeros_like(coefficients)
+    for k in range(order + 1):
+        for j in range(k, order + 1):
+            result[:, :, k] += math.comb(j, k) * coefficients[:, :, j] * by ** (j - k)
+    return result
+
+
+class DelayFlow:
+    """The flow of a model with past values: trajectories and dense output, forwards only."""
+
+    def __init__(self, model: Model, tolerance: float):
+        self.model, self.tolerance = model, tolerance
+        self.delays = model.delays
+        if model.structure.switches or model.impacts:
+            raise ModelError(
+                f'Model "{model.name}" has delays and switches or impacts together: every event would echo one delay '
+                "later, which is not built. Smooth the switch, or leave out the delay."
+            )
+        signals = model.excitation.signals if model.excitation else ()
+        if any(s.kind == "polynomial" for s in signals):
+            raise ModelError(f'Model "{model.name}" has delays and a sampled excitation: give it as a Fourier series.')
+        self._index = [model.states.index(d.state) for d in self.delays]
+        self._delay_values = compile_expressions([d.delay for d in self.delays], (), model.names)
+        key = ("delayed", system_of(model), self.delays, tolerance)
+        self._ta = kept(key, lambda: compile_integrator(self._build))
+        self.order = self._ta.order
+
+    def _build(self) -> Any:
+        system = system_of(self.model)
+        probe = hy.taylor_adaptive([(hy.expression("x"), hy.expression("x"))], [0.0], tol=self.tolerance)
+        count = probe.order + 1
+        table: dict[Any, Any] = {s: hy.expression(f"s{i}") for i, s in enumerate(system.states)}
+        names = len(self.model.names)
+        table |= {symbol(name): hy.par[i] for i, name in enumerate(self.model.names)}
+        table[time_symbol] = hy.time + hy.par[names]
+        for k, delayed in enumerate(self.delays):
+            first = names + 1 + k * count
+            factors = range(delayed.order, count)
+            terms = [math.perm(j, delayed.order) * hy.par[first + j] for j in factors]
+            value = terms[-1]
+            for term in reversed(terms[:-1]):
+                value = term + hy.time * value
+            table[delayed.symbol] = value
+        equations = [(hy.expression(f"s{i}"), to_heyoka(f, table)) for i, f in enumerate(system.rates)]
+        return hy.taylor_adaptive(equations, [0.0] * len(equations), tol=self.tolerance, compact_mode=True)
+
+    def trajectory(self, past: Any, t0: float, t1: float, vector: Array) -> Past:
+        """From a state (its past constant), expressions of the past in t, or an earlier trajectory, up to t1."""
+        delays = self._delay_values(np.empty((0, 1)), vector)[:, 0]
+        for delayed, delay in zip(self.delays, delays, strict=True):
+            if not (math.isfinite(delay) and delay > 0):
+                raise ModelError(f'The delay of "{delayed.symbol.name}" is {delay:g}; it must be positive and finite.')
+        if not t1 >= t0:
+            raise FlowError(f"Equations with delays run forwards only; t1 = {t1:g} lies before t0 = {t0:g}.")
+        known = self._continued(past, t0, delays) if isinstance(past, Past) else self._history(past, t0, delays)
+        return self._advance(known, t1, vector, delays)
+
+    def _continued(self, past: Past, t0: float, delays: Array) -> Past:
+        if past.values != tuple(float(d) for d in delays):
+            raise FlowError(
+                f"The trajectory to go on from was made with the delays {_listed(past.values)} s, not "
+                f"{_listed(delays)} s: a past on another grid cannot be taken over. Start again."
+            )
+        if t0 > past.end + 1e-9 * past.step:
+            raise FlowError(f"The trajectory to go on from ends at t = {past.end:g}, before t0 = {t0:g}.")
+        return past
+
+    def _history(self, past: Any, t0: float, delays: Array) -> Past:
+        measure = _common_measure(delays)
+        count = round(float(delays.max()) / measure)
+        table = np.zeros((count, len(self.model.states), self.order + 1))
+        if isinstance(past, Mapping) and any(isinstance(v, str) for v in past.values()):
+            table[:] = self._expressions(past, t0 - measure * np.arange(count, 0, -1), measure)
+        else:
+            table[:, :, 0] = arguments.state_vector(self.model, past)
+        return Past(t0 - count * measure, measure, table, t0, tuple(float(d) for d in delays))
+
+    def _expressions(self, past: Mapping[str, Any], starts: Array, step: float) -> Array:
+        """Taylor coefficients of the past given as expressions in t, on each segment."""
+        unknown = [name for name in past if name not in self.model.states]
+        missing = [name for name in self.model.states if name not in past]
+        if unknown or missing:
+            raise arguments.ArgumentError(
+                f"The past needs an expression in t for each of {', '.join(self.model.states)}; "
+                f"unknown: {', '.join(unknown) or 'none'}, missing: {', '.join(missing) or 'none'}."
+            )
+        written = [parse_expression(str(past[name]), ()) for name in self.model.states]
+        table = {time_symbol: hy.time}
+        equations = [(hy.expression(f"z{i}"), to_heyoka(e.diff(time_symbol), table)) for i, e in enumerate(written)]
+        ta = hy.taylor_adaptive(equations, [0.0] * len(written), tol=self.tolerance)
+        values = compile_expressions(written, ("t",))(starts[None, :])
+        result = np.empty((starts.size, len(written), self.order + 1))
+        for i, start in enumerate(starts):
+            ta.time, ta.state[:] = float(start), values[:, i]
+            ta.step(step, write_tc=True)
+            result[i] = ta.tc[: len(written), : self.order + 1]
+        return result
+
+    def _advance(self, past: Past, t1: float, vector: Array, delays: Array) -> Past:
+        """Segment by segment; the grid is halved where a Taylor polynomial does not reach across one."""
+        ta, names = self._ta, len(self.model.names)
+        if (t1 - past.end) / past.step > MOST_SEGMENTS:
+            raise FlowError(
+                f"{(t1 - past.end) / past.step:.2g} segments of {past.step:g} s are too many: run in parts."
+            )
+        finest = _common_measure(delays) / FINEST
+        while past.end < t1 - 1e-12 * max(past.step, abs(t1)):
+            lags = [round(float(d) / past.step) for d in delays]
+            made, last, enough = self._segments(past, lags, t1, ta, vector, names)
+            past = Past(
+                past.start, past.step, np.concatenate([past.coefficients, made]) if len(made) else past.coefficients,
+                past.begin, past.values, last,
+            )  # fmt: skip
+            if enough:
+                continue
+            if past.step / 2 < finest:
+                raise FlowError(
+                    f"The trajectory needs steps below {finest:.3g} s near t = {past.end:.6g}: it blows up, or the "
+                    "equation changes much faster than its delay."
+                )
+            past = past.halved()
+        return past
+
+    def _segments(
+        self, past: Past, lags: list[int], t1: float, ta: Any, vector: Array, names: int
+    ) -> tuple[Array, Array, bool]:
+        """New segments (K, n, P + 1) up to t1, the state after them; False when the next needs a shorter step."""
+        known = len(past.coefficients)
+        wanted = math.ceil((t1 - past.end) / past.step - 1e-9)
+        table = np.concatenate(
+            [past.coefficients[known - max(lags) :], np.empty((wanted, *past.coefficients.shape[1:]))]
+        )
+        offset, width = max(lags), self.order + 1
+        state = table[offset - 1] @ past.step ** np.arange(width) if past.last is None else past.last
+        pars = np.zeros(ta.pars.size)
+        pars[: min(names, pars.size)] = vector[: min(names, pars.size)]
+        for i in range(wanted):
+            start = past.end + i * past.step
+            if pars.size > names:
+                pars[names] = start
+            for k, (lag, row) in enumerate(zip(lags, self._index, strict=True)):
+                first = names + 1 + k * width
+                pars[first : first + width] = table[offset + i - lag, row]
+            ta.pars[:] = pars
+            ta.time, ta.state[:] = 0.0, state
+            outcome, taken = ta.step(past.step, write_tc=True)
+            if outcome == hy.taylor_outcome.success and taken < past.step:
+                return table[offset : offset + i], state, False
+            state = ta.state.copy()
+            if outcome not in (_whole, hy.taylor_outcome.success) or not (np.abs(state) < LARGEST).all():
+                place = ", ".join(f"{n} = {v:.4g}" for n, v in zip(self.model.states, state, strict=True))
+                raise FlowError(f"The trajectory blew up near t = {start:.6g} ({place}); check parameters and past.")
+            table[offset + i] = ta.tc
+        return table[offset:], state, True
+
+
+def _common_measure(delays: Array) -> float:
+    """The largest time of which all delays are whole multiples."""
+    smallest = float(delays.min())
+    common = 1
+    for delay in delays:
+        ratio = Fraction(float(delay) / smallest).limit_denominator(200)
+        if abs(float(ratio) * smallest - delay) > 1e-9 * delay:
+            raise ModelError(
+                f"The delays {_listed(delays)} s have no common measure: breaking points would fill the time axis. "
+                "Round them to multiples of one step."
+            )
+        common = common * ratio.denominator // math.gcd(common, ratio.denominator)
+    return smallest / common
+
+
+def _listed(values: Any) -> str:
+    return ", ".join(f"{v:g}" for v in values)

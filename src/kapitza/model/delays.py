@@ -1,0 +1,71 @@
+"""Past values in the equations: y(t - tau), y'(t - tau).
+
+A past value is a symbol of its own whose name is its text, so that equations with delays print and parse like others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from kapitza.errors import ModelError
+from kapitza.model.symbols import Expression, symbol
+
+_WRITTEN = re.compile(r"([^\W\d]\w*'*)\(t - (.+)\)\Z")
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """The value that `state` (its `order`-th rate) had `delay` seconds ago; order 1 makes the equation neutral."""
+
+    symbol: sp.Symbol
+    state: str
+    order: int
+    delay: Expression
+
+
+def delayed_symbol(name: str, delay: Expression) -> sp.Symbol:
+    """The symbol of a coordinate or rate, `delay` ago."""
+    text = sp.sstr(delay)
+    return symbol(f"{name}(t - {text})" if re.fullmatch(r"[\w.*/]+", text) else f"{name}(t - ({text}))")
+
+
+def is_delayed(candidate: Any) -> bool:
+    return isinstance(candidate, sp.Symbol) and _WRITTEN.match(candidate.name) is not None
+
+
+def delayed_parts(candidate: sp.Symbol, parameters: Iterable[str]) -> tuple[str, Expression]:
+    """The coordinate or rate, and the delay as an expression in the parameters."""
+    from kapitza.model.notation import parse_expression
+
+    found = _WRITTEN.match(candidate.name)
+    assert found is not None
+    return found[1], parse_expression(found[2], parameters)
+
+
+def delayed_terms(
+    expressions: Iterable[Expression],
+    states: tuple[str, ...],
+    parameters: Iterable[str],
+    derived: Mapping[sp.Symbol, Expression],
+) -> tuple[Delayed, ...]:
+    """All past values in the expressions, in the order of their names."""
+    symbols = {s for e in expressions for s in e.free_symbols if is_delayed(s)}
+    names = list(parameters)
+    found = []
+    for candidate in sorted(symbols, key=lambda s: s.name):
+        name, delay = delayed_parts(candidate, names)
+        delay = delay.xreplace(dict(derived))
+        if name in states:
+            found.append(Delayed(candidate, name, 0, delay))
+        elif name.endswith("'") and name[:-1] in states:
+            found.append(Delayed(candidate, name[:-1], 1, delay))
+        else:
+            raise ModelError(
+                f'"{candidate.name}": {name} is neither a state nor the rate of one ({", ".join(states)}).'
+            )
+    return tuple(found)

@@ -1,0 +1,182 @@
+"""Equations with delays against closed forms: exponentials, and polynomials by the method of steps."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+import kapitza as kz
+from kapitza.errors import FlowError, KapitzaError, ModelError, ParseError
+from kapitza.flow.delayed import Past
+
+
+def retarded(delay=1.0):
+    return kz.Model.from_equations("x' = -a*x(t - tau)", parameters={"a": 1.0, "tau": delay})
+
+
+def steps_solution(times):
+    """x' = -x(t - 1), x = 1 for t <= 0: Σ (-1)^k (t - k + 1)^k / k! over k with t >= k - 1."""
+    total = np.zeros_like(times)
+    for k in range(40):
+        total += np.where(
+            times >= k - 1, (-1.0) ** k * np.clip(times - (k - 1), 0.0, None) ** k / math.factorial(k), 0.0
+        )
+    return total
+
+
+def test_retarded_equation_against_polynomials_by_steps():
+    times = np.linspace(0, 9.7, 300)
+    found = kz.Flow(retarded()).trajectory([1.0], times)[:, 0]
+    assert np.abs(found - steps_solution(times)).max() < 1e-12
+
+
+def test_retarded_exponential_stays_exponential():
+    rate = brentq(lambda s: s + 0.3 * np.exp(-0.7 * s), -1.0, 0.0)
+    model = retarded(0.7).with_values(a=0.3)
+    times = np.linspace(0, 30, 200)
+    found = kz.Flow(model).trajectory({"x": f"exp({rate!r}*t)"}, times)[:, 0]
+    assert found == pytest.approx(np.exp(rate * times), rel=1e-10)
+
+
+@pytest.mark.parametrize(("c", "a"), [(0.5, 0.3), (-0.9, -0.4), (-1.2, 0.3)])
+def test_neutral_exponential_stays_exponential(c, a):
+    """x' = c x'(t - τ) + a x with the past e^{λt}, λ = c λ e^{-λτ} + a."""
+    tau = 0.4
+
+    def characteristic(s):
+        return s - c * s * np.exp(-s * tau) - a
+
+    grid = np.linspace(-3, 3, 400)
+    values = characteristic(grid)
+    at = np.flatnonzero(values[:-1] * values[1:] < 0)[-1]
+    rate = brentq(characteristic, grid[at], grid[at + 1], xtol=1e-15)
+    model = kz.Model.from_equations("x' = c*x'(t - tau) + a*x", parameters={"c": c, "a": a, "tau": tau})
+    times = np.linspace(0, 4, 100)
+    found = kz.Flow(model).trajectory({"x": f"exp({rate!r}*t)"}, times)[:, 0]
+    # Rounding of the past grows like |c|^(t/τ) where that exceeds 1.
+    assert found == pytest.approx(np.exp(rate * times), rel=1e-10)
+
+
+def test_jumps_of_the_rate_fall_on_the_delays():
+    """x' = x'(t - 1)/2 + 1 from a constant past: x' = 2 - 2^-k on [k, k + 1), exactly."""
+    model = kz.Model.from_equations("x' = x'(t - tau)/2 + 1", parameters={"tau": 1.0})
+    past = kz.Flow(model).dense([0.0], 0.0, 6.0)
+    for k in range(6):
+        inside = np.linspace(k, k + 1, 7)[:-1]
+        assert past(inside, derivative=1)[:, 0] == pytest.approx(2 - 0.5**k, abs=1e-14)
+    assert past(6.0)[0] == pytest.approx(sum(2 - 0.5**k for k in range(6)), abs=1e-13)
+
+
+def test_second_order_delayed_rate_and_two_delays():
+    """x'' = -x - x'(t - τ) + x(t - 2τ)/2 with the past of a complex root stays that motion."""
+    tau = 0.5
+
+    def h(s):
+        return s**2 + 1 + s * np.exp(-s * tau) - 0.5 * np.exp(-2 * s * tau)
+
+    root = 0.3 + 1.2j
+    for _ in range(60):
+        slope = (h(root + 1e-7) - h(root - 1e-7)) / 2e-7
+        root -= h(root) / slope
+    assert abs(h(root)) < 1e-12
+    s, w = float(root.real), float(root.imag)
+    model = kz.Model.from_equations("x'' = -x - x'(t - tau) + x(t - 2*tau)/2", parameters={"tau": tau})
+    past = {
+        "x": f"exp({s!r}*t)*cos({w!r}*t)",
+        "x'": f"exp({s!r}*t)*({s!r}*cos({w!r}*t) - {w!r}*sin({w!r}*t))",
+    }
+    times = np.linspace(0, 5, 60)
+    found = kz.Flow(model).trajectory(past, times)[:, 0]
+    assert found == pytest.approx(np.exp(s * times) * np.cos(w * times), abs=1e-10 * np.exp(abs(s) * 5))
+
+
+def test_neutral_equation_of_second_order_knows_the_delayed_acceleration():
+    """M y'' + K y + m y''(t - τ) = 0 grows at its characteristic root."""
+    model = kz.Model.from_equations(
+        "M*y'' + C*y' + K*y + m*y''(t - tau) = 0",
+        parameters={"M": 0.2, "C": 0.1, "K": 200.0, "m": 0.27, "tau": 0.01},
+        start={"y": 0.001, "y'": 0.0},
+    )
+    times = np.linspace(0.0, 0.4, 4001)
+    speed = kz.Flow(model).trajectory([0.001, 0.0], times)[:, 1]
+    late = times > 0.2
+    envelope = np.maximum.reduceat(np.abs(speed[late]), np.arange(0, late.sum(), 200))
+    rate = np.polyfit(np.arange(envelope.size) * 0.02, np.log(envelope), 1)[0]
+    leading = kz.rig.delay_stability(0.2, 0.1, 200.0, 0.27, 0.01).rate
+    assert rate == pytest.approx(leading, rel=0.03)
+
+
+def test_going_on_with_memory_is_going_on():
+    flow = kz.Flow(retarded())
+    whole = flow.dense([1.0], 0.0, 7.3)
+    first = flow.dense([1.0], 0.0, 2.6)
+    assert isinstance(first, Past)
+    later = flow.dense(first, 2.6, 7.3)
+    times = np.linspace(0, 7.3, 50)
+    assert np.array_equal(whole(times), later(times))
+    assert flow.propagate([1.0], 0.0, 2.5, tangents=False).state == pytest.approx(first(2.5))
+
+
+def test_forcing_in_time_and_text_round_trip(tmp_path):
+    model = kz.Model.from_equations(
+        "x'' + 0.4*x' + x + 0.2*x(t - tau) = cos(w*t)", parameters={"tau": 0.3, "w": 1.7}, period="2*pi/w", name="late"
+    )
+    path = tmp_path / "late.toml"
+    kz.write_model(model, path)
+    again = kz.read_model(path)
+    assert again.equations == model.equations
+    times = np.linspace(0, 120, 2000)
+    found = kz.Flow(again).trajectory([0.0, 0.0], times)[:, 0]
+    s = 1.7j
+    response = 1 / (s**2 + 0.4 * s + 1 + 0.2 * np.exp(-0.3 * s))
+    late = times > 110
+    assert found[late] == pytest.approx((response * np.exp(s * times[late])).real, abs=1e-8)
+
+
+def test_blow_up_is_an_error_and_no_hang():
+    model = kz.Model.from_equations("x' = x(t - tau)**2 + x**2", parameters={"tau": 0.5})
+    with pytest.raises(FlowError, match=r"blew up|needs steps below"):
+        kz.Flow(model).trajectory([1.0], np.linspace(0, 5, 10))
+
+
+def test_what_does_not_exist_is_refused_in_words():
+    model = kz.Model.from_equations(
+        "x'' + x' + x(t - tau) = cos(t)", parameters={"tau": 0.3}, period="2*pi", start={"x": 0.1, "x'": 0.0}
+    )
+    flow = kz.Flow(model)
+    with pytest.raises(ModelError, match="its state is a piece of its past"):
+        flow.propagate([0.1, 0.0], 0.0, 1.0)
+    for attempt in (
+        lambda: flow.strobe([0.1, 0.0], 3),
+        lambda: flow.section([0.1, 0.0], "x", 2),
+        lambda: flow.propagate_many([[0.1, 0.0]], 0.0, 1.0),
+        lambda: kz.solve_orbit(model),
+        lambda: kz.find_orbits(model, max_period=1),
+        lambda: kz.Flow(model, wrt=("tau",)),
+    ):
+        with pytest.raises(KapitzaError, match=r"delay|past"):
+            attempt()
+    with pytest.raises(FlowError, match="forwards only"):
+        flow.propagate([0.1, 0.0], 1.0, 0.0, tangents=False)
+    with pytest.raises(ModelError, match=r"delay of .* is -0\.3"):
+        flow.trajectory([0.1, 0.0], [0.0, 1.0], {"tau": -0.3})
+
+
+def test_notation_of_past_values():
+    with pytest.raises(ParseError, match=r"k\*\(\.\.\.\) for a product"):
+        kz.Model.from_equations("x' + k(x + 1) = 0", parameters={"k": 1.0})
+    with pytest.raises(ParseError, match="time to come"):
+        kz.Model.from_equations("x' + x(t + 1) = 0")
+    with pytest.raises(ModelError, match=r'uses "k\(t - 1\)"'):
+        kz.Model.from_equations("x' + k(t - 1)*x = 0", parameters={"k": 1.0})
+    with pytest.raises(ModelError, match="no common measure"):
+        kz.Flow(
+            kz.Model.from_equations("x' = -x(t - a) - x(t - b)", parameters={"a": 1.0, "b": math.sqrt(2)})
+        ).trajectory([1.0], [0.0, 1.0])
+    with pytest.raises(ModelError, match="switches"):
+        kz.Flow(kz.Model.from_equations("x' = -sign(x) - x(t - 1)"))
+    pair = kz.Model.from_equations("x' = -x(t - (a + b))", parameters={"a": 0.25, "b": 0.75})
+    assert kz.Flow(pair).trajectory([1.0], np.linspace(0, 3, 5))[:, 0] == pytest.approx(
+        steps_solution(np.linspace(0, 3, 5)), abs=1e-12
+    )
