@@ -10,8 +10,18 @@ from collections.abc import Iterable
 from enum import Enum
 
 
+def printable(text: str) -> str:
+    """The text with control and direction characters written out, so that it cannot steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 class KapitzaError(Exception):
-    """Base of every error that Kapitza raises on purpose."""
+    """Base of every error that Kapitza raises on purpose. Names in a message may come from files: it is harmless."""
+
+    def __str__(self) -> str:
+        return "\n".join(printable(line) for line in super().__str__().split("\n"))
 
 
 class ModelError(KapitzaError, ValueError):
@@ -28,6 +38,10 @@ class ArgumentError(KapitzaError, ValueError):
 
 class DataError(KapitzaError, ValueError):
     """A record or a file cannot be used as it is."""
+
+
+class WriteError(KapitzaError, OSError):
+    """A file could not be written; the old one, if there was one, is as it was."""
 
 
 class FlowError(KapitzaError, RuntimeError):

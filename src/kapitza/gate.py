@@ -23,7 +23,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.errors import ArgumentError, KapitzaError
+from kapitza.errors import ArgumentError, KapitzaError, printable
 
 Array: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = type[KapitzaError]
@@ -51,13 +51,6 @@ def shown(value: Any, most: int = 80) -> str:
     except Exception:  # a foreign object may raise anything while it describes itself
         text = f"a {type(value).__name__}"
     return printable(text if len(text) <= most else f"{text[: most - 3]}...")
-
-
-def printable(text: str) -> str:
-    """The text with control and direction characters written out, so that it cannot steer a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def text(what: str, value: Any, *, longest: int = LONGEST_TEXT, error: Kind = ArgumentError) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kapitza.circle import difference
 from kapitza.errors import DataError, Status
+from kapitza.files import replacing
 
 Array = NDArray[np.float64]
 FILE_FORMAT = "kapitza orbits 1"
@@ -176,7 +177,6 @@ class OrbitSet(Sequence[PeriodicOrbit]):
 
     def save(self, path: str | Path) -> None:
         """Write the orbits (not the record they come from) as JSON; an interrupted write leaves the old file."""
-        path = Path(path)
         rejected = [{"orbit": _plain(orbit), "reason": reason} for orbit, reason in self.rejected]
         content = {
             "format": FILE_FORMAT,
@@ -186,11 +186,8 @@ class OrbitSet(Sequence[PeriodicOrbit]):
             "orbits": [_plain(orbit) for orbit in self.orbits],
             "rejected": rejected,
         }
-        if not path.parent.is_dir():
-            raise DataError(f"There is no folder {path.parent}: make it first, or save elsewhere.")
-        partial = path.with_name(path.name + ".part")
-        partial.write_text(json.dumps(content), encoding="utf-8")
-        partial.replace(path)
+        with replacing(path) as draft:
+            draft.write_text(json.dumps(content), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> OrbitSet:

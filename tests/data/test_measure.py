@@ -75,11 +75,11 @@ def test_nothing_asked_for_changes_nothing(clean):
 
 def test_bad_settings_are_refused(clean):
     settings = {
-        'noise of channel "phi" is -1': {"noise": -1},
+        'noise of channel "phi" = -1': {"noise": -1},
         'No channel "xx".*Did you mean': {"noise": {"xx": 1}},
-        'quantum of channel "x" is nan': {"quantum": {"x": np.nan}},
-        "jitter is a standard deviation": {"jitter": -1},
-        "fraction of samples lost": {"drop": 1.0},
+        'quantum of channel "x" = nan': {"quantum": {"x": np.nan}},
+        "jitter, a standard deviation": {"jitter": -1},
+        "loses every sample": {"drop": 1.0},
     }
     for message, setting in settings.items():
         with pytest.raises(DataError, match=message):

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from kapitza import __version__
-from kapitza.cli.console import show_error
+from kapitza.cli.console import show_error, speak_any_alphabet
 from kapitza.cli.demo import demo
 from kapitza.cli.inspect_file import inspect_file
 from kapitza.cli.models import models
@@ -70,14 +70,15 @@ def settings(
     del version
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry of the command. Errors made on purpose end with exit code 2 and without a traceback."""
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Run a command line. Errors made on purpose end with exit code 2 and without a traceback."""
     os.environ["MPLBACKEND"] = "Agg"  # figures go to files; no display is needed
+    speak_any_alphabet()
     try:
         app(args=None if arguments is None else list(arguments))
     except (KapitzaError, OSError) as problem:
         show_error(str(problem))
         sys.exit(2)
-    except KeyboardInterrupt:
-        show_error("Stopped.")
-        sys.exit(130)
+    except MemoryError:
+        show_error("This does not fit into the memory: ask for fewer samples or periods.")
+        sys.exit(2)

@@ -2,23 +2,72 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from rich.console import Console
+import typer
+from rich.console import Console, ConsoleOptions, RenderHook
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from kapitza.errors import printable
+
+
+class Harmless:
+    """What is printed, with control characters written out: names from files must not steer the terminal."""
+
+    def __init__(self, content: Any):
+        self.content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self.content, options):
+            harmless = segment.control or segment.text.isprintable()
+            yield segment if harmless else Segment(clean(segment.text), segment.style)
+
+
+def clean(text: str) -> str:
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+class _Cleaning(RenderHook):
+    def process_renderables(self, renderables: list[Any]) -> list[Any]:
+        return [Harmless(content) for content in renderables]
+
+
+def console(stderr: bool = False) -> Console:
+    made = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    made.push_render_hook(_Cleaning())
+    return made
 
 
 def answers() -> Console:
     """Where answers go; made anew each time, so that redirected output is respected."""
-    return Console(highlight=False, soft_wrap=True)
+    return console()
 
 
 def show_error(message: str) -> None:
     """One red line. The text is never taken as markup: file names may hold brackets."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"Error: {message}", style="bold red"))
+    console(stderr=True).print(Text(f"Error: {message}", style="bold red"))
+
+
+def show_json(content: Any) -> None:
+    """Content as JSON, control characters escaped (JSON itself lets those above 0x7f pass)."""
+    written = json.dumps(content, ensure_ascii=False, indent=1)
+    typer.echo(re.sub("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", lambda c: f"\\u{ord(c[0]):04x}", written))
+
+
+def speak_any_alphabet() -> None:
+    """On a terminal that knows ASCII only, other letters are written out instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def examples(*commands: str) -> str:

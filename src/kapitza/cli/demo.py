@@ -12,6 +12,7 @@ from rich.text import Text
 
 from kapitza.cli.console import answers, examples
 from kapitza.cli.models import equation_text
+from kapitza.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +55,8 @@ def demo(
     table = comparison(truth, fit)
     page = write_demo_page(guess, record, orbits, fit, facts, table, out / "demo.html")
     picture = out / "demo.png"
-    demo_figure(record, orbits).savefig(picture, dpi=160)
+    with replacing(picture) as draft:
+        demo_figure(record, orbits).savefig(draft, dpi=160)
     for text in facts:
         console.print(Text(text))
     console.print(printed(table))

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from kapitza.cli.console import answers, examples, table
 from kapitza.errors import DataError
+from kapitza.files import replacing
 
 EXAMPLES = examples(
     "kapitza inspect run.csv",
@@ -74,7 +75,8 @@ def inspect_file(
         inspection.plot(findings)
         console.print(Text(f"Drawn into {findings}"))
     if plot is not None:
-        plot_record(record).savefig(plot)
+        with replacing(plot) as draft:
+            plot_record(record).savefig(draft)
         console.print(Text(f"Drawn into {plot}"))
 
 

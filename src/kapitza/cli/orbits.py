@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from kapitza.cli.console import answers, examples, table
+from kapitza.cli.console import answers, examples, show_json, table
 
 
 def orbits_command(
@@ -39,7 +39,7 @@ def orbits_command(
     listing = orbit_table(orbits) if len(orbits) else None
     if as_json:
         rows = [] if listing is None else json.loads(listing.to_json(orient="records"))
-        typer.echo(json.dumps({"orbits": rows, "message": orbits.message}, ensure_ascii=False, indent=1))
+        show_json({"orbits": rows, "message": orbits.message})
     else:
         console = answers()
         console.print(Text(f"{len(orbits)} periodic orbits. {orbits.message}".rstrip()))
@@ -53,7 +53,8 @@ def orbits_command(
         with replacing(out) as draft:
             listing.to_csv(draft, index=False)
     if plot is not None and len(orbits):
-        plot_orbits(orbits, record=record).savefig(plot)
+        with replacing(plot) as draft:
+            plot_orbits(orbits, record=record).savefig(draft)
     if not len(orbits):
         raise typer.Exit(1)
 

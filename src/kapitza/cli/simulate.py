@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
     from kapitza.model import Model
 
+MOST_SAMPLES = 200_000_000
+"""Samples of one simulation; more do not fit into the memory of most computers."""
+
+STOPPED = 130
+"""Exit code after Ctrl-C, also when what was there has been written."""
+
 EXAMPLES = examples(
     "kapitza simulate parametric_pendulum --periods 50000 --out section.parquet",
     "kapitza simulate duffing --periods 200 --samples-per-period 100 --set k=0.08 --out duffing.csv",
@@ -51,16 +57,20 @@ def simulate_command(
             raise KapitzaError("Give --periods or --duration, not both.")
         record = simulate(chosen, x0, t=sample_times(duration, interval))
     elif periods is not None:
+        check_count(float(periods) * samples_per_period, f"--periods {periods} of {samples_per_period} samples")
         record = simulate(chosen, x0, periods=periods, samples_per_period=samples_per_period)
     else:
         hint = "--duration 100" if chosen.period is None and not chosen.is_map else "--periods 1000"
         raise KapitzaError(f"Say how long to simulate {chosen.name}, for example {hint}.")
-    if record.status is Status.INTERRUPTED:
+    stopped = record.status is Status.INTERRUPTED
+    if stopped:
         show_error(f"Stopped after {record.size} samples; what is there is kept.")
     record = measure(record, noise=noise, seed=seed) if noise else record
     seconds = time.perf_counter() - begin
     path = write(record, out)
     answers().print(Text(f"{record}\nsimulated in {seconds:.2f} s, written to {path}"))
+    if stopped:
+        raise typer.Exit(STOPPED)
 
 
 simulate_command.__doc__ = (simulate_command.__doc__ or "") + EXAMPLES
@@ -98,4 +108,10 @@ def sample_times(duration: float, interval: float) -> np.ndarray:
 
     if not (np.isfinite(duration) and duration > 0 and np.isfinite(interval) and 0 < interval <= duration):
         raise KapitzaError(f"--duration {duration} and --interval {interval}: both positive, the interval the shorter.")
+    check_count(duration / interval, f"--duration {duration} with --interval {interval}")
     return interval * np.arange(int(np.floor(duration / interval * (1 + 1e-12))) + 1)
+
+
+def check_count(samples: float, asked: str) -> None:
+    if samples > MOST_SAMPLES:
+        raise KapitzaError(f"{asked} makes {samples:.3g} samples; at most {MOST_SAMPLES} are simulated at once.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from kapitza.cli.console import answers, examples, progress_bar, show_error, table
+from kapitza.cli.console import answers, examples, progress_bar, show_error, show_json, table
 from kapitza.errors import KapitzaError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def check_command(study: StudyArgument, as_json: AsJson = False) -> None:
     except StudyError as error:
         if as_json:
             problems = [{"line": p.line, "place": list(p.place), "message": p.message} for p in error.problems]
-            typer.echo(json.dumps({"ok": False, "problems": problems}, ensure_ascii=False, indent=1))
+            show_json({"ok": False, "problems": problems})
         else:
             show_error(str(error))
         raise typer.Exit(1) from None
@@ -132,7 +132,7 @@ def watching(quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
 def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
     """The answer: one sentence, a table, what is suspicious, where the report is."""
     if as_json:
-        typer.echo(json.dumps(as_plain(result), ensure_ascii=False, indent=1))
+        show_json(as_plain(result))
         return
     console = answers()
     console.print(Text(result.sentence(), style="bold"))

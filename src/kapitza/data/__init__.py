@@ -6,7 +6,8 @@ from kapitza.data.noise import Noise, check_noise, is_number, stated_noise
 from kapitza.data.read import read
 from kapitza.data.record import Record
 from kapitza.data.sampling import Gap, Sampling
-from kapitza.data.write import replacing, write
+from kapitza.data.write import write
+from kapitza.files import replacing
 
 __all__ = [
     "Gap",

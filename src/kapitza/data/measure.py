@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.circle import wrap_upper
 from kapitza.data.record import Record
 from kapitza.data.sampling import between_samples
@@ -41,11 +42,11 @@ def measure(
         "relative_noise": per_channel(record, relative_noise, "relative_noise"),
         "quantum": per_channel(record, 0.0 if quantum is None else quantum, "quantum"),
     }
-    if not (np.isfinite(jitter) and jitter >= 0):
-        raise DataError(f"jitter is a standard deviation in seconds, not {jitter}: give 0 or more.")
-    if not 0 <= drop < 1:
-        raise DataError(f"drop is the fraction of samples lost, not {drop}: give 0 <= drop < 1.")
-    random = np.random.default_rng(seed)
+    jitter = gate.number("jitter, a standard deviation in seconds,", jitter, low=0.0, error=DataError)
+    drop = gate.number("drop, the fraction of samples lost,", drop, low=0.0, high=1.0, error=DataError)
+    if drop == 1:
+        raise DataError("drop = 1 loses every sample: give less.")
+    random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(gate.seed(seed))
     values = jittered(record, jitter, random) if jitter else record.values()
     mean_modulus = {
         name: float(np.abs(wrap_upper(column) if angle else column).mean())
@@ -73,11 +74,14 @@ def per_channel(record: Record, amount: PerChannel, what: str) -> dict[str, floa
         for name in amount:
             record[name]  # names the nearest channel when there is none
     amounts = {
-        name: float(amount.get(name, 0.0) if isinstance(amount, Mapping) else amount) for name in record.channels
+        name: gate.number(
+            f'{what} of channel "{name}"',
+            amount.get(name, 0.0) if isinstance(amount, Mapping) else amount,
+            low=0.0,
+            error=DataError,
+        )
+        for name in record.channels
     }
-    for name, value in amounts.items():
-        if not (np.isfinite(value) and value >= 0):
-            raise DataError(f'{what} of channel "{name}" is {value}: give 0 or more.')
     return amounts
 
 

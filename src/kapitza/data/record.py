@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from kapitza.circle import unwrap, wrap
+from kapitza.data.noise import is_number
 from kapitza.data.sampling import (
     GAP,
     REGULAR,
@@ -21,7 +22,7 @@ from kapitza.data.sampling import (
     inspect_sampling,
     phase_times,
 )
-from kapitza.errors import DataError, Status, nearest_name
+from kapitza.errors import DataError, Status, nearest_name, printable
 from kapitza.units import Conversion, conversion, is_unit, to_si
 
 RESERVED = ("time", "segment")
@@ -133,7 +134,7 @@ class Record:
     @property
     def status(self) -> Status:
         """INTERRUPTED when a simulation was stopped before its end, CONVERGED otherwise."""
-        return Status[self.dataset.attrs.get("status", Status.CONVERGED.name)]
+        return Status.__members__.get(str(self.dataset.attrs.get("status")), Status.CONVERGED)
 
     @property
     def angles(self) -> tuple[bool, ...]:
@@ -183,7 +184,8 @@ class Record:
         if len(self.channels) > SHOWN:
             marks.append(f"and {len(self.channels) - SHOWN} more")
         pieces = len(self.segments())
-        text = f"Record of {', '.join(marks)}: {self.size} samples in {pieces} segment{'s' if pieces > 1 else ''}"
+        named = printable(", ".join(marks))
+        text = f"Record of {named}: {self.size} samples in {pieces} segment{'s' if pieces > 1 else ''}"
         text += f", {self.time.min():.6g} to {self.time.max():.6g} s"
         return text + (f", excitation period {self.period:.6g} s" if self.period else "")
 
@@ -217,10 +219,10 @@ class Record:
                 f"Time {kind} after sample {at} (t = {self.time[at]:.9g} s, next {self.time[at + 1]:.9g} s): "
                 "sort the samples and remove duplicates, or mark the pieces as segments."
             )
-        if self.period is not None and not (_is_number(self.period) and self.period > 0):
+        if self.period is not None and not (is_number(self.period) and self.period > 0):
             raise DataError(f"The excitation period is {self.period} s: give a positive number, or none.")
         phase = self.dataset.attrs.get("phase")
-        if phase is not None and not _is_number(phase):
+        if phase is not None and not is_number(phase):
             raise DataError(f"The phase of the first sample is {phase} s: give a finite number, or none.")
 
     # -- selecting -----------------------------------------------------------------------------------------------
@@ -410,7 +412,7 @@ class Record:
         """
         if self.period is None:
             raise DataError("A record is strobed with its excitation: give it a period, with_attributes(period=...).")
-        if not _is_number(phase):
+        if not is_number(phase):
             raise DataError(f"The phase of a strobe is a finite time in seconds, not {phase}.")
         origin = float(self.time[0]) - self.phase + phase
         pieces = self.segments()
@@ -450,15 +452,11 @@ class Record:
         return on_grid._with_phase(float(time[0]) - float(self.time[0]))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(np.isfinite(value))
-
-
 def _channel(name: str, values: Array, unit: str, angle: bool, noise: Any) -> tuple[str, Array, dict[str, Any]]:
     """A channel for the dataset; angles are brought to rad."""
     if name in RESERVED:
         raise DataError(f'"{name}" is a coordinate of the record, not a channel: give the channel another name.')
-    if noise is not None and not _is_number(noise):
+    if noise is not None and not is_number(noise):
         raise DataError(f'The noise of channel "{name}" is {noise}: give a standard deviation, a finite number.')
     attrs: dict[str, Any] = {"unit": unit, "angle": angle} | ({} if noise is None else {"noise": float(noise)})
     if angle and unit not in ("", "rad"):
@@ -475,7 +473,7 @@ def _converted(attrs: Mapping[str, Any], unit: str, change: Conversion) -> dict[
 def _check_facts(name: str, attrs: Mapping[str, Any]) -> None:
     """Refuse noise that is no standard deviation, and angles that are not in rad."""
     noise = attrs.get("noise")
-    if noise is not None and not (_is_number(noise) and noise >= 0):
+    if noise is not None and not (is_number(noise) and noise >= 0):
         raise DataError(f'The noise of channel "{name}" is {noise}: a standard deviation is finite and not negative.')
     unit = attrs.get("unit", "")
     if attrs.get("angle") and unit not in ("", "rad") and not conversion(unit, "rad", f'Channel "{name}"').identity:

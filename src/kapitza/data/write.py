@@ -6,11 +6,8 @@ The libraries of the containers are imported where they are used: they cost 40 M
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ import scipy.io
 from kapitza.data.columns import METADATA
 from kapitza.data.record import Record
 from kapitza.errors import DataError
+from kapitza.files import replacing
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 WRITABLE = (*SEPARATORS, ".parquet", ".h5", ".hdf5", ".mat", ".npz")
@@ -39,7 +37,6 @@ def write(record: Record, path: str | Path, matlab: str = "5") -> Path:
         raise DataError(f'{path.name}: the suffix "{suffix}" is not known; write one of {", ".join(WRITABLE)}.')
     if matlab not in ("5", "7.3"):
         raise DataError(f'MATLAB files are written in version "5" or "7.3", not "{matlab}".')
-    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as draft:
         if suffix in SEPARATORS:
             write_text(record, draft, SEPARATORS[suffix])
@@ -54,27 +51,6 @@ def write(record: Record, path: str | Path, matlab: str = "5") -> Path:
         else:
             write_hdf5(record, draft)
     return path
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A draft beside the file that takes its place only when it is complete."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    draft = Path(name)
-    try:
-        yield draft
-        draft.chmod(0o666 & ~current_mask())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def current_mask() -> int:
-    """The user's mask for new files (it can only be read by setting it)."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 def metadata(record: Record, **more: Any) -> str:

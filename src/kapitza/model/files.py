@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ import tomli_w
 
 from kapitza import gate
 from kapitza.errors import ModelError, nearest_name
+from kapitza.files import replacing
 from kapitza.model.build import from_equations, from_map
 from kapitza.model.measured import Signal
 from kapitza.model.model import Model
@@ -63,14 +63,8 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
     """Write a model as TOML; `read_model` gives an equal model back. An existing file is replaced in one step."""
     path = Path(path)
     content = tomli_w.dumps(model_to_dict(model))
-    handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(content)
-        os.replace(temporary, path)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        raise ModelError(f'"{path}" cannot be written: {error}.') from None
+    with replacing(path) as draft:
+        draft.write_text(content, encoding="utf-8")
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:

@@ -261,7 +261,7 @@ class Model:
             raise ModelError(f'Parameter "{name}" is derived ({parameter.expression}); use {sources} instead.')
         return parameter
 
-    def with_values(self, **values: float) -> Model:
+    def with_values(self, /, **values: float) -> Model:
         """The same model with other values of independent parameters."""
         given = gate.table("Values", values, error=ModelError)
         for name, value in given.items():

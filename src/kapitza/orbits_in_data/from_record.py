@@ -38,7 +38,10 @@ def samples_per_period(record: Record) -> float:
     steps = np.concatenate([np.diff(record.time[piece]) for piece in record.segments()])
     if not steps.size:
         raise DataError("Every segment of the record has a single sample: no two samples follow each other.")
-    return float(record.period / np.mean(steps[steps <= GAP * np.median(steps)]))
+    rate = float(record.period / np.mean(steps[steps <= GAP * np.median(steps)]))
+    if rate > record.size:
+        raise DataError(f"No segment of the record is longer than one excitation period ({record.period:.6g} s).")
+    return rate
 
 
 def strobe_record(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kapitza.data import Record
 from kapitza.errors import DataError, Status
+from kapitza.files import replacing
 from kapitza.monitor import Monitor, watch
 from kapitza.orbits_in_data.character import Character, describe_section
 from kapitza.orbits_in_data.exponent import section_exponent
@@ -95,7 +96,8 @@ class Inspection:
 
         figure = plot_inspection(self)
         if path is not None:
-            figure.savefig(path)
+            with replacing(path) as draft:
+                figure.savefig(draft)
         return figure
 
 
