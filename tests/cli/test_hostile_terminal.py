@@ -66,6 +66,8 @@ def started(*arguments: str, **environment: str) -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, **environment},
+        # A shell's background jobs ignore SIGINT, and so would the command started from a test among them.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
 
@@ -99,9 +101,13 @@ main(["simulate", "duffing", "--periods", "5", "--out", "a.csv"])
 
 def test_ctrl_c_while_working(tmp_path):
     with started("simulate", "duffing", "--periods", "100000000", "--out", str(tmp_path / "a.csv")) as command:
+        assert command.stderr is not None
         time.sleep(6.0)
         command.send_signal(signal.SIGINT)
-        _, err = command.communicate(timeout=120)
+        try:
+            _, err = command.communicate(timeout=60)
+        finally:
+            command.kill()
     assert command.returncode == 130, err
     assert b"Traceback" not in err
 
