@@ -1,0 +1,43 @@
+"""`python -m tests.hostile COUNT --seed S --only recordings`: the table, then what failed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.hostile.campaign import Campaign, run
+from tests.hostile.pool import Outcome
+
+
+def main() -> int:
+    reader = argparse.ArgumentParser(prog="python -m tests.hostile")
+    reader.add_argument("count", type=int, nargs="?", default=10_000)
+    reader.add_argument("--seed", type=int, default=1)
+    reader.add_argument("--only", default="", help="only families whose name holds this")
+    reader.add_argument("--processes", type=int, default=2)
+    chosen = reader.parse_args()
+
+    def tell(number: int, end: Outcome) -> None:
+        if end.kind not in ("result", "refused"):
+            print(f"{number}: {end.case.family} {end.case.number}: {end.kind}: {end.detail[-1500:]}", flush=True)
+            print(f"    {str(end.case.content)[:600]!r}", flush=True)
+
+    campaign = run(chosen.count, chosen.seed, chosen.only, chosen.processes, tell)
+    show(campaign)
+    return 1 if campaign.failures else 0
+
+
+def show(campaign: Campaign) -> None:
+    rows = [campaign.columns, *campaign.table()]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    print(f"seed {campaign.seed}")
+    for row in rows:
+        print(
+            "  ".join(
+                cell.rjust(w) if k else cell.ljust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+            )
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
