@@ -41,7 +41,7 @@ class ChainProgram:
     States and multipliers are interleaved node by node in one band with pivoting and the parameters are its border.
     The propagators are not multiplied up: over a long chaotic record their product exceeds 1e12 and the parameter
     step it gives is wrong in the first digit.
-    information: (k, k) reduced Hessian of the parameters, nodes eliminated; pull: (k,) minus its reduced gradient.
+    information: (k, k) reduced Hessian of the parameters, nodes eliminated.
     """
 
     def __init__(
@@ -93,6 +93,12 @@ class ChainProgram:
         self._pull = np.zeros(border) if parameter_gradient is None else -parameter_gradient
         self.system = BorderedBand(band, width, width, columns, columns.T, corner, truncate=UNDETERMINED)
         self.information = self.system.schur
+
+    @property
+    def pull(self) -> Array:
+        """Minus the gradient (k,) of the parameters, nodes eliminated."""
+        x, _ = self.system.solve_given(self._right, np.zeros_like(self._pull))
+        return self._pull - self.system.rows @ x
 
     def solve(self) -> ChainStep:
         """The minimiser."""

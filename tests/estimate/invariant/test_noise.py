@@ -76,18 +76,18 @@ def test_bootstrap_agrees_with_the_sandwich(long_orbit):
         assert samples[name] == pytest.approx(sandwich[name], rel=0.35)
 
 
-def test_feet_lie_on_the_level_and_the_distance_is_normal():
+def test_projections_lie_on_the_level_and_the_distance_is_normal():
     # circle of radius 2 with equal noise: the distance is | |z| - 2 | / σ
     x, y = symbol("x"), symbol("y")
     form = make_form(symbol("k") * (x**2 + y**2), ("x", "y"), ("k",), {"k": 1.0})
     values = np.array([[3.0, 0.5, -1.0], [1.0, 1.2, -2.5]])
     zero = np.zeros(3, int)
     points = Points(("x", "y"), values, np.full((2, 3), 0.04), zero, zero, np.arange(3.0))
-    feet = nearest(form, points, np.array([1.0]), np.array([4.0]))
+    near = nearest(form, points, np.array([1.0]), np.array([4.0]))
     radius = np.hypot(*values)
-    np.testing.assert_allclose(np.hypot(*feet.feet), 2.0, rtol=1e-8)
-    np.testing.assert_allclose(feet.distance, (radius - 2) / 0.2, rtol=1e-8)
-    np.testing.assert_allclose(feet.feet, 2 * values / radius, rtol=1e-7)
+    np.testing.assert_allclose(np.hypot(*near.points), 2.0, rtol=1e-8)
+    np.testing.assert_allclose(near.distance, (radius - 2) / 0.2, rtol=1e-8)
+    np.testing.assert_allclose(near.points, 2 * values / radius, rtol=1e-7)
 
 
 def test_surface_agrees_with_odrpack(long_orbit):

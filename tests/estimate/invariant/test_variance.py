@@ -92,7 +92,7 @@ def test_bad_input_is_named(henon_heiles):
         kz.InvariantFit(objective="area")
     with pytest.raises(DataError, match="cannot determine 7"):
         kz.identify(model, select(henon_heiles, np.arange(6)), method=kz.InvariantFit(scale="m1"))
-    with pytest.raises(DataError, match="Record"):
+    with pytest.raises(DataError, match="works on records"):
         kz.identify(model, np.zeros(3), method=kz.InvariantFit())
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from kapitza.circle import difference
 from kapitza.errors import FlowError
-from kapitza.estimate.orbits.problem import Block, Problem
+from kapitza.estimate.orbits.block import Block
+from kapitza.estimate.orbits.problem import Problem
 from kapitza.estimate.orbits.readings import Target
 from kapitza.orbits_of_models.codes import spelled
 from kapitza.solve import Halving, Outcome, walk_to
@@ -125,7 +126,7 @@ def _correct(one: Problem, z: Array, block: Block, theta: Array, kick: Array) ->
             return z, block
         if size > 0.5 * before and size > 1e-8:
             return None
-        move = -np.linalg.lstsq(block.gap_by_state, gap, rcond=1e-14)[0]
+        move = -block.close(gap[:, None])[0][:, 0]
         if np.abs(move[: scale.size] / scale).max() > 0.3:
             return None
         z, before = z + move, size

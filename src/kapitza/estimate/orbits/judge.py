@@ -84,7 +84,7 @@ class Outcome:
     @property
     def freedom(self) -> int:
         """Degrees of freedom: readings (and priors) less parameters, and less phase and period of free motions."""
-        free = sum(b.gap_by_state.shape[1] - b.gap_by_state.shape[0] for b in self.solution.blocks)
+        free = sum(block.free for block in self.solution.blocks)
         informed = int((self.problem.prior_weight > 0).sum())
         return self.count + informed - self.solution.theta.size - free
 

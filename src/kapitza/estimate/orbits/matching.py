@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.estimate.orbits.block import Block
 from kapitza.estimate.orbits.character import close_from_data, lost_character
 from kapitza.estimate.orbits.multipliers import joint_covariance, known_multipliers
-from kapitza.estimate.orbits.problem import Block, Problem
+from kapitza.estimate.orbits.problem import Problem
 from kapitza.estimate.orbits.readings import Target
 from kapitza.estimate.orbits.solver import OUTLYING, Solution, reduce_block
 from kapitza.orbit import PeriodicOrbit

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
-from kapitza.estimate.orbits.problem import Block, Problem
+from kapitza.estimate.orbits.block import Block
+from kapitza.estimate.orbits.problem import Problem
 from kapitza.estimate.orbits.solver import Iterate, Reduced, Solution, Solver, whiten
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
@@ -162,7 +163,7 @@ def close_orbits(
             return unknowns, blocks
         moved = []
         for z, block, target in zip(unknowns, blocks, problem.targets, strict=True):
-            step = -np.linalg.lstsq(block.gap_by_state, block.gap, rcond=1e-14)[0]
+            step = block.closing_step()
             size = np.abs(step[: target.nodes.size].reshape(-1, problem.scale.size) / problem.scale).max()
             moved.append(z + step * min(1.0, 0.25 / max(float(size), 1e-300)))
         unknowns = moved

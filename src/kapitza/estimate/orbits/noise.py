@@ -73,4 +73,4 @@ def _information_by_channel(problem: Problem, solution: Solution) -> list[Array]
 
 def _loose(solution: Solution) -> int:
     """Unknowns of the orbits that closure leaves open: phase and period of free motions."""
-    return sum(b.gap_by_state.shape[1] - b.gap_by_state.shape[0] for b in solution.blocks)
+    return sum(block.free for block in solution.blocks)

@@ -10,29 +10,12 @@ from numpy.typing import NDArray
 
 from kapitza.circle import difference, turns, wrap
 from kapitza.errors import FlowError
+from kapitza.estimate.orbits.block import Block
 from kapitza.estimate.orbits.readings import Index, Sensors, Target
 from kapitza.flow import Flow
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Block:
-    """One orbit linearised: readings r (m,), closure c (d,), and their derivatives by its unknowns z (q,) and θ (k,).
-
-    z holds the J node states and, for autonomous models, the period; d = J n.
-    jacobians: (J, n, n) of the segments. turns: (n,) of the angles over the orbit.
-    """
-
-    residual: Array
-    by_state: Array
-    by_parameter: Array
-    gap: Array
-    gap_by_state: Array
-    gap_by_parameter: Array
-    jacobians: Array
-    turns: Array
 
 
 @dataclass(frozen=True)
@@ -204,30 +187,18 @@ class Problem:
     def _block(
         self, target: Target, z: Array, nodes: Array, arrival: list[Array], readings: list[Array], rate: Array | None
     ) -> Block:
-        count, n = nodes.shape
-        k = len(self.names)
         ends, jacobians, influence = arrival
         following = np.roll(nodes, -1, axis=0)
         gap = difference(ends, following, self.model.angles)
         turned = turns((ends - following - gap).sum(axis=0), self.model.angles)
-        matrix = np.zeros((count, n, count, n))
-        index = np.arange(count)
-        matrix[index, :, index, :] += jacobians
-        matrix[index, :, (index + 1) % count, :] -= np.eye(n)
-        by_state = np.zeros((count * n, z.size))
-        by_state[:, : count * n] = matrix.reshape(count * n, count * n)
         misfit, slope, by_theta = readings
-        reads = np.zeros((misfit.size, z.size))
-        reads.reshape(misfit.size, -1)[np.arange(misfit.size)[:, None], target.node[:, None] * n + np.arange(n)] = slope
-        if rate is not None:
-            by_state[-n:, -1] = rate
-            if target.period_deviation is not None:
-                misfit = np.append(misfit, z[-1] - target.period)
-                reads = np.vstack([reads, np.eye(1, z.size, z.size - 1)])
-                by_theta = np.vstack([by_theta, np.zeros((1, k))])
+        read = rate is not None and target.period_deviation is not None
+        if read:
+            misfit = np.append(misfit, z[-1] - target.period)
+            by_theta = np.vstack([by_theta, np.zeros((1, by_theta.shape[1]))])
         return Block(
-            misfit, reads, by_theta, gap.ravel(), by_state, influence.reshape(count * n, k), jacobians,
-            turned,
+            misfit, slope, target.node, by_theta, gap.ravel(), jacobians, influence,
+            turned, rate, read,
         )  # fmt: skip
 
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from kapitza.errors import FlowError, Status
-from kapitza.estimate.orbits.problem import Block, Problem
+from kapitza.estimate.orbits.block import Block, soft_step
+from kapitza.estimate.orbits.problem import Problem
 
 Array = NDArray[np.float64]
 
@@ -163,22 +164,12 @@ class Solver:
         """Step of the parameters and of every orbit's unknowns: states eliminated orbit by orbit."""
         hessian = np.diag(self.problem.prior_weight)
         gradient = self.problem.prior_weight * (now.theta - self.problem.prior_mean)
-        parts = []
-        for block, w, share in zip(now.blocks, weights, trust, strict=True):
-            stiff = 1.0 / np.tile(slack, block.gap.size // slack.size)
-            a = np.vstack([w[:, None] * block.by_state, stiff[:, None] * block.gap_by_state])
-            b = np.vstack([w[:, None] * block.by_parameter, stiff[:, None] * block.gap_by_parameter])
-            r = np.concatenate([w * block.residual, stiff * block.gap])
-            own = a.T @ a
-            own[np.diag_indices_from(own)] *= 1 + damping
-            own[np.diag_indices_from(own)] += 1e-12 * np.trace(own) / len(own)
-            right = np.column_stack([a.T @ r, a.T @ b])
-            solved = np.linalg.solve(own, right)
-            parts.append(solved)
-            hessian = hessian + share * (b.T @ b - right[:, 1:].T @ solved[:, 1:])
-            gradient = gradient + share * (b.T @ r - right[:, 1:].T @ solved[:, 0])
+        parts = [soft_step(b, w, slack, damping) for b, w in zip(now.blocks, weights, strict=True)]
+        for part, share in zip(parts, trust, strict=True):
+            hessian = hessian + share * part.hessian
+            gradient = gradient + share * part.gradient
         step = self._bounded(hessian, gradient, now.theta, damping)
-        return step, [-(s[:, 0] + s[:, 1:] @ step) for s in parts]
+        return step, [part.shift + part.follow @ step for part in parts]
 
     def _bounded(self, hessian: Array, gradient: Array, theta: Array, damping: float) -> Array:
         """Minimiser of the quadratic within the bounds; directions without curvature stay where they are."""
@@ -295,7 +286,7 @@ class Solver:
                 blocks = self.problem.evaluate(unknowns, theta)
             except FlowError:
                 continue
-            if all(np.isfinite(b.gap_by_state).all() and np.isfinite(b.by_parameter).all() for b in blocks):
+            if all(block.finite() for block in blocks):
                 return Iterate(theta, unknowns, blocks)
         return None
 
@@ -316,17 +307,12 @@ class Solver:
 
 def reduce_block(block: Block, weight: Array) -> Reduced:
     """Eliminate an orbit's unknowns by its linearised closure; what that leaves free is fitted to its readings."""
-    free = block.gap_by_state.shape[1] - block.gap_by_state.shape[0]
-    right = -np.column_stack([block.gap, block.gap_by_parameter])
-    moved = np.linalg.lstsq(block.gap_by_state, right, rcond=1e-14)[0]
-    full = np.column_stack([block.residual, block.by_parameter]) + block.by_state @ moved
-    white = whiten(weight, full)
-    if free:
-        basis = np.linalg.svd(block.gap_by_state)[2][-free:].T
-        own = whiten(weight, block.by_state @ basis)
+    moved, free = block.close(-np.column_stack([block.gap, block.gap_by_parameter]))
+    white = whiten(weight, np.column_stack([block.residual, block.by_parameter]) + block.read(moved))
+    if block.free:
+        own = whiten(weight, block.read(free))
         along = np.linalg.lstsq(own, -white, rcond=None)[0]
-        moved, white = moved + basis @ along, white + own @ along
-    moved = np.asarray(moved, np.float64)
+        moved, white = moved + free @ along, white + own @ along
     return Reduced(white[:, 0], white[:, 1:], moved[:, 0], moved[:, 1:])
 
 
