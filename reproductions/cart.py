@@ -35,7 +35,7 @@ def periods() -> str:
 
 def is_symmetric(orbit: kz.PeriodicOrbit) -> bool:
     """x(t + π) = -x(t): the orbit that meets both walls alike, from which a pair branches off at a multiplier of 1."""
-    start, half = orbit.details["loop"](np.array([0.0, 0.5]))
+    start, half = orbit.loop(np.array([0.0, 0.5]))
     return bool(np.abs(start + half).max() < 1e-6)
 
 
@@ -81,7 +81,7 @@ def lower_end() -> tuple[float, float]:
     passed = []
     while step < 1 - 2e-6:
         trial = kz.solve_orbit(kz.library.colliding_cart().with_values(k=k * step), orbit, throw=False)
-        if trial.status is Status.CONVERGED and len(trial.details.get("events", ())) == 4:
+        if trial.status is Status.CONVERGED and len(trial.solver.events) == 4:
             orbit, k = trial, k * step
             passed.append((k, (1 - float(np.abs(orbit.multipliers[0]))) ** 2))
         else:

@@ -56,7 +56,7 @@ def coverage() -> str:
         counts = np.array([held(fit, truth) for fit in fits])
         rows += verdict(f"pendulum ({', '.join(names)})", counts, names, f"{SEEDS} seeds, errors of known size")
     duffing = kz.library.duffing().with_values(k=0.08, B=0.2)
-    loop = kz.solve_orbit(duffing).details["loop"]
+    loop = kz.solve_orbit(duffing).loop
     times, states = np.arange(60) * duffing.period / 60, loop(np.arange(60) / 60)
     clean = kz.Record.from_arrays(times, {"x": states[:, 0]}, period=duffing.period, phase=0.0)
     method = kz.OrbitFit(estimator="maximum likelihood")

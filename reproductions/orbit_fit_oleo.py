@@ -18,7 +18,7 @@ ONE_EQUATION = {
 
 def main() -> str:
     truth = kz.library.oleo(values="estimation")
-    loop = kz.solve_orbit(truth, truth.state()).details["loop"]
+    loop = kz.solve_orbit(truth, truth.state()).loop
     times = np.arange(SAMPLES) * truth.period / SAMPLES
     y = loop(np.arange(SAMPLES) / SAMPLES)[:, 0] + truth.values["theta14"]
     record = kz.measure(kz.Record.from_arrays(times, {"y": y}, period=truth.period, phase=0.0), noise=NOISE, seed=0)

@@ -71,7 +71,7 @@ def sampled(orbit: kz.PeriodicOrbit, seed: int) -> list[kz.PeriodicOrbit]:
     rng = np.random.default_rng(seed)
     count = 60
     times = np.arange(count) * orbit.period / count
-    states = orbit.details["loop"](np.arange(count) / count)
+    states = orbit.loop(np.arange(count) / count)
     states = states + 1e-3 * np.ptp(states, axis=0) * rng.standard_normal(states.shape)
     return [orbit.with_(profile=replace(orbit.profile, times=times, states=states), covariance=None)]
 
@@ -84,7 +84,7 @@ def others() -> list[Case]:
         "x'' - mu*(1 - x**2)*x' + k*x = 0", parameters={"mu": 0.8, "k": 1.3}, name="van_der_pol"
     )
     oleo = kz.library.oleo(values="estimation")
-    loop = kz.solve_orbit(oleo, oleo.state()).details["loop"]
+    loop = kz.solve_orbit(oleo, oleo.state()).loop
     y = loop(np.arange(60) / 60)[:, 0] + oleo.values["theta14"]
     clean = kz.Record.from_arrays(np.arange(60) * oleo.period / 60, {"y": y}, period=oleo.period, phase=0.0)
     return [

@@ -62,8 +62,8 @@ def main() -> str:
     ]
     counted = return_counts(measured, delay)
     closest = [
-        (o.repeats, f"{100 * o.closure:.2f} %", f"{o.details['chance']:.3f}", ", ".join(map(str, o.winding)),
-         o.details["sample"])
+        (o.repeats, f"{100 * o.closure:.2f} %", f"{o.stretch.chance:.3f}", ", ".join(map(str, o.winding)),
+         o.stretch.first)
         for p in range(1, 16)
         for o in sorted(strict.select(period=p), key=lambda o: o.closure)[:2]
     ]  # fmt: skip

@@ -42,7 +42,7 @@ def compare(code: str, period: float, orbits: list[kz.PeriodicOrbit], asked: boo
     if not orbits:
         return Comparison(code, period, "not found", "≤ 0.2 %" if asked else "", False if asked else None)
     errors = np.array([orbit.period / period - 1 for orbit in orbits])
-    pulls = [(orbit.period - period) / orbit.details["period_deviation"] for orbit in orbits]
+    pulls = [(orbit.period - period) / orbit.period_deviation for orbit in orbits]
     worst = float(np.abs(errors).max())
     sizes = np.array([[abs(orbit.multipliers[0]), orbit.multiplier_deviation[0]] for orbit in orbits])
     value = f"{np.median([o.period for o in orbits]):.5f} (worst {100 * worst:.3f} %)"

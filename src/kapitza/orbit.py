@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import singledispatch
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 import pandas as pd
@@ -47,6 +47,104 @@ class Certificate:
         return max(known, default=float("nan"))
 
 
+class Loop(Protocol):
+    """A closed curve in state space, angles continuous: x(s + 1) = x(s) + 2π·winding.
+
+    period: T; winding: (n,) turns per period; call it with fractions s (M,) in [0, 1] for states (M, n).
+    """
+
+    @property
+    def period(self) -> float: ...
+
+    @property
+    def winding(self) -> Array: ...
+
+    def __call__(self, fractions: Array) -> Array: ...
+
+
+class Influence(Protocol):
+    """How the noise of single samples of a record moves an orbit: what makes errors of different orbits correlated."""
+
+    def physical_root(self) -> tuple[NDArray[np.intp], Array]:
+        """Samples (S,) and the root (p n + n, S, n) of the covariance of points and |multipliers| that they cause."""
+        ...
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Where a record follows an orbit for one period.
+
+    first, last: rows of the record, `last` being the first one after the period. start: time of the first row after
+    the excitation began [s], where the profile keeps that time; 0 where the profile begins on the section.
+    scatter: of the images about the local maps, as a share of the attractor; neighbours: record points near each point.
+    together: samples for which the return holds; chance: share of such returns that unrelated stretches give.
+    """
+
+    first: int
+    last: int
+    start: float = 0.0
+    scatter: float = float("nan")
+    neighbours: tuple[int, ...] = ()
+    together: int = 0
+    chance: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Crossings:
+    """The recorded channels along an orbit of a free motion, whose section has coordinates of its own.
+
+    channels: c names. values: (p, c) at the crossings of the section, at times (p,), the first at 0 [s]. covariance:
+    (p c + 1, p c + 1) of the values at these times, row-major, and of the period.
+    path_times (M,), path_values (M, c): the whole cycle, each instant averaged over neighbouring stretches.
+    """
+
+    channels: tuple[str, ...]
+    values: Array
+    times: Array
+    covariance: Array
+    path_times: Array
+    path_values: Array
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Derivatives by the parameters `names` (k).
+
+    points: (p, n, k) of the section points (PERIODIC 5.9 for the discretised methods, 5.15 for shooting); period: (k,);
+    multipliers: (n, k), complex, NaN where two multipliers coincide.
+    """
+
+    names: tuple[str, ...]
+    points: Array
+    period: Array | None
+    multipliers: NDArray[np.complex128] | None
+
+
+@dataclass(frozen=True)
+class SolverReport:
+    """How a solver came to an orbit.
+
+    size: segments, elements, grid points or harmonics of the discretisation. history: one row per Newton iteration.
+    gap: largest gap between the segments, in units of the states; change: of the orbit, relative, when the
+    discretisation was last refined; tail: share of the highest harmonics (NaN where they do not apply).
+    switching_times: (s,) fractions of the period; events: what the flow located on the way; stiff: the contraction over
+    an element is too strong for the sum of determinants to be checked.
+    """
+
+    size: int = 0
+    history: tuple[Any, ...] = ()
+    gap: float = float("nan")
+    change: float = float("nan")
+    tail: float = float("nan")
+    switching_times: Array | None = None
+    events: tuple[Any, ...] = ()
+    stiff: bool = False
+
+    @property
+    def iterations(self) -> int:
+        return len(self.history)
+
+
 @dataclass(frozen=True)
 class PeriodicOrbit:
     """One periodic orbit of a model or found in data.
@@ -60,6 +158,14 @@ class PeriodicOrbit:
     covariance: (p n, p n) of the points, row-major; multiplier_deviation: standard deviation of |multipliers|.
     parameters: the parameter values at which it is an orbit (empty for orbits found in data).
     visits: how many close returns of the record support it (0 for orbits of a model).
+    period_deviation: standard deviation of a measured period [s], None where it is known or not estimated.
+    joint_covariance: (p n + n, p n + n) of the points, row-major, and the moduli of the multipliers.
+    section_phase: time within the excitation period at which the points lie [s], None where nothing is said (0).
+    partner: position in its set of its image under the symmetry of the states; None where there is none.
+
+    Parts that only some orbits have: stretch (of the record it was found in), crossings (channels along an orbit of a
+    free motion), influence (of single samples on it), loop (the curve a solver found), sensitivity (by parameters),
+    solver (how it came to it).
     """
 
     states: tuple[str, ...]
@@ -80,7 +186,16 @@ class PeriodicOrbit:
     visits: int = 0
     method: str = ""
     notes: tuple[str, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
+    period_deviation: float | None = None
+    joint_covariance: Array | None = None
+    section_phase: float | None = None
+    partner: int | None = None
+    stretch: Stretch | None = None
+    crossings: Crossings | None = None
+    influence: Influence | None = field(default=None, repr=False)
+    loop: Loop | None = field(default=None, repr=False)
+    sensitivity: Sensitivity | None = None
+    solver: SolverReport | None = None
 
     def with_(self, **changes: Any) -> PeriodicOrbit:
         return replace(self, **changes)
@@ -164,16 +279,18 @@ class OrbitSet(Sequence[PeriodicOrbit]):
         orbits = []
         for old in place:
             orbit = self.orbits[old]
-            if orbit.details.get("partner") is not None:
-                partner = place.get(orbit.details["partner"])
-                orbit = orbit.with_(details={**orbit.details, "partner": partner})
+            if orbit.partner is not None:
+                orbit = orbit.with_(partner=place.get(orbit.partner))
             orbits.append(orbit)
         return replace(self, orbits=tuple(orbits))
 
     def table(self) -> pd.DataFrame:
         """One row per orbit: period, code, winding, first point, multipliers, deviations, visits, partner."""
         empty = {"period": [], "time [s]": [], "code": [], "stability": [], "closure": [], "visits": []}
-        return pd.DataFrame([_table_row(orbit) for orbit in self.orbits] or empty)
+        table = pd.DataFrame([_table_row(orbit) for orbit in self.orbits] or empty)
+        if any(orbit.partner is not None for orbit in self.orbits):
+            table["partner"] = pd.array([orbit.partner for orbit in self.orbits], dtype="Int64")
+        return table
 
     def save(self, path: str | Path) -> None:
         """Write the orbits (not the record they come from) as JSON; an interrupted write leaves the old file."""
@@ -235,8 +352,6 @@ def _table_row(orbit: PeriodicOrbit) -> dict[str, Any]:
             if orbit.multiplier_deviation is not None:
                 row[f"sd |multiplier {i + 1}|"] = orbit.multiplier_deviation[i]
     row |= {"stability": orbit.stability, "closure": orbit.closure, "visits": orbit.visits}
-    if "partner" in orbit.details:
-        row["partner"] = orbit.details["partner"]
     return row
 
 

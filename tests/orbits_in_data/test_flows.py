@@ -44,7 +44,7 @@ def test_deviation_of_the_period_holds_the_error(lorenz_x):
         noisy = kz.measure(lorenz_x, noise=0.01 * float(np.std(lorenz_x["x"])), seed=seed)
         for orbit in kz.find_orbits(noisy, max_period=3):
             assert orbit.code in LORENZ
-            assert abs(orbit.period - LORENZ[orbit.code]) < 3.0 * orbit.details["period_deviation"]
+            assert abs(orbit.period - LORENZ[orbit.code]) < 3.0 * orbit.period_deviation
 
 
 def test_dense_forced_record_gives_the_same_orbits_at_every_phase():

@@ -34,9 +34,9 @@ def test_orbits_of_the_pendulum_have_the_multipliers_of_shooting(clean):
 def test_partners_mirror_each_other(clean):
     orbits = kz.find_orbits(clean, max_period=2)
     for index, orbit in enumerate(orbits):
-        partner = orbit.details["partner"]
+        partner = orbit.partner
         if partner is not None:
-            assert orbits[partner].details["partner"] == index
+            assert orbits[partner].partner == index
             assert sorted(orbits[partner].points[:, 1]) == pytest.approx(sorted(-orbit.points[:, 1]), abs=0.02)
 
 

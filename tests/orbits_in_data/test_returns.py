@@ -33,7 +33,7 @@ def test_returns_of_a_chaotic_pendulum_beat_chance():
     strict = kz.find_orbits(record, max_period=2, method=kz.ReturnSearch(tolerance=0.05))
     loose = kz.find_orbits(record, max_period=2, method=kz.ReturnSearch(tolerance=0.08))
     assert 0 < len(strict) <= len(loose)
-    assert all(o.details["chance"] <= 0.05 for o in loose)
+    assert all(o.stretch.chance <= 0.05 for o in loose)
     turning = [o for o in strict if o.repeats == 1 and abs(o.winding[0]) == 1]
     assert min(abs(abs(o.points[0, 0]) - 2.9668) for o in turning) < 0.3
 
@@ -57,7 +57,7 @@ def test_closure_is_the_largest_miss_as_a_share_of_the_range():
     orbits = kz.find_orbits(record, max_period=1, method=kz.ReturnSearch(tolerance={"x": 0.03, "y": 0.16}, delay=20))
     assert len(orbits) > 0
     for orbit in orbits:
-        rows = orbit.details["sample"] + np.arange(21)
+        rows = orbit.stretch.first + np.arange(21)
         shares = [np.abs(record[n][rows + 100] - record[n][rows]).max() / np.ptp(record[n]) for n in "xy"]
         assert orbit.closure == pytest.approx(max(shares), rel=1e-9)
 

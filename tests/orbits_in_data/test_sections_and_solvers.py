@@ -68,14 +68,14 @@ def test_partners_are_mirror_images_and_follow_a_selection(dense):
     for chosen in (orbits, orbits.select(period=2), orbits[1:]):
         paired = 0
         for index, orbit in enumerate(chosen):
-            partner = orbit.details["partner"]
+            partner = orbit.partner
             if partner is not None:
                 paired += 1
-                assert chosen[partner].details["partner"] == index
+                assert chosen[partner].partner == index
                 assert sorted(chosen[partner].points[:, 1]) == pytest.approx(sorted(-orbit.points[:, 1]), abs=0.05)
         assert paired >= 2
     left = orbits.select(code="A")
-    assert left[0].details["partner"] is None
+    assert left[0].partner is None
 
 
 def test_visits_count_the_passes_of_the_record():

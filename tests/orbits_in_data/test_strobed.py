@@ -115,7 +115,7 @@ def test_a_strobed_record_is_taken_at_its_own_phase(henon_points):
         assert [o.repeats for o in orbits] == [1, 2]
         for one, other in zip(orbits, plain, strict=True):
             assert np.abs(one.points - other.points).max() < 1e-12
-            assert one.details["section_phase"] == pytest.approx(0.2, abs=1e-9)
+            assert one.section_phase == pytest.approx(0.2, abs=1e-9)
 
 
 def test_a_phase_that_was_not_sampled_is_refused(henon_points):

@@ -57,8 +57,8 @@ def test_sensitivities_agree_with_shooting(method):
     model = kz.library.parametric_pendulum()
     start = {"phi": 2.9668, "phi'": 6.4066}
     names = ["omega", "l"]
-    shot = kz.solve_orbit(model, start, wrt=names).details["sensitivity"]
-    found = kz.solve_orbit(model, start, method=method, wrt=names).details["sensitivity"]
+    shot = kz.solve_orbit(model, start, wrt=names).sensitivity
+    found = kz.solve_orbit(model, start, method=method, wrt=names).sensitivity
     np.testing.assert_allclose(found.points, shot.points, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(found.multipliers, shot.multipliers, rtol=1e-4)
 
@@ -110,10 +110,10 @@ def test_representations_convert_without_loss(duffing):
     """Each solver's own curve, handed to the flow node by node, stays within rounding of the orbit."""
     model, orbit = duffing
     grid = np.linspace(0, 1, 50)
-    shot = orbit.details["loop"](grid)
+    shot = orbit.loop(grid)
     for method in (kz.Collocation(), kz.HarmonicBalance()):
-        curve = kz.solve_orbit(model, orbit, method=method).details["loop"]
+        curve = kz.solve_orbit(model, orbit, method=method).loop
         np.testing.assert_allclose(curve(grid), shot, atol=1e-7)
-    series = kz.solve_orbit(model, orbit, method=kz.HarmonicBalance()).details["loop"]
+    series = kz.solve_orbit(model, orbit, method=kz.HarmonicBalance()).loop
     back = fourier_series(series(np.arange(400) / 400), series.period, series.winding, series.harmonics)
     np.testing.assert_allclose(back.cosines, series.cosines, atol=1e-14)

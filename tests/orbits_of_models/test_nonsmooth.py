@@ -53,9 +53,9 @@ def test_cart_orbit_by_shooting_and_collocation(k):
     near = kz.solve_orbit(model, shot, method=kz.Collocation())
     assert np.abs(shot.points - near.points).max() < 1e-9
     np.testing.assert_allclose(np.sort(np.abs(shot.multipliers)), np.sort(np.abs(near.multipliers)), rtol=1e-7)
-    times = near.details["switching_times"]
+    times = near.solver.switching_times
     assert times.size == 4
-    inside = np.abs(shot.details["loop"](np.array([0.0]))[0, 0]) < 1
+    inside = np.abs(shot.loop(np.array([0.0]))[0, 0]) < 1
     between = times[1] - times[0] + times[3] - times[2]
     contact = between if inside else 2 * np.pi - between
     assert np.log(np.abs(np.prod(shot.multipliers))) == pytest.approx(-2 * contact, abs=1e-7)
@@ -107,4 +107,4 @@ def test_dry_friction_oscillator_against_den_hartog():
     for method in (kz.Shooting(), kz.Collocation()):
         orbit = kz.solve_orbit(model, (1.9, 0.1), method=method)
         times = np.linspace(0, 1, 20001)
-        assert orbit.details["loop"](times)[:, 0].max() == pytest.approx(amplitude, abs=1e-6)
+        assert orbit.loop(times)[:, 0].max() == pytest.approx(amplitude, abs=1e-6)

@@ -57,7 +57,7 @@ def test_sensitivity_of_the_linear_oscillator_is_exact():
 
     for method in (kz.Shooting(), kz.MultipleShooting(nodes=5)):
         orbit = kz.solve_orbit(model, {"x": 0.0}, method=method, wrt=["F", "omega"])
-        found = orbit.details["sensitivity"]
+        found = orbit.sensitivity
         h = 1e-5
         np.testing.assert_allclose(found.points[0][:, 0], point(1.0, 1.3), atol=1e-10)
         np.testing.assert_allclose(
@@ -75,7 +75,7 @@ def test_autonomous_sensitivity_follows_the_family():
     orbit = kz.solve_orbit(model, AB, 1.5586, wrt=["rho"])
     h = 1e-3
     near = [kz.solve_orbit(model.with_values(rho=28 + s * h), orbit).period for s in (1, -1)]
-    assert orbit.details["sensitivity"].period[0] == pytest.approx((near[0] - near[1]) / (2 * h), rel=1e-6)
+    assert orbit.sensitivity.period[0] == pytest.approx((near[0] - near[1]) / (2 * h), rel=1e-6)
 
 
 def test_wrong_period_is_named():

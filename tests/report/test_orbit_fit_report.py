@@ -25,7 +25,7 @@ def page_text(fit, tmp_path):
 def positions(model, force):
     orbit = kz.solve_orbit(model.with_values(B=force))
     share = np.arange(40) / 40
-    values = {"x": orbit.details["loop"](share)[:, 0]}
+    values = {"x": orbit.loop(share)[:, 0]}
     record = kz.Record.from_arrays(share * orbit.period, values, period=model.period, phase=0.0)
     return kz.measure(record, noise=1e-3, seed=int(100 * force))
 

@@ -122,7 +122,7 @@ def repeats_shorter(section: Section, points: Array, tolerance: float) -> int:
 def with_partners(
     orbits: Sequence[PeriodicOrbit], angles: Sequence[bool], symmetry: Sequence[float], tolerance: Array
 ) -> list[PeriodicOrbit]:
-    """Note on each orbit which orbit is its image under x → symmetry · x ("partner" in `details`, an index).
+    """Note on each orbit which orbit is its image under x → symmetry · x (`partner`, an index).
 
     An orbit that is its own image is noted with its own index. `tolerance` (n,) is in the units of the states.
     """
@@ -139,7 +139,7 @@ def with_partners(
                 if min(gaps) <= 1.0:
                     partner = index
                     break
-        noted.append(orbit.with_(details={**orbit.details, "partner": partner}))
+        noted.append(orbit.with_(partner=partner))
     return noted
 
 

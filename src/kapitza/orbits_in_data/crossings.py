@@ -6,12 +6,11 @@ functions of u too; the smoother that gives the next crossing gives them as well
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.data import Record
+from kapitza.orbit import Crossings
 from kapitza.orbits_in_data.local_fit import LocalFits
 from kapitza.orbits_in_data.locate import Uncertainty
 from kapitza.orbits_in_data.polynomials import monomial_slopes, monomials
@@ -60,16 +59,13 @@ def between_samples(values: Array, sample: NDArray[np.intp], share: Array) -> tu
     return np.einsum("mk,mkc->mc", weight, values[rows]), np.einsum("mk,mkc->mc", slope, values[rows])
 
 
-def crossing_details(section: Section, fits: LocalFits, uncertainty: Uncertainty, points: Array) -> dict[str, Any]:
-    """Channels at the crossings of one cycle (p, n), their times, and the covariance of all, as plain lists.
+def crossings_of(section: Section, fits: LocalFits, uncertainty: Uncertainty, points: Array) -> Crossings | None:
+    """Channels at the crossings of one cycle (p, n), their times, and the covariance of all; None for forced records.
 
-    crossing_values (p, c) are the channels `crossing_channels` at crossing_times (p,), the first at 0;
-    crossing_covariance (p c + 1, p c + 1) is that of the values at these times, row-major, and of the period. A
-    crossing late by δt shows as an error -y' δt of the values there. path_times, path_values: the whole cycle, each
-    instant averaged over the neighbours in the same way.
+    A crossing late by δt shows as an error -y' δt of the values there.
     """
     if section.paths is None or section.rates is None or section.duration is None:
-        return {}
+        return None
     local = section.wrap(points - fits.centre) / fits.width[:, None]
     weight = np.einsum("kq,kqi->ki", monomials(local, fits.degree), fits.influence)
     slope_terms = monomial_slopes(local, fits.degree) / fits.width[:, None, None]
@@ -84,21 +80,21 @@ def crossing_details(section: Section, fits: LocalFits, uncertainty: Uncertainty
     scatter = np.array([np.sqrt(np.mean(rest[..., c][inside] ** 2)) for c in range(values.shape[1])])
     used = np.flatnonzero(scatter <= AMBIGUOUS * np.ptp(values, axis=0))
     if not used.size:
-        return {}
+        return None
     rates = np.einsum("ki,kic->kc", weight, section.rates[:, used][fits.rows])
     columns = np.append(used, values.shape[1])
     by_point = np.einsum("kmi,kic->kcm", slope, response[..., columns])
     paths = np.einsum("ki,kisc->ksc", weight, section.paths[:, :, used][fits.rows])
     times = np.concatenate([[0.0], np.cumsum(mean[:, -1])])
     fractions = np.arange(PARTS) / PARTS
-    return {
-        "crossing_channels": [section.channels[c] for c in used],
-        "crossing_values": mean[:, used].tolist(),
-        "crossing_times": times[:-1].tolist(),
-        "crossing_covariance": _covariance(uncertainty.points, by_point, weight, rest[..., columns], rates).tolist(),
-        "path_times": (times[:-1, None] + fractions * np.diff(times)[:, None]).ravel().tolist(),
-        "path_values": paths.reshape(-1, used.size).tolist(),
-    }
+    return Crossings(
+        channels=tuple(section.channels[c] for c in used),
+        values=mean[:, used],
+        times=times[:-1],
+        covariance=_covariance(uncertainty.points, by_point, weight, rest[..., columns], rates),
+        path_times=(times[:-1, None] + fractions * np.diff(times)[:, None]).ravel(),
+        path_values=paths.reshape(-1, used.size),
+    )
 
 
 def _covariance(places: Array, by_point: Array, weight: Array, rest: Array, rates: Array) -> Array:

@@ -17,7 +17,7 @@ from kapitza.circle import TURN, turns, wrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.monitor import Monitor, watch
-from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile
+from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile, Stretch
 from kapitza.orbits_in_data.from_record import samples_per_period
 from kapitza.orbits_in_data.preparation import chosen_channels, record_delay, require_count, require_even, without_gaps
 
@@ -129,7 +129,7 @@ def search_returns(
                 )
                 for k in believed[chosen]:
                     orbit = return_orbit(record, names, level, returns, int(k), count, rate)
-                    new.append(orbit.with_(details={**orbit.details, "chance": float(chance[k])}))
+                    new.append(_believed(orbit, float(chance[k])))
             kept += new
             # The last level is the tolerance asked for.
             near = np.abs(returns.rows[:, None] - believed_rows).min(axis=1, initial=len(record)) <= returns.length
@@ -307,7 +307,6 @@ def return_orbit(
     stretch = signal.values[row : row + lag]
     turned = turns(signal.values[row + lag] - signal.values[row], signal.circle)
     interval = float(period / rate)
-    piece = next(p for p in signal.segments if p.start <= row < p.stop)
     phase = float(signal.phase[row]) * period
     first = round(((period - phase) % period) / interval) % lag
     states = np.concatenate([stretch[first:], stretch[:first] + TURN * turned])
@@ -324,11 +323,10 @@ def return_orbit(
         visits=1,
         method="close return",
         profile=Profile(np.asarray(np.arange(lag) * interval, float), states),
-        details={
-            "sample": row,
-            "last_sample": row + lag,
-            "segment_start": piece.start,
-            "phase": phase,
-            "together": int(returns.length[which]),
-        },
+        stretch=Stretch(row, row + lag, together=int(returns.length[which])),
     )
+
+
+def _believed(orbit: PeriodicOrbit, chance: float) -> PeriodicOrbit:
+    assert orbit.stretch is not None
+    return orbit.with_(stretch=replace(orbit.stretch, chance=chance))

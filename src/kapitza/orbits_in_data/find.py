@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import DataError
 from kapitza.monitor import Monitor, Task, watch
-from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.orbit import OrbitSet, PeriodicOrbit, Stretch
 from kapitza.orbits_in_data.bookkeeping import (
     Partition,
     cycle_gap,
@@ -22,7 +22,7 @@ from kapitza.orbits_in_data.bookkeeping import (
 )
 from kapitza.orbits_in_data.calibration import REACH
 from kapitza.orbits_in_data.character import describe_section
-from kapitza.orbits_in_data.crossings import crossing_details
+from kapitza.orbits_in_data.crossings import crossings_of
 from kapitza.orbits_in_data.local_fit import LocalFits
 from kapitza.orbits_in_data.locate import Cycles, Uncertainty, cycle_time, propagate, refine_cycles
 from kapitza.orbits_in_data.polynomials import term_count
@@ -330,16 +330,16 @@ def make_orbit(
         visits=visits,
         method="local maps",
         notes=(note,) if note else (),
-        details={
-            "sample": int(section.sample[row]),
-            "last_sample": int(section.sample[row + period]),
-            "scatter": float(np.max(fits.spread)),
-            "period_deviation": time_deviation,
-            "neighbours": [int(s) for s in np.atleast_1d(support)],
-            "joint_covariance": uncertainty.joint * np.outer(units, units),
-            "influence": uncertainty.influence,
-            **crossing_details(section, fits, uncertainty, points),
-        },
+        period_deviation=time_deviation,
+        joint_covariance=uncertainty.joint * np.outer(units, units),
+        stretch=Stretch(
+            int(section.sample[row]),
+            int(section.sample[row + period]),
+            scatter=float(np.max(fits.spread)),
+            neighbours=tuple(int(s) for s in np.atleast_1d(support)),
+        ),
+        influence=uncertainty.influence,
+        crossings=crossings_of(section, fits, uncertainty, points),
     )
 
 

@@ -21,7 +21,7 @@ def with_profiles(orbits: OrbitSet, record: Record, channels: Sequence[str] | No
 
     Profiles hold the channels asked for and start on the section; they are attached when these channels are the states
     of the orbits and there are at least four samples per period. (Orbits of autonomous records keep the path of the
-    recorded channels as details["path_values"] instead.)
+    recorded channels as `crossings.path_values` instead.)
     """
     names = tuple(channels or record.channels)
     dense = [orbit for orbit in orbits if _length(orbit) >= 4 * len(orbit.points)]
@@ -33,11 +33,13 @@ def with_profiles(orbits: OrbitSet, record: Record, channels: Sequence[str] | No
 
 def _length(orbit: PeriodicOrbit) -> int:
     """Samples in the closest stretch."""
-    return int(orbit.details.get("last_sample", 0)) - int(orbit.details.get("sample", 0))
+    return 0 if orbit.stretch is None else orbit.stretch.last - orbit.stretch.first
 
 
 def _with_profile(orbit: PeriodicOrbit, record: Record) -> PeriodicOrbit:
-    first, last = int(orbit.details["sample"]), int(orbit.details["last_sample"])
+    if orbit.stretch is None:
+        return orbit
+    first, last = orbit.stretch.first, orbit.stretch.last
     states, end = record.values()[first:last], record.values()[last]
     times = record.time[first:last] - record.time[first]
     late = _after_section(orbit, record, first)
@@ -56,9 +58,9 @@ def _with_profile(orbit: PeriodicOrbit, record: Record) -> PeriodicOrbit:
 
 def _after_section(orbit: PeriodicOrbit, record: Record, sample: int) -> float:
     """Seconds from the section to the sample that follows it; 0 where the sample lies on it."""
-    if record.period is None or "section_phase" not in orbit.details or sample == 0:
+    if record.period is None or orbit.section_phase is None or sample == 0:
         return 0.0
-    late = float(record.time[sample]) - record.excitation_start - float(orbit.details["section_phase"])
+    late = float(record.time[sample]) - record.excitation_start - orbit.section_phase
     step = float(record.time[sample] - record.time[sample - 1])
     late %= record.period
     return late if 0.02 * step < late < step else 0.0

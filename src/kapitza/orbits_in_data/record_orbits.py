@@ -39,7 +39,7 @@ def find_orbits_in_record(
     """Unstable periodic orbits that a record visited, with their uncertainty.
 
     record: forced (it has a period), strobed once per excitation period or denser (then cut at `phase`, a share of the
-    period; each orbit keeps it in seconds as details["section_phase"]); or autonomous (no period): the section is then
+    period; each orbit keeps it in seconds as `section_phase`); or autonomous (no period): the section is then
     where the first channel turns, see `turning_section`.
     channels: the state variables to use, all by default; delay, dimension: delay coordinates of each channel.
     noise: standard deviation per channel; known noise of the record, else estimated.
@@ -96,7 +96,7 @@ def _placed(
     """The orbits with the phase of their section, the record they come from, and the points of the section."""
     if record.period is not None:
         when = section_phase(record, phase) * record.period
-        noted = tuple(orbit.with_(details={**orbit.details, "section_phase": when}) for orbit in orbits)
+        noted = tuple(orbit.with_(section_phase=when) for orbit in orbits)
         orbits = replace(orbits, orbits=noted)
         note += "" if len(orbits) else _drift_note(record, names)
     thin = section.physical(section.unit[:: max(1, section.size // SHOWN)])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kapitza.orbit import PeriodicOrbit
+from kapitza.orbit import PeriodicOrbit, Stretch
 from kapitza.orbits_in_data.bookkeeping import default_partition, symbolic_code, winding_numbers
 from kapitza.orbits_in_data.section import Section
 
@@ -35,14 +35,14 @@ def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | 
     covariance = np.atleast_2d(np.cov(passes.T)) / len(rows) if len(rows) > 1 else None
     scale = np.tile(section.scale, period)
     physical = section.physical(points)
-    time, details = period * section.step, {}
+    time, deviation = period * section.step, None
     if section.duration is not None:
         # The last row of the stretch has no image, so no time to it either.
         times = section.duration[rows[:, None] + np.arange(period)].sum(axis=1)
         times = times[np.isfinite(times)]
         times = times[np.abs(times - np.median(times)) <= 0.1 * np.median(times)]
         time = float(np.mean(times))
-        details = {"period_deviation": float(np.std(times) / np.sqrt(max(len(times), 1)))}
+        deviation = float(np.std(times) / np.sqrt(max(len(times), 1)))
     gap = path[1:] - path[:-1]
     return PeriodicOrbit(
         states=section.states,
@@ -56,9 +56,6 @@ def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | 
         covariance=None if covariance is None else covariance * np.outer(scale, scale),
         visits=len(rows),
         method="mean of a periodic record",
-        details={
-            "sample": int(section.sample[rows[0]]),
-            "last_sample": int(section.sample[min(rows[0] + period, section.size - 1)]),
-            **details,
-        },
+        period_deviation=deviation,
+        stretch=Stretch(int(section.sample[rows[0]]), int(section.sample[min(rows[0] + period, section.size - 1)])),
     )

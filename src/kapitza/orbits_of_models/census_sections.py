@@ -139,22 +139,22 @@ def _search(
         orbit = _correct(model, record.states[i : i + count], record.times[i : i + count + 1])
         if orbit is None:
             continue
-        crossings, own = _own_word(model, surface, orbit)
-        found.append(orbit.with_(code=own, details={**orbit.details, "crossings": crossings}))
+        own = _own_word(model, surface, orbit)
+        found.append(orbit.with_(code=own))
         if word and own == word:
             return found, tried
     return found, len(places)
 
 
-def _own_word(model: Model, surface: sp.Expr, orbit: PeriodicOrbit) -> tuple[int, str]:
-    """How often the orbit itself rises through the section in a period, and its letters there."""
-    loop = orbit.details["loop"]
+def _own_word(model: Model, surface: sp.Expr, orbit: PeriodicOrbit) -> str:
+    """The letters of the orbit where it rises through the section; empty without a partition."""
+    loop = orbit.loop
+    assert loop is not None
     fractions = np.linspace(0.0, 1.0, 4001)
     states = loop(fractions)
     height = compile_expressions([surface], model.states, model.names)(np.ascontiguousarray(states.T), model.vector)[0]
     rises = np.flatnonzero((height[:-1] < 0) & (height[1:] >= 0))
-    word = canonical(spelled(model, states[rises])) if model.partition and model.letters and rises.size else ""
-    return rises.size, word
+    return canonical(spelled(model, states[rises])) if model.partition and model.letters and rises.size else ""
 
 
 def _repeats(word: str) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError, Status
+from kapitza.orbit import SolverReport
 from kapitza.orbits_of_models.elements import CollocationEquations, Layout, LinearisedElements, Unknowns
 from kapitza.orbits_of_models.field import period_gradient
 from kapitza.orbits_of_models.gauss import gauss_rule, integrated_basis
@@ -118,16 +119,14 @@ class Collocation:
         sensitivity = period_sensitivity = None
         if problem.wrt and status.ok:
             sensitivity, period_sensitivity = state.sensitivity(at)
-        details = {
-            "elements": state.layout.arc.size,
-            "switching_times": state.unknowns.boundaries[[i for i, _ in state.layout.events]],
-            "change": change,
-            "iterations": result.iterations,
-            "stiff": state.contraction_per_element() > 3.0,
-        }
-        return Solution(
-            state.loop, at.segments(), status, result, message, sensitivity, period_sensitivity, (), details
+        report = SolverReport(
+            state.layout.arc.size,
+            result.history,
+            change=change,
+            switching_times=state.unknowns.boundaries[[i for i, _ in state.layout.events]],
+            stiff=state.contraction_per_element() > 3.0,
         )
+        return Solution(state.loop, at.segments(), status, result, message, sensitivity, period_sensitivity, (), report)
 
 
 class _State:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError, Status
+from kapitza.orbit import SolverReport
 from kapitza.orbits_of_models.coordinates import CoordinateForm, CoordinateRates, tangent_segments
 from kapitza.orbits_of_models.loop import Loop, SampledLoop
 from kapitza.orbits_of_models.phase import PhaseRow
@@ -246,8 +247,8 @@ class Differences:
             segments = tangent_segments(problem, loop, 120 * (problem.repeats or 1))
             if problem.wrt:
                 sensitivity, period_sensitivity = self._sensitivity(problem, equations, result)
-        details = {"points": equations.points, "change": change, "iterations": result.iterations}
-        return Solution(loop, segments, status, result, message, sensitivity, period_sensitivity, (), details)
+        report = SolverReport(equations.points, result.history, change=change)
+        return Solution(loop, segments, status, result, message, sensitivity, period_sensitivity, (), report)
 
     def _sensitivity(
         self, problem: Problem, equations: DifferenceEquations, result: NewtonResult

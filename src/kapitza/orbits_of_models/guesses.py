@@ -88,7 +88,7 @@ def _from_samples(problem: Problem, samples: Array) -> Loop:
 def _from_orbit(problem: Problem, orbit: PeriodicOrbit) -> Loop:
     if orbit.states != problem.model.states:
         return _from_measured_path(problem, orbit)
-    loop = orbit.details.get("loop")
+    loop = orbit.loop
     same = orbit.repeats == problem.repeats
     if loop is not None and same:
         return with_period(loop, problem, orbit.period)
@@ -109,10 +109,10 @@ def _from_orbit(problem: Problem, orbit: PeriodicOrbit) -> Loop:
 def _at_phase_zero(problem: Problem, orbit: PeriodicOrbit) -> Array:
     """Points of an orbit at the start of the excitation period; orbits found in data may lie on another section.
 
-    details["section_phase"] [s] says where. The model carries the points to the nearer start of a period.
+    `orbit.section_phase` says where. The model carries the points to the nearer start of a period.
     """
     points = np.asarray(orbit.points, float)
-    late = float(orbit.details.get("section_phase", 0.0))
+    late = orbit.section_phase or 0.0
     excitation = problem.model.period
     if excitation is None or min(late % excitation, -late % excitation) < 1e-9 * excitation:
         return points
@@ -132,16 +132,15 @@ def _at_phase_zero(problem: Problem, orbit: PeriodicOrbit) -> Array:
 def _from_measured_path(problem: Problem, orbit: PeriodicOrbit) -> Loop:
     """The path of the recorded channels along an orbit of an autonomous record; its section has its own coordinates."""
     states = problem.model.states
-    known = list(orbit.details.get("crossing_channels", ()))
-    if not problem.autonomous or not set(states) <= set(known):
+    known = list(orbit.crossings.channels) if orbit.crossings else []
+    if orbit.crossings is None or not problem.autonomous or not set(states) <= set(known):
         recorded = f", recorded were {tuple(known)}" if known else ""
         raise DataError(
             f"The guess has the states {orbit.states}{recorded}; the model has {states}: a start needs every one of "
             "them. Record them, or fit the record with kz.identify, which fills in what was not seen."
         )
-    path = np.array(orbit.details["path_values"], float)[:, [known.index(name) for name in states]]
-    times = np.array(orbit.details["path_times"], float)
-    return SampledLoop(times / orbit.period, path, orbit.period, np.zeros(len(states)))
+    path = orbit.crossings.path_values[:, [known.index(name) for name in states]]
+    return SampledLoop(orbit.crossings.path_times / orbit.period, path, orbit.period, np.zeros(len(states)))
 
 
 def _at_period(problem: Problem, period: float) -> Problem:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 
 from kapitza.errors import KapitzaError, Status
+from kapitza.orbit import SolverReport
 from kapitza.orbits_of_models.coordinates import CoordinateForm, CoordinateRates, tangent_segments
 from kapitza.orbits_of_models.loop import FourierSeries, Loop, fourier_series
 from kapitza.orbits_of_models.phase import PhaseRow
@@ -200,8 +201,8 @@ class HarmonicBalance:
             segments = tangent_segments(problem, series, 120 * (problem.repeats or 1))
             if problem.wrt:
                 sensitivity, period_sensitivity = self._sensitivity(problem, equations, result)
-        details = {"harmonics": equations.harmonics, "tail": tail, "iterations": result.iterations}
-        return Solution(series, segments, status, result, message, sensitivity, period_sensitivity, (), details)
+        report = SolverReport(equations.harmonics, result.history, tail=tail)
+        return Solution(series, segments, status, result, message, sensitivity, period_sensitivity, (), report)
 
     def _sensitivity(self, problem: Problem, equations: HarmonicEquations, result: NewtonResult) -> tuple[Array, Array]:
         coefficients, period = equations.unpack(result.x)

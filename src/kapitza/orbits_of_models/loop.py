@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,6 @@ from scipy.interpolate import CubicSpline
 from kapitza.errors import DataError
 
 Array = NDArray[np.float64]
-
-
-class Loop(Protocol):
-    """period: T; winding: (n,) turns per period; call it with fractions s (M,) in [0, 1] for states (M, n)."""
-
-    @property
-    def period(self) -> float: ...
-
-    @property
-    def winding(self) -> Array: ...
-
-    def __call__(self, fractions: Array) -> Array: ...
 
 
 @dataclass(frozen=True)

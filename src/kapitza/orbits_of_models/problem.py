@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kapitza.errors import KapitzaError, ModelError, Status
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.orbit import PeriodicOrbit
+from kapitza.orbit import PeriodicOrbit, SolverReport
 from kapitza.orbits_of_models.field import VectorField
 from kapitza.orbits_of_models.loop import Loop
 from kapitza.orbits_of_models.phase import OrthogonalPhase, PhaseCondition
@@ -101,7 +101,7 @@ def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition |
 
 @dataclass(frozen=True)
 class Solution:
-    """What a method hands back before it is dressed as an orbit.
+    """What a method hands back before multipliers and checks are added.
 
     loop: the curve; segments: (J, n, n) propagators from node to node around the orbit.
     sensitivity: (p, n, k) derivative of the section points by `wrt`, and period_sensitivity (k,).
@@ -115,7 +115,7 @@ class Solution:
     sensitivity: Array | None = None
     period_sensitivity: Array | None = None
     notes: tuple[str, ...] = ()
-    details: dict[str, Any] = field(default_factory=dict)
+    report: SolverReport = field(default_factory=SolverReport)
 
 
 class Method(Protocol):

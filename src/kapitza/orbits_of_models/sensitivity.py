@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,20 +10,6 @@ from kapitza.orbits_of_models.loop import Loop
 from kapitza.orbits_of_models.problem import Problem, Solution
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """Derivatives by the parameters `names` (k).
-
-    points: (p, n, k) of the section points (PERIODIC 5.9 for the discretised methods, 5.15 for shooting); period: (k,);
-    multipliers: (n, k), complex, NaN where two multipliers coincide.
-    """
-
-    names: tuple[str, ...]
-    points: Array
-    period: Array | None
-    multipliers: NDArray[np.complex128] | None
 
 
 def multiplier_sensitivity(

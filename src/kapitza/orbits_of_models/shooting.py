@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kapitza.circle import difference, turns
 from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.flow import Flow
+from kapitza.orbit import SolverReport
 from kapitza.orbits_of_models.loop import FlowLoop, Loop
 from kapitza.orbits_of_models.phase import PhaseRow
 from kapitza.orbits_of_models.problem import Problem, Solution
@@ -263,9 +264,9 @@ def _solution(problem: Problem, equations: ShootingEquations, result: NewtonResu
         on_nodes = np.abs(equations.fractions[np.minimum(marks, equations.count - 1)] - problem.section_fractions)
         sensitivity = at_nodes[marks] if (on_nodes < 1e-9).all() else at_nodes[:1]
     gaps = difference(at.arrivals, np.roll(nodes, -1, axis=0), problem.angles)
-    details = {"gap": float(np.abs(gaps).max()), "events": at.events, "nodes": equations.count}
+    report = SolverReport(equations.count, result.history, gap=float(np.abs(gaps).max()), events=tuple(at.events))
     return Solution(
-        loop, at.segments, result.status, result, result.message, sensitivity, period_sensitivity, notes, details
+        loop, at.segments, result.status, result, result.message, sensitivity, period_sensitivity, notes, report
     )
 
 

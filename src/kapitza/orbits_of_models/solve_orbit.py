@@ -1,4 +1,4 @@
-"""The verb: a periodic orbit of a model, by any method, dressed with multipliers and a certificate."""
+"""The verb: a periodic orbit of a model, by any method, with multipliers and a certificate."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from kapitza.circle import difference, wrap_states
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
 from kapitza.model import Model
-from kapitza.orbit import PeriodicOrbit, Profile, minimal_period
+from kapitza.orbit import PeriodicOrbit, Profile, Sensitivity, minimal_period
 from kapitza.orbits_of_models.codes import symbolic_code
 from kapitza.orbits_of_models.floquet import certificate, log_determinant, monodromy, stability
 from kapitza.orbits_of_models.guesses import loop_from
 from kapitza.orbits_of_models.loop import FlowLoop, Loop
 from kapitza.orbits_of_models.phase import PhaseCondition
 from kapitza.orbits_of_models.problem import Method, Problem, Solution, pose
+from kapitza.orbits_of_models.sensitivity import multiplier_sensitivity
 from kapitza.orbits_of_models.shooting import Shooting
 from kapitza.orbits_of_models.surfaces import grazing_note, volume_change
 
@@ -54,7 +55,7 @@ def solve_orbit(
     (or any loop), one state (by name or as an array), or None (the motion settles from the model's start).
     period: excitation periods for forced models (default 1); for autonomous ones a time in seconds, as a guess.
     method: Shooting() by default; MultipleShooting(), Collocation(), Differences(), HarmonicBalance().
-    wrt: parameters by which the orbit and its multipliers are differentiated (`orbit.details["sensitivity"]`).
+    wrt: parameters by which the orbit and its multipliers are differentiated (`orbit.sensitivity`).
     throw=False returns the failed orbit with its status instead of raising ConvergenceError.
     """
     problem = pose(model, guess, period, phase, tuple(wrt))
@@ -62,7 +63,7 @@ def solve_orbit(
     if not hasattr(method, "solve"):
         raise KapitzaError(f"{method!r} is not a periodic solver: pass settings such as Shooting() or Collocation().")
     solution = method.solve(problem, loop_from(problem, guess))
-    orbit = dress(problem, solution, type(method).__name__, profile)
+    orbit = described(problem, solution, type(method).__name__, profile)
     if orbit.status not in (Status.CONVERGED, Status.GRAZING) and throw:
         reason = solution.message or orbit.status.value
         raise ConvergenceError(
@@ -77,12 +78,12 @@ def _said(problem: Problem) -> str:
     return f"near {problem.period:.6g} s" if problem.autonomous else f"{problem.repeats} × {problem.model.period:.6g} s"
 
 
-def dress(problem: Problem, solution: Solution, method: str, profile: bool = True) -> PeriodicOrbit:
+def described(problem: Problem, solution: Solution, method: str, profile: bool = True) -> PeriodicOrbit:
     """Multipliers, certificate, winding, closure, code and checks around what a method found."""
     model, loop = problem.model, solution.loop
     points = loop(problem.section_fractions)
     status, notes = solution.status, list(solution.notes)
-    if not status.ok and solution.details.get("gap", np.inf) < 1e-6 * problem.scale(loop).max():
+    if not status.ok and solution.report.gap < 1e-6 * problem.scale(loop).max():
         # It closes, yet Newton stopped: where the orbit grazes there is no Jacobian to go on with.
         graze = grazing_note(problem, loop, problem.scale(loop))
         if graze:
@@ -91,11 +92,11 @@ def dress(problem: Problem, solution: Solution, method: str, profile: bool = Tru
         return PeriodicOrbit(
             model.states, points, loop.period, problem.repeats, _turns(loop), status=status, method=method,
             parameters=dict(model.values), notes=(solution.message,) if solution.message else (),
-            details={"loop": loop, "history": solution.newton.history if solution.newton else (), **solution.details},
+            loop=loop, solver=solution.report,
         )  # fmt: skip
     floquet = monodromy(solution.segments)
-    change = volume_change(problem, loop, solution.details.get("events", ()))
-    contraction = float("nan") if solution.details.get("stiff") else log_determinant(solution.segments)
+    change = volume_change(problem, loop, solution.report.events)
+    contraction = float("nan") if solution.report.stiff else log_determinant(solution.segments)
     trust = certificate(floquet.multipliers, contraction, change, problem.autonomous)
     size = problem.scale(loop)
     closure = closing_error(problem, loop, points, size, solution)
@@ -107,14 +108,10 @@ def dress(problem: Problem, solution: Solution, method: str, profile: bool = Tru
     if shorter and status.ok:
         status = Status.WRONG_PERIOD
         notes.append(shorter)
-    details = {"loop": loop, "history": solution.newton.history if solution.newton else (), **solution.details}
+    sensitivity = None
     if solution.sensitivity is not None:
-        from kapitza.orbits_of_models.sensitivity import Sensitivity, multiplier_sensitivity
-
         by_parameter = multiplier_sensitivity(problem, loop, floquet, solution)
-        details["sensitivity"] = Sensitivity(
-            problem.wrt, solution.sensitivity, solution.period_sensitivity, by_parameter
-        )
+        sensitivity = Sensitivity(problem.wrt, solution.sensitivity, solution.period_sensitivity, by_parameter)
     return PeriodicOrbit(
         states=model.states,
         points=wrap_states(points, problem.angles),
@@ -131,7 +128,9 @@ def dress(problem: Problem, solution: Solution, method: str, profile: bool = Tru
         certificate=trust,
         method=method,
         notes=tuple(notes),
-        details=details,
+        loop=loop,
+        sensitivity=sensitivity,
+        solver=solution.report,
     )
 
 
@@ -146,8 +145,8 @@ def _profile(loop: Loop) -> Profile:
 
 def closing_error(problem: Problem, loop: Loop, points: Array, size: Array, solution: Solution) -> float:
     """Largest gap, relative to the orbit, when the flow runs from node to node: an independent check of any method."""
-    if "gap" in solution.details and isinstance(loop, FlowLoop):
-        return float(solution.details["gap"] / size.max())
+    if np.isfinite(solution.report.gap) and isinstance(loop, FlowLoop):
+        return float(solution.report.gap / size.max())
     count = points.shape[0]
     begins = np.arange(count) * loop.period / count
     try:

@@ -20,7 +20,7 @@ def positions(model, samples=60):
     """x over one period of the steady state near rest."""
     orbit = kz.solve_orbit(model)
     share = np.arange(samples) / samples
-    values = {"x": orbit.details["loop"](share)[:, 0]}
+    values = {"x": orbit.loop(share)[:, 0]}
     return kz.Record.from_arrays(share * orbit.period, values, period=model.period, phase=0.0)
 
 
@@ -129,7 +129,7 @@ def test_of_two_believable_minima_the_better_one_is_the_answer(instants, error):
     coarse = [
         orbit.with_(
             points=np.array([[(0.7 * np.cos(t) + np.sin(t)) / 1.49]]), covariance=np.diag([error**2]),
-            details={"section_phase": t},
+            section_phase=t,
         )
         for t in instants
     ]  # fmt: skip

@@ -23,11 +23,11 @@ def test_crossings_lie_on_the_orbits_of_the_model(lorenz, orbits):
     """Each crossing, in all three channels, within a few standard errors of the orbit computed from it."""
     assert {"AB", "AAB", "ABB"} <= {orbit.code for orbit in orbits}
     for orbit in orbits:
-        values = np.array(orbit.details["crossing_values"])
+        values = orbit.crossings.values
         true = kz.solve_orbit(lorenz, values[0], orbit.period)
-        covariance = np.array(orbit.details["crossing_covariance"])
+        covariance = orbit.crossings.covariance
         assert abs(orbit.period - true.period) < 5 * np.sqrt(covariance[-1, -1])
-        curve = true.details["loop"](np.linspace(0, 1, 4001))
+        curve = true.loop(np.linspace(0, 1, 4001))
         for k, point in enumerate(values):
             spread = np.sqrt(np.diag(covariance)[3 * k : 3 * k + 3].max())
             assert np.linalg.norm(curve - point, axis=1).min() < 5 * spread + 2e-3

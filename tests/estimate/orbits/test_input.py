@@ -107,7 +107,7 @@ def positions(model, samples=60, **attributes):
     """x over one period of the steady state."""
     orbit = kz.solve_orbit(model)
     share = np.arange(samples) / samples
-    values = {"x": orbit.details["loop"](share)[:, 0]}
+    values = {"x": orbit.loop(share)[:, 0]}
     return kz.Record.from_arrays(share * orbit.period, values, **{"period": model.period, "phase": 0.0, **attributes})
 
 

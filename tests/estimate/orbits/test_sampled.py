@@ -14,7 +14,7 @@ def duffing():
 def steady(model, guess, samples=60, periods=1):
     """One repetition of the orbit near the guess, as a record of x alone."""
     orbit = kz.solve_orbit(model, guess, periods)
-    loop = orbit.details["loop"]
+    loop = orbit.loop
     states = loop(np.arange(samples) / samples)
     return kz.Record.from_arrays(
         np.arange(samples) * orbit.period / samples, {"x": states[:, 0]}, period=model.period, phase=0.0
@@ -78,9 +78,7 @@ def test_a_wrong_period_of_a_free_oscillation_does_not_spoil_the_fit(van_der_pol
         for name in ("mu", "k"):
             assert abs(fits[-1][name] - van_der_pol.values[name]) < 4 * fits[-1].deviations[name]
     assert fits[0]["k"] == pytest.approx(fits[1]["k"], abs=1e-3 * fits[0].deviations["k"])
-    known = exact.with_(
-        profile=kz.orbit.Profile(exact.profile.times, states), details={"period_deviation": 1e-6 * exact.period}
-    )
+    known = exact.with_(profile=kz.orbit.Profile(exact.profile.times, states), period_deviation=1e-6 * exact.period)
     sharper = kz.identify(start, [known], ["mu", "k"], method)
     assert sharper.deviations["k"] < 0.7 * fits[0].deviations["k"]
     assert abs(sharper["k"] - 1.3) < 4 * sharper.deviations["k"]
@@ -90,7 +88,7 @@ def test_landing_gear_gives_the_same_estimate_by_every_solver():
     """PERIODIC section 6.5: θ4 and θ11 from y = u + θ14, started from (6.0, 0.66)."""
     truth = kz.library.oleo(values="estimation")
     orbit = kz.solve_orbit(truth, truth.state())
-    loop = orbit.details["loop"]
+    loop = orbit.loop
     samples = 50
     y = loop(np.arange(samples) / samples)[:, 0] + truth.values["theta14"]
     record = kz.Record.from_arrays(
@@ -114,7 +112,7 @@ def test_noise_of_a_decisive_channel_is_not_underestimated(duffing):
     """
     orbit = kz.solve_orbit(duffing)
     share = np.arange(8) / 8
-    states = orbit.details["loop"](share)
+    states = orbit.loop(share)
     clean = kz.Record.from_arrays(
         share * orbit.period, {"x": states[:, 0], "x'": states[:, 1]}, period=duffing.period, phase=0.0
     )

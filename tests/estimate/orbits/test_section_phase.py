@@ -15,7 +15,7 @@ def quarter(pendulum, exact):
     for orbit in exact:
         points = flow.propagate_many(orbit.points, 0.0, wait).state
         points[:, 0] = (points[:, 0] + np.pi) % (2 * np.pi) - np.pi
-        later.append(orbit.with_(points=points, details={"section_phase": wait}))
+        later.append(orbit.with_(points=points, section_phase=wait))
     return kz.OrbitSet(tuple(later), pendulum.angles)
 
 
@@ -34,9 +34,7 @@ def test_a_profile_starts_at_the_section(pendulum, exact):
     wait = 0.25 * pendulum.period
     times = np.arange(60) / 60 * exact[0].period
     states = kz.Flow(pendulum).trajectory(exact[0].points[0], np.concatenate([[0.0], wait + times]))[1:]
-    orbit = exact[0].with_(
-        points=states[:1], covariance=None, profile=Profile(times, states), details={"section_phase": wait}
-    )
+    orbit = exact[0].with_(points=states[:1], covariance=None, profile=Profile(times, states), section_phase=wait)
     fit = kz.identify(pendulum.with_values(m=0.088, l=0.315), [orbit], ["m", "l"], kz.OrbitFit(noise=1e-3))
     assert fit["m"] == pytest.approx(pendulum.values["m"], rel=1e-5)
     assert fit["l"] == pytest.approx(pendulum.values["l"], rel=1e-6)
@@ -44,7 +42,7 @@ def test_a_profile_starts_at_the_section(pendulum, exact):
 
 def test_the_census_is_compared_at_the_phase_of_the_data(pendulum, quarter):
     fit = kz.identify(pendulum.with_values(m=0.09), quarter, ["m", "l"])
-    assert all(o.details["section_phase"] == pytest.approx(0.25 * pendulum.period) for o in fit.matches.orbits)
+    assert all(o.section_phase == pytest.approx(0.25 * pendulum.period) for o in fit.matches.orbits)
     table = kz.missing_orbits(fit, 1, starts=128, rounds=2)
     assert (table["found"] == "matched").sum() == sum(len(o.points) == 1 for o in quarter)
 

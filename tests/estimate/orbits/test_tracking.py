@@ -52,7 +52,7 @@ def test_another_winding_is_told_where_the_data_show_theirs(pendulum):
     task = prepare(make_request(blind, [forth], ["m", "l"]), kz.OrbitFit(profiles=True))
     theta = np.array([pendulum.values["m"], pendulum.values["l"]])
     grid = task.problem.targets[0].node_times / task.problem.targets[0].period
-    z = back.details["loop"](grid).ravel()
+    z = back.loop(grid).ravel()
     block = task.problem.evaluate([z], theta)[0]
     assert "winds (-1, 0) times, the measured orbit (1, 0)" in lost_character(task.problem, 0, z, block)
     assert not lost_character(task.problem, 0, *close_from_data(task.problem, 0, theta))
@@ -95,7 +95,7 @@ def test_a_hidden_state_is_found_by_continuation_where_the_start_has_no_orbit():
         start={"x": 0.0, "x'": 0.0, "T": 0.0},
         coordinates=["x", "T"],
     )
-    states = kz.solve_orbit(truth).details["loop"](np.arange(60) / 60)
+    states = kz.solve_orbit(truth).loop(np.arange(60) / 60)
     clean = kz.Record.from_arrays(np.arange(60) * truth.period / 60, {"x": states[:, 0]}, period=truth.period)
     start = truth.with_values(k=-0.1, B=0.5)  # solve_orbit(start) fails
     fit = kz.identify(start, kz.measure(clean, noise=1e-4, seed=0), ["k", "B"], kz.OrbitFit())
@@ -108,7 +108,7 @@ def test_positions_of_a_subharmonic_motion_are_enough_from_far_starts(periods, g
     truth = kz.library.duffing().with_values(k=0.08, B=0.2)
     orbit = kz.solve_orbit(truth, guess, periods)
     count = 60 * periods
-    x = orbit.details["loop"](np.arange(count) / count)[:, 0]
+    x = orbit.loop(np.arange(count) / count)[:, 0]
     clean = kz.Record.from_arrays(np.arange(count) * orbit.period / count, {"x": x}, period=truth.period)
     record, rng = kz.measure(clean, noise=1e-3, seed=1), np.random.default_rng(3)
     for _ in range(5):
@@ -156,7 +156,7 @@ def test_a_wrong_model_shows_in_the_residuals():
     truth = kz.Model.from_equations(
         "x'' + k*x' + x**3 + 0.2*x**2 = B*cos(t)", parameters={"k": 0.08, "B": 0.2}, period="2*pi", start={"x": 0.0}
     )
-    x = kz.solve_orbit(truth).details["loop"](np.arange(60) / 60)[:, 0]
+    x = kz.solve_orbit(truth).loop(np.arange(60) / 60)[:, 0]
     record = kz.Record.from_arrays(np.arange(60) * truth.period / 60, {"x": x}, period=truth.period)
     noisy = kz.Record.from_arrays(
         record.time, {"x": x + 1e-4 * np.random.default_rng(0).standard_normal(60)}, period=truth.period

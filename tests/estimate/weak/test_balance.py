@@ -49,7 +49,7 @@ def test_close_returns_alone(pendulum, long_record, settings, conservative, fric
 
 def test_close_stretches_close_and_wind(pendulum_record):
     for orbit in close_stretches(pendulum_record, tolerance=0.03, max_period=6):
-        start, n = orbit.details["sample"], len(orbit.profile.times)
+        start, n = orbit.stretch.first, len(orbit.profile.times)
         ahead = pendulum_record.unwrapped().values()[[start, start + n]]
         gap = ahead[1] - ahead[0] - 2 * np.pi * np.array(orbit.winding)
         assert np.abs(gap).max() <= 0.03 * 2 * np.pi + 1e-12

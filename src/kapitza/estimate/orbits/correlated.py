@@ -75,7 +75,7 @@ def _influence(target: Target) -> Influence | None:
     source = target.source
     if not isinstance(source, PeriodicOrbit) or target.rows is None or target.covariance is None:
         return None
-    found = source.details.get("influence")
+    found = source.influence
     return found if isinstance(found, Influence) else None
 
 

@@ -111,11 +111,11 @@ def _orbits_of(setting: Model, wanted: float | None, free: Sequence[str]) -> Ite
     if setting.start:
         near = _solved(setting, setting.state(), wanted)
         if near is not None:
-            yield near.details["loop"]
+            yield near.loop
     settled = _solved(setting, None, wanted)
     if settled is not None:
-        yield settled.details["loop"]
-    yield from (orbit.details["loop"] for orbit in continued(setting, wanted, free))
+        yield settled.loop
+    yield from (orbit.loop for orbit in continued(setting, wanted, free))
 
 
 def continued(setting: Model, wanted: float | None, free: Sequence[str]) -> Iterator[PeriodicOrbit]:

@@ -66,7 +66,7 @@ def missing_orbits(
 
 def _common_phase(orbits: list[PeriodicOrbit], period: float) -> float:
     """The instant within the excitation period at which all orbits have their points [s]."""
-    phases = np.array([float(orbit.details.get("section_phase", 0.0)) for orbit in orbits] or [0.0])
+    phases = np.array([orbit.section_phase or 0.0 for orbit in orbits] or [0.0])
     if np.abs((phases - phases[0] + period / 2) % period - period / 2).max() > 1e-6 * period:
         raise KapitzaError("The orbits lie on sections at different phases: ask for those of one section alone.")
     return float(phases[0] % period)
@@ -78,7 +78,7 @@ def _carried(orbit: PeriodicOrbit, model: Model, phase: float) -> PeriodicOrbit:
         return orbit
     begin = float(model.period or 0.0) * np.arange(len(orbit.points))
     points = Flow(model).propagate_many(orbit.points, begin, begin + phase).state
-    return orbit.with_(points=wrap_states(points, model.angles), details={**orbit.details, "section_phase": phase})
+    return orbit.with_(points=wrap_states(points, model.angles), section_phase=phase)
 
 
 def _section(data: OrbitSet | None, task: Task, phase: float) -> Section | None:

@@ -32,8 +32,8 @@ def joint_covariance(target: Target) -> tuple[Array, Array]:
     deviation = np.asarray(target.multiplier_deviation, float)
     own, cross = np.diag(deviation**2), np.zeros((deviation.size, target.times.size))
     source = target.source
-    if isinstance(source, PeriodicOrbit) and target.rows is not None and "joint_covariance" in source.details:
-        joint = np.asarray(source.details["joint_covariance"], float)
+    if isinstance(source, PeriodicOrbit) and target.rows is not None and source.joint_covariance is not None:
+        joint = source.joint_covariance
         size = source.points.size
         if joint.shape == (size + deviation.size, size + deviation.size):
             return joint[size:, size:], joint[size:, :size][:, target.rows]

@@ -142,13 +142,13 @@ class NestedFit:
         elif near is None:
             near = solve_orbit(setting, nodes if len(nodes) > 1 else nodes[0], period, throw=False)
         orbit = self.known[index] = self._solved(index, near, theta, period)
-        states = orbit.details["loop"](target.node_times / orbit.period)
+        states = orbit.loop(target.node_times / orbit.period)
         return np.append(states.ravel(), orbit.period) if self.problem.autonomous else states.ravel()
 
 
 def _curve(orbit: PeriodicOrbit) -> Callable[[Array], Array]:
     """States at times, on the closed curve that a periodic solver found."""
-    loop = orbit.details["loop"]
+    loop = orbit.loop
     return lambda times: loop(times / orbit.period)
 
 

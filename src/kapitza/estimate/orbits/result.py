@@ -136,7 +136,7 @@ def fitted_orbits(model: Any, outcome: Outcome) -> tuple[PeriodicOrbit, ...]:
                 model.states, points, period, target.repeats, tuple(int(t) for t in block.turns),
                 multipliers=monodromy(block.jacobians).multipliers, closure=gap, code=symbolic_code(model, points),
                 parameters=dict(model.values), method="OrbitFit",
-                details={} if problem.autonomous else {"section_phase": float(target.node_times[0])},
+                section_phase=None if problem.autonomous else float(target.node_times[0]),
             )
         )  # fmt: skip
     return tuple(found)

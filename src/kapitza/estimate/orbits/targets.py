@@ -37,7 +37,7 @@ class Item:
     def channels(self) -> tuple[str, ...]:
         if isinstance(self.source, Record):
             return self.source.channels
-        return tuple(self.source.details.get("crossing_channels", self.source.states))
+        return self.source.crossings.channels if self.source.crossings else self.source.states
 
 
 def items_of(request: Request) -> list[Item]:
@@ -57,13 +57,13 @@ def items_of(request: Request) -> list[Item]:
 def _circles(orbit: PeriodicOrbit, model: Model, told: tuple[bool, ...] = ()) -> tuple[bool, ...]:
     """Which channels of an orbit are angles: as its set says, else as the model has them."""
     known = dict(zip(model.states, model.angles, strict=True))
-    names = orbit.details.get("crossing_channels", orbit.states)
+    names = orbit.crossings.channels if orbit.crossings else orbit.states
     return told if len(told) == len(names) and names == orbit.states else tuple(known.get(s, False) for s in names)
 
 
 def _section_phase(orbit: PeriodicOrbit) -> float:
     """Time within the excitation period at which the points of an orbit lie [s]."""
-    return float(orbit.details.get("section_phase", 0.0))
+    return orbit.section_phase or 0.0
 
 
 def common_channels(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
@@ -101,7 +101,7 @@ class Reader:
         check_orbit(source, label, use_profile)
         if use_profile:
             return self._from_profile(source, label, setting)
-        if "crossing_channels" in source.details and setting.period is None:
+        if source.crossings is not None and setting.period is None:
             read = self._from_path if self.profiles else self._from_crossings
             return read(source, label, setting)
         return self._from_points(source, label, setting, item)
@@ -135,7 +135,7 @@ class Reader:
         if setting.period is None:
             size = max(float(np.abs(points).max()), 1e-300)
             error = 1e-3 if known is None else float(np.sqrt(np.diag(known).max())) / size
-            deviation = float(orbit.details.get("period_deviation", error * period)) or error * period
+            deviation = orbit.period_deviation or error * period
         # One point per excitation period does not show the turns; dense records and models do.
         told = bool(orbit.winding) and orbit.states == setting.states and not any("winding" in n for n in orbit.notes)
         multipliers = None if orbit.multipliers is None or count is None else np.abs(orbit.multipliers)
@@ -167,10 +167,9 @@ class Reader:
 
     def _from_crossings(self, orbit: PeriodicOrbit, label: str, setting: Model) -> Target:
         """A free motion by its crossings of a section: the record's channels there, the times between, the period."""
-        names = list(orbit.details["crossing_channels"])
-        values = np.array(orbit.details["crossing_values"], float)
-        times = np.array(orbit.details["crossing_times"], float)
-        covariance = np.array(orbit.details["crossing_covariance"], float)
+        assert orbit.crossings is not None
+        names, values = list(orbit.crossings.channels), orbit.crossings.values
+        times, covariance = orbit.crossings.times, orbit.crossings.covariance
         seen = [i for i, name in enumerate(names) if name in self.sensors.channels]
         if not seen:
             raise DataError(f"Orbit {label} shows {', '.join(names)} at its crossings, none of which the model has.")
@@ -188,7 +187,8 @@ class Reader:
         self, orbit: PeriodicOrbit, names: list[str], values: Array, times: Array, setting: Model
     ) -> tuple[Array, Array, Index]:
         """Nodes (J, n) and times (J,) at the crossings and between them, and which nodes are the crossings."""
-        path, instants = np.array(orbit.details["path_values"], float), np.array(orbit.details["path_times"], float)
+        assert orbit.crossings is not None
+        path, instants = orbit.crossings.path_values, orbit.crossings.path_times
         parts = len(instants) // len(times)
         chosen = np.flatnonzero(np.arange(len(instants)) % max(1, parts // self.nodes) == 0)
         if not set(setting.states) <= set(names):
@@ -198,12 +198,12 @@ class Reader:
         return nodes, instants[chosen], np.flatnonzero(chosen % parts == 0)
 
     def _from_path(self, orbit: PeriodicOrbit, label: str, setting: Model) -> Target:
-        names = list(orbit.details["crossing_channels"])
-        path = np.array(orbit.details["path_values"], float)
+        assert orbit.crossings is not None
+        names, path = list(orbit.crossings.channels), orbit.crossings.path_values
         channels = {name: path[:, i] for i, name in enumerate(names) if name in self.sensors.channels}
-        times = np.array(orbit.details["path_times"], float)
+        times = orbit.crossings.path_times
         target = self._sampled(label, setting, times, channels, self.noise, orbit.period, None)
-        deviation = float(orbit.details.get("period_deviation", 0.0)) or 1e-4 * orbit.period
+        deviation = orbit.period_deviation or 1e-4 * orbit.period
         return replace(target, period_deviation=deviation, source=orbit, clustered=True)
 
     def _from_profile(self, orbit: PeriodicOrbit, label: str, setting: Model) -> Target:
@@ -213,7 +213,7 @@ class Reader:
         times = (orbit.profile.times + _section_phase(orbit)) % period
         target = self._sampled(label, setting, times, channels, self.noise, period, count)
         # The samples of a free motion show its period by themselves; a reading of it counts where its error is known.
-        deviation = float(orbit.details.get("period_deviation", 0.0)) if count is None else 0.0
+        deviation = orbit.period_deviation if count is None else None
         return replace(
             target,
             period_deviation=deviation or None,

@@ -281,11 +281,10 @@ def _from_orbits(request: Request, orbits: OrbitSet) -> Measured:
 def stretch_of(orbits: OrbitSet, number: int) -> slice | None:
     """Samples of the source record that an orbit was read from; None for an orbit that was computed."""
     orbit, record = orbits[number], orbits.source
-    first = orbit.details.get("sample")
-    last = orbit.details.get("last_sample")
-    if not isinstance(record, Record) or first is None or last is None or not 0 <= first < last <= record.size:
+    found = orbit.stretch
+    if not isinstance(record, Record) or found is None or not 0 <= found.first < found.last <= record.size:
         return None
-    return slice(int(first), int(last))
+    return slice(found.first, found.last)
 
 
 def _profile_piece(model: Model, orbit: PeriodicOrbit, number: int, channels: tuple[str, ...]) -> Piece:
@@ -295,7 +294,7 @@ def _profile_piece(model: Model, orbit: PeriodicOrbit, number: int, channels: tu
             "weak forms need samples within the period."
         )
     columns = [orbit.states.index(name) for name in channels]
-    times = orbit.profile.times + float(orbit.details.get("start_time", 0.0))
+    times = orbit.profile.times + (orbit.stretch.start if orbit.stretch else 0.0)
     extra = [signal(times) for signal in input_signals(model)]
     inputs = np.column_stack(extra) if extra else np.empty((len(times), 0))
     return Piece(times, orbit.profile.states[:, columns], inputs)

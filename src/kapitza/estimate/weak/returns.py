@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kapitza.circle import turns, unwrap_states, wrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError
-from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile
+from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile, Stretch
 
 Array = NDArray[Any]
 
@@ -32,10 +32,9 @@ def close_stretches(
 
     Every channel s(t) and its delayed copy s(t + delay) must satisfy |s(t) - s(t + kT)| < tolerance x size, the size
     being 2π for angles and the range for others. delay: in samples, a quarter of the period when left out.
-    The profile of an orbit is the stretch itself, unchanged; `details` hold its first sample ("sample"), the first
-    one after it ("last_sample") and the model time at its beginning ("start_time"); the set keeps the record as its
-    source. most: so many orbits at most, per period the closest returns first, or (closest_first=False) in the order
-    of the record.
+    The profile of an orbit is the stretch itself, unchanged; `stretch` holds its first sample, the first one after it
+    and the model time at its beginning; the set keeps the record as its source. most: so many orbits at most, per
+    period the closest returns first, or (closest_first=False) in the order of the record.
     """
     names = tuple(channels or record.channels)
     if record.period is None:
@@ -73,11 +72,9 @@ def close_stretches(
                     profile=Profile(np.asarray(np.arange(len(stretch)) * step, np.float64), stretch),
                     visits=1,
                     method="close return",
-                    details={
-                        "sample": start,
-                        "last_sample": start + len(stretch),
-                        "start_time": float(record.time[start]) - record.excitation_start,
-                    },
+                    stretch=Stretch(
+                        start, start + len(stretch), start=float(record.time[start]) - record.excitation_start
+                    ),
                 )
             )
             if len(found) >= most:
