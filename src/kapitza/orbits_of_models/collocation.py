@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError, Status
-from kapitza.orbit import SolverReport
+from kapitza.orbit import Loop, SolverReport
 from kapitza.orbits_of_models.elements import CollocationEquations, Layout, LinearisedElements, Unknowns
 from kapitza.orbits_of_models.field import period_gradient
 from kapitza.orbits_of_models.gauss import gauss_rule, integrated_basis
-from kapitza.orbits_of_models.loop import Loop, PiecewiseLoop
+from kapitza.orbits_of_models.loop import PiecewiseLoop
 from kapitza.orbits_of_models.problem import Problem, Solution
 from kapitza.orbits_of_models.sequence import Arcs, distribute, even_mesh, find_arcs, flow_through, lay_out
 from kapitza.solve import NewtonSettings, newton

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.orbit import Loop
 from kapitza.orbits_of_models.field import period_gradient
 from kapitza.orbits_of_models.gauss import gauss_rule
-from kapitza.orbits_of_models.loop import Loop
 from kapitza.orbits_of_models.phase import PhaseRow
 from kapitza.orbits_of_models.problem import Problem
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError, Status
-from kapitza.orbit import SolverReport
+from kapitza.orbit import Loop, SolverReport
 from kapitza.orbits_of_models.coordinates import CoordinateForm, CoordinateRates, tangent_segments
-from kapitza.orbits_of_models.loop import Loop, SampledLoop
+from kapitza.orbits_of_models.loop import SampledLoop
 from kapitza.orbits_of_models.phase import PhaseRow
 from kapitza.orbits_of_models.problem import Problem, Solution
 from kapitza.solve import BorderedBand, NewtonResult, NewtonSettings, fold, newton, scatter_blocks

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from kapitza.circle import difference, turns, unwrap, unwrap_states
 from kapitza.data import Record
 from kapitza.errors import ConvergenceError, DataError, Status
-from kapitza.orbit import PeriodicOrbit
+from kapitza.orbit import Loop, PeriodicOrbit
 from kapitza.orbits_of_models.loop import (
     FlowLoop,
     FourierSeries,
-    Loop,
     PiecewiseLoop,
     SampledLoop,
     as_point,

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 
 from kapitza.errors import KapitzaError, Status
-from kapitza.orbit import SolverReport
+from kapitza.orbit import Loop, SolverReport
 from kapitza.orbits_of_models.coordinates import CoordinateForm, CoordinateRates, tangent_segments
-from kapitza.orbits_of_models.loop import FourierSeries, Loop, fourier_series
+from kapitza.orbits_of_models.loop import FourierSeries, fourier_series
 from kapitza.orbits_of_models.phase import PhaseRow
 from kapitza.orbits_of_models.problem import Problem, Solution
 from kapitza.solve import NewtonResult, NewtonSettings, newton

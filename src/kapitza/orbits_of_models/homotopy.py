@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kapitza.errors import KapitzaError, Status
+from kapitza.orbit import Loop
 from kapitza.orbits_of_models.collocation import Collocation
 from kapitza.orbits_of_models.guesses import with_period
-from kapitza.orbits_of_models.loop import Loop
 from kapitza.orbits_of_models.problem import Method, Problem, Solution
 from kapitza.solve import Halving, Outcome, walk_to
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError, nearest_name
+from kapitza.orbit import Loop
 from kapitza.orbits_of_models.field import VectorField
-from kapitza.orbits_of_models.loop import Loop
 
 Array = NDArray[np.float64]
 

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from kapitza.errors import KapitzaError, ModelError, Status
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.orbit import PeriodicOrbit, SolverReport
+from kapitza.orbit import Loop, PeriodicOrbit, SolverReport
 from kapitza.orbits_of_models.field import VectorField
-from kapitza.orbits_of_models.loop import Loop
 from kapitza.orbits_of_models.phase import OrthogonalPhase, PhaseCondition
 from kapitza.solve import NewtonResult
 

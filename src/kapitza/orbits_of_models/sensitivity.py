@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.orbit import Loop
 from kapitza.orbits_of_models.floquet import Monodromy, monodromy
-from kapitza.orbits_of_models.loop import Loop
 from kapitza.orbits_of_models.problem import Problem, Solution
 
 Array = NDArray[np.float64]

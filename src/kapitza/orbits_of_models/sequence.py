@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
+from kapitza.orbit import Loop
 from kapitza.orbits_of_models.elements import Crossing, Layout
 from kapitza.orbits_of_models.gauss import gauss_rule
-from kapitza.orbits_of_models.loop import FlowLoop, Loop, lagrange_weights
+from kapitza.orbits_of_models.loop import FlowLoop, lagrange_weights
 from kapitza.orbits_of_models.problem import Problem
 from kapitza.orbits_of_models.surfaces import crossings, signal_knots
 

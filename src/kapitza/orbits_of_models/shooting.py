@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from kapitza.circle import difference, turns
 from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.flow import Flow
-from kapitza.orbit import SolverReport
-from kapitza.orbits_of_models.loop import FlowLoop, Loop
+from kapitza.orbit import Loop, SolverReport
+from kapitza.orbits_of_models.loop import FlowLoop
 from kapitza.orbits_of_models.phase import PhaseRow
 from kapitza.orbits_of_models.problem import Problem, Solution
 from kapitza.solve import CyclicSystem, DenseSolver, NewtonResult, NewtonSettings, Solver, newton

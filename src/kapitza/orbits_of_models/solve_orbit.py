@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from kapitza.circle import difference, wrap_states
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
 from kapitza.model import Model
-from kapitza.orbit import PeriodicOrbit, Profile, Sensitivity, minimal_period
+from kapitza.orbit import Loop, PeriodicOrbit, Profile, Sensitivity, minimal_period
 from kapitza.orbits_of_models.codes import symbolic_code
 from kapitza.orbits_of_models.floquet import certificate, log_determinant, monodromy, stability
 from kapitza.orbits_of_models.guesses import loop_from
-from kapitza.orbits_of_models.loop import FlowLoop, Loop
+from kapitza.orbits_of_models.loop import FlowLoop
 from kapitza.orbits_of_models.phase import PhaseCondition
 from kapitza.orbits_of_models.problem import Method, Problem, Solution, pose
 from kapitza.orbits_of_models.sensitivity import multiplier_sensitivity

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
+from kapitza.orbit import Loop
 from kapitza.orbits_of_models.gauss import gauss_rule
-from kapitza.orbits_of_models.loop import FlowLoop, Loop, PiecewiseLoop
+from kapitza.orbits_of_models.loop import FlowLoop, PiecewiseLoop
 from kapitza.orbits_of_models.problem import Problem
 
 Array = NDArray[np.float64]
