@@ -15,6 +15,6 @@ print(orbits.table()[["period", "code", "phi", "sd phi", "multiplier 1", "sd |mu
 
 out = Path("out")
 out.mkdir(exist_ok=True)
-orbits.save(out / "pendulum_orbits.json")
+kz.save(orbits, out / "pendulum_orbits.nc")
 orbits.plot().savefig(out / "pendulum_orbits.png")
 print("saved in", out)

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         certify,
         solve_orbit,
     )
+    from kapitza.saving import load, save
     from kapitza.study import Study, StudyError, StudyResult, read_results, read_study
 
 __version__ = "0.1.0"
@@ -145,6 +146,10 @@ _HOMES = {
         "certify",
         "solve_orbit",
     ),
+    "kapitza.saving": (
+        "load",
+        "save",
+    ),
     "kapitza.study": (
         "Study",
         "StudyError",
@@ -171,6 +176,7 @@ _FOLDERS = (
     "orbits_in_data",
     "orbits_of_models",
     "report",
+    "saving",
     "rig",
     "signal",
     "solve",
@@ -234,6 +240,7 @@ __all__ = [
     "identify",
     "inspect",
     "library",
+    "load",
     "measure",
     "missing_orbits",
     "modal_reduction",
@@ -243,6 +250,7 @@ __all__ = [
     "read_model",
     "read_results",
     "read_study",
+    "save",
     "simulate",
     "solve_orbit",
     "switch_branch",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
-from pathlib import Path
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -15,10 +13,8 @@ from numpy.typing import NDArray
 
 from kapitza.circle import difference
 from kapitza.errors import DataError, Status
-from kapitza.files import replacing
 
 Array = NDArray[np.float64]
-FILE_FORMAT = "kapitza orbits 1"
 
 
 @dataclass(frozen=True)
@@ -236,7 +232,7 @@ class OrbitSet(Sequence[PeriodicOrbit]):
     """Orbits in the order of their period, with what was rejected and why.
 
     status: INTERRUPTED when the search was stopped; the orbits are those found by then.
-    section_points: (M, n) points of the record on the section, thinned, for pictures; not saved.
+    section_points: (M, n) points of the record on the section, thinned, for pictures.
     """
 
     orbits: tuple[PeriodicOrbit, ...]
@@ -292,43 +288,6 @@ class OrbitSet(Sequence[PeriodicOrbit]):
             table["partner"] = pd.array([orbit.partner for orbit in self.orbits], dtype="Int64")
         return table
 
-    def save(self, path: str | Path) -> None:
-        """Write the orbits (not the record they come from) as JSON; an interrupted write leaves the old file."""
-        rejected = [{"orbit": _plain(orbit), "reason": reason} for orbit, reason in self.rejected]
-        content = {
-            "format": FILE_FORMAT,
-            "angles": list(self.angles),
-            "message": self.message,
-            "status": self.status.name,
-            "orbits": [_plain(orbit) for orbit in self.orbits],
-            "rejected": rejected,
-        }
-        with replacing(path) as draft:
-            draft.write_text(json.dumps(content), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> OrbitSet:
-        """Read what `save` wrote."""
-        if not Path(path).is_file():
-            raise DataError(f"There is no file {path}: pass one that OrbitSet.save wrote.")
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as problem:
-            raise DataError(f"{path} is not a file of orbits ({problem}): pass one that OrbitSet.save wrote.") from None
-        if not isinstance(content, dict) or content.get("format") != FILE_FORMAT:
-            found = content.get("format") if isinstance(content, dict) else type(content).__name__
-            raise DataError(f'{path} says format {found!r}, expected "{FILE_FORMAT}": pass a file from OrbitSet.save.')
-        try:
-            return cls(
-                orbits=tuple(_revived(entry) for entry in content["orbits"]),
-                angles=tuple(bool(a) for a in content["angles"]),
-                rejected=tuple((_revived(entry["orbit"]), str(entry["reason"])) for entry in content["rejected"]),
-                message=str(content["message"]),
-                status=Status[content.get("status", "CONVERGED")],
-            )
-        except (KeyError, TypeError, ValueError) as problem:
-            raise DataError(f"{path} is damaged ({problem!r}): save the orbits again.") from None
-
     def plot(self, **settings: Any) -> Any:
         from kapitza.report import plot_orbits
 
@@ -353,54 +312,6 @@ def _table_row(orbit: PeriodicOrbit) -> dict[str, Any]:
                 row[f"sd |multiplier {i + 1}|"] = orbit.multiplier_deviation[i]
     row |= {"stability": orbit.stability, "closure": orbit.closure, "visits": orbit.visits}
     return row
-
-
-def _plain(orbit: PeriodicOrbit) -> dict[str, Any]:
-    """An orbit in the types of JSON; what cannot be written (details of odd types) is left out."""
-    entry: dict[str, Any] = {
-        name: getattr(orbit, name)
-        for name in (
-            "states",
-            "period",
-            "repeats",
-            "winding",
-            "closure",
-            "code",
-            "stability",
-            "visits",
-            "method",
-            "notes",
-        )
-    }
-    entry |= {"status": orbit.status.name, "points": orbit.points.tolist(), "parameters": dict(orbit.parameters)}
-    for name in ("covariance", "multiplier_deviation"):
-        value = getattr(orbit, name)
-        entry[name] = None if value is None else np.asarray(value).tolist()
-    if orbit.multipliers is not None:
-        entry["multipliers"] = [[float(m.real), float(m.imag)] for m in orbit.multipliers]
-    if orbit.profile is not None:
-        entry["profile"] = {"times": orbit.profile.times.tolist(), "states": orbit.profile.states.tolist()}
-    if orbit.certificate is not None:
-        entry["certificate"] = asdict(orbit.certificate)
-    simple = (int, float, str, bool, type(None), list)
-    entry["details"] = {key: value for key, value in orbit.details.items() if isinstance(value, simple)}
-    return entry
-
-
-def _revived(entry: Mapping[str, Any]) -> PeriodicOrbit:
-    known = dict(entry)
-    for name in ("states", "winding", "notes"):
-        known[name] = tuple(known[name])
-    for name in ("points", "covariance", "multiplier_deviation"):
-        known[name] = None if known[name] is None else np.array(known[name], float)
-    if known.get("multipliers") is not None:
-        known["multipliers"] = np.array([complex(*pair) for pair in known["multipliers"]])
-    if known.get("profile") is not None:
-        known["profile"] = Profile(**{key: np.array(value, float) for key, value in known["profile"].items()})
-    if known.get("certificate") is not None:
-        known["certificate"] = Certificate(**known["certificate"])
-    known["status"] = Status[known["status"]]
-    return PeriodicOrbit(**known)
 
 
 @singledispatch

@@ -28,6 +28,7 @@ import kapitza.flow
 import kapitza.orbits_in_data
 import kapitza.orbits_of_models
 import kapitza.report
+import kapitza.saving
 import kapitza.study
 from kapitza.errors import KapitzaError
 from kapitza.units import is_unit

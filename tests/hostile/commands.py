@@ -110,20 +110,20 @@ def saved_orbits() -> list[bytes]:
     import numpy as np
 
     from kapitza.orbit import OrbitSet, PeriodicOrbit
+    from kapitza.saving import save
 
     points = np.array([[0.1, 0.2], [0.3, -0.4]])
     orbit = PeriodicOrbit(points=points, period=2.0, states=("x", "x'"))
     with tempfile.TemporaryDirectory() as name:
-        OrbitSet((orbit,), angles=(False, False)).save(Path(name) / "a.json")
-        return [(Path(name) / "a.json").read_bytes()]
+        return [save(OrbitSet((orbit,), angles=(False, False)), Path(name) / "a.nc").read_bytes()]
 
 
 def load_orbits(content: bytes, folder: Path) -> object:
-    from kapitza.orbit import OrbitSet
+    from kapitza.saving import load, save
 
-    (folder / "a.json").write_bytes(content)
-    orbits = OrbitSet.load(folder / "a.json")
-    orbits.save(folder / "b.json")
+    (folder / "a.nc").write_bytes(content)
+    orbits = load(folder / "a.nc")
+    save(orbits, folder / "b.nc")
     return [repr(orbits)[:500], str(orbits.table())]
 
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from kapitza.errors import Status
 from kapitza.flow import Flow
-from kapitza.orbit import PeriodicOrbit
+from kapitza.orbit import PeriodicOrbit, SolverReport
 from kapitza.orbits_of_models.loop import FlowLoop
 from kapitza.orbits_of_models.problem import Problem, Solution
 from kapitza.orbits_of_models.shooting import ShootingEquations, total_winding
-from kapitza.orbits_of_models.solve_orbit import dress
+from kapitza.orbits_of_models.solve_orbit import described
 
 if TYPE_CHECKING:
     from kapitza.continuation.branch import Branch
@@ -47,6 +47,6 @@ def dressed(
     gap = np.abs(ShootingEquations(problem, fractions, None, flow)._flatten(nodes, run.state)).max()
     events = tuple(e for part in run.events for e in part)
     loop = FlowLoop(problem.flow, fractions, continuous, period, winding, problem.parameters)
-    details = {"gap": float(gap), "events": events, "nodes": fractions.size}
-    solution = Solution(loop, run.jacobian, Status.CONVERGED, None, details=details)
-    return dress(problem, solution, method, True)
+    report = SolverReport(fractions.size, gap=float(gap), events=events)
+    solution = Solution(loop, run.jacobian, Status.CONVERGED, None, report=report)
+    return described(problem, solution, method, True)

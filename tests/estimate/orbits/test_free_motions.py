@@ -52,7 +52,8 @@ def test_whole_averaged_paths_are_an_alternative(lorenz, orbits):
 
 
 def test_orbits_survive_being_saved(lorenz, orbits, tmp_path):
-    orbits.save(tmp_path / "orbits.json")
-    again = kz.OrbitSet.load(tmp_path / "orbits.json")
+    kz.save(orbits, tmp_path / "orbits.nc")
+    again = kz.load(tmp_path / "orbits.nc")
     first, second = (kz.identify(lorenz, data, FREE) for data in (orbits, again))
-    assert first["rho"] == pytest.approx(second["rho"], rel=1e-10)
+    assert first.values == second.values
+    assert np.array_equal(first.covariance, second.covariance)

@@ -20,9 +20,9 @@ def quarter(pendulum, exact):
 
 
 def test_the_phase_stays_with_the_orbits(pendulum, quarter, tmp_path):
-    quarter.save(tmp_path / "orbits.json")
+    kz.save(quarter, tmp_path / "orbits.nc")
     start = pendulum.with_values(m=0.09, l=0.31)
-    for data in (quarter, list(quarter), kz.OrbitSet.load(tmp_path / "orbits.json")):
+    for data in (quarter, list(quarter), kz.load(tmp_path / "orbits.nc")):
         fit = kz.identify(start, data, ["m", "l"])
         assert not fit.matches.unmatched
         assert fit["m"] == pytest.approx(pendulum.values["m"], rel=1e-7)

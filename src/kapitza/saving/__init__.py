@@ -1,0 +1,5 @@
+"""Every noun in one file, without loss, without pickle."""
+
+from kapitza.saving.verbs import load, save
+
+__all__ = ["load", "save"]

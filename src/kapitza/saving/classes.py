@@ -1,0 +1,38 @@
+"""What a file may hold besides plain values."""
+
+from __future__ import annotations
+
+CLASSES = {
+    "kapitza.orbit": (
+        "PeriodicOrbit", "OrbitSet", "Profile", "Certificate", "Stretch", "Crossings", "Sensitivity", "SolverReport",
+    ),
+    "kapitza.orbits_in_data.influence": ("Influence",),
+    "kapitza.orbits_in_data": ("Inspection", "ReturnSearch", "SectionSearch"),
+    "kapitza.orbits_in_data.character": ("Character",),
+    "kapitza.signal": ("DelayCurve", "DimensionCurve", "Lyapunov", "Spectrum"),
+    "kapitza.orbits_of_models": (
+        "CensusReport", "FlowLoop", "FourierSeries", "PiecewiseLoop", "SampledLoop", "Collocation", "Differences",
+        "FixedState", "HarmonicBalance", "Homotopy", "IntegralPhase", "MultipleShooting", "OrthogonalPhase", "Shooting",
+    ),
+    "kapitza.orbits_of_models.census_sections": ("SectionReport",),
+    "kapitza.solve.newton": ("NewtonRow",),
+    "kapitza.flow.engine": ("Event",),
+    "kapitza.data": ("Record",),
+    "kapitza.estimate": (
+        "Estimate", "Automatic", "Differenced", "HarmonicFit", "InvariantFit", "OrbitFit", "ShootingFit",
+    ),
+    "kapitza.estimate.identifiability": ("Identifiability",),
+    "kapitza.estimate.parts": (
+        "Likelihood", "OrbitMatches", "Prediction", "FittedMotion", "WeakRows", "Exclusion", "HarmonicRows",
+        "LevelSets",
+    ),
+    "kapitza.model": ("Prior",),
+    "kapitza.continuation.branch": ("Branch",),
+    "kapitza.continuation.nouns": ("Bifurcation", "Kind", "End"),
+}  # fmt: skip
+"""Home and names of the classes; a name that is not listed is never looked up."""
+
+HOMES = {name: home for home, names in CLASSES.items() for name in names}
+
+LEFT_OUT = {"Estimate": ("workings",)}
+"""Fields that are made again when they are needed."""

@@ -1,0 +1,104 @@
+"""Values from JSON and arrays: the reverse of `writer`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import DataError, Status
+from kapitza.saving.classes import HOMES
+
+
+class Reader:
+    """The reverse of `Writer`."""
+
+    def __init__(self, models: list[Any], arrays: Mapping[str, NDArray[Any]]):
+        self.contents, self.arrays = models, arrays
+        self._models: dict[int, Any] = {}
+        self._flows: dict[str, Any] = {}
+
+    def decoded(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.decoded(v) for v in value]
+        if not isinstance(value, dict):
+            return value
+        kind = value["$"]
+        if kind in HOMES and "member" in value:
+            return getattr(import_module(HOMES[kind]), kind)[value["member"]]
+        if kind in HOMES:
+            parts = {str(key): self.decoded(part) for key, part in value["fields"].items()}
+            return getattr(import_module(HOMES[kind]), kind)(**parts)
+        plain = {
+            "float": lambda: {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}[value["text"]],
+            "complex": lambda: complex(*self.decoded(value["parts"])),
+            "status": lambda: Status[value["name"]],
+            "tuple": lambda: tuple(self.decoded(value["items"])),
+            "mapping": lambda: {self.decoded(k): self.decoded(v) for k, v in value["items"]},
+            "array": lambda: self._array(value),
+            "model": lambda: self._model(value["number"]),
+            "flow": lambda: self._flow(value),
+            "dataset": lambda: self._dataset(value),
+            "table": lambda: self._table(value),
+            "expression": lambda: _parsed(value),
+        }
+        if kind not in plain:
+            raise DataError(f'It holds a "{kind}", which this version does not know.')
+        return plain[kind]()
+
+    def _array(self, value: dict[str, Any]) -> Any:
+        dtype = np.dtype(value["dtype"])
+        if "items" in value:
+            made = np.empty(len(value["items"]), dtype)
+            made[:] = self.decoded(value["items"])
+            made = made.reshape([int(n) for n in value["shape"]])
+        else:
+            stored = self.arrays[value["name"]]
+            made = stored.astype(dtype) if dtype.kind != "c" else np.empty(stored.shape[:-1], dtype)
+            if dtype.kind == "c":
+                # a + 1j b would turn an infinite part of one into a NaN of the other.
+                made.real, made.imag = stored[..., 0], stored[..., 1]
+        return made[()] if value.get("scalar") else made
+
+    def _model(self, number: int) -> Any:
+        from kapitza.model.files import model_from_dict
+
+        if number not in self._models:
+            content = self.decoded(self.contents[number])
+            self._models[number] = model_from_dict(content, default_name=str(content.get("name", "")))
+        return self._models[number]
+
+    def _flow(self, value: dict[str, Any]) -> Any:
+        from kapitza.flow import Flow
+
+        key = json.dumps(value)
+        if key not in self._flows:
+            self._flows[key] = Flow(self._model(value["model"]), *self.decoded(value["settings"]))
+        return self._flows[key]
+
+    def _dataset(self, value: dict[str, Any]) -> Any:
+        import xarray as xr
+
+        def variables(group: list[Any]) -> dict[str, Any]:
+            return {n: (tuple(dims), self.decoded(data), self.decoded(attrs)) for n, dims, data, attrs in group}
+
+        attributes = self.decoded(value["attributes"])
+        return xr.Dataset(variables(value["variables"]), coords=variables(value["coords"]), attrs=attributes)
+
+    def _table(self, value: dict[str, Any]) -> Any:
+        import pandas as pd
+
+        name = self.decoded(value["index_name"])
+        index = pd.Index(self.decoded(value["index"]), dtype=value["index_dtype"], name=name)
+        columns = {self.decoded(c): pd.Series(self.decoded(data), index, dtype) for c, dtype, data in value["columns"]}
+        return pd.DataFrame(columns, index=index)
+
+
+def _parsed(value: dict[str, Any]) -> Any:
+    from kapitza.model import parse_expression
+
+    return parse_expression(str(value["text"]), [str(n) for n in value["names"]])

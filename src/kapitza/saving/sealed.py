@@ -1,0 +1,82 @@
+"""The file itself: NetCDF-4 with the facts as JSON, sealed by a checksum.
+
+The last line holds a SHA-256 of all before it: a damaged file is refused, not half believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import DataError
+from kapitza.files import replacing
+
+SEAL = b"\nkapitza sha256 "
+SEALED = len(SEAL) + 64
+BLOCK = 1 << 20
+
+
+def write_sealed(path: Path, facts: str, arrays: Mapping[str, NDArray[Any]], noun: str) -> None:
+    """Facts and arrays as one file, which takes the place of an old one when it is complete."""
+    with replacing(path) as draft:
+        _write(draft, facts, arrays, noun)
+        seal = SEAL + _digest(draft, draft.stat().st_size).encode()
+        with draft.open("ab") as stream:
+            stream.write(seal)
+
+
+def read_sealed(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Facts and arrays of a file whose checksum is right."""
+    size = path.stat().st_size - SEALED
+    with path.open("rb") as stream:
+        stream.seek(max(size, 0))
+        seal = stream.read(SEALED)
+    if size <= 0 or not seal.startswith(SEAL):
+        raise DataError(f'"{path}" does not end as kz.save ends a file: it was cut short, or is another file.')
+    if seal[len(SEAL) :] != _digest(path, size).encode():
+        raise DataError(f'"{path}" is damaged: its content does not match its checksum. Take a copy, or save again.')
+    return _read(path, size)
+
+
+def _digest(path: Path, size: int) -> str:
+    """SHA-256 of the first `size` bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while size > 0:
+            block = stream.read(min(BLOCK, size))
+            if not block:
+                break
+            digest.update(block)
+            size -= len(block)
+    return digest.hexdigest()
+
+
+def _write(path: Path, facts: str, arrays: Mapping[str, NDArray[Any]], noun: str) -> None:
+    import h5netcdf
+
+    with h5netcdf.File(path, "w") as file:
+        file.attrs["title"] = f"Kapitza {noun}"
+        # A dataset, not an attribute: those are limited to 64 kB.
+        text = np.frombuffer(facts.encode("utf-8"), np.uint8)
+        for name, values in {"facts": text, **arrays}.items():
+            for size in values.shape:
+                if f"n{size}" not in file.dimensions:
+                    file.dimensions[f"n{size}"] = size
+            file.create_variable(name, tuple(f"n{size}" for size in values.shape), values.dtype, data=values)
+
+
+def _read(path: Path, size: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    import h5netcdf
+
+    with h5netcdf.File(path, "r") as file:
+        declared = sum(int(np.prod(v.shape)) * v.dtype.itemsize for v in file.variables.values())
+        if declared > size:
+            raise DataError(f"{declared} bytes of arrays are declared in a file of {size} bytes.")
+        arrays = {name: np.asarray(v[...]) for name, v in file.variables.items()}
+    return json.loads(arrays.pop("facts").tobytes().decode("utf-8")), arrays
