@@ -50,22 +50,29 @@ def linear_combinations(model: Model, free: Iterable[str]) -> list[tuple[Express
     constants = {symbol(p.name) for p in model.parameters}
     result = []
     for number, equation in enumerate(_kept_equations(model, free), start=1):
-        rest: list[Expression] = []
-        groups: dict[Expression, list[Expression]] = {}
-        for term in _terms(equation):
-            coefficient, combination = term.as_independent(*chosen, as_Add=False)
-            if combination == 1:
-                rest.append(coefficient)
-            elif combination.free_symbols <= constants:
-                groups.setdefault(combination, []).append(coefficient)
-            else:
-                names = ", ".join(s.name for s in chosen if s in combination.free_symbols)
-                raise ModelError(
-                    f"Equation {number}: in the term {term} the motion and {names} do not separate into a product; "
-                    f"keep {names} fixed or use a method that integrates the equations."
-                )
-        result.append((sp.Add(*rest), {c: sp.Add(*groups[c]) for c in sorted(groups, key=sp.sstr)}))
+        result.append(combinations_of(number, equation, chosen, constants))
     return result
+
+
+def combinations_of(
+    number: int, equation: Expression, chosen: list[sp.Symbol], constants: set[sp.Symbol]
+) -> tuple[Expression, dict[Expression, Expression]]:
+    """Equation `number` as rest + Σ c·coefficient, c being products and powers of the chosen parameters."""
+    rest: list[Expression] = []
+    groups: dict[Expression, list[Expression]] = {}
+    for term in _terms(equation):
+        coefficient, combination = term.as_independent(*chosen, as_Add=False)
+        if combination == 1:
+            rest.append(coefficient)
+        elif combination.free_symbols <= constants:
+            groups.setdefault(combination, []).append(coefficient)
+        else:
+            names = ", ".join(s.name for s in chosen if s in combination.free_symbols)
+            raise ModelError(
+                f"Equation {number}: in the term {term} the motion and {names} do not separate into a product; "
+                f"keep {names} fixed or use a method that integrates the equations."
+            )
+    return sp.Add(*rest), {c: sp.Add(*groups[c]) for c in sorted(groups, key=sp.sstr)}
 
 
 def _symbols(model: Model, free: list[str]) -> list[sp.Symbol]:

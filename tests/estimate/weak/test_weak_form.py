@@ -85,7 +85,7 @@ def test_nonlinear_parameter_is_refused_with_its_term():
     model = kz.library.parametric_pendulum()
     record = kz.simulate(model, periods=20, samples_per_period=50).select(["phi"])
     with pytest.raises(ModelError, match='is not linear in "k2" together with l: see the term'):
-        kz.identify(model, record, free=["k2", "l"], method=kz.HarmonicFit())
+        kz.identify(model, record, free=["k2", "l"], method=kz.HarmonicFit(nonlinear="refuse"))
 
 
 def test_noise_free_record(pendulum, pendulum_record):

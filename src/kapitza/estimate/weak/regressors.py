@@ -72,6 +72,7 @@ class Regressors:
 
     linear: names of the parameters that are solved for; nonlinear: names iterated on; fixed: the rest.
     noisy: (coordinate index, derivative order) of each variable that carries noise.
+    factors: what multiplies the regressors where it is no single parameter but a combination such as m*l**2.
     """
 
     linear: tuple[str, ...]
@@ -83,6 +84,7 @@ class Regressors:
     rest: tuple[sp.Expr, ...]
     coefficients: tuple[tuple[sp.Expr, ...], ...]
     switches: tuple[Switch, ...]
+    factors: tuple[sp.Expr, ...] | None = None
 
     @property
     def equations(self) -> int:
@@ -302,7 +304,7 @@ def _terms(regressors: Regressors) -> Any:
 @lru_cache(maxsize=64)
 def _gradients(regressors: Regressors) -> tuple[Array, Any]:
     """Places (k, 2) of the derivatives that do not vanish, and the function that gives them."""
-    names = [symbol(n) for n in regressors.linear]
+    names = [symbol(n) for n in regressors.linear] if regressors.factors is None else regressors.factors
     modes = [s.mode for s in regressors.switches]
     by = (*regressors._noisy, *map(symbol, regressors.inputs), *modes)
     found = []

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from kapitza.errors import ConvergenceError
+from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.weak.solvers import System, check_columns, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble
@@ -54,6 +54,12 @@ def fit_separable(problem: Problem) -> Estimate:
     """Iterate on the nonlinear parameters from the values of the model."""
     names = problem.regressors.nonlinear
     p = np.array([problem.model.values[n] for n in names])
+    if not np.isfinite(p).all():
+        missing = [n for n, value in zip(names, p, strict=True) if not np.isfinite(value)]
+        raise ModelError(
+            f"No value for {', '.join(missing)}, which do not enter linearly: give starting values by "
+            f"model.with_values({missing[0]}=...)."
+        )
     bounds = np.array([problem.model.parameter(n).bounds for n in names]).T
     size = np.where(p != 0, np.abs(p), 1.0)
     factors: list[Whitener] | None = None

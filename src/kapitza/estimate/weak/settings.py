@@ -46,8 +46,9 @@ class HarmonicFit:
     noise: standard deviation per channel, or one for all (0: exact), when the record does not carry it; otherwise it is
         read off the spectrum.
     correct_bias: take off the mean that noise adds to curved regressors.
-    nonlinear: "refuse" parameters that do not enter linearly, naming the term, or "separate" them and iterate from the
-        model's values with the linear ones eliminated.
+    nonlinear: what to do about parameters that do not enter linearly. "separate" (the default with test="windows"):
+        where they enter in products and powers (m*l**2), all are found together from many starts; otherwise they are
+        iterated on from the model's values with the linear ones eliminated. "refuse": name the term and stop.
     """
 
     test: str = "windows"
@@ -65,7 +66,7 @@ class HarmonicFit:
     outputs: Mapping[str, str | sp.Expr] = field(default_factory=dict)
     noise: Noise = None
     correct_bias: bool = True
-    nonlinear: str = "refuse"
+    nonlinear: str | None = None
     seed: int = 0
 
     def __post_init__(self):

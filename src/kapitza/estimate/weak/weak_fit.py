@@ -72,9 +72,11 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     """Weak form on a Record, several Records, or the profiles of an OrbitSet."""
     problem = pose(settings, request)
     if problem.regressors.nonlinear:
+        from kapitza.estimate.weak.combined import combine, fit_combined
         from kapitza.estimate.weak.separable import fit_separable
 
-        return fit_separable(problem)
+        combined = combine(problem.regressors, request.names)
+        return fit_separable(problem) if combined is None else fit_combined(replace(problem, regressors=combined))
     rows = assemble(problem.regressors, problem.states, problem.windows, problem.values, problem.noise)
     theta = unweighted(rows, problem)
     history = [theta]
@@ -100,8 +102,8 @@ def pose(settings: HarmonicFit, request: Request) -> Problem:
         raise ModelError(f'Model "{model.name}" is a map: the harmonic and weak forms need a flow.')
     measured = measured_from(request)
     inputs = tuple(s.name for s in input_signals(model))
-    regressors = regressors_of(model, request.names, inputs, separate=settings.nonlinear == "separate")
-    values = known_values(request, regressors.linear)
+    regressors = regressors_of(model, request.names, inputs, separate=settings.nonlinear != "refuse")
+    values = known_values(request, request.names)
     kernels = with_raw_values(choose_kernels(settings, measured))
     states = smooth(measured, kernels)
     windows = choose_windows(settings, model, measured, states)

@@ -1,0 +1,277 @@
+"""Physical parameters from weak rows: masses, lengths and inertias that enter in products and powers.
+
+Where every term of the equations is a combination c_j(θ) of parameters times a function of the motion, the rows are
+
+    r(θ) = b + Σ_j c_j(θ) A_j,
+
+linear in the combinations. Their sum of squares is a quadratic form in c, known once the rows are: whatever the number
+of samples, θ is found in a problem of a few dozen numbers, from many starts.
+
+Rows are divided by the size of their own terms at θ, Σ_j c_j² mean A_j² + mean b². Without that a row of
+m l² φ'' + m g l sin φ is smallest at l = 0, whatever the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, least_squares
+
+from kapitza.errors import ConvergenceError, ModelError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.weak.regressors import Regressors
+from kapitza.estimate.weak.solvers import System, check_columns, solve
+from kapitza.estimate.weak.weak import Rows, Whitener, assemble
+from kapitza.estimate.weak.weak_fit import Problem, estimate_of, stack, weigh, whiten
+from kapitza.model import compile_derivatives, symbol
+from kapitza.model.linear import combinations_of
+
+Array = NDArray[Any]
+
+ROUNDS = 4
+"""Weightings by the noise at the present values, until they no longer move."""
+
+STARTS = 48
+FARTHEST = 4.0
+"""Starts besides the model's own values: each parameter times or divided by up to this factor."""
+
+
+def combine(regressors: Regressors, free: tuple[str, ...]) -> Regressors | None:
+    """The regressors of all combinations of the free parameters; None where motion and parameters do not separate."""
+    chosen = [symbol(n) for n in free]
+    if any(not s.function.free_symbols.isdisjoint(chosen) for s in regressors.switches):
+        return None
+    names = [symbol(n) for n in regressors.linear]
+    constants = {symbol(n) for n in regressors.parameters}
+    split = []
+    for number, (rest, row) in enumerate(zip(regressors.rest, regressors.coefficients, strict=True), start=1):
+        whole: Any = sp.Add(rest, *[p * c for p, c in zip(names, row, strict=True)])
+        try:
+            split.append(combinations_of(number, whole, chosen, constants))
+        except ModelError:
+            return None
+    factors = tuple(sorted({c for _, groups in split for c in groups}, key=sp.sstr))
+    return replace(
+        regressors,
+        linear=tuple(sp.sstr(c) for c in factors),
+        nonlinear=(),
+        rest=tuple(rest for rest, _ in split),
+        coefficients=tuple(tuple(groups.get(c, sp.Integer(0)) for c in factors) for _, groups in split),
+        factors=factors,
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows as R [c; 1] per equation, with the mean squares of the terms: what the search works on.
+
+    columns: (equations, rows, combinations + 1) compressed; squares: (equations, combinations + 1).
+    """
+
+    columns: Array
+    squares: Array
+
+
+@dataclass(frozen=True)
+class _Combinations:
+    """c(θ) and ∂c/∂θ. values: of all parameters, those of `places` are replaced by θ."""
+
+    function: Callable[..., Array]
+    size: int
+    values: Array
+    places: list[int]
+
+    def __call__(self, theta: Array) -> tuple[Array, Array]:
+        """(k + 1,) combinations and the constant 1, and their derivatives (k + 1, free)."""
+        values = self.values.copy()
+        values[self.places] = theta
+        flat = self.function(np.empty((0, 1)), values)[:, 0]
+        value, slopes = flat[: self.size], flat[self.size :].reshape(self.size, theta.size)
+        return np.append(value, 1.0), np.vstack([slopes, np.zeros(theta.size)])
+
+
+def fit_combined(problem: Problem) -> Estimate:
+    """Gauss-Newton on the weak rows in the physical parameters, from the best of many starts."""
+    free, model = problem.request.names, problem.model
+    regressors = problem.regressors
+    places = [regressors.parameters.index(n) for n in free]
+    function = compile_derivatives(regressors.factors or (), free, (), regressors.parameters)
+    combinations = _Combinations(function, len(regressors.linear), problem.values, places)
+    rows = assemble(regressors, problem.states, problem.windows, problem.values, problem.noise)
+    functions = problem.windows.functions
+    squares = _mean_squares(rows, functions)
+    apart = [_columns(rows, e, functions) for e in range(len(squares))]
+    theta = _search(problem, combinations, _compressed(apart, squares))
+    history = [theta]
+    bounds = np.array([model.parameter(n).bounds for n in free]).T
+    sizes = _sizes(squares, combinations(theta)[0])
+    white = [part / size for part, size in zip(apart, sizes, strict=True)]
+    if problem.settings.solver != "least squares":
+        for _ in range(ROUNDS):
+            sizes = _sizes(squares, combinations(theta)[0])
+            factors = weigh(problem, _with(problem.values, places, theta))
+            white = _whitened(rows, factors, functions, len(squares))
+            found = _settle(combinations, _joined(white, squares, sizes), theta, bounds)
+            moved = np.abs(found.x - theta).max() / max(np.abs(theta).max(), 1e-300)
+            theta = found.x
+            history.append(theta)
+            if moved < 1e-9:
+                break
+    system = _linearised(problem, combinations, rows, white, squares, sizes, theta)
+    names = tuple(free)
+    check_columns(system, names)
+    solution = solve(system, names, "robust" if problem.settings.solver == "robust" else "least squares")
+    reported = replace(regressors, linear=names, nonlinear=(), factors=None)
+    values = _with(problem.values, places, solution.theta)
+    return estimate_of(replace(problem, regressors=reported, values=values), solution, history)
+
+
+def _with(values: Array, places: list[int], theta: Array) -> Array:
+    result = values.copy()
+    result[places] = theta
+    return result
+
+
+def _columns(rows: list[Rows], equation: int, functions: int) -> Array:
+    """[A b] (rows, combinations + 1) of one equation, all others zero, in the order of `stack`."""
+    parts = []
+    for piece in rows:
+        full = np.concatenate([piece.matrix, piece.rest[..., None]], axis=2)
+        own = np.zeros_like(full)
+        here = slice(equation * functions, (equation + 1) * functions)
+        own[:, here] = full[:, here]
+        parts.append(own.reshape(-1, full.shape[2]))
+    return np.concatenate(parts)
+
+
+def _mean_squares(rows: list[Rows], functions: int) -> Array:
+    """(equations, combinations + 1): mean square of every term of an equation over its rows."""
+    full = np.concatenate([np.concatenate([r.matrix, r.rest[..., None]], axis=2) for r in rows])
+    return (full**2).mean(axis=0).reshape(-1, functions, full.shape[2]).mean(axis=1)
+
+
+def _sizes(squares: Array, combinations: Array) -> Array:
+    """(equations,) root of the sum of the mean squares of the terms."""
+    return np.sqrt(squares @ combinations**2)
+
+
+def _compressed(columns: list[Array], squares: Array) -> _Rows:
+    """Triangular factors of the rows of every equation: the same sums of squares from few numbers."""
+    wide = columns[0].shape[1]
+    small = []
+    for part in columns:
+        factor = np.linalg.qr(part[np.any(part != 0, axis=1)], mode="r")
+        small.append(np.vstack([factor, np.zeros((wide - len(factor), wide))]))
+    return _Rows(np.array(small) / np.sqrt(max(len(columns[0]), 1)), squares)
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """Whitened rows of all equations in one triangular factor, with the sizes they were weighted at."""
+
+    factor: Array
+    squares: Array
+    sizes: Array
+
+
+def _joined(white: list[Array], squares: Array, sizes: Array) -> _Joined:
+    return _Joined(np.linalg.qr(np.concatenate(white, axis=1), mode="r"), squares, sizes)
+
+
+def _scaled(squares: Array, sizes: Array | None, c: Array, slopes: Array) -> tuple[Array, Array]:
+    """Combinations over the size of the terms, (equations, k + 1), and derivatives (equations, k + 1, free)."""
+    now = _sizes(squares, c)
+    weight = (1.0 if sizes is None else sizes) / now
+    inward = (squares * c) @ slopes / (now**2)[:, None]
+    value = weight[:, None] * c
+    return value, weight[:, None, None] * slopes[None] - value[:, :, None] * inward[:, None, :]
+
+
+def _search(problem: Problem, combinations: _Combinations, rows: _Rows) -> Array:
+    """The values at which the equations are fulfilled best, relative to their terms, from many starts."""
+    free, model = problem.request.names, problem.model
+    low, high = np.array([model.parameter(n).bounds for n in free]).T
+    given = np.array([model.values[n] for n in free])
+    known = np.where(np.isfinite(given), given, np.clip(1.0, low, high))
+
+    def residual(theta: Array) -> Array:
+        value, _ = _scaled(rows.squares, None, *combinations(theta))
+        return np.einsum("erk,ek->er", rows.columns, value).ravel()
+
+    def jacobian(theta: Array) -> Array:
+        _, slopes = _scaled(rows.squares, None, *combinations(theta))
+        return np.einsum("erk,ekp->erp", rows.columns, slopes).reshape(-1, theta.size)
+
+    random = np.random.default_rng(problem.settings.seed)
+    spread = FARTHEST ** random.uniform(-1.0, 1.0, (STARTS, known.size))
+    best: OptimizeResult | None = None
+    for start in (known, *(known * spread)):
+        inside = np.clip(start, low, high)
+        try:
+            found = least_squares(residual, inside, jacobian, (low, high), x_scale=np.maximum(np.abs(inside), 1e-12))
+        except ValueError:  # a start at which a term is not defined
+            continue
+        if best is None or found.cost < best.cost * (1 - 1e-6):
+            best = found
+    if best is None or not np.isfinite(best.cost):
+        raise ConvergenceError(
+            f"The equations cannot be evaluated near the values of {', '.join(free)}: start from others by "
+            "model.with_values(...).",
+            best,
+        )
+    return best.x
+
+
+def _settle(combinations: _Combinations, rows: _Joined, theta: Array, bounds: Array) -> OptimizeResult:
+    """The best values for rows whitened at the present ones."""
+
+    def residual(trial: Array) -> Array:
+        value, _ = _scaled(rows.squares, rows.sizes, *combinations(trial))
+        return rows.factor @ value.ravel()
+
+    def jacobian(trial: Array) -> Array:
+        _, slopes = _scaled(rows.squares, rows.sizes, *combinations(trial))
+        return rows.factor @ slopes.reshape(-1, trial.size)
+
+    scale = np.where(theta != 0, np.abs(theta), 1.0)
+    return least_squares(
+        residual, np.clip(theta, *bounds), jacobian, (bounds[0], bounds[1]), x_scale=scale, xtol=1e-12, ftol=1e-14
+    )
+
+
+def _whitened(rows: list[Rows], factors: list[Whitener], functions: int, equations: int) -> list[Array]:
+    """[A b] of every equation alone after whitening, (rows, combinations + 1) each."""
+    result = []
+    for equation in range(equations):
+        here = slice(equation * functions, (equation + 1) * functions)
+        alone = []
+        for piece in rows:
+            matrix, rest = np.zeros_like(piece.matrix), np.zeros_like(piece.rest)
+            matrix[:, here], rest[:, here] = piece.matrix[:, here], piece.rest[:, here]
+            alone.append(Rows(matrix, rest))
+        white = whiten(alone, factors)
+        full = [np.concatenate([w.matrix, w.rest[..., None]], axis=2) for w in white]
+        result.append(np.concatenate([f.reshape(-1, f.shape[2]) for f in full]))
+    return result
+
+
+def _linearised(
+    problem: Problem,
+    combinations: _Combinations,
+    rows: list[Rows],
+    white: list[Array],
+    squares: Array,
+    sizes: Array,
+    theta: Array,
+) -> System:
+    """Rows linear in θ near the solution, in the groups over which the covariance is taken."""
+    value, slopes = _scaled(squares, sizes, *combinations(theta))
+    residual = sum((part @ c for part, c in zip(white, value, strict=True)), np.zeros(len(white[0])))
+    matrix = sum((part @ s for part, s in zip(white, slopes, strict=True)), np.zeros((len(white[0]), theta.size)))
+    groups = stack([Rows(r.matrix[..., : theta.size], r.rest) for r in rows], problem.windows.parts).groups
+    return System(matrix, residual - matrix @ theta, groups)

@@ -1,0 +1,85 @@
+"""Physical parameters, which enter in products and powers, from weak rows."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.errors import IdentifiabilityError, ModelError
+from linkages import linked_pendulum
+
+FREE = ("m2", "m3", "l1", "l2", "l3", "c")
+
+
+@pytest.fixture(scope="module")
+def triple():
+    return linked_pendulum(3, damping=0.004)
+
+
+@pytest.fixture(scope="module")
+def swinging(triple):
+    times = np.arange(0.0, 20.0, 0.005)
+    record = kz.simulate(triple, x0=[1.2, 0.8, -0.5, 0, 0, 0], t=times, noise=0.002, seed=1)
+    return record.select(["q1", "q2", "q3"])
+
+
+@pytest.mark.parametrize("off", [1.0, 2.5, 0.4])
+def test_triple_pendulum_in_masses_and_lengths(triple, swinging, off):
+    start = triple.with_values(m2=0.3 * off, m3=1.5, l1=0.6 / off, l2=0.2, l3=0.6, c=0.01)
+    fit = kz.identify(start, swinging, free=FREE, method=kz.HarmonicFit())
+    errors = np.array([fit.values[n] - triple.values[n] for n in FREE])
+    assert (np.abs(errors) < 4 * np.sqrt(np.diag(fit.covariance))).all()
+    assert (np.abs(errors[:5]) < 1e-3 * np.array([triple.values[n] for n in FREE[:5]])).all()
+
+
+def test_no_values_are_needed(triple, swinging):
+    blank = kz.Model.from_equations(
+        triple.equations,
+        coordinates=triple.coordinates,
+        parameters=[kz.Parameter(p.name) if p.name in FREE else p for p in triple.parameters],
+    )
+    fit = kz.identify(blank, swinging, free=FREE, method=kz.HarmonicFit())
+    assert fit.values == pytest.approx({n: triple.values[n] for n in FREE}, rel=5e-3)
+
+
+def test_intervals_hold_the_truth():
+    model = kz.Model.from_equations(
+        "m*l**2*phi'' + c*phi' + m*g*l*sin(phi) = T*cos(w*t)",
+        angles=["phi"],
+        parameters={"m": 0.5, "l": 0.3, "c": 0.01, "g": 9.81, "T": 0.3, "w": 4.0},
+        period="2*pi/w",
+    )
+    clean = kz.simulate(model, x0=[0.3, 0.0], periods=40, samples_per_period=80).select(["phi"])
+    inside = np.zeros(3)
+    for seed in range(20):
+        noisy = kz.measure(clean, noise=0.005, seed=seed)
+        fit = kz.identify(model, noisy, free=["m", "l", "c"], method=kz.HarmonicFit())
+        low, high = fit.interval(0.9).loc[["m", "l", "c"], ["low", "high"]].to_numpy().T
+        truth = np.array([0.5, 0.3, 0.01])
+        inside += (low <= truth) & (truth <= high)
+    # Binomial: below 14 of 20 with probability 0.2 % at 90 %.
+    assert (inside >= 14).all()
+
+
+def test_a_scale_that_no_data_can_tell_is_named():
+    model = kz.Model.from_equations(
+        "m*l**2*phi'' + c*phi' + m*g*l*sin(phi) = 0",
+        angles=["phi"],
+        parameters={"m": 0.5, "l": 0.3, "c": 0.01, "g": 9.81},
+    )
+    record = kz.simulate(model, x0=[1.5, 0.0], t=np.arange(0, 20, 0.01), noise=0.001, seed=1).select(["phi"])
+    with pytest.raises(IdentifiabilityError, match="m"):
+        kz.identify(model, record, free=["m", "l", "c"], method=kz.HarmonicFit())
+    fit = kz.identify(model, record, free=["l", "c"], method=kz.HarmonicFit())
+    assert fit.values["l"] == pytest.approx(0.3, rel=1e-3)
+
+
+def test_refusal_is_still_there(triple, swinging):
+    with pytest.raises(ModelError, match="is not linear in"):
+        kz.identify(triple, swinging, free=FREE, method=kz.HarmonicFit(nonlinear="refuse"))
+
+
+def test_automatic_starts_a_chain_in_physical_parameters(triple, swinging):
+    start = triple.with_values(m2=0.3, m3=1.5, l1=0.6, l2=0.2, l3=0.6, c=0.01)
+    fit = kz.identify(start, swinging.between(0.0, 4.0), free=FREE, method="auto")
+    assert fit.status.ok
+    assert fit.values == pytest.approx({n: triple.values[n] for n in FREE}, rel=0.02)
