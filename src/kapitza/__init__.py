@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         missing_orbits,
         posterior,
         profile_interval,
+        suggest,
     )
     from kapitza.flow import Flow, Map, simulate
     from kapitza.invariants import find_invariant
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         Symmetry,
         modal_reduction,
         read_model,
+        with_laws,
         write_model,
     )
     from kapitza.monitor import Bar, Monitor, Progress, Silent
@@ -96,6 +98,7 @@ _HOMES = {
         "missing_orbits",
         "posterior",
         "profile_interval",
+        "suggest",
     ),
     "kapitza.flow": (
         "Flow",
@@ -115,6 +118,7 @@ _HOMES = {
         "Symmetry",
         "modal_reduction",
         "read_model",
+        "with_laws",
         "write_model",
     ),
     "kapitza.monitor": (
@@ -253,7 +257,9 @@ __all__ = [
     "save",
     "simulate",
     "solve_orbit",
+    "suggest",
     "switch_branch",
+    "with_laws",
     "write",
     "write_model",
 ]

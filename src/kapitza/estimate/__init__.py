@@ -6,6 +6,7 @@ from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.identify import identify
 from kapitza.estimate.invariant import InvariantFit
+from kapitza.estimate.missing import MissingTerm, Suggestion, Term, suggest
 from kapitza.estimate.observation import Differenced
 from kapitza.estimate.orbits import OrbitFit, advise, missing_orbits, posterior
 from kapitza.estimate.parts import (
@@ -35,10 +36,13 @@ __all__ = [
     "InvariantFit",
     "LevelSets",
     "Likelihood",
+    "MissingTerm",
     "OrbitFit",
     "OrbitMatches",
     "Prediction",
     "ShootingFit",
+    "Suggestion",
+    "Term",
     "WeakRows",
     "advise",
     "compare_fits",
@@ -47,4 +51,5 @@ __all__ = [
     "missing_orbits",
     "posterior",
     "profile_interval",
+    "suggest",
 ]

@@ -2,6 +2,7 @@
 
 from kapitza.model.compiled import compile_derivatives, compile_expressions, to_heyoka
 from kapitza.model.files import model_from_dict, read_model, write_model
+from kapitza.model.laws import LAWS, Law, with_laws
 from kapitza.model.linear import Linearisation
 from kapitza.model.measured import Signal
 from kapitza.model.modal import ModalReduction, modal_reduction
@@ -13,10 +14,12 @@ from kapitza.model.switches import Switch
 from kapitza.model.symbols import Expression, rate, symbol, time
 
 __all__ = [
+    "LAWS",
     "Coordinate",
     "Excitation",
     "Expression",
     "Impact",
+    "Law",
     "Linearisation",
     "ModalReduction",
     "Model",
@@ -37,5 +40,6 @@ __all__ = [
     "symbol",
     "time",
     "to_heyoka",
+    "with_laws",
     "write_model",
 ]

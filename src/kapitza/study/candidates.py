@@ -9,7 +9,7 @@ from typing import Any
 
 from kapitza.errors import KapitzaError, ModelError, nearest_name
 from kapitza.library import model_named
-from kapitza.model import Model, Prior, Signal, model_from_dict, read_model
+from kapitza.model import Model, Prior, Signal, model_from_dict, read_model, with_laws
 from kapitza.study.keys import INLINE
 from kapitza.study.problems import Notebook
 from kapitza.study.problems import Path as Place
@@ -39,6 +39,8 @@ def build_model(content: Mapping[str, Any], folder: Path, signals: Sequence[Sign
         model = model_from_dict({"name": name, **inline}, default_name=name)
     if signals and not ("library" not in content and "file" not in content):
         model = driven(model, signals)
+    if "laws" in content:
+        model = with_laws(model, content["laws"])
     return model.with_values(**content.get("values", {}))
 
 
@@ -87,7 +89,10 @@ def check_candidates(
         try:
             model = build_model(content, folder, signals, name)
         except KapitzaError as error:
-            key = "values" if any(f'"{v}"' in str(error) for v in content.get("values", {})) else sources[0]
+            key = next(
+                (k for k in ("values", "laws") if any(f'"{v.split()[0]}' in str(error) for v in content.get(k, ()))),
+                sources[0],
+            )
             notes.add((*place, key), str(error))
             continue
         if name in {candidate.name for candidate in made}:

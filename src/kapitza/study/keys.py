@@ -132,6 +132,7 @@ MODEL = {
     "library": Key(TEXT, "a model of the library, see `kapitza models`"),
     "file": Key(TEXT, "a model file (.toml), relative to the study"),
     **INLINE,
+    "laws": Key(TEXTS, 'further forces by name: ["coulomb x", "cubic x"]; their parameters: coulomb_x_c, cubic_x_k'),
     "values": Key(NUMBERS, "values to start from, and those that are held [units of the model]"),
     "free": Key(TEXTS, "parameters to find for this candidate; otherwise those of [fit]"),
 }

@@ -1,0 +1,163 @@
+"""What every candidate would do to the readings: columns along the fitted motion, window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, KapitzaError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.missing.dictionary import Term
+from kapitza.estimate.observation import Observation, observe_channels
+from kapitza.flow import Flow
+
+Array = NDArray[np.float64]
+
+FINEST = 8
+"""Steps of the quadrature per sample where the samples are few."""
+
+PER_CYCLE = 60
+"""Steps of the quadrature per oscillation."""
+
+GROWTH = 1e5
+"""Tangents may grow so far within a window: beyond, the columns of its initial state say nothing about the rest."""
+
+FLATTENING = 1e8
+"""Ratio of the largest to the smallest stretch up to which tangents can be inverted without loss."""
+
+LONGEST = 20_000
+"""Samples that are tested; a longer record is cut there."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows of one uninterrupted stretch, in standard deviations of the noise.
+
+    residual (N, c): measured minus predicted. initial (N, c, n), free (N, c, k), terms (N, c, m): what a unit of each
+    would add to the prediction.
+    """
+
+    residual: Array
+    initial: Array
+    free: Array
+    terms: Array
+
+
+def windows_of(estimate: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list[Window]:
+    """Columns of the free parameters, of the terms, of the held parameters and of sensor faults (in this order)."""
+    if estimate.motion is None or estimate.workings is None:
+        raise KapitzaError(
+            'suggest goes on from a fit by ShootingFit (or "auto") made in this session: fit the record by one of them.'
+        )
+    task, solution = estimate.workings.task, estimate.workings.found.solution
+    model, samples = estimate.model, task.problem.samples
+    wrt = (*estimate.names, *held)
+    flow = Flow(model, wrt=wrt, tolerance=1e-11)
+    sight = task.observation
+    observation = observe_channels(model, sight.channels, tuple(sight.angles), task.request.outputs, wrt)
+    deviations = samples.at_readings(estimate.workings.found.sensors.deviations)
+    nodes, states = solution.nodes.index, solution.states
+    found: list[Window] = []
+    total, free = 0, len(estimate.names)
+    for piece in samples.pieces:
+        begin = piece.start
+        while begin < piece.stop - 3 and total < LONGEST:
+            stop = min(piece.stop, begin + LONGEST - total)
+            vector = samples.parameters[begin].copy()
+            vector[[model.names.index(n) for n in estimate.names]] = [estimate.values[n] for n in estimate.names]
+            node = int(np.searchsorted(nodes, begin, side="right")) - 1
+            state = states[node]
+            if nodes[node] < begin:
+                state = flow.propagate(state, samples.time[nodes[node]], samples.time[begin], vector).state
+            stretch = _stretch(Along(flow, observation, samples, deviations, vector), terms, begin, stop, state, free)
+            if stretch is None:
+                break
+            found.append(stretch)
+            begin, total = begin + len(stretch.residual), total + len(stretch.residual)
+    if not found:
+        raise KapitzaError("The fitted motion cannot be followed over any stretch of the record: nothing to test.")
+    return found
+
+
+@dataclass(frozen=True)
+class Along:
+    """What a window is made from: flow with tangents, sensors, samples, their noise (N, c), parameters (npar,)."""
+
+    flow: Flow
+    observation: Observation
+    samples: Any
+    deviations: Array
+    vector: Array
+
+
+def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: Array, free: int) -> Window | None:
+    """One window from sample `begin`, as long as the tangents stay small; None where the motion cannot be computed."""
+    flow, observation, samples, vector = along.flow, along.observation, along.samples, along.vector
+    time = samples.time[begin:stop]
+    refine = _refinement(samples.values[begin:stop], time)
+    fine = _refined(time, refine)
+    try:
+        path, by_state, by_theta = flow.trajectory_tangents(state, fine, vector)
+    except FlowError:
+        return None
+    stretches = np.linalg.svd(by_state, compute_uv=False)
+    far = (stretches[:, 0] < GROWTH) & (stretches[:, 0] < FLATTENING * stretches[:, -1])
+    over = np.flatnonzero(~far)
+    last = len(fine) if not over.size else max(int(over[0]), 4 * refine + 1)
+    count = (last - 1) // refine + 1
+    last = (count - 1) * refine + 1
+    path, by_state, by_theta, fine = path[:last], by_state[:last], by_theta[:last], fine[:last]
+    pushed = _responses(terms, path, by_state, fine)[::refine]
+    path, by_state, by_theta = path[::refine], by_state[::refine], by_theta[::refine]
+    part = slice(begin, begin + count)
+    vectors = np.broadcast_to(vector, (count, vector.size))
+    value, slopes = observation.along(path, time[:count], vectors, (by_state, by_theta))
+    to_state = observation.linearise(path, time[:count], vectors)[1]
+    weight = np.where(samples.sensor[part] >= 0, 1.0 / along.deviations[part], 0.0)
+    residual = -observation.residual(value, samples.values[part]) * weight
+    n = path.shape[1]
+    columns = np.concatenate([to_state @ pushed, slopes[..., n + free :], _sensor_faults(value, time[:count])], axis=2)
+    scaled = weight[..., None]
+    return Window(residual, slopes[..., :n] * scaled, slopes[..., n : n + free] * scaled, columns * scaled)
+
+
+def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array) -> Array:
+    """∂x(t)/∂c (M, n, m) of terms c·b on the left side: -Φ(t) ∫ Φ⁻¹ b dt, by the trapezoidal rule."""
+    inverse = np.linalg.inv(by_state)
+    push = np.stack([inverse[:, :, term.state] * -term.law(path, fine)[:, None] for term in terms], axis=2)
+    steps = np.diff(fine)[:, None, None]
+    total = np.concatenate([np.zeros((1, *push.shape[1:])), np.cumsum(0.5 * steps * (push[1:] + push[:-1]), axis=0)])
+    return by_state @ total
+
+
+SENSOR_FAULTS = ("offset", "drift", "gain")
+
+
+def _sensor_faults(value: Array, time: Array) -> Array:
+    """Columns (N, c, 3c): a constant, a drift and a wrong gain of each channel."""
+    count, channels = value.shape
+    made = np.zeros((count, channels, len(SENSOR_FAULTS) * channels))
+    for c in range(channels):
+        made[:, c, c] = 1.0
+        made[:, c, channels + c] = time - time.mean()
+        made[:, c, 2 * channels + c] = value[:, c]
+    return made
+
+
+def _refinement(values: Array, time: Array) -> int:
+    """Steps of the quadrature per sample."""
+    centred = values - values.mean(axis=0)
+    crossings = max(int(np.count_nonzero(np.diff(np.signbit(centred), axis=0), axis=0).max()), 1)
+    per_cycle = 2 * len(time) / crossings
+    return int(np.clip(np.ceil(PER_CYCLE / per_cycle), 1, FINEST))
+
+
+def _refined(time: Array, refine: int) -> Array:
+    if refine == 1:
+        return time
+    inner = time[:-1, None] + np.diff(time)[:, None] * (np.arange(refine) / refine)
+    return np.append(inner.ravel(), time[-1])

@@ -1,0 +1,197 @@
+"""Score tests of many candidates from one Fisher matrix: small algebra, no refit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, stats
+
+from kapitza.estimate.missing.columns import Window
+
+Array = NDArray[np.float64]
+
+ORDER = 8
+"""Longest autoregression that whitens the residuals."""
+
+NOTHING_OWN = 1e-7
+"""Share of a column that the fit itself does not explain, below which the term is in the model already."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Joint information (m, m) and score (m,) of the candidates, with initial states and free parameters eliminated.
+
+    own: (m,) share of each column that is its own; square: sum of squares of the residuals left by the fit; dof: their
+    degrees of freedom. All after whitening.
+    """
+
+    information: Array
+    score: Array
+    own: Array
+    square: float
+    dof: int
+
+    @property
+    def gains(self) -> Array:
+        """(m,) by how much the sum of squares falls when one candidate is added."""
+        power = np.diag(self.information)
+        return np.where(power > 0, self.score**2 / np.where(power > 0, power, 1.0), 0.0)
+
+    @property
+    def steps(self) -> Array:
+        """(m,) one-step coefficient of each candidate, added alone."""
+        power = np.diag(self.information)
+        return np.where(power > 0, self.score / np.where(power > 0, power, 1.0), 0.0)
+
+    def given(self, chosen: Sequence[int]) -> Scores:
+        """The same with some candidates added to the model."""
+        index = list(chosen)
+        block = self.information[np.ix_(index, index)]
+        across = self.information[:, index]
+        inverse = linalg.pinvh(block)
+        information = self.information - across @ inverse @ across.T
+        score = self.score - across @ (inverse @ self.score[index])
+        gain = float(self.score[index] @ inverse @ self.score[index])
+        information[index] = information[:, index] = 0.0
+        score[index] = 0.0
+        small = np.diag(information) < NOTHING_OWN * np.diag(self.information)
+        information[small], information[:, small], score[small] = 0.0, 0.0, 0.0
+        return Scores(information, score, self.own, self.square - gain, self.dof - len(index))
+
+    def coefficients(self, chosen: Sequence[int]) -> Array:
+        index = list(chosen)
+        return linalg.pinvh(self.information[np.ix_(index, index)]) @ self.score[index]
+
+
+def scores_of(windows: Sequence[Window]) -> Scores:
+    """Whiten, eliminate initial states window by window, then the free parameters."""
+    plain = _normal_equations(windows, np.zeros((windows[0].residual.shape[1], ORDER)))
+    return _eliminated(*_normal_equations(windows, _whitening(windows, plain[0])), windows[0].free.shape[2])
+
+
+def _normal_equations(windows: Sequence[Window], filters: Array) -> tuple[Array, Array, int]:
+    """Products (k + m + 1, k + m + 1) of all columns and the residual, raw squares (m,) of the terms, rows."""
+    free, count = windows[0].free.shape[2], windows[0].terms.shape[2]
+    whole = np.zeros((free + count + 1, free + count + 1))
+    raw, rows = np.zeros(count), 0
+    for window in windows:
+        block, initial = _whitened(window, filters)
+        if len(block) <= initial.shape[1]:
+            continue
+        raw += (block[:, free : free + count] ** 2).sum(axis=0)
+        block, rank = _without(initial, block)
+        whole += block.T @ block
+        rows += len(block) - rank
+    return whole, raw, rows
+
+
+def _without(initial: Array, block: Array) -> tuple[Array, int]:
+    """The block (R, ...) with the columns `initial` (R, n) projected out, and how many these were."""
+    basis = linalg.orth(initial / np.maximum(np.linalg.norm(initial, axis=0), 1e-300))
+    return block - basis @ (basis.T @ block), basis.shape[1]
+
+
+def _eliminated(whole: Array, raw: Array, rows: int, free: int) -> Scores:
+    size = np.sqrt(np.maximum(np.diag(whole)[:free], 1e-300))
+    inner = linalg.pinvh(whole[:free, :free] / np.outer(size, size)) / np.outer(size, size)
+    left = whole[free:, free:] - whole[free:, :free] @ inner @ whole[:free, free:]
+    information, score, square = left[:-1, :-1], left[:-1, -1], float(left[-1, -1])
+    own = np.diag(information) / np.maximum(raw, 1e-300)
+    known = own < NOTHING_OWN
+    information[known], information[:, known], score[known] = 0.0, 0.0, 0.0
+    return Scores(information, score, np.where(known, 0.0, own), square, max(rows - free, 1))
+
+
+def _stacked(window: Window) -> tuple[Array, Array]:
+    """All columns with the residual last (N, c, k + m + 1), and the initial states (N, c, n)."""
+    every = np.concatenate([window.free, window.terms, window.residual[..., None]], axis=2)
+    return every, window.initial
+
+
+def _whitening(windows: Sequence[Window], whole: Array) -> Array:
+    """Autoregression (c, ORDER) of the residuals after the strongest term: what is left then is mostly noise.
+
+    With every candidate taken out instead, the filter would raise the very frequencies at which they live.
+    """
+    free, channels = windows[0].free.shape[2], windows[0].residual.shape[1]
+    scores = _eliminated(whole.copy(), np.diag(whole)[free:-1].copy(), 1, free)
+    taken = [*range(free), free + int(np.argmax(scores.gains))]
+    size = np.sqrt(np.maximum(np.diag(whole)[taken], 1e-300))
+    coefficients = linalg.pinvh(whole[np.ix_(taken, taken)] / np.outer(size, size)) @ (whole[taken, -1] / size) / size
+    left = []
+    for window in windows:
+        every, initial = _stacked(window)
+        rest = every[..., -1] - every[..., taken] @ coefficients
+        flat = _without(initial.reshape(-1, initial.shape[2]), rest.reshape(-1, 1))[0]
+        left.append(flat.reshape(rest.shape))
+    filters = np.zeros((channels, ORDER))
+    for c in range(channels):
+        lagged = [
+            np.lib.stride_tricks.sliding_window_view(part[:, c], ORDER + 1) for part in left if len(part) > 3 * ORDER
+        ]
+        if not lagged or sum(len(rows) for rows in lagged) < 10 * ORDER:
+            continue
+        filters[c] = _autoregression(np.concatenate(lagged))
+    return filters
+
+
+def _autoregression(rows: Array) -> Array:
+    """Coefficients (ORDER,), the nearest lag first, from rows (R, ORDER + 1) of neighbours; the order is that of BIC.
+
+    White noise then stays as it is: a filter that it does not need would scale the slow columns by chance.
+    """
+    past, now = rows[:, -2::-1], rows[:, -1]
+    best, chosen = len(now) * np.log(float(now @ now)), np.zeros(ORDER)
+    for order in range(1, ORDER + 1):
+        found = np.linalg.lstsq(past[:, :order], now, rcond=None)[0]
+        left = now - past[:, :order] @ found
+        criterion = len(now) * np.log(float(left @ left)) + order * np.log(len(now))
+        if criterion < best:
+            best, chosen = criterion, np.concatenate([found, np.zeros(ORDER - order)])
+    return chosen
+
+
+def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
+    """Rows after the filters: columns and residual (R, k + m + 1), initial states (R, n)."""
+    every, initial = _stacked(window)
+    both = np.concatenate([every, initial], axis=2)
+    if not filters.any() or len(both) <= 3 * ORDER:
+        flat = both.reshape(-1, both.shape[2])
+    else:
+        made = both[ORDER:].copy()
+        for lag in range(1, ORDER + 1):
+            made -= filters[None, :, lag - 1, None] * both[ORDER - lag : len(both) - lag]
+        flat = made.reshape(-1, both.shape[2])
+    split = every.shape[2]
+    return flat[:, :split], flat[:, split:]
+
+
+def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> float:
+    """How many independent tests the correlated ones amount to.
+
+    Scores are drawn from their law under the fitted model; q being the 5 % quantile of the smallest of their p values,
+    1 - (1 - q)^T = 0.05. The quantile that is tested at: the median gives too few.
+    """
+    power = np.diag(information)
+    live = power > 0
+    if live.sum() < 2:
+        return float(live.sum())
+    size = np.sqrt(power[live])
+    correlation = information[np.ix_(live, live)] / np.outer(size, size)
+    values, vectors = np.linalg.eigh((correlation + correlation.T) / 2)
+    root = vectors * np.sqrt(np.clip(values, 0.0, None))
+    drawn = np.random.default_rng(seed).standard_normal((draws, len(values))) @ root.T
+    smallest = stats.chi2.sf((drawn**2).max(axis=1), 1)
+    quantile = float(np.quantile(smallest, 0.05))
+    return float(np.clip(np.log(0.95) / np.log1p(-quantile), 1.0, live.sum()))
+
+
+def log_chance(gain: Array | float, scale: float, tests: float) -> Array:
+    """Logarithm of the corrected p value of a gain; a logarithm because strong evidence underflows."""
+    alone = stats.chi2.logsf(np.asarray(gain, float) / scale, 1)
+    with np.errstate(divide="ignore"):
+        exact = np.log(-np.expm1(tests * np.log1p(-np.exp(np.minimum(alone, -1e-12)))))
+    return np.where(alone < -20, np.minimum(alone + np.log(tests), 0.0), np.minimum(exact, 0.0))

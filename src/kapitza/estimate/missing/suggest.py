@@ -1,0 +1,245 @@
+"""suggest: terms that the residuals of a fit still ask for, or nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from kapitza.errors import KapitzaError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.missing.columns import SENSOR_FAULTS, windows_of
+from kapitza.estimate.missing.dictionary import Term, candidate_terms
+from kapitza.estimate.missing.score import Scores, effective_tests, log_chance, scores_of
+
+Array = NDArray[np.float64]
+
+LEVEL = float(np.log(0.05))
+PAIRED = 14
+"""Single terms of which pairs are formed."""
+
+
+@dataclass(frozen=True)
+class MissingTerm:
+    """One candidate: its evidence and size, were it added to x'' + ... = 0 (per mass) alone.
+
+    gain: by how much the sum of squared residuals falls, in variances of the noise; log10_p: of the chance of such a
+    gain in a complete model, corrected for the search; coefficient, error: one-step estimate; own_share: of its effect
+    that nothing in the fit can mimic; detectable: coefficient that would have been seen with 95 % certainty; physical:
+    False for a friction law that would feed energy in.
+    """
+
+    name: str
+    notation: str
+    gain: float
+    log10_p: float
+    coefficient: float
+    error: float
+    own_share: float
+    detectable: float
+    physical: bool
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """What `suggest` found.
+
+    terms: all candidates, the strongest first. alternatives: the single terms after which nothing else is asked for:
+    this record cannot tell them apart. pairs: where no single term suffices, pairs by their gain. tests: independent
+    tests that the search amounts to.
+    """
+
+    terms: tuple[MissingTerm, ...]
+    alternatives: tuple[MissingTerm, ...]
+    pairs: tuple[tuple[MissingTerm, MissingTerm], ...]
+    pair_gains: tuple[float, ...]
+    tests: float
+
+    @property
+    def missing(self) -> bool:
+        """Whether anything is missing, at 5 % for the whole search."""
+        return bool(self.terms) and self.terms[0].log10_p < np.log10(0.05)
+
+    def table(self) -> pd.DataFrame:
+        """One row per candidate."""
+        rows = [
+            (t.name, t.notation, t.gain, t.log10_p, t.coefficient, t.error, t.own_share, t.detectable, t.physical)
+            for t in self.terms
+        ]
+        columns = ["term", "add", "gain", "log10 p", "coefficient", "error", "own share", "detectable", "physical"]
+        return pd.DataFrame(rows, columns=columns).set_index("term")
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "No candidate term has an effect of its own on these data."
+        if not self.missing:
+            best = self.terms[0]
+            return (
+                f"Nothing is missing: of {len(self.terms)} candidate terms none explains what is left (the strongest, "
+                f'{best.name}, with p = {10.0**best.log10_p:.2g}). A term of the size under "detectable" would have '
+                "been seen."
+            )
+        lines = [f"Something is missing (p = {_chance(self.terms[0].log10_p)})."]
+        if self.alternatives:
+            lines.append(
+                "One more term explains it:"
+                if len(self.alternatives) == 1
+                else "One of these terms explains it; this record cannot tell them apart:"
+            )
+            lines += [f"  {_shown(term)}" for term in self.alternatives]
+        elif self.pairs:
+            lines.append("No single term explains it. Pairs, by how much they explain:")
+            for (one, two), gain in zip(self.pairs[:4], self.pair_gains, strict=False):
+                lines.append(
+                    f"  {one.name} ({one.coefficient:.3g}) and {two.name} ({two.coefficient:.3g}): gain {gain:.4g}"
+                )
+        else:
+            strongest = next((t for t in self.terms if t.physical), self.terms[0])
+            lines.append(f"No single term explains all of it. The strongest: {_shown(strongest)}")
+        return "\n".join(lines)
+
+
+def _shown(term: MissingTerm) -> str:
+    text = term.notation.format(c=f"{term.coefficient:.3g}")
+    return f"{term.name}: + {text}  (± {term.error:.2g}, gain {term.gain:.4g}, p = {_chance(term.log10_p)})"
+
+
+def _chance(log10_p: float) -> str:
+    return f"{10.0**log10_p:.2g}" if log10_p > -300 else f"1e{log10_p:.0f}"
+
+
+def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
+    """Which terms do the residuals of a fit still ask for?
+
+    Every candidate (friction laws, stiffnesses, stops, harmonics of the drive, couplings, polynomials of first-order
+    equations, parameters that were held, offsets, drifts and gains of the sensors) is tested by its score: its effect
+    on the readings follows from the tangents of the fitted motion, without a refit. Initial states and free parameters
+    are eliminated, residuals whitened by an autoregression, and the search is paid for.
+
+    Parameters
+    ----------
+    fit : Estimate
+        Of a record, by `ShootingFit` or ``"auto"``.
+    terms : sequence of Term, optional
+        Candidates of your own, besides the built-in ones.
+
+    Returns
+    -------
+    Suggestion
+        Print it for the answer; ``.missing`` is False when nothing is.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> rig = {"c": 0.1, "k": 4.0}
+    >>> truth = kz.Model.from_equations("x'' + c*x' + k*x + 0.8*x**3 = 0", parameters=rig)
+    >>> record = kz.measure(kz.simulate(truth, [1, 0], t=np.arange(1500) * 0.02).select(["x"]), noise=0.01, seed=1)
+    >>> linear = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters=rig)
+    >>> found = kz.suggest(kz.identify(linear, record, free=["c", "k"], method=kz.ShootingFit()))
+    >>> "cubic stiffness of x" in [term.name for term in found.alternatives]
+    True
+    """
+    if not fit.status.ok:
+        raise KapitzaError(
+            f"The fit did not converge ({fit.status.value}): there are no residuals of a motion to test."
+        )
+    if fit.motion is None:
+        raise KapitzaError('suggest needs the motion of a fit: fit the record by ShootingFit or "auto".')
+    model = fit.model
+    reach = np.abs(fit.motion.states).max(axis=0)
+    every = [*candidate_terms(model, reach), *terms]
+    held = tuple(n for n in model.names if n not in fit.names and np.isfinite(model.values[n]) and model.values[n] != 0)
+    scores = scores_of(windows_of(fit, every, held))
+    labels = _labels(fit, every, held)
+    return _judged(scores, labels)
+
+
+@dataclass(frozen=True)
+class Label:
+    name: str
+    notation: str
+    friction: bool
+
+
+def _labels(fit: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list[Label]:
+    """Names of all columns, in their order."""
+    channels = tuple(fit.residuals)
+    return [
+        *(Label(term.name, term.notation, term.kind == "friction") for term in terms),
+        *(Label(f"other value of {name}, which was held", f"{name} by {{c}}", False) for name in held),
+        *(
+            Label(f"{fault} of the sensor {channel}", f"{fault} {{c}}", False)
+            for fault in SENSOR_FAULTS
+            for channel in channels
+        ),
+    ]
+
+
+def _judged(scores: Scores, labels: Sequence[Label]) -> Suggestion:
+    live = np.flatnonzero(np.diag(scores.information) > 0)
+    if not live.size:
+        return Suggestion((), (), (), (), 0.0)
+    tests = effective_tests(scores.information)
+    gains = scores.gains
+    scale = _scale(scores)
+    chances = log_chance(gains, scale, tests)
+    reach = stats.norm.isf((1 - 0.95 ** (1 / tests)) / 2) + stats.norm.isf(0.05)
+    power = np.sqrt(np.where(np.diag(scores.information) > 0, np.diag(scores.information), 1.0))
+
+    def term(i: int, coefficient: float | None = None) -> MissingTerm:
+        step = float(scores.steps[i]) if coefficient is None else coefficient
+        error = float(np.sqrt(scale) / power[i])
+        physical = not labels[i].friction or step > 0
+        return MissingTerm(
+            labels[i].name, labels[i].notation, float(gains[i] / scale), float(chances[i] / np.log(10)), step, error,
+            float(scores.own[i]), float(reach * error), physical,
+        )  # fmt: skip
+
+    order = live[np.argsort(-gains[live])]
+    terms = tuple(term(int(i)) for i in order)
+    if chances[order[0]] >= LEVEL:
+        return Suggestion(terms, (), (), (), tests)
+    good = [int(i) for i in order if chances[i] < LEVEL and term(int(i)).physical]
+    enough = [i for i in good if _complete(scores.given([i]), tests)]
+    alternatives = tuple(term(i) for i in enough)
+    if alternatives:
+        return Suggestion(terms, alternatives, (), (), tests)
+    pairs = _pairs(scores, [int(i) for i in order[:PAIRED]] + _frictions(labels, live), labels)
+    best = max((gain for gain, _, _ in pairs), default=1.0)
+    after = max((scores.square - best) / max(scores.dof - 2, 1), 1e-300)
+    shown = tuple((term(i, float(c[0])), term(j, float(c[1]))) for _, (i, j), c in pairs)
+    return Suggestion(terms, (), shown, tuple(float(gain / after) for gain, _, _ in pairs), tests)
+
+
+def _frictions(labels: Sequence[Label], live: Array) -> list[int]:
+    return [int(i) for i in live if labels[i].friction]
+
+
+def _scale(scores: Scores) -> float:
+    """Variance of what is left after the best single term."""
+    return max((scores.square - float(scores.gains.max())) / max(scores.dof - 1, 1), 1e-300)
+
+
+def _complete(scores: Scores, tests: float) -> bool:
+    """Whether nothing else is significant any more."""
+    return bool((log_chance(scores.gains, _scale(scores), tests) >= LEVEL).all())
+
+
+def _pairs(scores: Scores, index: Sequence[int], labels: Sequence[Label]) -> list[tuple[float, tuple[int, int], Array]]:
+    """Pairs of terms that physics allows, by their gain."""
+    found = []
+    for i, j in itertools.combinations(sorted(set(index)), 2):
+        block = scores.information[np.ix_([i, j], [i, j])]
+        shared = block[0, 1] ** 2 / max(block[0, 0] * block[1, 1], 1e-300)
+        if shared > 1 - 1e-9:
+            continue
+        coefficients = scores.coefficients([i, j])
+        if any(labels[k].friction and c <= 0 for k, c in zip((i, j), coefficients, strict=True)):
+            continue
+        found.append((float(scores.score[[i, j]] @ coefficients), (i, j), coefficients))
+    return sorted(found, key=lambda pair: -pair[0])[:8]

@@ -1,0 +1,106 @@
+"""suggest: left-out terms are named, complete models are left alone, friction laws may not feed energy in."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.estimate.missing.dictionary import candidate_terms
+from kapitza.estimate.missing.score import effective_tests
+from kapitza.flow import Flow
+
+RIG = {"c": 0.1, "k": 4.0}
+TIME = np.arange(1500) * 0.02
+
+
+def fit_of(truth: str, model: str = "x'' + c*x' + k*x = 0", seed: int = 1, free=("c", "k"), **noise):
+    made = kz.Model.from_equations(truth, parameters=RIG)
+    record = kz.measure(kz.simulate(made, [1.0, 0.0], t=TIME).select(["x"]), noise=0.01, seed=seed)
+    return kz.identify(kz.Model.from_equations(model, parameters=RIG), record, free=list(free), method=kz.ShootingFit())
+
+
+def test_a_complete_model_misses_nothing():
+    alarms = sum(kz.suggest(fit_of("x'' + c*x' + k*x = 0", seed=seed)).missing for seed in range(20))
+    # 5 % of 20 searches: more than 4 has a probability of 0.003
+    assert alarms <= 4
+    found = kz.suggest(fit_of("x'' + c*x' + k*x = 0", seed=3))
+    assert not found.missing
+    assert "Nothing is missing" in str(found)
+    # what the model has already is no candidate
+    assert "viscous friction of x" not in found.table().index
+    assert "linear stiffness of x" not in found.table().index
+
+
+@pytest.mark.parametrize(
+    ("term", "called", "coefficient"),
+    [("0.1*x**3", "cubic stiffness of x", 0.1), ("0.02*sign(x')", "Coulomb friction of x", 0.02)],
+)
+def test_a_missing_term_is_named_with_its_size(term, called, coefficient):
+    found = kz.suggest(fit_of(f"x'' + c*x' + k*x + {term} = 0"))
+    assert found.missing
+    assert found.terms[0].name == called
+    named = {alternative.name: alternative for alternative in found.alternatives}
+    assert called in named
+    assert abs(named[called].coefficient - coefficient) < 4 * named[called].error + 0.05 * coefficient
+    assert called in str(found)
+
+
+def test_the_columns_are_the_derivatives_of_the_readings():
+    # a term added with a small coefficient moves the prediction by its column
+    from kapitza.estimate.missing.columns import windows_of
+
+    fit = fit_of("x'' + c*x' + k*x = 0")
+    terms = [t for t in candidate_terms(fit.model, np.array([1.0, 2.0])) if t.name == "cubic stiffness of x"]
+    (window,) = windows_of(fit, terms, ())
+    state = fit.motion.states[0]
+    richer = kz.Model.from_equations("x'' + c*x' + k*x + q*x**3 = 0", parameters={**fit.values, "q": 0.0})
+    exact = Flow(richer, wrt=("q",)).trajectory_tangents(state, fit.motion.sample_times)[2][:, 0, 0]
+    seen = window.terms[:, 0, 0] * fit.noise["x"]
+    assert np.abs(seen - exact).max() < 2e-3 * np.abs(exact).max()
+    # the score of the free parameters vanishes at the fit
+    pull = (window.free * window.residual[..., None]).sum(axis=(0, 1))
+    power = np.sqrt((window.free**2).sum(axis=(0, 1)))
+    assert np.abs(pull / power).max() < 1e-3
+
+
+def test_friction_that_would_feed_energy_in_is_not_offered():
+    found = kz.suggest(fit_of("x'' + c*x' + k*x - 0.02*sign(x') = 0"))
+    assert found.missing
+    assert all(term.physical for term in found.alternatives)
+    strongest = found.table().loc["Coulomb friction of x"]
+    assert strongest["coefficient"] < 0
+    assert not strongest["physical"]
+
+
+def test_where_no_single_term_suffices_pairs_are_tried():
+    fit = fit_of("x'' + c*x' + k*x + 0.05*sign(x') + 0.4*x**3 = 0")
+    found = kz.suggest(fit)
+    assert not found.alternatives
+    names = [{one.name, two.name} for one, two in found.pairs[:3]]
+    assert {"Coulomb friction of x", "cubic stiffness of x"} in names
+    assert "Pairs" in str(found)
+
+
+def test_coloured_noise_is_not_taken_for_a_missing_term():
+    from scipy.signal import lfilter
+
+    model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters=RIG)
+    clean = kz.simulate(model, [1.0, 0.0], t=TIME)
+    alarms = 0
+    for seed in range(12):
+        white = np.random.default_rng(seed).standard_normal(1700)
+        noise = 0.01 * lfilter([0.6], [1, -0.8], white)[200:]
+        record = kz.Record.from_arrays(TIME, {"x": clean["x"] + noise})
+        alarms += kz.suggest(kz.identify(model, record, free=["c", "k"], method=kz.ShootingFit())).missing
+    assert alarms <= 3
+
+
+def test_equal_tests_count_once_and_independent_ones_by_number():
+    assert effective_tests(np.ones((6, 6))) == pytest.approx(1.0, abs=0.2)
+    assert effective_tests(np.eye(6)) == pytest.approx(6.0, rel=0.15)
+
+
+def test_what_cannot_be_asked_is_refused():
+    fit = fit_of("x'' + c*x' + k*x = 0")
+    harmonic = kz.identify(fit.model, fit.data, free=["c", "k"], method=kz.HarmonicFit())
+    with pytest.raises(kz.KapitzaError, match="ShootingFit"):
+        kz.suggest(harmonic)
