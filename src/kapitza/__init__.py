@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kapitza import library
-    from kapitza.continuation import Bifurcation, Branch, Stepping, follow, switch_branch
+    from kapitza.continuation import (
+        Bifurcation,
+        Branch,
+        Diagram,
+        Stepping,
+        diagram,
+        follow,
+        other_orbits,
+        switch_branch,
+    )
     from kapitza.data import Record, measure, read, write
     from kapitza.errors import KapitzaError, Status
     from kapitza.estimate import (
@@ -69,8 +78,11 @@ _HOMES = {
     "kapitza.continuation": (
         "Bifurcation",
         "Branch",
+        "Diagram",
         "Stepping",
+        "diagram",
         "follow",
+        "other_orbits",
         "switch_branch",
     ),
     "kapitza.data": (
@@ -196,6 +208,7 @@ __all__ = [
     "Branch",
     "Collocation",
     "Coordinate",
+    "Diagram",
     "Differenced",
     "Differences",
     "Estimate",
@@ -238,6 +251,7 @@ __all__ = [
     "certify",
     "compare_fits",
     "cramer_rao",
+    "diagram",
     "find_invariant",
     "find_orbits",
     "follow",
@@ -248,6 +262,7 @@ __all__ = [
     "measure",
     "missing_orbits",
     "modal_reduction",
+    "other_orbits",
     "posterior",
     "profile_interval",
     "read",

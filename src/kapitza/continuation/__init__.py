@@ -1,6 +1,7 @@
 """Families of orbits: continuation, bifurcations, curves of bifurcations."""
 
 from kapitza.continuation.branch import Branch, BranchPoint
+from kapitza.continuation.diagram import Diagram, diagram, other_orbits
 from kapitza.continuation.follow import follow, walk_branch
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import ChordNewton, Natural, Secant, Tangent
@@ -12,13 +13,16 @@ __all__ = [
     "Branch",
     "BranchPoint",
     "ChordNewton",
+    "Diagram",
     "End",
     "Kind",
     "Natural",
     "Secant",
     "Stepping",
     "Tangent",
+    "diagram",
     "follow",
+    "other_orbits",
     "switch_branch",
     "walk_branch",
 ]

@@ -57,6 +57,8 @@ def orbit_branch(
 def whole_orbit_nodes(node: Node) -> tuple[Array, Array]:
     """Fractions (J,) and states (J, n) of the whole orbit, from t = 0 on, the mirrored half of a half map included."""
     family = node.family
+    if not hasattr(node.at, "nodes"):
+        return np.zeros(1), family.start(node.z)[None]
     share, rows = family.fractions, family.equations.unpack(node.z)[0]
     if family.offset:
         share, rows = np.zeros(1), family.section_point(node.z)[None]

@@ -72,6 +72,11 @@ class CurveFamily:
         angle = [1.0] if self.kind is Kind.NEIMARK_SACKER else [self._frequency_size] if self.kind is Kind.HOPF else []
         return np.concatenate([own[:-2], angle, own[-2:]])
 
+    @cached_property
+    def metric(self) -> Array:
+        """(N,) weights of the squared components in the length of a step."""
+        return 1.0 / self.scale**2
+
     @property
     def _frequency_size(self) -> float:
         return float(np.abs(self.inner.matrix(self.inner.linearise(self._reference)).ravel()).max())

@@ -46,6 +46,11 @@ class EquilibriumFamily:
     def scale(self) -> Array:
         return np.concatenate([self.sizes, self.parameter_sizes])
 
+    @cached_property
+    def metric(self) -> Array:
+        """(N,) weights of the squared components in the length of a step."""
+        return 1.0 / self.scale**2
+
     def values(self, z: Array) -> Array:
         vector = self.vector.copy()
         for name, value in zip(self.free, z[-len(self.free) :], strict=True):

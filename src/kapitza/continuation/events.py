@@ -26,7 +26,11 @@ def sequence_change(family: Any, stretch: Any, before: Readings, after: Readings
     """The change of the event sequence between two nodes, bracketed: test functions are not compared across it."""
     node = stretch.bisected(lambda r: r.sequence, 1e-7)
     sticks = [word.count("S") for word in (before.sequence, after.sequence)]
+    hits = [word.count("i") for word in (before.sequence, after.sequence)]
     kind = Kind.STICK if (sticks[0] == 0) != (sticks[1] == 0) else Kind.SEQUENCE
+    if hits[0] != hits[1]:
+        # An impact can only appear or vanish where the wall is touched at no speed.
+        kind = Kind.GRAZING
     note = f"events {before.sequence or 'none'} → {after.sequence or 'none'}"
     return [eventful(family, kind, node, note)]
 
@@ -113,10 +117,9 @@ def cause_of_collapse(nodes: list[Node], message: str) -> tuple[End, str, Bifurc
         nearest = float(np.minimum(times % 1.0, 1 - times % 1.0).min())
         if nearest < TOO_NEAR:
             return End.SECTION, f"an event is {nearest:.2g} of a period from the section", None
-    rates = family.problem.field.rates(node.at.nodes, node.at.equations.times(node.at.period)[0], node.at.vector)
-    moving = np.abs(rates).max(axis=0) * node.at.period / (2 * np.pi) / family.sizes
-    if float(moving.max()) < 1e-2:
-        return End.EXTINCT, f"the motion has shrunk to {moving.max():.2g} of its size", None
+    moving = family.vigour(node.z, node.at)
+    if moving < 1e-2:
+        return End.EXTINCT, f"the motion has shrunk to {moving:.2g} of its size", None
     return End.STEP, message, None
 
 

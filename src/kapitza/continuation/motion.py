@@ -93,6 +93,11 @@ class OrbitFamily:
         tail = [self.period] if self.autonomous else []
         return np.concatenate([nodes, tail, self.parameter_sizes])
 
+    @cached_property
+    def metric(self) -> Array:
+        """(N,) weights of the squared components in the length of a step."""
+        return 1.0 / self.scale**2
+
     def residual(self, z: Array) -> Array:
         return self.equations.residual(z)
 
@@ -171,6 +176,16 @@ class OrbitFamily:
     def relinearised(self, at: LinearisedShooting) -> LinearisedShooting:
         """A linearisation of the same orbit as one of this family's equations."""
         return replace(at, equations=self.equations, _closed=None)
+
+    def vigour(self, z: Array, at: LinearisedShooting) -> float:
+        """How much the orbit moves at its nodes, |f| T/2π relative to the sizes of the states."""
+        rates = self.problem.field.rates(at.nodes, at.equations.times(at.period)[0], at.vector)
+        return float((np.abs(rates).max(axis=0) * at.period / (2 * np.pi) / self.sizes).max())
+
+    def extent_of_events(self, at: LinearisedShooting) -> float:
+        """How far apart the states at the events and at the section lie, relative to the sizes of the states."""
+        states = np.array([at.nodes[0], *(e.state for e in at.events if e.state is not None)])
+        return float((np.ptp(states, axis=0) / self.sizes).max())
 
     def growth(self, at: LinearisedShooting) -> float:
         """Largest action of one segment."""

@@ -34,7 +34,7 @@ class Node:
     @property
     def metric(self) -> Array:
         """(N,) weights of the squared components."""
-        return 1.0 / self.family.scale**2
+        return self.family.metric
 
     @property
     def value(self) -> float:
@@ -179,11 +179,11 @@ def next_tangent(family: Any, at: BorderedLinearised, before: Array, row: Array)
         tangent = at.solver.solve(right)
     except np.linalg.LinAlgError:
         return None
-    length = float(np.sqrt(((tangent / family.scale) ** 2).sum()))
+    length = float(np.sqrt((tangent**2 * family.metric).sum()))
     if not np.isfinite(length) or length == 0.0:
         return None
     tangent = tangent / length
-    along = float((tangent * before / family.scale**2).sum())
+    along = float((tangent * before * family.metric).sum())
     return tangent if along >= 0 else -tangent
 
 
@@ -226,6 +226,6 @@ def null_direction(family: Any, at: Any, rows: Array) -> Array:
         tangent = np.full(right.size, np.nan)
     if not np.isfinite(tangent).all() or np.abs(tangent).max() > 1e12:
         # The border lies along the curve: any other row will do.
-        other = np.ones((1, right.size)) / family.scale
+        other = np.sqrt(family.metric)[None]
         tangent = at.bordered(other).solve(right)
-    return tangent / float(np.sqrt(((tangent / family.scale) ** 2).sum()))
+    return tangent / float(np.sqrt((tangent**2 * family.metric).sum()))

@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 HOMOCLINIC_PERIODS = 4.0
 """A period this many times the first one, with a parameter that no longer moves, is on its way to infinity."""
 
+EXTINCT = 1e-4
+"""An orbit that moves less than this, relative to the largest on the branch, has come to rest."""
+
 
 @dataclass(frozen=True)
 class Stepping:
@@ -105,6 +108,9 @@ class Trace:
             return True
         if getattr(family, "autonomous", False) and hasattr(family, "full_period"):
             return self._homoclinic(node) or self._shrunk(node)
+        if getattr(node.at, "events", ()) and family.extent_of_events(node.at) < EXTINCT:
+            self.end, self.message = End.EXTINCT, f"nothing moves at {family.free[0]} = {node.value:.8g}"
+            return True
         return False
 
     def _closed(self, node: Node) -> bool:
@@ -149,9 +155,7 @@ class Trace:
 
     def _shrunk(self, node: Node) -> bool:
         family, at = node.family, node.at
-        rates = family.problem.field.rates(at.nodes, np.zeros(len(at.nodes)), at.vector)
-        moving = float((np.abs(rates).max(axis=0) * at.period / (2 * np.pi) / family.sizes).max())
-        if moving < 1e-3:
+        if family.vigour(node.z, at) < 1e-3:
             self.end, self.message = End.EQUILIBRIUM, f"at {family.free[0]} = {node.value:.8g}"
             return True
         return False
@@ -182,7 +186,7 @@ def _rebased(node: Node, family: Any, z: Array) -> Node:
     row = np.zeros((1, z.size))
     row[0, -1] = 1.0
     if same_mesh:
-        row = (node.tangent / family.scale**2)[None]
+        row = (node.tangent * family.metric)[None]
     tangent = null_direction(family, at, row)
     along = tangent[-1] * node.tangent[-1] if not same_mesh else float((tangent * row[0]).sum())
     if along < 0:

@@ -24,10 +24,21 @@ SECOND = {2: np.array([1.0, -2.0, 1.0]), 4: np.array([-1.0, 16.0, -30.0, 16.0, -
 class DifferenceEquations:
     """Residuals at N grid points with u' and u'' by central differences of order 2 or 4 around the circle.
 
-    Unknowns: u (N, c), then T for autonomous models. The closed stencil becomes a band by folding the circle.
+    Unknowns: u (N, c), then T for autonomous models, then the parameters named in `free` (those of problem.wrt). The
+    closed stencil becomes a band by folding the circle.
     """
 
-    def __init__(self, problem: Problem, points: int, order: int, winding: Array, phase: PhaseRow | None, pin: int):
+    def __init__(
+        self,
+        problem: Problem,
+        points: int,
+        order: int,
+        winding: Array,
+        phase: PhaseRow | None,
+        pin: int,
+        free: tuple[str, ...] = (),
+    ):
+        self.free, self._places = free, [problem.model.names.index(name) for name in free]
         self.form, self.points, self.order, self.phase, self.pin = CoordinateForm(problem), points, order, phase, pin
         self.problem, self.reach = problem, order // 2
         self.fractions = np.arange(points) / points
@@ -44,22 +55,42 @@ class DifferenceEquations:
         return first * self.points + 2 * np.pi * self.winding, second * self.points**2
 
     def unpack(self, x: Array) -> tuple[Array, float]:
-        c = self.form.count
-        period = float(x[-1]) if self.phase is not None else self.problem.period
-        return x[: self.points * c].reshape(self.points, c), period
+        size = self.points * self.form.count
+        u = x[:size].reshape(self.points, self.form.count)
+        if self.phase is not None:
+            return u, float(x[size])
+        if self.free:
+            return u, (self.problem.repeats or 1) * float(self.problem.law(self.parameter_values(x)))
+        return u, self.problem.period
+
+    @property
+    def unknowns(self) -> int:
+        return self.points * self.form.count + (self.phase is not None) + len(self.free)
+
+    def parameter_values(self, x: Array) -> Array:
+        """The parameter vector, with the free ones from the unknowns."""
+        if not self.free:
+            return self.problem.parameters
+        vector = self.problem.parameters.copy()
+        vector[self._places] = x[-len(self.free) :]
+        return vector
+
+    def form_at(self, x: Array, period: float) -> CoordinateForm:
+        return self.form if not self.free else CoordinateForm(self.problem.at(self.parameter_values(x), period))
 
     def _tail(self, u: Array) -> list[float]:
         return [] if self.phase is None else [self.phase.value(u)]
 
     def residual(self, x: Array) -> Array:
         u, period = self.unpack(x)
-        residual = self.form.residual(self.fractions, u, *self.derivatives(u), period)
+        residual = self.form_at(x, period).residual(self.fractions, u, *self.derivatives(u), period)
         return np.concatenate([residual.ravel(), self._tail(u)])
 
     def linearise(self, x: Array) -> LinearisedDifferences:
         u, period = self.unpack(x)
-        rates = self.form.linearised(self.fractions, u, *self.derivatives(u), period)
-        return LinearisedDifferences(self, rates, np.concatenate([rates.residual.ravel(), self._tail(u)]), period)
+        rates = self.form_at(x, period).linearised(self.fractions, u, *self.derivatives(u), period)
+        residual = np.concatenate([rates.residual.ravel(), self._tail(u)])
+        return LinearisedDifferences(self, rates, residual, period, self.parameter_values(x))
 
 
 class LinearisedDifferences:
@@ -68,12 +99,15 @@ class LinearisedDifferences:
     The band alone is singular there (the phase is free); without one row and column it is not.
     """
 
-    def __init__(self, equations: DifferenceEquations, rates: CoordinateRates, residual: Array, period: float):
+    def __init__(
+        self, equations: DifferenceEquations, rates: CoordinateRates, residual: Array, period: float, vector: Array
+    ):
         self.equations, self.rates, self.residual, self.period = equations, rates, residual, period
+        self.vector = vector
         c, count = equations.form.count, equations.points
         self.place = fold(count) * c
         self.order = (self.place[:, None] + np.arange(c)).ravel()
-        self._system: BorderedBand | None = None
+        self._system: BorderedBand | _PinnedBand | None = None
 
     def _band(self) -> tuple[Array, int]:
         eq, c = self.equations, self.equations.form.count
@@ -88,45 +122,49 @@ class LinearisedDifferences:
             scatter_blocks(band, width, blocks, self.place, np.roll(self.place, -offset))
         return band, width
 
-    def _factorised(self) -> BorderedBand:
-        if self._system is not None:
-            return self._system
+    def by_parameter(self) -> Array:
+        """(N c, k), the law of a forced period included."""
         eq = self.equations
-        band, width = self._band()
-        if eq.phase is None:
-            self._system = BorderedBand(band, width, width)
-            return self._system
-        size, pin = band.shape[1], int(self.order[eq.pin])
-        near = np.arange(max(0, pin - width), min(size, pin + width + 1))
-        columns, rows = np.zeros((size, 2)), np.zeros((2, size))
-        columns[self.order, 0] = self.rates.by_period.ravel()
-        columns[near, 1] = band[width + near - pin, pin]
-        rows[0, self.order] = eq.phase.weights.ravel()
-        rows[1, near] = band[width + pin - near, near]
-        corner = np.array([[0.0, rows[0, pin]], [columns[pin, 0], rows[1, pin]]])
-        band[width + near - pin, pin] = 0.0
-        band[width + pin - near, near] = 0.0
-        band[width, pin] = 1.0
-        columns[pin], rows[:, pin] = 0.0, 0.0
-        self._system = BorderedBand(band, width, width, columns, rows, corner)
+        samples = -self.rates.by_parameter
+        if eq.phase is None and eq.problem.law.varies:
+            slopes = (eq.problem.repeats or 1) * eq.problem.law.slopes(self.vector)
+            samples = samples + self.rates.by_period[:, :, None] * slopes
+        return samples.reshape(-1, len(eq.problem.wrt))
+
+    def bordered(self, rows: Array) -> _PinnedBand:
+        """The square system with one more row for each free parameter, factorised."""
+        eq = self.equations
+        size = eq.points * eq.form.count
+        columns, border, corner = [], [], np.zeros((0, eq.unknowns - size))
+        if eq.phase is not None:
+            columns.append(self.rates.by_period.reshape(-1, 1))
+            border.append(eq.phase.weights.reshape(1, -1))
+            corner = np.zeros((1, eq.unknowns - size))
+        if eq.free:
+            columns.append(self.by_parameter())
+        border.append(rows[:, :size])
+        return _PinnedBand(self, np.hstack(columns), np.vstack(border), np.vstack([corner, rows[:, size:]]))
+
+    def _factorised(self) -> BorderedBand | _PinnedBand:
+        if self._system is None:
+            eq = self.equations
+            if eq.free:
+                raise ValueError(f"{len(eq.free)} free parameters want as many border rows: use bordered(rows).")
+            if eq.phase is None:
+                band, width = self._band()
+                self._system = BorderedBand(band, width, width)
+            else:
+                self._system = self.bordered(np.zeros((0, eq.unknowns)))
         return self._system
 
     def solve(self, residual: Array) -> Array:
-        right = residual[:, None] if residual.ndim == 1 else residual
-        eq = self.equations
-        size = eq.points * eq.form.count
-        folded = np.zeros((size, right.shape[1]))
-        folded[self.order] = right[:size]
         system = self._factorised()
-        if eq.phase is None:
-            x = system.solve(folded)[0][self.order]
-        else:
-            pin = int(self.order[eq.pin])
-            border = np.stack([right[size], folded[pin]])
-            folded[pin] = 0.0
-            solution, tail = system.solve(folded, border)
-            solution[pin] = tail[1]
-            x = np.concatenate([solution[self.order], tail[:1]])
+        if isinstance(system, _PinnedBand):
+            return system.solve(residual)
+        right = residual[:, None] if residual.ndim == 1 else residual
+        folded = np.zeros_like(right)
+        folded[self.order] = right
+        x = system.solve(folded)[0][self.order]
         return x[:, 0] if residual.ndim == 1 else x
 
     def sensitivity(self) -> tuple[Array, Array]:
@@ -140,6 +178,43 @@ class LinearisedDifferences:
         x = -self.solve(flat)
         size = eq.points * eq.form.count
         return x[:size].reshape(eq.points, -1, given.size), given if eq.phase is None else x[size]
+
+
+class _PinnedBand:
+    """The band with a border, one of its own equations and unknowns moved there so that the rest is regular.
+
+    columns: (N c, k), rows: (k, N c) and corner: (k, k) in the order of the unknowns.
+    """
+
+    def __init__(self, at: LinearisedDifferences, columns: Array, rows: Array, corner: Array):
+        band, width = at._band()
+        self.at, size, count = at, band.shape[1], columns.shape[1]
+        self.pin = pin = int(at.order[at.equations.pin])
+        near = np.arange(max(0, pin - width), min(size, pin + width + 1))
+        wide, tall = np.zeros((size, count + 1)), np.zeros((count + 1, size))
+        wide[at.order, :count], tall[:count, at.order] = columns, rows
+        wide[near, count] = band[width + near - pin, pin]
+        tall[count, near] = band[width + pin - near, near]
+        edge = np.zeros((count + 1, count + 1))
+        edge[:count, :count], edge[:count, count] = corner, tall[:count, pin]
+        edge[count] = wide[pin]
+        band[width + near - pin, pin] = 0.0
+        band[width + pin - near, near] = 0.0
+        band[width, pin] = 1.0
+        wide[pin], tall[:, pin] = 0.0, 0.0
+        self.system = BorderedBand(band, width, width, wide, tall, edge)
+
+    def solve(self, residual: Array) -> Array:
+        right = residual[:, None] if residual.ndim == 1 else residual
+        size = self.at.order.size
+        folded = np.zeros((size, right.shape[1]))
+        folded[self.at.order] = right[:size]
+        border = np.vstack([right[size:], folded[self.pin][None]])
+        folded[self.pin] = 0.0
+        solution, tail = self.system.solve(folded, border)
+        solution[self.pin] = tail[-1]
+        x = np.concatenate([solution[self.at.order], tail[:-1]])
+        return x[:, 0] if residual.ndim == 1 else x
 
 
 def extrapolated(coarse: SampledLoop, fine: SampledLoop, order: int) -> SampledLoop:

@@ -14,6 +14,7 @@ P_j being the identity or the reset of a wall.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,15 +77,20 @@ class Layout:
 
 @dataclass(frozen=True)
 class Unknowns:
-    """nodes (J, n), slopes (J, m, n), boundaries (E + 1,)."""
+    """nodes (J, n), slopes (J, m, n), boundaries (E + 1,), values (npar,) of the parameters (None: the given ones)."""
 
     nodes: Array
     slopes: Array
     boundaries: Array
+    values: Array | None = None
 
 
 class CollocationEquations:
-    """The equations as a `kapitza.solve.newton` system; unknowns are packed as nodes, slopes, free boundaries."""
+    """The equations as a `kapitza.solve.newton` system; unknowns are packed as nodes, slopes, free boundaries.
+
+    free: parameters among the unknowns, packed last; they are those of field.wrt. law: the excitation period as a
+    function of the parameters with its slopes by `free`, for boundaries that move with it; span: how many of them.
+    """
 
     def __init__(
         self,
@@ -94,23 +100,42 @@ class CollocationEquations:
         winding: Array,
         parameters: Array,
         phase: PhaseRow | None = None,
+        free: tuple[str, ...] = (),
+        law: Any = None,
+        span: int = 1,
     ):
         self.field, self.layout, self.rule, self.phase = field, layout, rule, phase
         self.winding, self.parameters = winding, parameters
+        self.free, self.law, self.span = free, law, span
+        self._places = [field.model.names.index(name) for name in free]
         self.elements, self.size = layout.arc.size, field.size
         self._modes = np.repeat(layout.modes[layout.arc], rule.degree, axis=0)
 
     def pack(self, unknowns: Unknowns) -> Array:
         free = unknowns.boundaries[self.layout.unknown]
-        return np.concatenate([unknowns.nodes.ravel(), unknowns.slopes.ravel(), free])
+        values = self.parameters if unknowns.values is None else unknowns.values
+        return np.concatenate([unknowns.nodes.ravel(), unknowns.slopes.ravel(), free, values[self._places]])
+
+    def values(self, u: Unknowns) -> Array:
+        return self.parameters if u.values is None else u.values
+
+    @property
+    def unknowns(self) -> int:
+        return self.elements * self.size * (self.rule.degree + 1) + self.layout.unknown.size + len(self.free)
 
     def unpack(self, x: Array) -> Unknowns:
         j, n, m = self.elements, self.size, self.rule.degree
-        boundaries = self.layout.boundaries.copy()
-        boundaries[self.layout.unknown] = x[j * n * (m + 1) :]
+        boundaries, values, inner = self.layout.boundaries.copy(), None, x[j * n * (m + 1) :]
+        if self.free:
+            values = self.parameters.copy()
+            values[self._places] = inner[-len(self.free) :]
+            inner = inner[: -len(self.free)]
+            if self.law is not None:
+                boundaries *= self.span * self.law(values) / boundaries[-1]
+        boundaries[self.layout.unknown] = inner
         if (np.diff(boundaries) <= 0).any():
             raise FlowError("An arc between two events has shrunk to nothing.")
-        return Unknowns(x[: j * n].reshape(j, n), x[j * n : j * n * (m + 1)].reshape(j, m, n), boundaries)
+        return Unknowns(x[: j * n].reshape(j, n), x[j * n : j * n * (m + 1)].reshape(j, m, n), boundaries, values)
 
     def stages(self, u: Unknowns) -> tuple[Array, Array, Array]:
         """Stage states (J m, n), their times (J m,), and the element lengths (J,)."""
@@ -127,7 +152,7 @@ class CollocationEquations:
     def residual(self, x: Array) -> Array:
         u = self.unpack(x)
         states, times, _ = self.stages(u)
-        rates = self.field.rates(states, times, self.parameters, self._modes if self.field.switches else None)
+        rates = self.field.rates(states, times, self.values(u), self._modes if self.field.switches else None)
         stage = u.slopes - rates.reshape(u.slopes.shape)
         arrivals, conditions = self._arrivals(u, self.ends(u))
         return self._flatten(u, stage, arrivals, conditions)
@@ -147,9 +172,9 @@ class CollocationEquations:
         for boundary, crossing in self.layout.events:
             j = self.layout.last_element(boundary)
             here, time = ends[j : j + 1], u.boundaries[boundary : boundary + 1]
-            conditions.append(self.field.surface(crossing.surface, here, time, self.parameters).value[0])
+            conditions.append(self.field.surface(crossing.surface, here, time, self.values(u)).value[0])
             if crossing.wall is not None:
-                arrivals[j] = self.field.reset(crossing.wall, here, time, self.parameters).rates[0]
+                arrivals[j] = self.field.reset(crossing.wall, here, time, self.values(u)).rates[0]
         return arrivals, np.array(conditions)
 
     def linearise(self, x: Array) -> LinearisedElements:
@@ -180,7 +205,7 @@ class LinearisedElements:
         eq, u = self.equations, self.unknowns
         states, times, length = eq.stages(u)
         modes = eq._modes if eq.field.switches else None
-        rates = eq.field.derivatives(states, times, eq.parameters, modes)
+        rates = eq.field.derivatives(states, times, eq.values(u), modes)
         j, m, n = u.slopes.shape
         stage = u.slopes - rates.rates.reshape(j, m, n)
         self._length, self._joints = length, self._find_joints()
@@ -196,8 +221,9 @@ class LinearisedElements:
         for boundary, crossing in eq.layout.events:
             j = eq.layout.last_element(boundary)
             here, time = ends[j : j + 1], self.unknowns.boundaries[boundary : boundary + 1]
-            surface = eq.field.surface(crossing.surface, here, time, eq.parameters)
-            reset = None if crossing.wall is None else eq.field.reset(crossing.wall, here, time, eq.parameters)
+            values = eq.values(self.unknowns)
+            surface = eq.field.surface(crossing.surface, here, time, values)
+            reset = None if crossing.wall is None else eq.field.reset(crossing.wall, here, time, values)
             joints.append(
                 _Joint(j, boundary, surface.by_state[0], float(surface.by_time[0]), surface.by_parameter[0], reset)
             )
@@ -266,25 +292,59 @@ class LinearisedElements:
 
     def _factorised(self) -> CyclicSystem:
         if self._system is None:
-            eq = self.equations
-            left, columns, self._by_parameter, rows, corner, self._corner_parameter = self._assemble()
-            self._columns, self._corner = columns, corner
-            unknown = eq.layout.unknown
-            corner = corner[:, unknown]
-            if eq.phase is not None:
-                rows = np.concatenate([rows, eq.phase.weights[None]])
-                corner = np.concatenate([corner, np.zeros((1, unknown.size))])
-            right = np.broadcast_to(-np.eye(eq.size), left.shape)
-            self._system = CyclicSystem(left, right, columns[:, :, unknown], rows, corner)
+            if self.equations.free:
+                raise ValueError(f"{len(self.equations.free)} free parameters want as many border rows.")
+            self._system = self._with_rows(np.zeros((0, self.equations.unknowns)))
         return self._system
 
+    def _with_rows(self, given: Array) -> CyclicSystem:
+        """The chain bordered by events, phase and the caller's rows, which must not touch the slopes."""
+        eq = self.equations
+        left, columns, self._by_parameter, rows, corner, self._corner_parameter = self._assemble()
+        self._columns, self._corner = columns, corner
+        unknown, count = eq.layout.unknown, eq.elements * eq.size
+        border, corner = columns[:, :, unknown], corner[:, unknown]
+        if eq.phase is not None:
+            rows = np.concatenate([rows, eq.phase.weights[None]])
+            corner = np.concatenate([corner, np.zeros((1, unknown.size))])
+        if eq.free:
+            moving = self.boundary_slopes()
+            border = np.concatenate([border, self._by_parameter + columns @ moving], axis=2)
+            own = self._corner_parameter + self._corner @ moving
+            if eq.phase is not None:
+                own = np.concatenate([own, np.zeros((1, own.shape[1]))])
+            corner = np.concatenate([corner, own], axis=1)
+        if len(given):
+            if given[:, count : count * (eq.rule.degree + 1)].any():
+                raise ValueError("Border rows on the slopes of a collocation are not supported: weigh nodes alone.")
+            rows = np.concatenate([rows, given[:, :count].reshape(-1, eq.elements, eq.size)])
+            corner = np.concatenate([corner, given[:, count * (eq.rule.degree + 1) :]])
+        right = np.broadcast_to(-np.eye(eq.size), left.shape)
+        return CyclicSystem(left, right, border, rows, corner)
+
+    def boundary_slopes(self) -> Array:
+        """(E + 1, k) derivatives of the fixed boundaries by the free parameters: those of the excitation period."""
+        eq, u = self.equations, self.unknowns
+        moving = np.zeros((u.boundaries.size, len(eq.free)))
+        if eq.law is not None and eq.law.varies:
+            slope = eq.span * eq.law.slopes(eq.values(u))
+            moving = np.multiply.outer(u.boundaries / u.boundaries[-1], slope)
+            moving[eq.layout.unknown] = 0.0
+        return moving
+
+    def bordered(self, rows: Array) -> _BorderedElements:
+        """The square system with one more row for each free parameter, factorised."""
+        return _BorderedElements(self, self._with_rows(rows))
+
     def solve(self, residual: Array) -> Array:
+        return self.solve_with(self._factorised(), residual)
+
+    def solve_with(self, system: CyclicSystem, residual: Array) -> Array:
         eq, u = self.equations, self.unknowns
         j, m, n = u.slopes.shape
         chain = residual[: j * n].reshape(j, n)
         stage = residual[j * n : j * n * (m + 1)].reshape(j, m * n, 1)
         tail = residual[j * n * (m + 1) :].copy()
-        system = self._factorised()
         local = (self._inverse @ stage).reshape(j, m, n)
         shifted = np.einsum("j,i,jin->jn", self._length, eq.rule.weights, local)
         arrived = shifted.copy()
@@ -293,9 +353,13 @@ class LinearisedElements:
             if joint.reset is not None:
                 arrived[joint.element] = joint.reset.by_state[0] @ shifted[joint.element]
         nodes, free = system.solve(chain - arrived, tail)
-        boundaries = np.zeros(eq.layout.boundaries.size)
-        boundaries[eq.layout.unknown] = free
-        slopes = local + self._slope_change(nodes, boundaries, None)
+        boundaries, parameters = np.zeros(eq.layout.boundaries.size), None
+        boundaries[eq.layout.unknown] = free[: eq.layout.unknown.size]
+        if eq.free:
+            change = free[eq.layout.unknown.size :]
+            boundaries = boundaries + self.boundary_slopes() @ change
+            parameters = np.broadcast_to(change, (eq.elements, change.size))
+        slopes = local + self._slope_change(nodes, boundaries, parameters)
         return np.concatenate([nodes.ravel(), slopes.ravel(), free])
 
     def _slope_change(self, nodes: Array, boundaries: Array, parameters: Array | None) -> Array:
@@ -333,13 +397,25 @@ class LinearisedElements:
         ends = eq.ends(u)
         for joint in self._joints:
             j, time = joint.element, u.boundaries[joint.boundary : joint.boundary + 1]
-            before = eq.field.rates(ends[j : j + 1], time, eq.parameters, eq.layout.modes[eq.layout.arc[j]][None])[0]
+            values = eq.values(u)
+            before = eq.field.rates(ends[j : j + 1], time, values, eq.layout.modes[eq.layout.arc[j]][None])[0]
             following = (j + 1) % eq.elements
             arrival = ends[j] if joint.reset is None else joint.reset.rates[0]
             modes = eq.layout.modes[eq.layout.arc[following]][None]
-            after = eq.field.rates(arrival[None], time, eq.parameters, modes)[0]
+            after = eq.field.rates(arrival[None], time, values, modes)[0]
             jump = np.eye(eq.size) if joint.reset is None else joint.reset.by_state[0]
             shift = np.zeros(eq.size) if joint.reset is None else joint.reset.by_time[0]
             speed = joint.by_state @ before + joint.by_time
             segments[j] = (jump + np.outer(after - jump @ before - shift, joint.by_state) / speed) @ segments[j]
         return segments
+
+
+@dataclass(frozen=True)
+class _BorderedElements:
+    """The condensed system with the caller's rows, seen as one vector of unknowns."""
+
+    at: LinearisedElements
+    system: CyclicSystem
+
+    def solve(self, right: Array) -> Array:
+        return self.at.solve_with(self.system, right)

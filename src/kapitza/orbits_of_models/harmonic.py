@@ -14,7 +14,7 @@ from kapitza.orbits_of_models.coordinates import CoordinateForm, CoordinateRates
 from kapitza.orbits_of_models.loop import FourierSeries, fourier_series
 from kapitza.orbits_of_models.phase import PhaseRow
 from kapitza.orbits_of_models.problem import Problem, Solution
-from kapitza.solve import NewtonResult, NewtonSettings, newton
+from kapitza.solve import DenseSolver, NewtonResult, NewtonSettings, newton
 
 Array = NDArray[np.float64]
 
@@ -25,11 +25,20 @@ OVERSAMPLING = 4
 class HarmonicEquations:
     """Fourier coefficients of the residual, by sampling in time and projecting back (alternating frequency/time).
 
-    Unknowns: coefficients (2H + 1, c) of u in the order mean, cosines, sines, then T for autonomous models.
+    Unknowns: coefficients (2H + 1, c) of u in the order mean, cosines, sines, then T for autonomous models, then the
+    parameters named in `free` (those of problem.wrt).
     """
 
-    def __init__(self, problem: Problem, harmonics: int, winding: Array, phase: PhaseRow | None):
+    def __init__(
+        self,
+        problem: Problem,
+        harmonics: int,
+        winding: Array,
+        phase: PhaseRow | None,
+        free: tuple[str, ...] = (),
+    ):
         self.problem, self.form, self.harmonics, self.phase = problem, CoordinateForm(problem), harmonics, phase
+        self.free, self._places = free, [problem.model.names.index(name) for name in free]
         self.winding = winding[: self.form.count]
         count = OVERSAMPLING * (2 * harmonics + 1)
         self.fractions = np.arange(count) / count
@@ -45,9 +54,28 @@ class HarmonicEquations:
         self.project = weights[:, None] * self.values.T
 
     def unpack(self, x: Array) -> tuple[Array, float]:
-        c = self.form.count
-        period = float(x[-1]) if self.phase is not None else self.problem.period
-        return x[: (2 * self.harmonics + 1) * c].reshape(-1, c), period
+        size = (2 * self.harmonics + 1) * self.form.count
+        coefficients = x[:size].reshape(-1, self.form.count)
+        if self.phase is not None:
+            return coefficients, float(x[size])
+        if self.free:
+            return coefficients, (self.problem.repeats or 1) * float(self.problem.law(self.parameter_values(x)))
+        return coefficients, self.problem.period
+
+    @property
+    def unknowns(self) -> int:
+        return (2 * self.harmonics + 1) * self.form.count + (self.phase is not None) + len(self.free)
+
+    def parameter_values(self, x: Array) -> Array:
+        """The parameter vector, with the free ones from the unknowns."""
+        if not self.free:
+            return self.problem.parameters
+        vector = self.problem.parameters.copy()
+        vector[self._places] = x[-len(self.free) :]
+        return vector
+
+    def form_at(self, x: Array, period: float) -> CoordinateForm:
+        return self.form if not self.free else CoordinateForm(self.problem.at(self.parameter_values(x), period))
 
     def motion(self, coefficients: Array) -> tuple[Array, Array, Array]:
         turning = 2 * np.pi * self.winding
@@ -60,15 +88,15 @@ class HarmonicEquations:
     def residual(self, x: Array) -> Array:
         coefficients, period = self.unpack(x)
         u, slope, curve = self.motion(coefficients)
-        residual = self.form.residual(self.fractions, u, slope, curve, period)
+        residual = self.form_at(x, period).residual(self.fractions, u, slope, curve, period)
         return np.concatenate([(self.project @ residual).ravel(), self._tail(u)])
 
     def linearise(self, x: Array) -> LinearisedHarmonics:
         coefficients, period = self.unpack(x)
         u, slope, curve = self.motion(coefficients)
-        rates = self.form.linearised(self.fractions, u, slope, curve, period)
+        rates = self.form_at(x, period).linearised(self.fractions, u, slope, curve, period)
         residual = np.concatenate([(self.project @ rates.residual).ravel(), self._tail(u)])
-        return LinearisedHarmonics(self, rates, residual, period)
+        return LinearisedHarmonics(self, rates, residual, period, self.parameter_values(x))
 
 
 @dataclass
@@ -79,27 +107,51 @@ class LinearisedHarmonics:
     rates: CoordinateRates
     residual: Array
     period: float
+    vector: Array
     _lu: tuple | None = field(default=None, repr=False)
 
     def _factorised(self) -> tuple:
         if self._lu is None:
-            eq, c = self.equations, self.equations.form.count
-            size = 2 * eq.harmonics + 1
-            matrix = np.empty((size, c, size, c))
-            for i in range(c):
-                for j in range(c):
-                    inner = -self.rates.by_position[:, i, j, None] * eq.values
-                    inner -= self.rates.by_rate[:, i, j, None] * eq.slopes / self.period
-                    if i == j:
-                        inner += eq.curves / self.period**2 if eq.form.second[i] else eq.slopes / self.period
-                    matrix[:, i, :, j] = eq.project @ inner
-            square = matrix.reshape(size * c, size * c)
-            if eq.phase is not None:
-                column = (eq.project @ self.rates.by_period).reshape(-1, 1)
-                row = (eq.values.T @ eq.phase.weights).reshape(1, -1)
-                square = np.block([[square, column], [row, np.zeros((1, 1))]])
-            self._lu = lu_factor(square)
+            if self.equations.free:
+                raise ValueError(f"{len(self.equations.free)} free parameters want as many border rows.")
+            self._lu = lu_factor(self.jacobian())
         return self._lu
+
+    def bordered(self, rows: Array) -> DenseSolver:
+        """The square system with one more row for each free parameter, factorised."""
+        return DenseSolver(np.vstack([self.jacobian(), rows]))
+
+    def by_parameter(self) -> Array:
+        """((2H + 1) c, k) of the projected residual, the law of a forced period included."""
+        eq = self.equations
+        samples = -self.rates.by_parameter
+        if eq.phase is None and eq.problem.law.varies:
+            slopes = (eq.problem.repeats or 1) * eq.problem.law.slopes(self.vector)
+            samples = samples + self.rates.by_period[:, :, None] * slopes
+        return np.einsum("hq,qck->hck", eq.project, samples).reshape(-1, len(eq.problem.wrt))
+
+    def jacobian(self) -> Array:
+        """By the coefficients, then T for autonomous models, then the free parameters."""
+        eq, c = self.equations, self.equations.form.count
+        size = 2 * eq.harmonics + 1
+        matrix = np.empty((size, c, size, c))
+        for i in range(c):
+            for j in range(c):
+                inner = -self.rates.by_position[:, i, j, None] * eq.values
+                inner -= self.rates.by_rate[:, i, j, None] * eq.slopes / self.period
+                if i == j:
+                    inner += eq.curves / self.period**2 if eq.form.second[i] else eq.slopes / self.period
+                matrix[:, i, :, j] = eq.project @ inner
+        square = matrix.reshape(size * c, size * c)
+        if eq.phase is not None:
+            column = (eq.project @ self.rates.by_period).reshape(-1, 1)
+            row = (eq.values.T @ eq.phase.weights).reshape(1, -1)
+            square = np.block([[square, column], [row, np.zeros((1, 1))]])
+        if eq.free:
+            tail = np.zeros((square.shape[0], len(eq.free)))
+            tail[: size * c] = self.by_parameter()
+            square = np.hstack([square, tail])
+        return square
 
     def solve(self, residual: Array) -> Array:
         return lu_solve(self._factorised(), residual)
@@ -164,9 +216,12 @@ class HarmonicBalance:
         return coefficients[: h + 1], coefficients[h + 1 :]
 
     def _series(self, equations: HarmonicEquations, result: NewtonResult) -> FourierSeries:
+        return self.series(equations, result.x)
+
+    def series(self, equations: HarmonicEquations, x: Array) -> FourierSeries:
         """All states: the rates are the derivatives of their coordinates, exactly."""
-        cosines, sines = self._coefficients(equations, result)
-        _, period = equations.unpack(result.x)
+        coefficients, period = equations.unpack(x)
+        cosines, sines = coefficients[: equations.harmonics + 1], coefficients[equations.harmonics + 1 :]
         order = 2 * np.pi * np.arange(1, equations.harmonics + 1)[:, None] / period
         second = equations.form.second
         mean = (2 * np.pi * equations.winding / period)[None, second]

@@ -49,8 +49,13 @@ class Problem:
     def at(self, parameters: Array, period: float) -> Problem:
         """The same problem at other values (npar,), sharing what is compiled; the model keeps its own values."""
         other = Problem(self.model, self.repeats, period, self.phase, self.wrt)
-        other.__dict__.update(flow=self.flow, field=self.field, parameters=np.asarray(parameters, float))
+        other.__dict__.update(flow=self.flow, field=self.field, parameters=np.asarray(parameters, float), law=self.law)
         return other
+
+    @cached_property
+    def law(self) -> Any:
+        """The excitation period as a function of the parameters, `law(vector)`, with `slopes` by those in `wrt`."""
+        return Flow(self.model, wrt=self.wrt).core.period_law
 
     @cached_property
     def angles(self) -> NDArray[np.bool_]:

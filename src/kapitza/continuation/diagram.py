@@ -1,0 +1,230 @@
+"""The whole diagram to a depth, and branches that are not connected: deflation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kapitza.circle import difference
+from kapitza.continuation.branch import Branch
+from kapitza.continuation.follow import follow
+from kapitza.continuation.nouns import Bifurcation, Kind
+from kapitza.continuation.switch import SWITCHES, switch_branch
+from kapitza.continuation.trace import Stepping
+from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
+from kapitza.model import Model
+from kapitza.orbit import PeriodicOrbit
+from kapitza.orbits_of_models import OrbitSolver, solve_orbit
+from kapitza.solve import ByEffort
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """Branches that leave each other at bifurcations.
+
+    branches: in the order they were found; parents: for each the index of its parent (-1 for the first); levels: how
+    many switches lead to it; failed: bifurcations at which no branch was reached, with the reason.
+    """
+
+    branches: tuple[Branch, ...]
+    parents: tuple[int, ...]
+    levels: tuple[int, ...]
+    failed: tuple[tuple[Bifurcation, str], ...] = ()
+    status: Status = Status.CONVERGED
+
+    def __iter__(self) -> Iterator[Branch]:
+        return iter(self.branches)
+
+    def __len__(self) -> int:
+        return len(self.branches)
+
+    def table(self) -> pd.DataFrame:
+        """One row per bifurcation of every branch."""
+        tables = [b.bifurcation_table().assign(branch=i, level=self.levels[i]) for i, b in enumerate(self.branches)]
+        return pd.concat([t for t in tables if len(t)], ignore_index=True) if any(len(t) for t in tables) else tables[0]
+
+    def cascade(self) -> Array:
+        """Values of the first doubling on each branch along the chain of doublings from the first branch."""
+        values, at = [], 0
+        while True:
+            doublings = self.branches[at].of(Kind.DOUBLING)
+            if not doublings:
+                return np.array(values)
+            values.append(doublings[0].value)
+            children = [
+                i
+                for i, p in enumerate(self.parents)
+                if p == at and self.branches[i].repeats != self.branches[at].repeats
+            ]
+            if not children:
+                return np.array(values)
+            at = children[0]
+
+    def plot(self, **settings: Any) -> Any:
+        from kapitza.report import plot_diagram
+
+        return plot_diagram(self, **settings)
+
+
+def diagram(
+    model: Model,
+    start: Any,
+    parameter: str,
+    bounds: tuple[float, float] | None = None,
+    *,
+    depth: int = 2,
+    max_branches: int = 40,
+    max_points: int = 400,
+    stepping: Stepping | None = None,
+    monitor: Callable[[int, str], bool | None] | None = None,
+    **settings: Any,
+) -> Diagram:
+    """Follow a branch, leave it at every bifurcation, and so on to `depth` switches.
+
+    Steps and first amplitudes shrink with the level (0.4 and 0.3 each), because each doubling of a cascade lives in a
+    range several times shorter than the one before. A branch that returns to one already there is not followed twice.
+    monitor: called with the number of branches found and a text; returning True stops with what there is.
+    """
+    root = follow(model, start, parameter, bounds, stepping=stepping, **settings)
+    branches, parents, levels = [root], [-1], [0]
+    failed: list[tuple[Bifurcation, str]] = []
+    status, place = Status.CONVERGED, 0
+    try:
+        while place < len(branches) and len(branches) < max_branches:
+            level = levels[place]
+            for point in branches[place].bifurcations if level < depth else ():
+                if point.kind not in SWITCHES or len(branches) >= max_branches:
+                    continue
+                try:
+                    child = _left(point, bounds, level, max_points)
+                except (ConvergenceError, FlowError) as problem:
+                    failed.append((point, str(problem)))
+                    continue
+                if not any(_retraced(child, known) for known in branches):
+                    branches.append(child)
+                    parents.append(place)
+                    levels.append(level + 1)
+                if monitor is not None and monitor(len(branches), str(point)):
+                    raise KeyboardInterrupt
+            place += 1
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    return Diagram(tuple(branches), tuple(parents), tuple(levels), tuple(failed), status)
+
+
+def _left(point: Bifurcation, bounds: Any, level: int, max_points: int) -> Branch:
+    shrink = 0.3**level
+    rule = ByEffort(1e-3 * shrink, 1e-10, 0.3 * 0.4 ** (level + 1), wanted=6)
+    return switch_branch(point, bounds, amplitude=1e-3 * shrink, stepping=Stepping(rule=rule, max_points=max_points))
+
+
+def _retraced(child: Branch, known: Branch) -> bool:
+    """Does the middle of a new branch lie on one that is known (both ends of a bridge are bifurcations)?"""
+    if child.repeats != known.repeats or len(child) < 3 or child.subject != known.subject:
+        return False
+    middle = len(child) // 2
+    value = child.values[middle, 0]
+    column = known.values[:, 0]
+    for i in np.flatnonzero((column[:-1] - value) * (column[1:] - value) <= 0):
+        span = column[i + 1] - column[i]
+        share = 0.0 if span == 0 else (value - column[i]) / span
+        there = known.points[i] + share * (known.points[i + 1] - known.points[i])
+        size = np.maximum(np.abs(known.points).max(axis=0), 1e-6)
+        step = np.abs(difference(known.points[i + 1], known.points[i], known.model.angles) / size).max()
+        near = np.abs(difference(child.points[middle], there, known.model.angles) / size).max()
+        if near < 0.1 * step + 1e-6:
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class Deflated:
+    """x(T) - x = 0 multiplied by Π (1/|x - x_k|² + 1): solutions x_k that are known no longer attract Newton.
+
+    The factor of P. E. Farrell, Á. Birkisson, S. W. Funke, SIAM J. Sci. Comput. 37 (2015) A2026, on shooting.
+    """
+
+    solver: OrbitSolver
+    known: tuple[Array, ...]
+    sizes: Array
+    angles: NDArray[np.bool_]
+    parameters: Any = None
+    found: list[Array] = field(default_factory=list)
+
+    def search(self, starts: Array, max_iterations: int = 40) -> list[Array]:
+        """New fixed points (n,) reached from starts (M, n)."""
+        new: list[Array] = []
+        for start in starts:
+            point = self._newton(np.array(start, float), [*self.known, *new], max_iterations)
+            if point is not None:
+                new.append(point)
+        return new
+
+    def _newton(self, x: Array, known: list[Array], max_iterations: int) -> Array | None:
+        flow, period = self.solver.problem.flow, self.solver.problem.period
+        for _ in range(max_iterations):
+            try:
+                run = flow.propagate(x, 0.0, period, self.parameters)
+            except FlowError:
+                return None
+            assert run.jacobian is not None
+            gap = difference(run.state, x, self.angles)
+            try:
+                step = -np.linalg.solve(run.jacobian - np.eye(x.size), gap)
+            except np.linalg.LinAlgError:
+                return None
+            # Newton on m(x) F(x) is the plain step over 1 - (∇m/m)·step (Sherman-Morrison).
+            pull = 0.0
+            for other in known:
+                away = difference(x, other, self.angles) / self.sizes
+                square = float(away @ away) + 1e-300
+                pull += float(-2 * (away / self.sizes) @ step / (square * (1 + square)))
+            factor = 1.0 / (1.0 - pull) if abs(1.0 - pull) > 1e-8 else 1e8
+            move = step * factor
+            size = float(np.abs(move / self.sizes).max())
+            x = x + move * min(1.0, 2.0 / max(size, 1e-300))
+            if not np.isfinite(x).all():
+                return None
+            if float(np.abs(step / self.sizes).max()) < 1e-10 and size < 1e-8:
+                near = [np.abs(difference(x, other, self.angles) / self.sizes).max() for other in known]
+                return None if near and min(near) < 1e-6 else x
+        return None
+
+
+def other_orbits(
+    model: Model, known: list[PeriodicOrbit], period: int = 1, starts: int = 40, spread: float = 1.5, seed: int = 0
+) -> list[PeriodicOrbit]:
+    """Orbits of the same period that are not among the known ones, by deflation from random starts around them.
+
+    Each can begin a branch that is not connected to the known ones. starts: how many; spread: how far around the known
+    orbits, in units of their size. Only forced models: the phase of autonomous orbits is not deflated.
+    """
+    if model.period is None:
+        raise KapitzaError(f'"{model.name}" is autonomous: look for other orbits with find_orbits(model).')
+    solver = OrbitSolver(model, period)
+    points = [p for orbit in known for p in orbit.points]
+    sizes = np.maximum(np.abs(np.array(points)).max(axis=0), 1e-3) if points else np.ones(len(model.states))
+    sizes = np.maximum(sizes, 0.1 * sizes.max())
+    angles = np.array(model.angles, bool)
+    sizes[angles] = np.pi / max(spread, 1e-3)
+    random = np.random.default_rng(seed)
+    # Other orbits may be much larger or smaller than those that are known.
+    reach = np.where(angles, 1.0, 10.0 ** random.uniform(-0.5, 1.0, (starts, 1)))
+    around = sizes * spread * reach * random.uniform(-1, 1, (starts, sizes.size))
+    search = Deflated(solver, tuple(np.array(p) for p in points), sizes, angles)
+    found: list[PeriodicOrbit] = []
+    for start in around:
+        seen = [*points, *(p for orbit in found for p in orbit.points)]
+        new = replace(search, known=tuple(seen)).search(start[None])
+        if new:
+            orbit = solve_orbit(model, new[0], period, throw=False, profile=False)
+            if orbit.status.ok:
+                found.append(orbit)
+    return found

@@ -1,0 +1,60 @@
+"""Events along a branch: each is named, and the section moves out of their way."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.continuation import End, Kind
+
+
+def friction():
+    return kz.Model.from_equations(
+        "x'' + mu*sign(x') + 0.1*x' + x = cos(omega*t)",
+        parameters={"mu": 0.6, "omega": 0.8},
+        period="2*pi/omega",
+        start={"x": 1.0, "x'": 0.0},
+        name="dry friction",
+    )
+
+
+def test_dry_friction_begins_to_stick_and_then_stops():
+    """At μ = 1 the force no longer overcomes friction: the motion dies."""
+    branch = kz.follow(friction(), None, "mu", (0.5, 1.2), direction=1)
+    stick = branch.of(Kind.STICK)
+    assert len(stick) == 1
+    assert "c0+ c0-" in stick[0].note
+    assert 0.70 < stick[0].value < 0.74
+    assert branch.ends[1] is End.EXTINCT
+    assert branch.values[-1, 0] == pytest.approx(1.0, abs=0.02)
+    # While sticking one multiplier is zero.
+    after = stick[0].position + 2
+    assert np.abs(branch.multipliers[after]).min() < 1e-12
+
+
+def test_the_section_moves_away_from_a_stick_phase():
+    """At ω = 0.4732 a stick phase covers t = 0; the orbit is regular, and the branch goes on to the bound."""
+    branch = kz.follow(friction().with_values(mu=0.3), None, "omega", (0.35, 0.85), direction=-1)
+    assert branch.ends[1] is End.BOUND
+    assert [b.kind for b in branch.bifurcations] == [Kind.STICK]
+
+
+def test_pin_joint_passes_an_impact_at_the_section():
+    model = kz.library.pin_joint().with_values(gamma=1.0, r=0.9)
+    start = kz.solve_orbit(model.with_values(r=0.5), {"x": -0.51, "x'": 0.219})
+    branch = kz.follow(model.with_values(r=0.5), start, "r", (0.5, 0.99), direction=1)
+    assert branch.ends[1] is End.BOUND
+    assert len(set(branch.sequences)) == 1
+
+
+def test_cart_doublings_and_the_touch_that_disappears():
+    """Symmetry breaks at 1.1116; the doubled orbit doubles at 2.4439309 and 3.4491797, a touch ends at 3.4476."""
+    cart = kz.library.colliding_cart()
+    first = kz.follow(cart, {"x": -0.5, "x'": 0.5}, "gamma", (0.9, 1.3), direction=1)
+    broken = kz.switch_branch(first.bifurcations[0], (0.5, 2.2))
+    assert broken.of(Kind.SEQUENCE)
+    doubled = kz.switch_branch(broken.of(Kind.DOUBLING)[0], (0.5, 3.5))
+    values = [b.value for b in doubled.of(Kind.DOUBLING)]
+    assert values[:2] == pytest.approx([2.4439309, 3.4491797], abs=1e-7)
+    assert doubled.of(Kind.SEQUENCE)[0].value == pytest.approx(3.4476, abs=1e-4)
+    # Impacts and jumps aside, labels between events of one sequence are certified.
+    assert all(b.verified for b in doubled.of(Kind.DOUBLING))
