@@ -52,7 +52,7 @@ def test_cart_doublings_and_the_touch_that_disappears():
     first = kz.follow(cart, {"x": -0.5, "x'": 0.5}, "gamma", (0.9, 1.3), direction=1)
     broken = kz.switch_branch(first.bifurcations[0], (0.5, 2.2))
     assert broken.of(Kind.SEQUENCE)
-    doubled = kz.switch_branch(broken.of(Kind.DOUBLING)[0], (0.5, 3.5))
+    doubled = kz.switch_branch(broken.of(Kind.DOUBLING)[-1], (0.5, 3.5))
     values = [b.value for b in doubled.of(Kind.DOUBLING)]
     assert values[:2] == pytest.approx([2.4439309, 3.4491797], abs=1e-7)
     assert doubled.of(Kind.SEQUENCE)[0].value == pytest.approx(3.4476, abs=1e-4)

@@ -16,7 +16,7 @@ FOLDS = (1.7797195242986, 1.3242362007706)
     ids=lambda m: type(m).__name__,
 )
 def test_methods_agree_on_the_folds(method):
-    branch = kz.follow(duffing(1.6), None, "omega", (1.2, 1.9), method=method, direction=1)
+    branch = kz.follow(duffing(1.2), None, "omega", (1.1, 1.9), method=method, direction=1)
     assert [b.kind for b in branch.bifurcations] == [Kind.FOLD, Kind.FOLD]
     assert [b.value for b in branch.bifurcations] == pytest.approx(FOLDS, abs=1e-6)
     assert branch.method == type(method).__name__

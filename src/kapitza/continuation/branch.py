@@ -202,6 +202,19 @@ class Branch:
         return "\n".join(lines)
 
     def plot(self, **settings: Any) -> Any:
+        """The branch over its parameter, solid where stable, dashed where not (see `report.plot_branch`)."""
         from kapitza.report import plot_branch
 
         return plot_branch(self, **settings)
+
+    def waterfall(self, **settings: Any) -> Any:
+        """Profiles over one period along the branch (see `report.plot_waterfall`)."""
+        from kapitza.report import plot_waterfall
+
+        return plot_waterfall(self, **settings)
+
+    def report(self, path: Any, **settings: Any) -> Any:
+        """An interactive HTML page: click a point, see the orbit and its multipliers."""
+        from kapitza.report import write_branch_page
+
+        return write_branch_page(self, path, **settings)

@@ -9,16 +9,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.continuation.criteria import readings
 from kapitza.continuation.events import cause_of_collapse, moved_section
 from kapitza.continuation.locate import bifurcations_between
 from kapitza.continuation.nouns import Bifurcation, End
-from kapitza.continuation.path import ChordNewton, Corrector, Node, Predictor, Tangent, corrected_at, null_direction
+from kapitza.continuation.path import (
+    ChordNewton,
+    Corrector,
+    Node,
+    Predictor,
+    Tangent,
+    along_tangent,
+    corrected_at,
+    null_direction,
+)
 from kapitza.solve import ByEffort, StepCollapse, StepRule, walk
 
 Array = NDArray[np.float64]
 
 HOMOCLINIC_PERIODS = 4.0
 """A period this many times the first one, with a parameter that no longer moves, is on its way to infinity."""
+
+MOST_LEAPS = 8
+"""Grazes that one walk passes by looking for the other event sequence beyond."""
 
 EXTINCT = 1e-4
 """An orbit that moves less than this, relative to the largest on the branch, has come to rest."""
@@ -50,6 +63,7 @@ class Trace:
     bifurcations: list[tuple[int, Bifurcation]] = field(default_factory=list)
     end: End = End.POINTS
     message: str = ""
+    _leaps: int = 0
 
     def __iter__(self) -> Iterator[Node]:
         self.nodes = [self.start]
@@ -61,7 +75,14 @@ class Trace:
                 stride = next(steps)
             except StepCollapse as collapse:
                 self._collapsed(collapse)
-                return
+                beyond = self._beyond() if self.end is End.GRAZING else None
+                if beyond is None:
+                    return
+                self.nodes.append(beyond)
+                self.end, self.message = End.POINTS, ""
+                node, steps, step = beyond, None, None
+                yield beyond
+                continue
             node, step = stride.point, stride.following
             outside = self._clipped(node)
             last = node if outside is None else outside
@@ -172,6 +193,28 @@ class Trace:
             return _rebased(node, *other)
         renewed = family.renewed(node.z, node.at)
         return node if renewed is family else _rebased(node, renewed, node.z)
+
+    def _beyond(self) -> Node | None:
+        """An orbit of another event sequence just past a graze, from which the walk goes on; None where none is found.
+
+        The other sequence may live on either side of the graze: both are tried, further and further away.
+        """
+        if self._leaps >= MOST_LEAPS:
+            return None
+        self._leaps += 1
+        last = self.nodes[-1]
+        known = readings(last).sequence
+        corrector = ChordNewton(chords=0, turn=0.0, max_iterations=12)
+        for length in (1e-4, 1e-3, 1e-2, 3e-2):
+            ahead = along_tangent(last, length)
+            row = np.zeros(last.z.size)
+            row[-1] = 1.0
+            back = replace(ahead, row=row, target=float(2 * last.z[-1] - ahead.z[-1]))
+            for guess in (ahead, back):
+                outcome = corrector(guess)
+                if outcome.point is not None and readings(outcome.point).sequence != known:
+                    return outcome.point
+        return None
 
     def _collapsed(self, collapse: StepCollapse) -> None:
         self.end, self.message, found = cause_of_collapse(self.nodes, str(collapse))

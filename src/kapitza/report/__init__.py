@@ -1,5 +1,6 @@
 """Figures, and reports as single HTML files."""
 
+from kapitza.report.branch_figures import plot_branch, plot_diagram, plot_waterfall, write_branch_page
 from kapitza.report.estimate_figures import plot_estimate
 from kapitza.report.estimate_report import orbit_table, write_report
 from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot_record
@@ -15,7 +16,9 @@ __all__ = [
     "Section",
     "orbit_table",
     "plot_attractor",
+    "plot_branch",
     "plot_delay_stability",
+    "plot_diagram",
     "plot_estimate",
     "plot_fit",
     "plot_forces",
@@ -28,6 +31,8 @@ __all__ = [
     "plot_record",
     "plot_residues",
     "plot_rig_branch",
+    "plot_waterfall",
+    "write_branch_page",
     "write_page",
     "write_report",
     "write_study_report",

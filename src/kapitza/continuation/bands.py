@@ -1,0 +1,111 @@
+"""The uncertainty of a fit on a branch: bands around it, and an interval for each bifurcation, by implicit derivatives.
+
+At a fixed value of the branch's parameter a point moves with the other parameters θ by x_θ = -F_x⁻¹ F_θ. A bifurcation
+moves by p_θ from the extended system F = 0, g = 0: one linear system, no solving again. At a fold it reduces to
+p_θ = -(wᵀF_θ)/(wᵀF_p) with the left null vector w.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.continuation.branch import Branch
+from kapitza.continuation.curves import CURVES, curve_family
+from kapitza.continuation.motion import OrbitFamily, state_sizes
+from kapitza.continuation.nouns import Bifurcation
+from kapitza.errors import FlowError, KapitzaError
+from kapitza.flow import Flow
+
+Array = NDArray[np.float64]
+
+LEVEL = 0.9
+"""Of the intervals of bifurcations."""
+
+
+def with_bands(branch: Branch, estimate: Any, level: float = LEVEL) -> Branch:
+    """The branch with `deviations` of its points and an interval for each bifurcation, from the covariance of a fit."""
+    names, covariance = _posterior(branch, estimate)
+    factor = float(estimate._factor(level))
+    marked = tuple(_with_interval(b, names, covariance, factor) for b in branch.bifurcations)
+    deviations = point_deviations(branch, names, covariance) if branch.subject == "orbit" else None
+    note = f"bands: one standard deviation from {', '.join(names)}; intervals of bifurcations: {level:.0%}"
+    return branch.with_(bifurcations=marked, deviations=deviations, notes=(*branch.notes, note))
+
+
+def _posterior(branch: Branch, estimate: Any) -> tuple[tuple[str, ...], Array]:
+    """The estimated parameters that are in the model, without those that the branch moves, and their covariance."""
+    if getattr(estimate, "covariance", None) is None or not hasattr(estimate, "names"):
+        raise KapitzaError(f"posterior takes an Estimate, as identify gives it, not {type(estimate).__name__}.")
+    if not estimate.status.ok:
+        raise KapitzaError(f"The fit ended without an answer ({estimate.status.value}): it has no posterior to draw.")
+    kept = [i for i, n in enumerate(estimate.names) if n in branch.model.names and n not in branch.parameters]
+    if not kept:
+        raise KapitzaError(
+            f"The fit says nothing about the other parameters of the model: it estimated {', '.join(estimate.names)}."
+        )
+    here = branch.model.values
+    wrong = [n for n in (estimate.names[i] for i in kept) if not np.isclose(here[n], estimate.values[n], rtol=1e-6)]
+    if wrong:
+        raise KapitzaError(
+            f"The branch was not followed at the estimate: {', '.join(wrong)} differ. Follow fit.model, or "
+            "model.with_values(**fit.values)."
+        )
+    names = tuple(estimate.names[i] for i in kept)
+    return names, np.asarray(estimate.covariance)[np.ix_(kept, kept)]
+
+
+def bifurcation_gradient(bifurcation: Bifurcation, names: tuple[str, ...]) -> Array:
+    """dp/dθ (k,) of a bifurcation by the parameters `names`, everything else on the bifurcation moving along."""
+    if bifurcation.kind not in CURVES:
+        raise KapitzaError(f"The place of a {bifurcation.kind.value} is not differentiated.")
+    slopes = []
+    for name in names:
+        family, z = curve_family(bifurcation, (bifurcation.parameter, name), None)
+        point = family.linearise(z)
+        # Unknowns end with (p, θ): the rows F = 0 and g = 0 determine everything but θ.
+        square, column = point.jacobian[:, :-1], point.jacobian[:, -1]
+        slopes.append(float(-np.linalg.solve(square, column)[-1]))
+    return np.array(slopes)
+
+
+def _with_interval(bifurcation: Bifurcation, names: tuple[str, ...], covariance: Array, factor: float) -> Bifurcation:
+    try:
+        slopes = bifurcation_gradient(bifurcation, names)
+    except (KapitzaError, FlowError, np.linalg.LinAlgError):
+        return bifurcation
+    deviation = float(np.sqrt(max(slopes @ covariance @ slopes, 0.0)))
+    reach = factor * deviation
+    return replace(bifurcation, deviation=deviation, interval=(bifurcation.value - reach, bifurcation.value + reach))
+
+
+def point_deviations(branch: Branch, names: tuple[str, ...], covariance: Array) -> Array:
+    """Standard deviations (N, n) of the points at fixed parameter; large next to folds, where the line is upright."""
+    flow = Flow(branch.model, wrt=names)
+    rates = flow.rates(branch.points, 0.0)
+    sizes = state_sizes(branch.model, branch.points, rates, float(np.median(branch.periods)))
+    result = np.full_like(branch.points, np.nan)
+    for i in range(len(branch)):
+        if branch.counts.size and branch.counts[i] > 1:
+            continue
+        period = float(branch.periods[i])
+        reference = np.stack([branch.points[i], rates[i]]) if branch.autonomous else None
+        family = OrbitFamily(
+            branch.model, names, branch.repeats, branch.vector(i), sizes, np.zeros(1), float(branch.repeats or 1),
+            None, 0.0, reference, period, (1.0,) * len(names),
+        )  # fmt: skip
+        family.__dict__["flow"] = flow
+        vector = branch.vector(i)
+        places = [branch.model.names.index(name) for name in names]
+        z = family.equations.pack(branch.points[i][None], period, vector[places])
+        try:
+            jacobian = family.linearise(z).jacobian()
+            moved = -np.linalg.solve(jacobian[:, : -len(names)], jacobian[:, -len(names) :])
+        except (FlowError, np.linalg.LinAlgError):
+            continue
+        spread = moved[: branch.points.shape[1]]
+        result[i] = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", spread, covariance, spread), 0.0))
+    return result

@@ -1,0 +1,231 @@
+"""Figures of branches: diagrams with line styles for stability, waterfalls of profiles, and an interactive page."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from kapitza.errors import KapitzaError
+from kapitza.report.style import CYCLE, FAINT, axes_for, axis_label, figure_of, styled
+
+if TYPE_CHECKING:
+    from kapitza.continuation import Branch, Diagram
+
+Array = NDArray[np.float64]
+
+MARKS = {
+    "fold": "o",
+    "period doubling": "s",
+    "Neimark-Sacker": "D",
+    "pitchfork": "^",
+    "branch point": "v",
+    "Hopf": "P",
+    "grazing": "x",
+    "change of event sequence": "|",
+    "beginning of stick": "*",
+    "cusp": "p",
+}
+
+
+def plot_branch(
+    branch: Branch, of: str | None = None, measure: str = "amplitude", ax: Axes | None = None, color: str | None = None
+) -> Figure:
+    """A branch over its parameter: solid where stable, dashed where unstable, dotted where unknown.
+
+    of: a state (the first coordinate by default). measure: "amplitude" (half peak to peak), "extent" (smallest and
+    largest), "point" (the value on the section), "period". A curve of bifurcations is drawn in its two parameters.
+    Bands of two standard deviations are drawn where a posterior was given (measure="point").
+    """
+    with styled():
+        axes = axes_for(ax)
+        _draw(axes, branch, of, measure, color or CYCLE[0], True)
+        axes.legend(loc="best")
+        return figure_of(axes)
+
+
+def plot_diagram(diagram: Diagram, of: str | None = None, measure: str = "point", ax: Axes | None = None) -> Figure:
+    """All branches of a diagram, one colour for each level."""
+    with styled():
+        axes = axes_for(ax)
+        for branch, level in zip(diagram.branches, diagram.levels, strict=True):
+            _draw(axes, branch, of, measure, CYCLE[level % len(CYCLE)], False)
+        handles, labels = axes.get_legend_handles_labels()
+        seen = dict(zip(labels, handles, strict=True))
+        axes.legend(list(seen.values()), list(seen), loc="best")
+        return figure_of(axes)
+
+
+def _draw(axes: Axes, branch: Branch, of: str | None, measure: str, color: str, styles: bool) -> None:
+    if len(branch.parameters) == 2:
+        axes.plot(branch.values[:, 0], branch.values[:, 1], color=color, label=branch.subject)
+        for mark in branch.bifurcations:
+            values = dict(zip(branch.model.names, np.asarray(mark.values).tolist(), strict=True))
+            axes.plot(mark.value, values[branch.parameters[1]], MARKS.get(mark.kind.value, "o"), color=CYCLE[1])
+            axes.annotate(mark.kind.value, (mark.value, values[branch.parameters[1]]), xytext=(6, -10),
+                          textcoords="offset points", fontsize=8)  # fmt: skip
+        axes.set_xlabel(_named(branch, branch.parameters[0]))
+        axes.set_ylabel(_named(branch, branch.parameters[1]))
+        return
+    name, rows = measured(branch, of, measure)
+    drawn = {"stable": "-", "unstable": "--", "unknown": ":"}
+    stability = np.array(branch.stability)
+    for row in rows:
+        for start, stop, state in _runs(stability):
+            last = min(stop + 1, len(row))
+            axes.plot(branch.values[start:last, 0], row[start:last], drawn[state], color=color,
+                      label=state if row is rows[0] else None)  # fmt: skip
+    if branch.deviations is not None and measure == "point":
+        spread = 2 * branch.deviations[:, branch.model.states.index(name)]
+        height = np.ptp(rows[0]) or 1.0
+        axes.fill_between(branch.values[:, 0], rows[0] - spread, rows[0] + spread, where=spread < 0.5 * height,
+                          color=color, alpha=0.2, lw=0)  # fmt: skip
+    for mark in branch.bifurcations:
+        at = _height_at(branch, rows[-1], mark)
+        axes.plot(mark.value, at, MARKS.get(mark.kind.value, "o"), ms=5, color=CYCLE[1], mec="white", mew=0.5,
+                  label=mark.name, zorder=5)  # fmt: skip
+        if mark.interval is not None:
+            axes.plot(mark.interval, [at, at], color=CYCLE[1], lw=3, alpha=0.5, solid_capstyle="butt")
+    # One entry for each kind of line and mark.
+    handles, labels = axes.get_legend_handles_labels()
+    for handle, label in list(zip(handles, labels, strict=True)):
+        if label in labels[: labels.index(label)] or labels.count(label) > 1:
+            labels[labels.index(label)] = label + "\0"
+            handle.set_label("_" + label)
+    axes.set_xlabel(_named(branch, branch.parameters[0]))
+    word = {"amplitude": "amplitude of ", "extent": "", "point": "", "period": ""}[measure]
+    axes.set_ylabel("period [s]" if measure == "period" else word + axis_label(name))
+
+
+def measured(branch: Branch, of: str | None, measure: str) -> tuple[str, list[Array]]:
+    """The name of the state and the rows (N,) to draw."""
+    name = of or branch.model.states[0]
+    if name not in branch.model.states:
+        raise KapitzaError(f'There is no state "{name}": {", ".join(branch.model.states)}.')
+    column = branch.model.states.index(name)
+    if measure == "point" or branch.subject == "equilibrium":
+        return name, [branch.points[:, column]]
+    if measure == "period":
+        return name, [branch.periods]
+    if measure == "amplitude":
+        return name, [branch.amplitude(name)]
+    if measure == "extent":
+        return name, list(branch.extent(name))
+    raise KapitzaError(f'measure = "{measure}": choose "amplitude", "extent", "point" or "period".')
+
+
+def _named(branch: Branch, parameter: str) -> str:
+    return axis_label(parameter, str(branch.model.parameter(parameter).unit or ""))
+
+
+def _runs(stability: NDArray[np.str_]) -> Iterable[tuple[int, int, str]]:
+    edges = [0, *(np.flatnonzero(stability[1:] != stability[:-1]) + 1), len(stability)]
+    for start, stop in itertools.pairwise(edges):
+        yield int(start), int(stop), str(stability[start])
+
+
+def _height_at(branch: Branch, row: Array, mark: Any) -> float:
+    i = int(np.clip(mark.position, 0, len(row) - 2))
+    return float(0.5 * (row[i] + row[i + 1]))
+
+
+def plot_waterfall(branch: Branch, of: str | None = None, count: int = 24, ax: Axes | None = None) -> Figure:
+    """Profiles over one period, one above the other along the branch; unstable ones dashed."""
+    if branch.subject != "orbit":
+        raise KapitzaError(f"A branch of {branch.subject} points has no profiles to draw.")
+    name = of or branch.model.states[0]
+    chosen = np.unique(np.linspace(0, len(branch) - 1, min(count, len(branch))).astype(int))
+    profiles = branch.profiles(160)[chosen][:, :, branch.model.states.index(name)]
+    stability = branch.stability
+    step = 0.6 * float(np.ptp(profiles, axis=1).max()) / max(len(chosen), 1) * 3 or 1.0
+    with styled():
+        axes = axes_for(ax, (6.0, 6.0))
+        for place, (index, profile) in enumerate(zip(chosen, profiles, strict=True)):
+            style = "-" if stability[index] == "stable" else "--"
+            axes.plot(np.arange(160) / 160, profile + place * step, style, color=CYCLE[0], lw=0.9)
+            if place % 4 == 0:
+                text = f"{branch.values[index, 0]:.4g}"
+                axes.annotate(text, (1.0, profile[-1] + place * step), fontsize=7, color=FAINT)
+        axes.set_xlabel("t / T")
+        axes.set_ylabel(f"{axis_label(name)}, shifted along {axis_label(branch.parameter)}")
+        return figure_of(axes)
+
+
+def write_branch_page(branch: Branch, path: str | Path, of: str | None = None, measure: str = "amplitude") -> Path:
+    """An interactive page in one HTML file: click a point of the diagram to see its orbit and its multipliers."""
+    from plotly.offline import get_plotlyjs
+
+    if branch.subject != "orbit" or len(branch.parameters) != 1:
+        raise KapitzaError(f"The interactive page shows branches of orbits, not of {branch.subject} points.")
+    name, rows = measured(branch, of, measure)
+    profiles = branch.profiles(120)
+    content = {
+        "parameter": branch.parameter,
+        "quantity": f"{measure} of {name}" if measure == "amplitude" else name,
+        "values": branch.values[:, 0].tolist(),
+        "rows": [row.tolist() for row in rows],
+        "stability": list(branch.stability),
+        "states": list(branch.model.states),
+        "profiles": np.round(profiles, 9).tolist(),
+        "periods": branch.periods.tolist(),
+        "multipliers": [[[float(m.real), float(m.imag)] for m in row] for row in branch.multipliers],
+        "marks": [
+            {"value": b.value, "height": _height_at(branch, rows[-1], b), "text": str(b)} for b in branch.bifurcations
+        ],
+    }
+    data = json.dumps(content).replace("</", "<\\/")
+    target = Path(path)
+    page = _PAGE.replace("__PLOTLY__", get_plotlyjs()).replace("__DATA__", data)
+    partial = target.with_name(target.name + ".part")
+    partial.write_text(page.replace("__TITLE__", _escaped(branch.model.name)), encoding="utf-8")
+    partial.replace(target)
+    return target
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>__TITLE__</title>
+<script>__PLOTLY__</script>
+<style>body{font-family:sans-serif;color:#22223b;margin:1em}#row{display:flex;flex-wrap:wrap}
+#diagram{flex:2 1 520px;height:520px}#orbit,#circle{flex:1 1 340px;height:360px}p{margin:.2em 0}</style></head>
+<body><h2>__TITLE__</h2><p id="said">Click a point of the diagram.</p>
+<div id="diagram"></div><div id="row"><div id="orbit"></div><div id="circle"></div></div>
+<script>
+const d = __DATA__;
+const look = {stable: "#0072b2", unstable: "#d55e00", unknown: "#8d99ae"};
+const traces = d.rows.map(r => ({x: d.values, y: r, mode: "lines+markers", line: {color: "#c9cbd6"},
+  marker: {size: 7, color: d.stability.map(s => look[s])}, text: d.stability, name: d.quantity, showlegend: false,
+  hovertemplate: d.parameter + " = %{x:.6g}<br>%{y:.5g}<br>%{text}<extra></extra>"}));
+traces.push({x: d.marks.map(m => m.value), y: d.marks.map(m => m.height), mode: "markers",
+  text: d.marks.map(m => m.text),
+  marker: {size: 12, symbol: "diamond", color: "#009e73"}, name: "bifurcations",
+  hovertemplate: "%{text}<extra></extra>"});
+Plotly.newPlot("diagram", traces, {xaxis: {title: {text: d.parameter}}, yaxis: {title: {text: d.quantity}},
+  margin: {t: 20}}, {responsive: true});
+function show(i) {
+  const t = d.profiles[i].map((_, k) => k * d.periods[i] / d.profiles[i].length);
+  Plotly.react("orbit", d.states.map((s, j) => ({x: t, y: d.profiles[i].map(p => p[j]), name: s})),
+    {title: {text: "one period"}, xaxis: {title: {text: "t [s]"}}, margin: {t: 40}}, {responsive: true});
+  const a = Array.from({length: 181}, (_, k) => k * Math.PI / 90);
+  Plotly.react("circle", [{x: a.map(Math.cos), y: a.map(Math.sin), mode: "lines", line: {color: "#8d99ae"},
+    showlegend: false}, {x: d.multipliers[i].map(m => m[0]), y: d.multipliers[i].map(m => m[1]), mode: "markers",
+    marker: {size: 10, color: look[d.stability[i]]}, showlegend: false}],
+    {title: {text: "multipliers"}, yaxis: {scaleanchor: "x"}, margin: {t: 40}}, {responsive: true});
+  document.getElementById("said").textContent = d.parameter + " = " + d.values[i].toPrecision(8) + ", " +
+    d.stability[i] + ", period " + d.periods[i].toPrecision(6) + " s";
+}
+document.getElementById("diagram").on("plotly_click", e => {
+  if (e.points[0].curveNumber < d.rows.length) show(e.points[0].pointIndex); });
+show(0);
+</script></body></html>
+"""
