@@ -1,5 +1,6 @@
 """Families of orbits: continuation, bifurcations, curves of bifurcations."""
 
+from kapitza.continuation.backbone import FrequencyResponse, backbone, frequency_response
 from kapitza.continuation.branch import Branch, BranchPoint
 from kapitza.continuation.diagram import Diagram, diagram, other_orbits
 from kapitza.continuation.follow import follow, walk_branch
@@ -15,13 +16,16 @@ __all__ = [
     "ChordNewton",
     "Diagram",
     "End",
+    "FrequencyResponse",
     "Kind",
     "Natural",
     "Secant",
     "Stepping",
     "Tangent",
+    "backbone",
     "diagram",
     "follow",
+    "frequency_response",
     "other_orbits",
     "switch_branch",
     "walk_branch",

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.curves import CURVES, curve_family
@@ -29,7 +30,8 @@ LEVEL = 0.9
 def with_bands(branch: Branch, estimate: Any, level: float = LEVEL) -> Branch:
     """The branch with `deviations` of its points and an interval for each bifurcation, from the covariance of a fit."""
     names, covariance = _posterior(branch, estimate)
-    factor = float(estimate._factor(level))
+    middle = 0.5 + level / 2
+    factor = float(special.stdtrit(estimate.dof, middle) if np.isfinite(estimate.dof) else special.ndtri(middle))
     marked = tuple(_with_interval(b, names, covariance, factor) for b in branch.bifurcations)
     deviations = point_deviations(branch, names, covariance) if branch.subject == "orbit" else None
     note = f"bands: one standard deviation from {', '.join(names)}; intervals of bifurcations: {level:.0%}"

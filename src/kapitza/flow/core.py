@@ -95,6 +95,7 @@ class Core:
         self._engines: dict[Any, Engine] = {}
         self._masses: set[bytes] = set()
         self._constants: tuple[Any, Array] = (None, np.empty(0))
+        self._evaluators: dict[int, Evaluator] = {}
         self._merged: dict[float, tuple[Array, Array]] = {}
 
     @property
@@ -193,7 +194,10 @@ class Core:
             return values
         key = values.shape, values.tobytes()  # one vector and a batch of one have the same bytes
         if self._constants[0] != (id(engine), key):
-            evaluate = constants_function(system)
+            evaluate = self._evaluators.get(id(engine))
+            if evaluate is None:
+                # Engines live as long as the process: to look the function up by its expressions costs more than it.
+                evaluate = self._evaluators[id(engine)] = constants_function(system)
             found = evaluate(np.empty((0, 1 if values.ndim == 1 else len(values))), np.ascontiguousarray(values.T))
             numbers = found[:, 0] if values.ndim == 1 else found.T
             self._constants = (id(engine), key), np.concatenate((values, numbers), axis=-1)

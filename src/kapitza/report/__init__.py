@@ -1,6 +1,12 @@
 """Figures, and reports as single HTML files."""
 
-from kapitza.report.branch_figures import plot_branch, plot_diagram, plot_waterfall, write_branch_page
+from kapitza.report.branch_figures import (
+    plot_branch,
+    plot_diagram,
+    plot_frequency_response,
+    plot_waterfall,
+    write_branch_page,
+)
 from kapitza.report.estimate_figures import plot_estimate
 from kapitza.report.estimate_report import orbit_table, write_report
 from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot_record
@@ -22,6 +28,7 @@ __all__ = [
     "plot_estimate",
     "plot_fit",
     "plot_forces",
+    "plot_frequency_response",
     "plot_inspection",
     "plot_intervals",
     "plot_multipliers",

@@ -229,3 +229,19 @@ document.getElementById("diagram").on("plotly_click", e => {
 show(0);
 </script></body></html>
 """
+
+
+def plot_frequency_response(response: Any, of: str | None = None, ax: Axes | None = None) -> Figure:
+    """Amplitude over frequency for each force level, stable solid and unstable dashed, the backbone in grey."""
+    with styled():
+        axes = axes_for(ax)
+        for i, (branch, level) in enumerate(zip(response.branches, response.forces, strict=True)):
+            _draw(axes, branch, of, "amplitude", CYCLE[i % len(CYCLE)], False)
+            axes.plot([], [], color=CYCLE[i % len(CYCLE)], label=f"{response.force} = {level:g}")
+        if response.backbone is not None:
+            _, rows = measured(response.backbone, of, "amplitude")
+            axes.plot(response.backbone.values[:, 0], rows[0], color=FAINT, lw=2, alpha=0.6, label="backbone")
+        handles, labels = axes.get_legend_handles_labels()
+        seen = dict(zip(labels, handles, strict=True))
+        axes.legend(list(seen.values()), list(seen), loc="best")
+        return figure_of(axes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, cast, runtime_checkable
+from typing import Literal, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,8 +191,9 @@ def newton(
     run = _Iteration(np.array(start, float), np.broadcast_to(np.asarray(scale, float), np.shape(start)), observe)
     here = begin
     try:
-        if isinstance(system, MeasuredSystem) or settings.update in ("chord", "broyden"):
+        if _is_measured(system) or settings.update in ("chord", "broyden"):
             return _quasi_newton(system, settings, run, here)
+        system = cast(System, system)
         here = system.linearise(run.x)
         step = -here.solve(here.residual)
         status, message, here = _iterate(system, settings, run, here, step)
@@ -274,9 +275,9 @@ def _quasi_newton(
     """Full steps with one matrix, updated or not: what an experiment, or a good guess nearby, calls for."""
     update = settings.update == "broyden"
     if here is None:
-        if isinstance(system, MeasuredSystem):
+        if _is_measured(system):
             raise TypeError("A measured system has no Jacobian: pass begin=DenseLinearised(residual, jacobian).")
-        here = system.linearise(run.x)
+        here = cast(System, system).linearise(run.x)
         residual, deviation = here.residual, None
     else:
         residual, deviation = _evaluated(system, run.x)
@@ -317,8 +318,13 @@ def _quasi_newton(
     return ended(Status.ITERATION_LIMIT, f"{settings.max_iterations} iterations, last step {shortest:.2e}.")
 
 
+def _is_measured(system: System | MeasuredSystem) -> TypeGuard[MeasuredSystem]:
+    # isinstance with a protocol looks at every attribute, which costs as much as a small system's step.
+    return hasattr(system, "measure")
+
+
 def _evaluated(system: System | MeasuredSystem, x: Array) -> tuple[Array, Array | None]:
-    if isinstance(system, MeasuredSystem):
+    if _is_measured(system):
         found = system.measure(x)
         return found.value, found.deviation
-    return system.residual(x), None
+    return cast(System, system).residual(x), None

@@ -1,0 +1,244 @@
+"""Conservative families (backbones, nonlinear normal modes) by unfolding, and the frequency response around them.
+
+Without damping and forcing periodic orbits are not isolated: each belongs to a family in its own energy. A damping
+parameter d set free unfolds the family: orbits exist at d = 0 only, and (x, d) at frequency ω, with the phase fixed, is
+a regular curve (F. J. Muñoz-Almaraz et al., Physica D 181 (2003) 1). d stays at zero to rounding, which is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.continuation.branch import Branch
+from kapitza.continuation.criteria import Readings
+from kapitza.continuation.follow import Bounds, Walker, _finished, assembled, checked_bounds, follow, parameter_size
+from kapitza.continuation.motion import OrbitFamily, state_sizes
+from kapitza.continuation.path import Node, corrected_at
+from kapitza.continuation.trace import Stepping, Trace
+from kapitza.errors import ConvergenceError, KapitzaError
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.solve import ByEffort, DensePoint
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BackboneFamily:
+    """x(T) = x, f(x₀)·(x - x₀) = 0 for z = (x, d, ω): the unforced model at the period T = 2π/ω of its excitation."""
+
+    inner: OrbitFamily
+    origin: Array
+    direction: Array
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        return self.inner.free[1:]
+
+    @property
+    def model(self) -> Model:
+        return self.inner.model
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    @property
+    def scale(self) -> Array:
+        return self.inner.scale
+
+    @cached_property
+    def metric(self) -> Array:
+        weights = 1.0 / self.scale**2
+        weights[-2] = 0.0  # d stays where it is and has no part in the length of steps
+        return weights
+
+    def residual(self, z: Array) -> Array:
+        return np.append(self.inner.residual(z), self.direction @ (z[: self.size] - self.origin))
+
+    def linearise(self, z: Array) -> _BackbonePoint:
+        at = self.inner.linearise(z)
+        row = np.zeros(z.size)
+        row[: self.size] = self.direction
+        residual = np.append(at.residual, self.direction @ (z[: self.size] - self.origin))
+        return _BackbonePoint(residual, np.vstack([at.jacobian(), row]), at)
+
+    def allowed(self, z: Array) -> bool:
+        low, high = self.model.parameter(self.free[0]).bounds
+        return low <= z[-1] <= high
+
+    def readings(self, node: Node) -> Readings:
+        multipliers = self.inner.multipliers(node.at.inner)
+        return Readings(float(node.tangent[-1] / self.scale[-1]), 1.0, 1.0, 1.0, multipliers)
+
+    def test_functions(self) -> tuple:
+        return ()
+
+    def sequence_change(self, stretch: Any, before: Any, after: Any) -> list:
+        return []
+
+    def renewed(self, z: Array, at: _BackbonePoint) -> BackboneFamily:
+        rates = self.inner.flow.rates(z[: self.size], 0.0, self.inner.values(z))
+        inner = self.inner.renewed(z, at.inner)
+        return replace(self, inner=inner, origin=z[: self.size].copy(), direction=rates / np.linalg.norm(rates))
+
+    def relinearised(self, at: _BackbonePoint) -> _BackbonePoint:
+        jacobian = at.jacobian.copy()
+        jacobian[-1, : self.size] = self.direction
+        return _BackbonePoint(at.residual, jacobian, at.inner)
+
+    def remeshed(self, z: Array, at: Any) -> None:
+        return None
+
+    def branch(self, nodes: Sequence[Node], lengths: Array, marks: Any, ends: Any, method: str) -> Branch:
+        from kapitza.continuation.criteria import readings
+
+        unfolded = max(abs(float(n.z[-2])) for n in nodes)
+        return Branch(
+            model=self.model,
+            parameters=self.free,
+            values=np.array([n.z[-1:] for n in nodes]),
+            points=np.array([n.z[: self.size] for n in nodes]),
+            periods=np.array([n.family.inner.full_period(n.z) for n in nodes]),
+            multipliers=np.array([readings(n).multipliers for n in nodes]),
+            repeats=self.inner.full_repeats,
+            arclength=lengths,
+            bifurcations=marks,
+            ends=(ends[0][0], ends[1][0]),
+            end_messages=(ends[0][1], ends[1][1]),
+            counts=np.ones(len(nodes), np.int64),
+            subject="backbone",
+            method=method,
+            notes=(f"unfolded by {self.inner.free[0]}, which stayed within {unfolded:.1e} of zero",),
+        )
+
+
+@dataclass(frozen=True)
+class _BackbonePoint(DensePoint):
+    inner: Any
+
+
+def backbone(
+    model: Model,
+    frequency: str,
+    *,
+    force: str | Sequence[str],
+    damping: str | Sequence[str],
+    bounds: Bounds | None = None,
+    mode: int = 0,
+    amplitude: float = 1e-2,
+    stepping: Stepping | None = None,
+    monitor: Any = None,
+) -> Branch:
+    """The backbone of a forced model: the free vibrations without damping, by amplitude and frequency.
+
+    frequency: name of the excitation frequency (the period must be 2π over it); force, damping: the parameters that are
+    set to zero, the first damping unfolds the family. mode: which linear mode the curve leaves from, in the order of
+    the natural frequencies. amplitude: of the first orbit, relative to 1 (rad, m, ...).
+
+    Returns a Branch over the frequency; `branch.amplitude("x")` gives the curve.
+    """
+    forces = (force,) if isinstance(force, str) else tuple(force)
+    dampings = (damping,) if isinstance(damping, str) else tuple(damping)
+    for name in (*forces, *dampings, frequency):
+        model.check(name)
+    if model.period is None:
+        raise KapitzaError(f'"{model.name}" has no excitation whose frequency could be followed.')
+    free = model.with_values(**dict.fromkeys((*forces, *dampings), 0.0))
+    shape, omega = _linear_mode(free, mode)
+    free = free.with_values(**{frequency: omega})
+    if abs(float(free.period or 0) * omega / (2 * np.pi) - 1) > 1e-9:
+        raise KapitzaError(f"The excitation period is not 2π/{frequency}: the backbone cannot be laid over it.")
+    limits = checked_bounds(free, frequency, bounds)
+    point = amplitude * shape
+    rates = Flow(free).rates(point, 0.0)
+    period = 2 * np.pi / omega
+    sizes = state_sizes(free, point[None], rates[None], period)
+    inner = OrbitFamily(
+        free, (dampings[0], frequency), 1, free.vector, sizes, np.zeros(1), 1.0, None, 0.0, None, period,
+        (1.0, parameter_size(omega, limits)),
+    )  # fmt: skip
+    family = BackboneFamily(inner, point, rates / np.linalg.norm(rates))
+    z = np.concatenate([point, [0.0, omega]])
+    row = np.zeros(z.size)
+    row[: inner.size] = point / sizes**2
+    outcome = corrected_at(family, z, row[None], np.array([float(row @ z)]), 1e-11)
+    if outcome.point is None:
+        raise ConvergenceError(f"No free vibration near mode {mode + 1}: {outcome.message}")
+    node = outcome.point
+    tangent = node.tangent if float(row @ node.tangent) >= 0 else -node.tangent
+    stepping = stepping or Stepping(rule=ByEffort(0.05, 1e-7, 0.2, wanted=6))
+    trace = Trace(Node(family, node.z, tangent, node.at), limits, stepping, detect=False)
+    return _finished(Walker(trace, None, lambda w: assembled(w, "Shooting")), monitor)
+
+
+def _linear_mode(model: Model, mode: int) -> tuple[Array, float]:
+    """Shape (n,) at largest displacement and frequency of an undamped mode of the rest state at zero."""
+    from kapitza.orbits_of_models.field import VectorField
+
+    field = VectorField(model)
+    rest = np.zeros((1, field.size))
+    if np.abs(field.rates(rest, np.zeros(1))).max() > 1e-9:
+        raise KapitzaError("Zero is no equilibrium without the force: shift the coordinates so that it is.")
+    values, vectors = np.linalg.eig(field.derivatives(rest, np.zeros(1)).by_state[0])
+    upper = [i for i in np.argsort(values.imag) if values[i].imag > 1e-9]
+    if mode >= len(upper):
+        raise KapitzaError(f"The rest state has {len(upper)} oscillating modes; mode = {mode} is not among them.")
+    index = upper[mode]
+    vector = vectors[:, index]
+    # Turned so that coordinates are at their largest and speeds vanish.
+    coordinates = len(model.coordinates)
+    largest = int(np.argmax(np.abs(vector[:coordinates])))
+    shape = np.real(vector / vector[largest])
+    return shape / np.abs(shape[:coordinates]).max(), float(values[index].imag)
+
+
+@dataclass(frozen=True)
+class FrequencyResponse:
+    """Forced responses at one or several force amplitudes, and the backbone between them."""
+
+    branches: tuple[Branch, ...]
+    forces: tuple[float, ...]
+    force: str
+    backbone: Branch | None
+
+    def plot(self, **settings: Any) -> Any:
+        from kapitza.report import plot_frequency_response
+
+        return plot_frequency_response(self, **settings)
+
+
+def frequency_response(
+    model: Model,
+    frequency: str,
+    bounds: Bounds,
+    *,
+    force: str,
+    damping: str | Sequence[str] | None = None,
+    levels: Sequence[float] | None = None,
+    start: Any = None,
+    mode: int = 0,
+    **settings: Any,
+) -> FrequencyResponse:
+    """The response to harmonic forcing over its frequency, for each force level, with the backbone if damping is named.
+
+    bounds: range of the frequency; each response begins at its lower end, from where the motion settles (or `start`).
+    """
+    model.check(force)
+    chosen = tuple(float(v) for v in (levels if levels is not None else (model.values[force],)))
+    branches = []
+    for level in chosen:
+        at = model.with_values(**{force: level, frequency: min(bounds)})
+        branches.append(follow(at, start, frequency, bounds, direction=1, **settings))
+    spine = None
+    if damping is not None:
+        spine = backbone(
+            model, frequency, force=force, damping=damping, bounds=(float(min(bounds)), float(max(bounds))), mode=mode
+        )
+    return FrequencyResponse(tuple(branches), chosen, force, spine)
