@@ -85,7 +85,21 @@ def test_a_walk_can_be_stopped_and_gives_what_it_has():
             break
     branch = walker.branch
     assert branch.values[1:, 0] == pytest.approx(seen, abs=0)
-    stopped = kz.follow(duffing(), None, "omega", (0.5, 3.0), monitor=lambda count, value: count >= 4)
+
+
+def test_a_monitor_sees_the_points_and_may_cancel():
+    class Impatient:
+        shown = 0
+
+        @property
+        def cancelled(self):
+            return self.shown > 4
+
+        def show(self, progress):
+            self.shown += 1
+            assert "following" in progress.title
+
+    stopped = kz.follow(duffing(), None, "omega", (0.5, 3.0), monitor=Impatient())
     assert stopped.status is Status.INTERRUPTED
     assert End.INTERRUPTED in stopped.ends
 
@@ -194,3 +208,18 @@ def test_a_hopeless_step_is_named():
     branch = kz.follow(duffing(), None, "omega", (0.5, 3.0), stepping=short, direction=1)
     assert branch.ends[1] is End.STEP
     assert "step fell below" in branch.end_messages[1]
+
+
+def test_a_branch_is_saved_loaded_and_followed_on(tmp_path):
+    part = kz.follow(duffing(), None, "omega", (0.5, 1.5), direction=1)
+    kz.save(part, tmp_path / "part.nc")
+    again = kz.load(tmp_path / "part.nc")
+    assert np.array_equal(again.points, part.points)
+    assert np.array_equal(again.multipliers, part.multipliers)
+    assert again.ends == part.ends
+    whole = kz.follow(again, bounds=(0.5, 3.0))
+    assert [b.value for b in whole.bifurcations] == pytest.approx(FOLDS, abs=1e-10)
+    assert whole.values[: len(part)] == pytest.approx(part.values)
+    assert whole.orbit(-1).closure < 1e-9
+    position = whole.bifurcations[0].position
+    assert whole.values[position, 0] < FOLDS[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from kapitza.continuation.switch import SWITCHES, switch_branch
 from kapitza.continuation.trace import Stepping
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
 from kapitza.model import Model
+from kapitza.monitor import Monitor, Silent, watch
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import OrbitSolver, solve_orbit
 from kapitza.solve import ByEffort
@@ -83,25 +84,26 @@ def diagram(
     max_branches: int = 40,
     max_points: int = 400,
     stepping: Stepping | None = None,
-    monitor: Callable[[int, str], bool | None] | None = None,
+    monitor: Monitor | None = None,
     **settings: Any,
 ) -> Diagram:
     """Follow a branch, leave it at every bifurcation, and so on to `depth` switches.
 
     Steps and first amplitudes shrink with the level (0.4 and 0.3 each), because each doubling of a cascade lives in a
     range several times shorter than the one before. A branch that returns to one already there is not followed twice.
-    monitor: called with the number of branches found and a text; returning True stops with what there is.
+    monitor: a Monitor; cancelled or interrupted by Ctrl-C, the diagram holds what was found.
     """
-    root = follow(model, start, parameter, bounds, stepping=stepping, **settings)
+    root = follow(model, start, parameter, bounds, stepping=stepping, monitor=Silent(), **settings)
     branches, parents, levels = [root], [-1], [0]
     failed: list[tuple[Bifurcation, str]] = []
-    status, place = Status.CONVERGED, 0
-    try:
+    place = 0
+    with watch(monitor, f"diagram of {model.name}") as task:
         while place < len(branches) and len(branches) < max_branches:
             level = levels[place]
             for point in branches[place].bifurcations if level < depth else ():
                 if point.kind not in SWITCHES or len(branches) >= max_branches:
                     continue
+                task.advance(1, f"{len(branches)} branches, leaving at {point}")
                 try:
                     child = _left(point, bounds, level, max_points)
                 except (ConvergenceError, FlowError) as problem:
@@ -111,18 +113,15 @@ def diagram(
                     branches.append(child)
                     parents.append(place)
                     levels.append(level + 1)
-                if monitor is not None and monitor(len(branches), str(point)):
-                    raise KeyboardInterrupt
             place += 1
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    return Diagram(tuple(branches), tuple(parents), tuple(levels), tuple(failed), status)
+    return Diagram(tuple(branches), tuple(parents), tuple(levels), tuple(failed), task.status)
 
 
 def _left(point: Bifurcation, bounds: Any, level: int, max_points: int) -> Branch:
     shrink = 0.3**level
     rule = ByEffort(1e-3 * shrink, 1e-10, 0.3 * 0.4 ** (level + 1), wanted=6)
-    return switch_branch(point, bounds, amplitude=1e-3 * shrink, stepping=Stepping(rule=rule, max_points=max_points))
+    stepping = Stepping(rule=rule, max_points=max_points)
+    return switch_branch(point, bounds, amplitude=1e-3 * shrink, stepping=stepping, monitor=Silent())
 
 
 def _retraced(child: Branch, known: Branch) -> bool:

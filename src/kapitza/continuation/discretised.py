@@ -280,7 +280,7 @@ def discretised_family(
             f'{type(method).__name__} follows smooth models; "{model.name}" has switches or impacts: use Shooting().'
         )
     shooting, _ = shooting_family(model, orbit.points[0], orbit.period, orbit.repeats, parameter, limits)
-    loop = orbit.details["loop"]
+    loop = orbit.loop
     base = {name: getattr(shooting, name) for name in shooting.__dataclass_fields__}
     problem = shooting.problem
     problem = Problem(model, orbit.repeats, orbit.period, IntegralPhase(), (parameter,)).at(model.vector, orbit.period)

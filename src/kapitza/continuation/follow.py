@@ -15,9 +15,10 @@ from kapitza.continuation.nouns import Bifurcation, End
 from kapitza.continuation.path import Node, first_node
 from kapitza.continuation.symmetry import required_symmetry, symmetry_of
 from kapitza.continuation.trace import Stepping, Trace
-from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
+from kapitza.errors import ConvergenceError, FlowError, KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Model
+from kapitza.monitor import Monitor, watch
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import MultipleShooting, Shooting, solve_orbit
 
@@ -58,7 +59,7 @@ def follow(
     """Follow a family of motions along a parameter, with its stability and bifurcations.
 
     subject: a Model (or an experiment that offers `follow`), or a Bifurcation, whose curve in two parameters is
-    followed: follow(bifurcation, ("omega", "B")).
+    followed: follow(bifurcation, ("omega", "B")), or a Branch, which is followed on: follow(branch, bounds=(0, 20)).
     start: an orbit, or anything that `solve_orbit` takes for a guess; a state with equilibrium=True.
     parameter: its name; bounds: (low, high) between which it may move; by default those of the parameter, or a decade.
 
@@ -71,7 +72,7 @@ def follow(
     half_map: use a symmetry of the model: orbits that are their own mirror image half a period later cost half, and
     their symmetry-breaking points are regular.
     stepping: Stepping(predictor, corrector, rule, max_points). equilibrium: follow a rest state.
-    posterior: an Estimate; points and bifurcations then carry intervals. monitor: called with each point, may stop.
+    posterior: an Estimate; points and bifurcations then carry intervals. monitor: a Monitor, may stop the walk.
 
     Examples
     --------
@@ -86,12 +87,19 @@ def follow(
 
         # follow(bifurcation, names, bounds): there is no start to give.
         return follow_curve(subject, start, parameter if bounds is None else bounds, **settings)
+    if isinstance(subject, Branch):
+        # follow(branch, bounds=...): on from where it ended, such as after loading it.
+        return extend(subject, bounds, **settings)
     if not isinstance(subject, Model):
         if hasattr(subject, "follow"):
             return subject.follow(start, parameter, bounds, **settings)
         raise KapitzaError(
             f"follow takes a Model, a Bifurcation or an experiment, not {type(subject).__name__}: "
             'kz.follow(model, orbit, "omega", bounds=(5, 14)).'
+        )
+    if isinstance(start, Bifurcation):
+        raise KapitzaError(
+            "Pass the bifurcation alone to follow its curve, or switch_branch(bifurcation) to leave on it."
         )
     posterior, monitor = settings.pop("posterior", None), settings.pop("monitor", None)
     walker = walk_branch(subject, start, parameter, bounds, **settings)
@@ -103,21 +111,50 @@ def follow(
     return branch
 
 
-def _finished(walker: Walker, monitor: Any) -> Branch:
+def _finished(walker: Walker, monitor: Monitor | None) -> Branch:
     """Walk to the ends; Ctrl-C or the monitor leave what there is, with its status."""
-    status = Status.CONVERGED
-    try:
-        for count, node in enumerate(walker):
-            if monitor is not None and monitor(count, node.value):
-                status = Status.INTERRUPTED
-                break
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    if status is Status.INTERRUPTED:
+    family = walker.forward.start.family
+    with watch(monitor, f"following {family.model.name}") as task:
+        for node in walker:
+            task.advance(1, f"{family.free[0]} = {node.value:.6g}")
+    if task.interrupted:
         for trace in (walker.forward, walker.backward):
             if trace is not None and trace.end is End.POINTS and not trace.message:
                 trace.end = End.INTERRUPTED
-    return walker.branch.with_(status=status)
+    return walker.branch.with_(status=task.status)
+
+
+def extend(branch: Branch, bounds: Bounds | None = None, **settings: Any) -> Branch:
+    """A branch (loaded from a file, or stopped by its bounds) followed on from its last point.
+
+    The new points, bifurcations and the new end are appended; everything else stays as it is.
+    """
+    if branch.subject != "orbit" or len(branch.parameters) != 1:
+        raise KapitzaError(f"A branch of {branch.subject} points is not extended: follow it again with wider bounds.")
+    model = branch.model.with_values(**{branch.parameter: float(branch.values[-1, 0])})
+    ahead = branch.values[-1, 0] - branch.values[-2, 0] if len(branch) > 1 else 1.0
+    settings = {"direction": 1 if ahead >= 0 else -1, **settings}
+    more = follow(model, branch.orbit(-1), branch.parameter, bounds, **settings)
+    count = len(branch) - 1
+    marks = tuple(replace(b, position=b.position + count) for b in more.bifurcations)
+    sequences = (branch.sequences or ("",) * len(branch)) + (more.sequences or ("",) * len(more))[1:]
+    skip = int(more.counts[0])
+    return branch.with_(
+        values=np.concatenate([branch.values, more.values[1:]]),
+        points=np.concatenate([branch.points, more.points[1:]]),
+        periods=np.concatenate([branch.periods, more.periods[1:]]),
+        multipliers=np.concatenate([branch.multipliers, more.multipliers[1:]]),
+        arclength=np.concatenate([branch.arclength, branch.arclength[-1] + more.arclength[1:]]),
+        bifurcations=(*branch.bifurcations, *marks),
+        ends=(branch.ends[0], more.ends[1]),
+        end_messages=(branch.end_messages[0], more.end_messages[1]),
+        sequences=sequences if any(sequences) else (),
+        nodes=np.concatenate([branch.nodes, more.nodes[skip:]]),
+        fractions=np.concatenate([branch.fractions, more.fractions[skip:]]),
+        counts=np.concatenate([branch.counts, more.counts[1:]]),
+        status=more.status,
+        deviations=None,
+    )
 
 
 def checked_bounds(model: Model, parameter: Any, bounds: Bounds | None) -> Bounds:
