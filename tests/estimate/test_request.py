@@ -1,5 +1,7 @@
 """One grammar for every estimator: free names, data with values of their own, noise, outputs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -165,3 +167,39 @@ def test_data_come_in_one_grammar(record):
             with pytest.raises(DataError, match=f"{kind} works on records, not on an orbit"):
                 kz.identify(kz.library.henon_heiles(), orbit, ["m1"], method)
     assert make_request(oscillator(), iter([record]), "rho").names == ("rho",)
+
+
+def with_prior(model, name, mean, deviation):
+    parts = (replace(p, prior=kz.Prior(mean, deviation)) if p.name == name else p for p in model.parameters)
+    return replace(model, parameters=tuple(parts))
+
+
+@pytest.mark.parametrize("method", [kz.HarmonicFit(), kz.ShootingFit(), kz.InvariantFit("balance", invariant="x")])
+def test_a_prior_counts_as_one_more_reading_in_every_method(record, method):
+    """As precise as the data: half-way between, with half the variance; far off: the data contradict it aloud."""
+    if isinstance(method, kz.InvariantFit):
+        model, name = springs(e=0.4), "e"
+        data = kz.measure(kz.simulate(springs(), x0=[1.0, 0.0], t=np.arange(200) * 0.1), noise=1e-3, seed=1)
+        method = kz.InvariantFit()
+    else:
+        model, name, data = oscillator(rho=1.1), "rho", record
+    plain = kz.identify(model, data, [name], method)
+    deviation = plain.deviations[name]
+    near = kz.identify(with_prior(model, name, plain[name] + deviation, deviation), data, [name], method)
+    assert near[name] == pytest.approx(plain[name] + deviation / 2, abs=0.03 * deviation)
+    assert near.deviations[name] == pytest.approx(deviation / np.sqrt(2), rel=0.02)
+    assert not any("prior" in text for text in near.warnings)
+    far = kz.identify(with_prior(model, name, plain[name] + 9 * deviation, deviation), data, [name], method)
+    assert any("standard deviations from its prior" in text for text in far.warnings)
+
+
+def test_intervals_end_at_the_bounds(record):
+    """k3 within two standard errors of its bound: the interval of a value between its bounds does not pass them."""
+    fit = kz.identify(oscillator(), record, ["c"], kz.HarmonicFit())
+    low, high = fit.interval(0.95).loc["c"]
+    bound = fit["c"] - 0.5 * (fit["c"] - low)
+    parts = (replace(p, bounds=(bound, 10.0)) if p.name == "c" else p for p in oscillator().parameters)
+    held = kz.identify(replace(oscillator(), parameters=tuple(parts)), record, ["c"], kz.HarmonicFit())
+    assert held.interval(0.95).loc["c", "low"] == bound
+    assert held.interval(0.95).loc["c", "high"] == pytest.approx(high, rel=1e-12)
+    assert held.table().loc["c", "low"] == bound

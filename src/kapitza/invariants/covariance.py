@@ -7,8 +7,12 @@ from numpy.typing import NDArray
 
 from kapitza.invariants.moments import FeatureTable, score_chunks
 from kapitza.invariants.variance import VarianceProblem, VarianceSolution
+from kapitza.solve import scaled_inverse
 
 Array = NDArray[np.float64]
+
+ROUNDING = 1e-15
+"""Relative size below which a direction of a matrix is lost in rounding."""
 
 
 def long_run(rows: Array, run: NDArray[np.intp], reach: int) -> Array:
@@ -23,9 +27,7 @@ def long_run(rows: Array, run: NDArray[np.intp], reach: int) -> Array:
 
 def inverse_by_units(matrix: Array) -> Array:
     """Pseudo-inverse of a symmetric matrix (k, k) that does not depend on the units of its rows."""
-    size = np.sqrt(np.abs(np.diag(matrix)))
-    size = np.where(size > 0, size, 1.0)
-    return np.linalg.pinv(matrix / np.outer(size, size)) / np.outer(size, size)
+    return scaled_inverse(matrix, ROUNDING)
 
 
 def variance_covariance(problem: VarianceProblem, solution: VarianceSolution) -> Array:

@@ -4,7 +4,7 @@ For I = Σ_k c_k φ_k the mean square about its level, c·S0·c, is compared wit
 would give it, c·N·c with N = mean of ∇φ V ∇φᵀ: the generalised singular values λ of the two say how many times the
 noise each combination varies. Functions without gradient (constants, identities such as sin² + cos², squares of what
 vanishes on the data) are taken out first; multiples of a found invariant have parallel gradients and are no new ones.
-Where the noise is known, what is left of an invariant must also be unpredictable from earlier samples (`whiteness`).
+Where the noise is known, what is left of an invariant must also be unpredictable from earlier samples (`past`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kapitza.invariants.covariance import variance_covariance
 from kapitza.invariants.expression import Form
 from kapitza.invariants.found import FoundInvariant, InvariantSearch, describe
 from kapitza.invariants.moments import FeatureTable, level_sums, triangle
+from kapitza.invariants.past import CHANCE, TESTS, PastTest, predicted_share, richer
 from kapitza.invariants.points import ASSUMED_NOISE, Points, scrambled
 from kapitza.invariants.samples import (
     MOST_POINTS,
@@ -34,7 +35,6 @@ from kapitza.invariants.samples import (
 )
 from kapitza.invariants.terms import candidate_terms, complexity
 from kapitza.invariants.variance import Bounds, VarianceProblem, minimise_corrected, minimise_raw
-from kapitza.invariants.whiteness import CHANCE, TESTS, Whiteness, predicted_share, richer
 from kapitza.model import symbol
 
 Array = NDArray[np.float64]
@@ -141,9 +141,9 @@ class _Search:
         self.dropped += [t for t, k in zip(self.library, keep, strict=True) if not k]
         if not keep.all():
             self._measure(tuple(t for t, k in zip(self.library, keep, strict=True) if k))
-        self.whole, self.white, self.past = whole, None, list(self.library)
+        self.whole, self.past_test, self.past = whole, None, list(self.library)
         if kind in ("known", "estimated"):
-            self.white = Whiteness(self.library, whole, self.library)
+            self.past_test = PastTest(self.library, whole, self.library)
             self.past = richer(self.library, whole.variables, angles)
 
     def _measure(self, library: tuple[sp.Expr, ...]) -> None:
@@ -212,18 +212,18 @@ class _Search:
         """λ ascending, the combination (k,) that looks most conserved, and how surely its rest is no noise.
 
         Among several that noise may explain the least predictable from the past is taken. The last number is the
-        statistic of `Whiteness`, infinite where noise does not explain it, 0 where the order in time cannot be used.
+        statistic of `PastTest`, infinite where noise does not explain it, 0 where the order in time cannot be used.
         """
         values, vectors = self.spectrum(chosen)
         count = int(np.sum(values <= self.limit))
         vector, scale = vectors[:, 0], self.spread[chosen]
         if not count:
             return values, vector, np.inf
-        if self.white is None or not self.white.able(chosen.size) or values[0] < OVERSTATED:
+        if self.past_test is None or not self.past_test.able(chosen.size) or values[0] < OVERSTATED:
             return values, vector, 0.0
         if count > 1:
-            vector = self.white.least_predictable(chosen, vectors[:, :count] / scale[:, None]) * scale
-        _, _, statistic, dof = self.white.fit(chosen, vector / scale)
+            vector = self.past_test.least_predictable(chosen, vectors[:, :count] / scale[:, None]) * scale
+        _, _, statistic, dof = self.past_test.fit(chosen, vector / scale)
         return values, vector, statistic if TESTS * chi2.sf(statistic, dof) >= CHANCE else np.inf
 
     def run(self) -> InvariantSearch:
@@ -301,7 +301,7 @@ class _Search:
             return (
                 f"over unrelated combinations of the same states it varies only {1 / found.variation:.2g} times as much"
             )
-        if self.white is not None and found.noise_ratio**2 >= OVERSTATED:
+        if self.past_test is not None and found.noise_ratio**2 >= OVERSTATED:
             chance, share = predicted_share(found.terms, found.coefficients, self.whole, self.past)
             if chance < CHANCE and share > (PREDICTED if self.kind == "estimated" else 0.0):
                 return f"time and its neighbours predict {100 * share:.2g} % of its variation, which is no noise"
@@ -350,9 +350,9 @@ class _Search:
         values, vectors = self.spectrum(support)
         tau, vector = values[0], vectors[:, 0]
         alone = support.size < 2 or tau < OVERSTATED or values[1] > self.limit
-        if self.white is not None and self.white.able(support.size) and not alone:
+        if self.past_test is not None and self.past_test.able(support.size) and not alone:
             # several combinations are as constant as the noise: only the order in time tells which one is conserved
-            return self.white.fit(support, self.best(support)[1] / self.spread[support])[:2]
+            return self.past_test.fit(support, self.best(support)[1] / self.spread[support])[:2]
         lead = int(np.argmax(np.abs(vector)))
         vector = vector / vector[lead]
         rest = np.delete(np.arange(support.size), lead)

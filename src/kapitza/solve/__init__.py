@@ -25,7 +25,7 @@ from kapitza.solve.newton import (
     NewtonSettings,
     newton,
 )
-from kapitza.solve.structured import BorderedBand, CyclicSystem, fold, scatter_blocks
+from kapitza.solve.structured import BorderedBand, CyclicSystem, fold, scaled_inverse, scatter_blocks
 from kapitza.solve.walk import ByEffort, Halving, Outcome, StepCollapse, StepRule, Stride, walk, walk_to
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "gauss_newton",
     "minimise_by_differences",
     "newton",
+    "scaled_inverse",
     "scatter_blocks",
     "walk",
     "walk_to",

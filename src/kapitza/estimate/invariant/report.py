@@ -13,7 +13,9 @@ from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import determined
 from kapitza.estimate.invariant.setup import Setup
+from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.parts import LevelSets
+from kapitza.estimate.priors import joined_with_priors, surprising_priors
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.invariants import ASSUMED_NOISE, CLEAN, Form, make_form, precise_least_squares
@@ -46,8 +48,13 @@ def finish(
     names, values = form.free, theta
     if settings.scale == "norm" and setup.held is not None:
         names, values, covariance = unit_norm(setup, theta, covariance, model)
-    deviation = np.sqrt(np.clip(np.diag(covariance), 0, None))
-    warnings = (*setup.warnings, *_suspicious(names, values, deviation, setup, settings, found, model))
+    values, covariance = joined_with_priors(request, names, values, covariance)
+    warnings = (
+        *setup.warnings,
+        *_suspicious(setup, settings, found, model),
+        *doubtful_parameters(request, values, covariance, names=names),
+        *surprising_priors(request, names, values, covariance),
+    )
     points = setup.points
     levels = "1 level set" if points.levels == 1 else f"{points.levels} level sets"
     factor = float(np.sqrt(max(found.noise_factor, 0.0)))
@@ -110,9 +117,7 @@ def unit_norm(setup: Setup, theta: Array, covariance: Array, model: Model) -> tu
     return setup.asked, found.x, chain @ covariance @ chain.T
 
 
-def _suspicious(
-    names: Any, values: Array, deviation: Array, setup: Setup, settings: Any, found: LevelSets, model: Model
-) -> list[str]:
+def _suspicious(setup: Setup, settings: Any, found: LevelSets, model: Model) -> list[str]:
     lines = []
     factor = found.noise_factor
     points = setup.points
@@ -137,13 +142,6 @@ def _suspicious(
             f"{', '.join(points.reconstructed)} follow from differences of positions: their systematic error is not in "
             "the intervals; start a fit of the motion from here"
         )
-    for name, value, spread in zip(names, values, deviation, strict=True):
-        low, high = model.parameter(name).bounds
-        span = max(abs(value), 1.0)
-        if (np.isfinite(low) and value - low < 1e-6 * span) or (np.isfinite(high) and high - value < 1e-6 * span):
-            lines.append(f"{name} sits at its bound {low if value - low < 1e-6 * span else high:g}")
-        elif abs(value) > 1e-3 and spread > abs(value):
-            lines.append(f"the interval of {name} is wider than its value")
     if found.unprojected:
         lines.append(
             f"{found.unprojected} points have no nearest point on the level set (near a saddle of the invariant)"

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from odrpack import odr_fit
 
+from kapitza.estimate.judge import robust_scale
 from kapitza.invariants import Bounds, Form, Points
 
 Array = NDArray[np.float64]
@@ -91,7 +92,7 @@ def robust_weights(distance: Array, loss: str) -> Array:
     """1, or for "cauchy" 1/(1 + (r / 2.385 s)²) with s from the median modulus (95 % efficient on Gaussian noise)."""
     if loss == "linear":
         return np.ones_like(distance)
-    spread = 1.4826 * np.median(np.abs(distance)) or 1.0
+    spread = robust_scale(distance) or 1.0
     return 1.0 / (1.0 + (distance / (2.385 * spread)) ** 2)
 
 

@@ -16,7 +16,7 @@ from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.nested import close_orbits
 from kapitza.estimate.orbits.problem import Problem, lay_out
 from kapitza.estimate.orbits.result import Workings
-from kapitza.estimate.orbits.solver import reduce_block, scaled_inverse
+from kapitza.estimate.orbits.solver import covariance_of, reduce_block
 from kapitza.estimate.orbits.targets import Item, Reader, whitening
 from kapitza.estimate.orbits.task import Task
 from kapitza.estimate.result import workings_of
@@ -47,7 +47,7 @@ def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataF
     rows: list[dict[str, Any]] = []
 
     def consider(what: str, which: str, information: Array) -> None:
-        before, after = (np.sqrt(np.diag(scaled_inverse(f))) for f in (solution.information, information))
+        before, after = (np.sqrt(np.diag(covariance_of(f))) for f in (solution.information, information))
         gain = 100 * (1 - after / before)
         rows.append({"what": what, "which": which, **dict(zip(task.names, gain, strict=True)), "mean": gain.mean()})
 

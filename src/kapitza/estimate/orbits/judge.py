@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from kapitza.estimate.judge import NOT_WHITE, whiteness
 from kapitza.estimate.orbits.problem import Problem
 from kapitza.estimate.orbits.solver import OUTLYING, Extra, Solution
 from kapitza.estimate.orbits.task import Task
@@ -134,7 +135,7 @@ def decided(task: Task, outcome: Outcome) -> bool:
 def residual_pattern(outcome: Outcome) -> dict[str, float]:
     """Channels of sampled motions whose neighbouring residuals are correlated, with the correlation.
 
-    For white residuals the lag-one correlation of N of them scatters by N^-1/2; 3.5 times that is called a pattern.
+    Only such correlation counts as tells of a model that does not follow: a positive one of lag one.
     """
     found: dict[str, float] = {}
     sampled = [
@@ -143,17 +144,18 @@ def residual_pattern(outcome: Outcome) -> dict[str, float]:
         if target.times.size > 2 * target.count
     ]
     for channel, name in enumerate(outcome.problem.sensors.channels):
-        products, squares, count = 0.0, 0.0, 0
+        parts = []
         for target, block in sampled:
             mine = np.flatnonzero(target.channel == channel)
-            if mine.size < 8:
-                continue
-            rest = block.residual[: target.times.size][mine][np.argsort(target.times[mine], kind="stable")]
-            products, squares = products + float(rest[1:] @ rest[:-1]), squares + float(rest @ rest)
-            count += mine.size
-        if count and squares > 1e-18 * count * outcome.problem.channel_scale[channel] ** 2:
-            correlation = products / squares
-            if correlation > 3.5 / np.sqrt(count):
+            if mine.size >= 8:
+                parts.append(block.residual[: target.times.size][mine][np.argsort(target.times[mine], kind="stable")])
+        if not parts:
+            continue
+        rest = np.concatenate(parts)
+        joined = np.concatenate([np.arange(part.size) < part.size - 1 for part in parts])
+        if float(rest @ rest) > 1e-18 * rest.size * outcome.problem.channel_scale[channel] ** 2:
+            chance, correlation = whiteness(rest, joined, rest.size, lags=1)
+            if chance < NOT_WHITE and correlation > 0:
                 found[name] = correlation
     return found
 
@@ -171,10 +173,10 @@ def post_mortem(task: Task, outcome: Outcome) -> str:
         gone = "; ".join(task.problem.targets[i].label for i in outcome.reasons)
         return text + f"Those matched agree within their errors at {place}: check the orbits not matched ({gone})."
     used = np.flatnonzero(outcome.problem.prior_weight)
-    told = " and ".join(
+    priors = " and ".join(
         f"the prior of {task.names[i]} ({outcome.problem.prior_mean[i]:.6g} ± "
         f"{outcome.problem.prior_weight[i] ** -0.5:.2g})"
         for i in used
     )
-    what = f"the model, the fixed parameters and {told}" if told else "the model and the fixed parameters"
+    what = f"the model, the fixed parameters and {priors}" if priors else "the model and the fixed parameters"
     return text + f"Check {what}, start nearer, or raise restarts."

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.estimate.orbits.problem import Problem
-from kapitza.estimate.orbits.solver import Solution, scaled_inverse
+from kapitza.estimate.orbits.solver import Solution, covariance_of
 from kapitza.estimate.orbits.task import Task
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ def noise_freedom(task: Task, problem: Problem, solution: Solution, plain: float
     informations = _information_by_channel(problem, solution)
     if task.estimator == "least squares" or len(informations) == 1:
         return plain
-    inverse = scaled_inverse(solution.information)
+    inverse = covariance_of(solution.information)
     if not np.isfinite(inverse).all():
         return plain
     parts = np.array([np.diag(inverse @ f @ inverse) for f in informations])
@@ -55,7 +55,7 @@ def _left_over(problem: Problem, solution: Solution) -> Array:
     """m_c - h_c of every channel; phases and periods of free motions are charged in proportion to the readings."""
     channel = np.concatenate([t.channel for t in problem.targets])
     count = np.bincount(channel, minlength=len(problem.channel_scale)).astype(float)
-    inverse = scaled_inverse(solution.information)
+    inverse = covariance_of(solution.information)
     if not np.isfinite(inverse).all():
         return count * (1 - (solution.theta.size + _loose(solution)) / channel.size)
     leverage = [float(np.sum(inverse * f)) for f in _information_by_channel(problem, solution)]

@@ -262,7 +262,7 @@ class Solver:
         at_bound = (now.theta <= self.low) | (now.theta >= self.high)
         covariance = np.zeros_like(information)
         inside = np.ix_(~at_bound, ~at_bound)
-        covariance[inside] = scaled_inverse(information[inside])
+        covariance[inside] = covariance_of(information[inside])
         return Solution(
             now.theta, now.unknowns, now.blocks, reduced, information, covariance, status, at_bound,
             self.weights, tuple(self.rows),
@@ -321,8 +321,8 @@ def whiten(weight: Array, values: Array) -> Array:
     return weight @ values if weight.ndim == 2 else (weight * values.T).T
 
 
-def scaled_inverse(information: Array) -> Array:
-    """Inverse of a symmetric matrix with units taken out; infinite variances where it is singular."""
+def covariance_of(information: Array) -> Array:
+    """Inverse of an information matrix in any units; infinite variances where nothing is determined."""
     size = np.sqrt(np.clip(np.diag(information), 0.0, None))
     if information.size == 0:
         return information

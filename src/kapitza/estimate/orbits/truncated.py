@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from kapitza.estimate.intervals import truncated_gaussian
 from kapitza.estimate.orbits.judge import Outcome
-from kapitza.estimate.orbits.solver import scaled_inverse
+from kapitza.estimate.orbits.solver import covariance_of
 from kapitza.estimate.orbits.task import Task
 
 Array = NDArray[np.float64]
@@ -32,7 +32,7 @@ def draws_within_bounds(task: Task, outcome: Outcome, covariance: Array) -> Arra
     gradient = prior * (solution.theta - outcome.problem.prior_mean)
     for reduced in solution.reduced:
         gradient = gradient + reduced.slope.T @ reduced.residual
-    full = scaled_inverse(solution.information)
+    full = covariance_of(solution.information)
     if not np.isfinite(full).all():
         return None
     return truncated_gaussian(solution.theta - full @ gradient, widening * full, task.low, task.high)

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.estimate.identifiability import Identifiability
+from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.orbits.judge import LEAST_MATCHED, SURE, Outcome, residual_pattern
 from kapitza.estimate.orbits.matching import multiplier_mismatch
 from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.priors import surprising_priors
 
 Array = NDArray[np.float64]
 
@@ -37,21 +39,13 @@ def warnings_of(
 
 
 def _about_parameters(task: Task, outcome: Outcome, covariance: Array) -> Iterator[str]:
-    deviation = np.sqrt(np.clip(np.diag(covariance), 0, None))
+    solution = outcome.solution
+    yield from doubtful_parameters(task.request, solution.theta, covariance, solution.at_bound)
     for i, name in enumerate(task.names):
-        value, prior = outcome.solution.theta[i], task.model.parameter(name).prior
-        if outcome.solution.at_bound[i]:
-            yield (
-                f"{name} sits at its bound {value:.6g}: the intervals are those of a Gaussian cut off there; widen "
-                "the bound if it is not a law."
-            )
-        elif value == task.model.values[name]:
-            held = "its prior holds it" if task.problem.prior_weight[i] > 0 else "the data may not depend on it"
-            yield f"{name} did not move from its start {value:.6g}: {held}."
-        elif np.isfinite(deviation[i]) and deviation[i] > abs(value):
-            yield f"{name} is smaller than its own standard error: these orbits hardly determine it."
-        if prior is not None and not task.problem.prior_weight[i]:
+        if task.model.parameter(name).prior is not None and not task.problem.prior_weight[i]:
             yield f'the prior of {name} was not used: estimator="auto" or "bayes" uses it.'
+    if task.problem.prior_weight.any():
+        yield from surprising_priors(task.request, task.names, solution.theta, covariance, solution.at_bound)
 
 
 def _about_orbits(task: Task, outcome: Outcome) -> Iterator[str]:

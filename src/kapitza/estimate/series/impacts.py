@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from scipy import signal
 
 from kapitza.errors import DataError
+from kapitza.estimate.judge import MEDIAN_TO_DEVIATION
 from kapitza.estimate.observation import Observation
-from kapitza.estimate.series.pieces import MEDIAN_TO_DEVIATION, Samples
+from kapitza.estimate.series.pieces import Samples
 from kapitza.model import Model, compile_expressions
 from kapitza.model.symbols import symbol
 

@@ -13,7 +13,7 @@ from kapitza.errors import FlowError, Status
 from kapitza.estimate.identifiability import Identifiability, analyse
 from kapitza.estimate.parts import Likelihood, Prediction
 from kapitza.estimate.series.post_mortem import explain
-from kapitza.estimate.series.residuals import whiteness
+from kapitza.estimate.series.residuals import whiteness_by_channel
 from kapitza.estimate.series.search import Found
 from kapitza.estimate.series.solver import Solution
 from kapitza.estimate.series.suspicions import warnings_of
@@ -45,7 +45,7 @@ def judge(task: Task, found: Found) -> Judgement:
     identifiability = analyse(solution.information, task.names, _sizes(solution))
     # States that may jump follow the noise: what they leave of it is not white, and need not be.
     kicked = bool(task.settings.process_noise)
-    white = whiteness(samples, solution, found.sensors)
+    white = whiteness_by_channel(samples, solution, found.sensors)
     chances = {} if kicked else dict(zip(task.observation.channels, white, strict=True))
     deviations = samples.at_readings(found.sensors.deviations)
     read = samples.sensor >= 0

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.series.solver import Fitter, Iterate, Solution
-from kapitza.solve import ChainProgram, Minimum, minimise_by_differences
+from kapitza.solve import ChainProgram, Minimum, minimise_by_differences, scaled_inverse
 
 if TYPE_CHECKING:
     from kapitza.estimate.series.task import Task
@@ -30,6 +30,9 @@ Array = NDArray[np.float64]
 
 STEADY = 1e-6
 """Change of -2 log p at which the states at given parameters count as found."""
+
+UNWEIGHTED = 1e-12
+"""Relative curvature below which a direction is left without weight."""
 
 SMALLEST_KICK, LARGEST_KICK = 1e-7, 1.0
 """Limits of the common size of the kicks, in units of each state's spread."""
@@ -116,19 +119,12 @@ def _solution(marginal: Marginal, first: Solution, found: Minimum) -> Solution:
     value, now = marginal.settle(found.x)
     free = ~found.at_limit
     covariance = np.zeros_like(found.hessian)
-    covariance[np.ix_(free, free)] = _inverse(found.hessian[np.ix_(free, free)])
+    covariance[np.ix_(free, free)] = scaled_inverse(found.hessian[np.ix_(free, free)], UNWEIGHTED)
     within = covariance[:k, :k]
     status = first.status if found.status is Status.CONVERGED else found.status
     return replace(
         first, theta=now.theta, states=now.states, sweep=now.sweep, weights=now.weights,
-        information=_inverse(within), covariance=within, status=status,
+        information=scaled_inverse(within, UNWEIGHTED), covariance=within, status=status,
         at_bound=found.at_limit[:k] & (fitter.low < fitter.high), kicks=fitter.settings.process_noise,
         marginal=2 * value,
     )  # fmt: skip
-
-
-def _inverse(matrix: Array) -> Array:
-    """Of a covariance or information in any units; directions without weight stay without."""
-    size = np.sqrt(np.abs(np.diag(matrix)))
-    size = np.where(size > 0, size, 1.0)
-    return np.linalg.pinv(matrix / np.outer(size, size), rcond=1e-12, hermitian=True) / np.outer(size, size)

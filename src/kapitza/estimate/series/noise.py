@@ -14,8 +14,9 @@ from scipy import special
 
 from kapitza.circle import wrap
 from kapitza.data import Record
+from kapitza.estimate.judge import MEDIAN_TO_DEVIATION
 from kapitza.estimate.observation import Observation
-from kapitza.estimate.series.pieces import MEDIAN_TO_DEVIATION, Samples
+from kapitza.estimate.series.pieces import Samples
 
 Array = NDArray[np.float64]
 
@@ -24,9 +25,6 @@ MANY_READINGS = 100
 
 FEW_DEGREES = 5.0
 """Degrees of freedom below which the noise of a sensor is not estimated on its own."""
-
-HUBER = 1.345
-"""Standard deviations beyond which Huber's loss grows linearly: 95 % efficient on Gaussian noise."""
 
 
 @dataclass(frozen=True)

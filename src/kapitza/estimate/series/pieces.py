@@ -11,16 +11,13 @@ from numpy.typing import NDArray
 
 from kapitza.data import Record
 from kapitza.errors import DataError
+from kapitza.estimate.judge import spread_of
 from kapitza.estimate.observation import Observation
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
 Records = Sequence[tuple[Record, Mapping[str, float]]]
 """Records with the parameter values that are their own."""
-
-
-MEDIAN_TO_DEVIATION = 1.4826
-"""Standard deviation of a Gaussian over its median absolute deviation."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ class Samples:
     def spread(self) -> Array:
         """Standard deviation (c,) of each channel; a channel at rest counts with the largest of the others."""
         columns = zip(self.values.T, (self.sensor >= 0).T, strict=True)
-        own = np.array([size_of(values[read], self.outliers) for values, read in columns])
+        own = np.array([spread_of(values[read], self.outliers) for values, read in columns])
         return np.where(own > 0, own, own.max(initial=0.0) or 1.0)
 
     @cached_property
@@ -86,15 +83,6 @@ class Samples:
             self.time[index], self.values[index], joined, self.parameters[index], self.sensor[index],
             self.record[index], self.begins[index], self.outliers, None if self.free is None else self.free[index],
         )  # fmt: skip
-
-
-def size_of(values: Array, outliers: bool) -> float:
-    """Standard deviation, or what the median deviation says of it where readings may be wild."""
-    if not values.size:
-        return 0.0
-    if outliers and (middle := float(np.median(np.abs(values - np.median(values))))) > 0:
-        return MEDIAN_TO_DEVIATION * middle
-    return float(values.std())
 
 
 def gather(

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import Status
+from kapitza.estimate.judge import HUBER
 from kapitza.estimate.series.kicks import first_kicks, with_likeliest_kicks
-from kapitza.estimate.series.noise import HUBER, Sensors, robust_deviations
+from kapitza.estimate.series.noise import Sensors, robust_deviations
 from kapitza.estimate.series.observer import observe_unseen
-from kapitza.estimate.series.residuals import follows, misfit, whiteness
+from kapitza.estimate.series.residuals import follows, misfit, whiteness_by_channel
 from kapitza.estimate.series.solver import Fitter, Solution, SolverSettings
 from kapitza.estimate.series.task import Task
 from kapitza.estimate.series.windows import best_window, best_windows
@@ -65,7 +66,7 @@ def _may_be_false(task: Task, found: Found) -> bool:
     large = found.sensors.deviations > TWICE * task.sensors.deviations
     if not large.any():
         return False
-    return min(whiteness(task.problem.samples, found.solution, found.sensors)) < 1e-6
+    return min(whiteness_by_channel(task.problem.samples, found.solution, found.sensors)) < 1e-6
 
 
 def _beginnings(task: Task) -> Iterator[tuple[Task, float]]:

@@ -18,9 +18,8 @@ from kapitza.errors import FlowError, Status
 from kapitza.estimate.series.noise import Sensors, noise_found
 from kapitza.estimate.series.pieces import Nodes, kicks_between, place_nodes
 from kapitza.estimate.series.sweep import Problem, Sweep, sweep
-from kapitza.solve import ChainProgram, ChainStep
+from kapitza.solve import ChainProgram, ChainStep, scaled_inverse
 from kapitza.solve.chain import UNDETERMINED
-from kapitza.solve.structured import scaled_inverse
 
 Array = NDArray[np.float64]
 

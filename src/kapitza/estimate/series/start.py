@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from kapitza.circle import unwrap, unwrap_states
+from kapitza.estimate.judge import MEDIAN_TO_DEVIATION, spread_of
 from kapitza.estimate.observation import Observation, linear_rows
 from kapitza.estimate.series.impacts import Flights, find_flights
-from kapitza.estimate.series.pieces import MEDIAN_TO_DEVIATION, Samples, size_of
+from kapitza.estimate.series.pieces import Samples
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
@@ -118,7 +119,7 @@ def _slope(values: Array, time: Array) -> Array:
 
 def sizes(model: Model, samples: Samples, states: Array, known: NDArray[np.bool_]) -> Array:
     """Typical size (n,) of each state: its spread in the data, or the largest known spread for unseen ones."""
-    spread = np.array([size_of(states[known[:, i], i], samples.outliers) for i in range(len(model.states))])
+    spread = np.array([spread_of(states[known[:, i], i], samples.outliers) for i in range(len(model.states))])
     some = np.asarray(known.any(axis=0))
     for i, angle in enumerate(model.angles):
         if angle and some[i]:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from kapitza.estimate.identifiability import Identifiability
+from kapitza.estimate.judge import NOT_WHITE, doubtful_parameters, robust_scale
+from kapitza.estimate.priors import surprising_priors
 from kapitza.estimate.series.noise import power_of
-from kapitza.estimate.series.pieces import MEDIAN_TO_DEVIATION
 from kapitza.estimate.series.search import Found
 from kapitza.estimate.series.solver import Solution
 
@@ -26,38 +27,24 @@ WRONG_NOISE = 1.2
 FAR_ABOVE_NOISE = 5.0
 """Residuals that are this many times the scatter of neighbouring readings are no noise."""
 
-SURPRISING_PRIOR = 4.0
-"""Standard deviations between a prior and the answer, or between the prior and what the data say, that are told."""
-
 
 def warnings_of(
     task: Task, found: Found, whiteness: Mapping[str, float], identifiability: Identifiability, covariance: Array
 ) -> list[str]:
     solution = found.solution
-    texts = []
-    deviation = np.sqrt(np.diag(covariance))
-    for i, name in enumerate(task.names):
-        value, low = solution.theta[i], task.model.parameter(name).bounds[0]
-        if solution.at_bound[i]:
-            side = "lower" if value <= low else "upper"
-            texts.append(
-                f"{name} sits at its {side} bound {value:.6g}: its interval is not meaningful; widen the bound."
-            )
-        elif value == task.model.values[name] and not deviation[i] < abs(value):
-            texts.append(f"{name} did not move from its start {value:.6g}: the data may not depend on it.")
-        elif np.isfinite(deviation[i]) and deviation[i] > abs(value):
-            texts.append(f"{name} is smaller than its own standard error: the data hardly determine it.")
+    texts = list(doubtful_parameters(task.request, solution.theta, covariance, solution.at_bound))
     if not identifiability.complete:
         texts.append(identifiability.message())
     for channel, chance in whiteness.items():
-        if chance < 1e-3:
+        if chance < NOT_WHITE:
             texts.append(
                 f'residuals of "{channel}" are not white (p = {chance:.1e}): the model misses something, or the noise '
                 "is correlated; the intervals are then too narrow."
                 + _far_above_noise(task, found, channel)
                 + task.doubtful_bridges
             )
-    return texts + _wrong_noise(task, found) + _surprising_priors(task, found) + _shared_noise(task, solution)
+    priors = list(surprising_priors(task.request, task.names, solution.theta, solution.covariance, solution.at_bound))
+    return texts + _wrong_noise(task, found) + priors + _shared_noise(task, solution)
 
 
 def _far_above_noise(task: Task, found: Found, channel: str) -> str:
@@ -88,7 +75,7 @@ def _wrong_noise(task: Task, found: Found) -> list[str]:
         c = int(sensors.channel[s])
         if robust:
             own = found.solution.sweep.residual[samples.sensor[:, c] == s, c]
-            ratio = MEDIAN_TO_DEVIATION * float(np.median(np.abs(own))) / sensors.deviations[s]
+            ratio = robust_scale(own) / sensors.deviations[s]
         # Kicks take up a part of the residuals: then only too large ones say something.
         low = 0.0 if task.settings.process_noise else 1 / WRONG_NOISE
         if chance < 1e-6 and not low <= ratio <= WRONG_NOISE:
@@ -98,26 +85,6 @@ def _wrong_noise(task: Task, found: Found) -> list[str]:
                 f'residuals of "{task.observation.channels[c]}"{where} are {ratio:.2g} times the noise given '
                 f"({sensors.deviations[s]:.3g}): the intervals are {fault}. Leave the noise out and it is estimated, "
                 "or the model misses something."
-            )
-    return texts
-
-
-def _surprising_priors(task: Task, found: Found) -> list[str]:
-    """Priors that the data contradict: the answer is then a compromise between two claims that cannot both be true."""
-    problem, solution = task.problem, found.solution
-    texts = []
-    for i, name in enumerate(task.names):
-        if not problem.prior_weight[i] or solution.at_bound[i]:
-            continue
-        prior, posterior = 1 / problem.prior_weight[i], solution.covariance[i, i]
-        # Without the prior the answer would move by (θ - μ) V/(τ² - V), with the variance τ² V/(τ² - V) of its own.
-        rest = max(prior - posterior, 1e-12 * prior)
-        gap = solution.theta[i] - problem.prior_mean[i]
-        distance = abs(gap) / np.sqrt(rest)
-        if distance > SURPRISING_PRIOR:
-            texts.append(
-                f"the data put {name} at {solution.theta[i] + gap * posterior / rest:.6g}, {distance:.2g} standard "
-                f"deviations from its prior {problem.prior_mean[i]:.6g} ± {np.sqrt(prior):.3g}: one of them is wrong."
             )
     return texts
 

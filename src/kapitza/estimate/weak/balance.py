@@ -19,7 +19,9 @@ from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import determined
+from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.parts import Exclusion, HarmonicRows
+from kapitza.estimate.priors import joined_with_priors, surprising_priors
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.measured import (
@@ -324,11 +326,16 @@ def _estimate(
     for key, value in identification.items():
         if value > settings.error_limit and settings.solver != "exclusion":
             warnings.append(f"The identification error of {key} is {100 * value:.1f} % (10 % is the usual limit).")
+    theta, covariance = joined_with_priors(
+        request, request.names, solution.theta[order], solution.covariance[np.ix_(order, order)]
+    )
+    warnings += doubtful_parameters(request, theta, covariance)
+    warnings += surprising_priors(request, request.names, theta, covariance)
     return make_estimate(
         request,
         f"HarmonicFit, harmonic balance ({settings.solver}, {settings.derivatives})",
-        solution.theta[order],
-        solution.covariance[np.ix_(order, order)],
+        theta,
+        covariance,
         dof=solution.dof,
         chi2=solution.chi2,
         noise=dict(zip(measured.channels, measured.noise.tolist(), strict=True)),

@@ -16,12 +16,10 @@ from scipy.linalg import eigh
 
 from kapitza.errors import IdentifiabilityError
 from kapitza.estimate.identifiability import analyse
+from kapitza.estimate.judge import huber_weights, robust_scale
 from kapitza.estimate.parts import Exclusion
 
 Array = NDArray[Any]
-
-HUBER = 1.345
-"""Residuals beyond so many standard deviations count linearly: 95 % efficiency for Gaussian noise."""
 
 GROUPS_PER_PARAMETER = 8
 """Below so many groups per parameter the covariance over groups is too rough, and that of the weights is used."""
@@ -136,9 +134,7 @@ def _robust(system: System, theta: Array) -> tuple[Array, Array]:
     weights = np.ones(len(system.rest))
     for _ in range(30):
         residual = system.rest + system.matrix @ theta
-        scale = 1.4826 * float(np.median(np.abs(residual)))
-        limit = HUBER * max(scale, np.finfo(float).tiny)
-        weights = np.minimum(1.0, limit / np.maximum(np.abs(residual), np.finfo(float).tiny))
+        weights = huber_weights(residual, robust_scale(residual))
         root = np.sqrt(weights)
         update = np.linalg.lstsq(system.matrix * root[:, None], -system.rest * root, rcond=None)[0]
         done = np.abs(update - theta).max() <= 1e-10 * np.abs(update).max()

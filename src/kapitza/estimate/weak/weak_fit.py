@@ -13,7 +13,9 @@ from scipy.signal import oaconvolve
 from kapitza.errors import DataError, ModelError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import determined
+from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.parts import WeakRows
+from kapitza.estimate.priors import joined_with_priors, surprising_priors
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.measured import Measured, input_signals, known_values, measured_from
@@ -312,8 +314,8 @@ def estimate_of(problem: Problem, solution: Solution, history: list[Array]) -> E
     names = (*problem.regressors.linear, *problem.regressors.nonlinear)
     order = [names.index(n) for n in free]
     theta, covariance = solution.theta[order], solution.covariance[np.ix_(order, order)]
+    theta, covariance = joined_with_priors(problem.request, free, theta, covariance)
     level = solution.chi2 / max(len(solution.residual) - len(names), 1)
-    estimated = dict(zip(free, theta.tolist(), strict=True))
     return make_estimate(
         problem.request,
         f"HarmonicFit, weak form ({problem.settings.solver})",
@@ -323,7 +325,7 @@ def estimate_of(problem: Problem, solution: Solution, history: list[Array]) -> E
         chi2=solution.chi2,
         noise=dict(zip(problem.measured.channels, problem.measured.noise.tolist(), strict=True)),
         residuals={"weak rows": solution.residual},
-        warnings=warnings_of(problem, solution, estimated, covariance, level),
+        warnings=warnings_of(problem, solution, theta, covariance, level),
         history=pd.DataFrame(history, columns=list(names)[: len(history[0])]) if history else None,
         settings=problem.settings,
         identifiability=determined(free, solution.condition),
@@ -339,14 +341,10 @@ def estimate_of(problem: Problem, solution: Solution, history: list[Array]) -> E
     )
 
 
-def warnings_of(problem: Problem, solution: Solution, values: dict, covariance: Array, level: float) -> tuple[str, ...]:
-    found = []
-    for (name, value), error in zip(values.items(), np.sqrt(np.diag(covariance)), strict=True):
-        low, high = problem.model.parameter(name).bounds
-        if not low <= value <= high:
-            found.append(f"{name} = {value:.4g} lies outside its bounds ({low:g}, {high:g}).")
-        if value and error > abs(value):
-            found.append(f"The standard error of {name} ({error:.2g}) exceeds its value ({value:.2g}): not determined.")
+def warnings_of(problem: Problem, solution: Solution, theta: Array, covariance: Array, level: float) -> tuple[str, ...]:
+    request = problem.request
+    found = list(doubtful_parameters(request, theta, covariance))
+    found += surprising_priors(request, request.names, theta, covariance)
     if problem.settings.solver != "least squares" and problem.measured.noise_known and level > 2.0:
         found.append(
             f"The rows miss the equations by {np.sqrt(level):.1f} times what the stated noise explains: the model "

@@ -70,7 +70,7 @@ def richer(library: Sequence[sp.Expr], channels: Sequence[str], angles: Sequence
     return [*library, *sorted(products, key=complexity)][: max(MOST_INSTRUMENTS, len(library))]
 
 
-class Whiteness:
+class PastTest:
     """φ̃ (K, M) of a library about its level means, and orthonormal instruments (M, L) from earlier samples.
 
     past: functions that the instruments are made of. widths: samples averaged. backwards: later samples instead.
@@ -176,7 +176,7 @@ def predicted_share(
     least, largest, support = 1.0, 0.0, np.arange(len(terms))
     for widths in WIDTHS:
         for backwards in (False, True):
-            test = Whiteness(terms, points, past, widths, backwards)
+            test = PastTest(terms, points, past, widths, backwards)
             if test.able(len(terms)):
                 _, _, statistic, dof = test.fit(support, coefficients)
                 least = min(least, TESTS * float(chi2.sf(statistic, dof)))
