@@ -41,8 +41,27 @@ ORBIT_METHODS: list[Method] = [
     Method("Differences", kz.Differences, frozenset({"smooth"}), frozenset({"kinked"})),
     Method("HarmonicBalance", kz.HarmonicBalance, frozenset({"smooth"}), frozenset({"kinked"})),
 ]
+SERIES = frozenset({"series"})
+LINEAR = frozenset({"series", "linear in parameters"})
+UNSUITED = frozenset({"hidden", "short", "nonsmooth"})
+
 FIT_METHODS: list[Method] = [
-    Method("HarmonicFit", lambda: kz.HarmonicFit(), frozenset({"series", "forced", "linear in parameters"})),
+    Method("HarmonicFit", lambda: kz.HarmonicFit(), LINEAR, UNSUITED),
+    Method("HarmonicFit robust", lambda: kz.HarmonicFit(solver="robust"), LINEAR, UNSUITED),
+    Method(
+        "HarmonicFit harmonics",
+        lambda: kz.HarmonicFit(
+            test="harmonics", derivatives="series", solver="least squares", harmonics=7, low_pass=None
+        ),
+        frozenset({"orbits", "profiles", "linear in parameters"}),
+    ),
     Method("InvariantFit", lambda: kz.InvariantFit(), frozenset({"series", "hamiltonian"})),
+    Method("InvariantFit surface", lambda: kz.InvariantFit("surface"), frozenset({"series", "hamiltonian"})),
     Method("OrbitFit", lambda: kz.OrbitFit(), frozenset({"orbits"})),
+    Method("OrbitFit nested", lambda: kz.OrbitFit(formulation="nested"), frozenset({"orbits"}), frozenset({"many"})),
+    Method("OrbitFit of a record", lambda: kz.OrbitFit(), frozenset({"series", "periodic"})),
+    Method("ShootingFit", lambda: kz.ShootingFit(), SERIES),
+    Method("ShootingFit robust", lambda: kz.ShootingFit(robust=True), SERIES, frozenset({"exact", "nonsmooth"})),
+    Method("Automatic", lambda: kz.Automatic(), SERIES),
+    Method("by default", lambda: None, frozenset({"plain"})),
 ]

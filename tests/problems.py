@@ -6,7 +6,9 @@ Answers come from closed forms, independent codes or cited tables, never from Ka
 Words in `offers` say what a problem is, so that a method can ask for them or refuse them:
 "forced", "autonomous", "smooth", "map", "switches", "impacts", "stiff", "measured excitation", "hamiltonian",
 "kinked" (passes v = 0 where |v|v has a kink), "rotating" (an angle that winds), "linear in parameters",
-"orbits" (the data are an OrbitSet), "series" (a Record).
+"orbits" (the data are orbits), "many" (dozens of them), "profiles" (with samples along them), "series" (a Record),
+"periodic" (of one period), "short" (too short for test functions), "hidden" (not every coordinate is measured),
+"nonsmooth" (impacts), "exact" (no noise), "plain" (what a newcomer would do without naming a method).
 """
 
 from __future__ import annotations
@@ -17,7 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from kapitza import Model, Record, find_orbits, library, measure, simulate
+from kapitza import (
+    Flow,
+    Impact,
+    Model,
+    OrbitSet,
+    Record,
+    find_orbits,
+    library,
+    measure,
+    simulate,
+    solve_orbit,
+)
+from kapitza.orbit import Profile
 
 
 @dataclass(frozen=True)
@@ -134,6 +148,47 @@ def _duffing_displacement() -> Record:
     return measure(clean.select(["x"]), noise=1e-3, seed=1)
 
 
+def _lorenz_series(channels: tuple[str, ...] = ("x", "y", "z")) -> Record:
+    clean = simulate(library.lorenz(), x0=[1, 1, 20], t=np.arange(2000) * 0.01)
+    return measure(clean.select(list(channels)), noise=0.1, seed=2)
+
+
+def _duffing_period() -> Record:
+    """Sixty readings of the position over one period of the steady state."""
+    model = library.duffing()
+    orbit = solve_orbit(model, profile=False)
+    times = np.arange(60) / 60 * orbit.period
+    states = Flow(model).trajectory(orbit.points[0], times)
+    clean = Record.from_arrays(times, {"x": states[:, 0]}, period=model.period, phase=0.0)
+    return measure(clean, noise=1e-4, seed=3)
+
+
+def _duffing_orbits() -> OrbitSet:
+    """Two stable orbits with 256 samples along each."""
+    model, found = library.duffing(), []
+    for start in ([-0.25, 0.1], [1.0, 0.5]):
+        orbit = solve_orbit(model, start, profile=False)
+        times = np.arange(256) * orbit.period / 256
+        states = Flow(model).trajectory(orbit.points[0], np.append(times, orbit.period))[:-1]
+        found.append(orbit.with_(profile=Profile(times, states), covariance=None))
+    return OrbitSet(tuple(found), (False, False))
+
+
+def _ball(**values: float) -> Model:
+    """A ball that falls with drag and bounces: h'' = -g - c h', h' → -r h' at the floor."""
+    return Model.from_equations(
+        "h'' + c*h' + g = 0",
+        parameters={"g": 9.81, "c": 0.1, "r": 0.8},
+        impacts=[Impact("h", {"h'": "-r*h'"})],
+        start={"h": 1.0, "h'": 0.0},
+    ).with_values(**values)
+
+
+def _bounces() -> Record:
+    clean = simulate(_ball(), t=np.arange(0.0, 2.5, 0.005))
+    return measure(clean.select(["h"]), noise=1e-3, seed=4)
+
+
 def _henon_heiles_points() -> Record:
     return simulate(library.henon_heiles(), t=np.arange(0.0, 100.0, 1.0))
 
@@ -153,7 +208,52 @@ FIT_PROBLEMS: list[FitProblem] = [
         {"c": 0.25, "k1": -1.0, "k3": 1.0},
         "simulated with these values; noise 0.1 % of the amplitude",
         tolerance=0.005,
-        offers=frozenset({"series", "forced", "linear in parameters"}),
+        offers=frozenset({"series", "forced", "linear in parameters", "plain"}),
+    ),
+    FitProblem(
+        "lorenz series",
+        lambda: library.lorenz().with_values(sigma=9.0, rho=30.0, beta=2.5),
+        _lorenz_series,
+        {"sigma": 10.0, "rho": 28.0, "beta": 8 / 3},
+        "simulated with these values; noise 1.3 % of the spread of x",
+        tolerance=0.01,
+        offers=frozenset({"series", "autonomous", "linear in parameters", "plain"}),
+    ),
+    FitProblem(
+        "lorenz from x alone",
+        lambda: library.lorenz().with_values(sigma=9.5, rho=29.0, beta=2.6),
+        lambda: _lorenz_series(("x",)),
+        {"sigma": 10.0, "rho": 28.0, "beta": 8 / 3},
+        "simulated with these values",
+        tolerance=0.01,
+        offers=frozenset({"series", "autonomous", "linear in parameters", "hidden"}),
+    ),
+    FitProblem(
+        "one period of a duffing oscillator",
+        lambda: library.duffing().with_values(k=0.1, B=0.23),
+        _duffing_period,
+        {"k": 0.08, "B": 0.2},
+        "the values of the library",
+        tolerance=0.01,
+        offers=frozenset({"series", "forced", "periodic", "short"}),
+    ),
+    FitProblem(
+        "bouncing ball",
+        lambda: _ball(g=9.0, c=0.15, r=0.75),
+        _bounces,
+        {"g": 9.81, "c": 0.1, "r": 0.8},
+        "simulated with these values; noise 1 mm",
+        tolerance={"g": 0.01, "c": 0.2, "r": 0.01},
+        offers=frozenset({"series", "autonomous", "impacts", "nonsmooth"}),
+    ),
+    FitProblem(
+        "duffing orbits with profiles",
+        lambda: library.duffing().with_values(k=0.1, B=0.22),
+        _duffing_orbits,
+        {"k": 0.08, "B": 0.2},
+        "the values of the library; samples without noise",
+        tolerance=1e-6,
+        offers=frozenset({"orbits", "profiles", "linear in parameters", "exact", "plain"}),
     ),
     FitProblem(
         "henon-heiles points",
@@ -162,7 +262,7 @@ FIT_PROBLEMS: list[FitProblem] = [
         {"m2": 1.0, "omega1": 1.0, "b": 1.0, "d": -1 / 3},
         "INVARIANT: six digits from ideal data",
         tolerance=1e-6,
-        offers=frozenset({"series", "autonomous", "hamiltonian", "linear in parameters"}),
+        offers=frozenset({"series", "autonomous", "hamiltonian", "exact"}),
     ),
     FitProblem(
         "pendulum orbits",
@@ -171,6 +271,6 @@ FIT_PROBLEMS: list[FitProblem] = [
         {"m": 0.0858, "l": 0.317},
         "simulated with these values; ORBITS found m within 0.76 % and l within 0.05 % from noise-free data",
         tolerance={"m": 0.0076, "l": 0.0005},
-        offers=frozenset({"orbits"}),
+        offers=frozenset({"orbits", "many", "plain"}),
     ),
 ]

@@ -29,12 +29,27 @@ STARTS = {
 
 @dataclass(frozen=True)
 class Automatic:
-    """Finds starting values, then ends with `ShootingFit`: what `method="auto"` does, with settings.
+    """Finds starting values, then ends with `ShootingFit`: what ``method="auto"`` does, with settings.
 
-    shooting: the settings of the last step. starts: what is tried, in this order: "harmonic" and "invariant"
-    (`HarmonicFit`, `InvariantFit`; they need no starting values), "given" (the values of the model), "horizons" (the
-    values of the model on a short stretch, what comes out of it on one twice as long, and so on). The first from which
-    the motion follows the data is kept. `chain` of the estimate says what was done.
+    Parameters
+    ----------
+    shooting : ShootingFit
+        Settings of the last step.
+    starts : tuple of str
+        What is tried, in this order: "harmonic" and "invariant" (`HarmonicFit`, `InvariantFit`; they need no starting
+        values), "given" (the values of the model), "horizons" (the values of the model on a short stretch, what comes
+        out of it on one twice as long, and so on). The first from which the motion follows the data is taken; `chain`
+        of the estimate says what was done.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> truth = kz.library.lorenz()
+    >>> record = kz.measure(kz.simulate(truth, x0=[1, 1, 20], t=np.arange(1000) * 0.01), noise=0.1, seed=1)
+    >>> unknown = truth.with_values(rho=float("nan"))
+    >>> fit = kz.identify(unknown, record, free=["rho"], method=kz.Automatic(starts=("harmonic", "horizons")))
+    >>> fit.method
+    'auto (HarmonicFit → ShootingFit)'
     """
 
     shooting: ShootingFit = field(default_factory=ShootingFit)

@@ -35,6 +35,17 @@ class Estimate:
     (invariants): what the method knows besides, None where it does not apply. chain: what method="auto" tried.
     base: where combinations were free, the estimate of the parameters fitted in their place; held: what was held then.
     workings: what profiles and advice go on from; not saved, but made again when it is needed.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1}, start={"x": 1.0, "x'": 0.0})
+    >>> record = kz.measure(kz.simulate(model, t=np.arange(300) * 0.1), noise=0.01, seed=1)
+    >>> fit = kz.identify(model, record, free=["c"])
+    >>> fit.status.ok, fit.names
+    (True, ('c',))
+    >>> bool(fit.interval(0.99).loc["c", "low"] < 0.1 < fit.interval(0.99).loc["c", "high"])
+    True
     """
 
     names: tuple[str, ...]

@@ -110,14 +110,14 @@ class WeakRows:
 class Exclusion:
     """What the exclusion of sub-harmonics did: identification error before and after, rows dropped, rounds.
 
-    kept: (n,) which rows were used.
+    used: (n,) which rows were.
     """
 
     before: float
     after: float
     dropped: int
     rounds: int
-    kept: NDArray[np.bool_]
+    used: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,8 @@ def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tupl
     if name not in estimate.names:
         raise KapitzaError(f'"{name}" was not free in this fit; free were {", ".join(estimate.names)}.')
     factor = half_width(level, estimate.dof)
+    if np.isinf(estimate.deviations[name]):
+        raise KapitzaError(f"{name} is not determined by these data: its interval has no ends.")
     if not estimate.status.ok:
         raise KapitzaError(f"There is no profile of a fit that did not converge: {estimate.status.value}.")
     kind = OrbitProfile if isinstance(estimate.settings, OrbitFit) else MotionProfile

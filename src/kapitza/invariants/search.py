@@ -71,11 +71,34 @@ def find_invariant(
 ) -> InvariantSearch:
     """Conserved combinations of candidate functions of the channels; every record is an orbit with its own value.
 
-    terms: expressions or texts in the channels; by default polynomials up to `degree`, times cos and sin for angles.
-    noise: standard deviation, one for all or by channel; by default the record's, or an estimate from dense sampling.
-    tolerance: noise level, as a fraction of each channel's mean modulus (one for all or by channel), that may be held
+    Parameters
+    ----------
+    data : Record or list of Record
+        Samples of the states.
+    terms : list of str or SymPy expressions, optional
+        Candidates in the channels; by default polynomials up to `degree`, times cos and sin for angles.
+    degree : int
+        Of the polynomials.
+    noise : float or mapping, optional
+        Standard deviation, one for all or by channel; by default the record's, or an estimate from dense sampling.
+    tolerance : float or mapping, optional
+        Noise level, as a fraction of each channel's mean modulus (one for all or by channel), that may be held
         responsible for a variation; by default the known or estimated noise decides.
-    held_back: last part of every record kept for the test.
+    held_back : float
+        Last part of every record that is used for the test alone.
+
+    Returns
+    -------
+    InvariantSearch
+        What was found, simplest first, and the verdict in words.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> t = np.arange(400) * 0.1
+    >>> circle = kz.Record.from_arrays(t, {"x": 2 * np.cos(t), "y": 2 * np.sin(t)})
+    >>> print(kz.find_invariant(kz.measure(circle, noise=1e-3, seed=1))[0].expression)
+    x**2 + y**2
     """
     if not isinstance(held_back, Real) or not 0 < held_back < 1:
         raise KapitzaError(f"held_back is a fraction between 0 and 1, not {held_back}: 0.3 is usual.")

@@ -92,7 +92,7 @@ def test_orbits_set_aside_are_tried_again_at_the_parameters_found(pendulum, exac
     solution = solver.solve(theta, part.starts(), soft=False)
     found = sort_out(task.problem, weights_of(task, task.problem, task.deviations), kept, solution)
     assert found.returned == (1, 3)
-    assert sorted(found.kept) == [0, 1, 2, 3, 4]
+    assert sorted(found.matched) == [0, 1, 2, 3, 4]
     assert not found.reasons
 
 

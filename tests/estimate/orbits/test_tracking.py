@@ -34,7 +34,7 @@ def test_a_period_2_orbit_on_twice_the_period_1_orbit_is_detected_and_put_back(p
     found = sort_out(problem, weights, (0,), collapsed)
     assert found.returned == (0,)
     assert not found.reasons
-    np.testing.assert_allclose(found.kept[0].reshape(2, 2), twice, atol=1e-8)
+    np.testing.assert_allclose(found.matched[0].reshape(2, 2), twice, atol=1e-8)
 
 
 def test_another_orbit_of_the_same_period_is_told_by_its_code(pendulum, exact):
@@ -42,7 +42,7 @@ def test_another_orbit_of_the_same_period_is_told_by_its_code(pendulum, exact):
     problem, weights, jumped = posed(pendulum, [exact[0].with_(winding=())], [other.ravel()])
     assert "has the code D, the measured orbit A" in lost_character(problem, 0, jumped.unknowns[0], jumped.blocks[0])
     found = sort_out(problem, weights, (0,), jumped)
-    np.testing.assert_allclose(found.kept[0], exact[0].points.ravel(), atol=1e-8)
+    np.testing.assert_allclose(found.matched[0], exact[0].points.ravel(), atol=1e-8)
 
 
 def test_another_winding_is_told_where_the_data_show_theirs(pendulum):

@@ -83,7 +83,7 @@ def test_exclusion_drops_the_bad_sub_harmonic():
     np.testing.assert_allclose(theta, truth, atol=1e-10)
     assert report.dropped >= 1
     assert report.after < 0.1 <= report.before
-    assert not report.kept[10:12].any()
+    assert not report.used[10:12].any()
 
 
 def test_harmonics_need_orbits(pendulum, pendulum_record):

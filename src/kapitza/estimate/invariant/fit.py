@@ -41,26 +41,56 @@ REWEIGHTINGS = 50
 
 @dataclass(frozen=True)
 class InvariantFit:
-    """Settings of the fit of H(z; θ) = E to points z of one or several orbits.
+    """Parameters from points z of one or several orbits on level sets of a conserved quantity, H(z; θ) = E.
 
-    objective: "variance" (F3: variance of H over the points), "surface" (F2: least displacement onto H = E), or
-        "balance" (energy balance dH/dt = power in weak form: H need not be conserved).
-    invariant: name of a declared invariant, or an expression (text or SymPy) in states and parameters; by default the
-        declared energy, or the only one. Energy of a damped model is given here, not declared: it is not conserved.
-    correction: order (0, 1, 2) to which the bias that noise gives the variance is removed; by default 1, and 0 where
-        states were reconstructed (their systematic errors are no noise).
-    scale: the factor of H is not identifiable: name of the parameter to hold, or "norm" for coefficients of unit norm.
-    noise: standard deviation, one for all or by channel; the record's own by default. Only ratios matter.
-    momenta: how states that were not measured follow from positions: "second", "fourth", "sixth", "eighth" order
+    No integration, and no order in time. Priors count as further readings.
+
+    Parameters
+    ----------
+    objective : str
+        "variance" (F3: variance of H over the points), "surface" (F2: least displacement onto H = E), or "balance"
+        (energy balance dH/dt = power in weak form: H need not be conserved).
+    invariant : str or SymPy expression, optional
+        Name of a declared invariant, or an expression in states and parameters; by default the declared energy, or the
+        only one. Energy of a damped model is given here, not declared: it is not conserved.
+    correction : int, optional
+        Order (0, 1, 2) to which the bias that noise gives the variance is removed; by default 1, and 0 where states
+        were reconstructed (their systematic errors are no noise).
+    scale : str, optional
+        The factor of H is not identifiable: name of the parameter to hold, or "norm" for coefficients of unit norm.
+    noise : float or mapping, optional
+        Standard deviation, one for all or by channel (0: exact); the record's own by default. Only ratios matter.
+    momenta : str
+        How states that were not measured follow from positions: "second", "fourth", "sixth", "eighth" order
         differences, "smooth", or "auto" (the least expected error).
-    weights: "equal", "gradient" (1/variance of H at the point), "auto": gradient where states were reconstructed.
-    loss: "linear", "cauchy" (points far off count less), "auto": cauchy where states were reconstructed.
-    levels: each "record" or each "segment" has its own level E.
-    solver: "gauss-newton", "annealing" (successive-annealing Monte Carlo on the variance, corrected if asked for),
+    weights : str
+        "equal", "gradient" (1/variance of H at the point), "auto": gradient where states were reconstructed.
+    loss : str
+        "linear", "cauchy" (points far off count less), "auto": cauchy where states were reconstructed.
+    levels : str
+        Each "record" or each "segment" has its own level E.
+    solver : str
+        "gauss-newton", "annealing" (successive-annealing Monte Carlo on the variance, corrected if asked for),
         "odrpack" (small surfaces).
-    starts: random starts besides the model's values. bootstrap: resampled fits for the covariance, 0 for the sandwich.
-    window: length [s] of the windows of the balance. seed: of everything random.
-    then: a method that fits the motion (F1), started from the result, such as ShootingFit().
+    starts : int
+        Random starts besides the model's values.
+    bootstrap : int
+        Resampled fits for the covariance, 0 for the sandwich.
+    window : float, optional
+        Length [s] of the windows of the balance.
+    seed : int
+        Of everything random.
+    then : method, optional
+        One that fits the motion (F1), started from the result, such as ``ShootingFit()``.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.library.henon_heiles()
+    >>> record = kz.simulate(model, t=np.arange(100.0))
+    >>> fit = kz.identify(model.with_values(b=0.5), record, free=["b"], method=kz.InvariantFit())
+    >>> round(fit["b"], 6)
+    1.0
     """
 
     objective: Literal["variance", "surface", "balance"] = "variance"

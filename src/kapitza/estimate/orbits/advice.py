@@ -32,9 +32,29 @@ def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataF
     """Every orbit and sensor ranked by how much it would narrow the intervals of the free parameters.
 
     Adding readings with information F₁ to F turns the covariance F⁻¹ into (F + F₁)⁻¹. Tried are: each orbit of the fit
-    located once more, as well as before; each of `orbits` (further ones of the model, from `find_orbits(model)`) with
-    the typical accuracy of the others; each channel with half its noise; each state without a sensor, at the nodes.
-    Columns: what, which, one per parameter (its interval narrower by so many per cent), mean; the best first.
+    located once more, as well as before; each of `orbits` with the typical accuracy of the others; each channel with
+    half its noise; each state without a sensor, at the nodes.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Made by `OrbitFit`.
+    orbits : iterable of PeriodicOrbit
+        Further ones of the model, from ``find_orbits(model)``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns what, which, one per parameter (its interval narrower by so many per cent), mean; the best first.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.library.duffing()
+    >>> orbit = kz.solve_orbit(model, profile=False).with_(covariance=1e-6 * np.eye(2))
+    >>> ranking = kz.advise(kz.identify(model, [orbit], free=["k"]))
+    >>> float(ranking.set_index("what").loc["orbit located once more", "k"].round(1))  # 1 - 1/√2
+    29.3
     """
     workings = workings_of(estimate, Workings)
     task, outcome = workings.task, workings.outcome

@@ -66,11 +66,11 @@ def _step(
         return None
     if not solution.status.ok:
         return None
-    kept = replace(problem, targets=tuple(
+    tracked = replace(problem, targets=tuple(
         replace(t, nodes=z[: t.nodes.size].reshape(t.nodes.shape))
         for t, z in zip(problem.targets, unknowns, strict=True)
     ))  # fmt: skip
     pairs = zip(solution.unknowns, solution.blocks, strict=True)
-    if any(lost_character(kept, i, z, block) for i, (z, block) in enumerate(pairs)):
+    if any(lost_character(tracked, i, z, block) for i, (z, block) in enumerate(pairs)):
         return None
     return solution.theta, solution.unknowns

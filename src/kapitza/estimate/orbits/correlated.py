@@ -33,7 +33,7 @@ def robust_covariance(task: Task, outcome: Outcome) -> tuple[Array, float]:
     if not task.noise_known:
         freedom = noise_freedom(task, outcome.problem, outcome.solution, float(outcome.dof))
     if any(t.clustered for t in outcome.problem.targets):
-        groups, free = len(outcome.kept), len(task.names)
+        groups, free = len(outcome.matched), len(task.names)
         if groups <= free:
             return covariance, freedom
         scores = np.array([r.slope.T @ r.residual for r in outcome.solution.reduced])

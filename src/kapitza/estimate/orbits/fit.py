@@ -40,20 +40,49 @@ class OrbitFit:
 
     Minimises Σ_orbits |W (h(x(t_i), θ) - y_i)|² (and the priors) over the parameters θ and the states of all orbits,
     where every orbit must close: Φ(x_j, θ) = x_{j+1} around it. Orbits may have different periods and, given as pairs
-    (orbits, {name: value}), different excitations.
+    (orbits, {name: value}), different excitations. The work is linear in the orbits and in their nodes.
 
-    estimator: "auto" (weights from the orbits' covariances or `noise`, else the noise of each channel is estimated;
-    priors where parameters have them), "least squares", "weighted", "maximum likelihood", "bayes".
-    formulation: "all-at-once" (states and parameters together) or "nested" (each orbit solved at each trial, by
-    `method`, any periodic solver).
-    outputs: what a channel measures where it is neither state nor output of the model: {"v": "phi'*l"}, or
-    {"phi'": Differenced("phi", 0.01508)}.
-    noise: standard deviation per channel, or one for all, where the orbits carry no covariance.
-    multipliers: also fit the Floquet multipliers, weighted by their uncertainty.
-    profiles: fit sampled profiles instead of section points (default: where an orbit has no covariance).
-    period: excitation periods per repetition of a record; nodes: shooting nodes per excitation period of sampled data.
-    derived: expressions to report with their errors: {"k2/m": "k2/m"}.
-    restarts: how many other starts are tried when a minimum is refused by its χ²; spread: how far they reach.
+    Parameters
+    ----------
+    estimator : str
+        "auto" (weights from the orbits' covariances or `noise`, else the noise of each channel is estimated; priors
+        where parameters have them), "least squares", "weighted", "maximum likelihood", "bayes".
+    formulation : str
+        "all-at-once" (states and parameters together) or "nested" (each orbit solved at each trial, by `method`).
+    method : periodic solver, optional
+        Such as ``Collocation()``, for the nested formulation.
+    outputs : mapping
+        What a channel measures where it is neither state nor output of the model: ``{"v": "phi'*l"}``, or
+        ``{"phi'": Differenced("phi", 0.01508)}``.
+    noise : float or mapping, optional
+        Standard deviation for all channels or by channel (0: exact), where the orbits carry no covariance.
+    multipliers : bool
+        Also fit the Floquet multipliers, weighted by their uncertainty.
+    profiles : bool, optional
+        Fit sampled profiles instead of section points (default: where an orbit has no covariance).
+    period : int, optional
+        Excitation periods per repetition of a record.
+    nodes : int
+        Shooting nodes per excitation period of sampled data.
+    derived : mapping
+        Expressions to report with their errors: ``{"k2/m": "k2/m"}``.
+    restarts, spread : int, float
+        How many other starts are tried when a minimum is refused by its χ², and how far they reach, relative.
+    set_aside : bool
+        Orbits that the model does not have are left out, with the reason; False: all must match.
+    tolerance, max_iterations, seed, throw
+        Of the last relative step; of the iteration; of the restarts; raise where no minimum is believed.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.library.duffing()
+    >>> orbit = kz.solve_orbit(model, profile=False).with_(covariance=1e-6 * np.eye(2))
+    >>> fit = kz.identify(model.with_values(k=0.1), [orbit], free=["k"], method=kz.OrbitFit())
+    >>> round(fit["k"], 6)
+    0.08
+    >>> list(fit.matches.table["matched"])
+    ['yes']
     """
 
     estimator: str = "auto"
@@ -93,7 +122,7 @@ class OrbitFit:
     def search(self, task: Task) -> Outcome:
         """From the given start, by continuation from it, then from others, until χ² accepts a minimum.
 
-        Where χ² can hardly tell (few degrees of freedom) all starts are tried, and what fits as well is kept too.
+        Where χ² can hardly tell (few degrees of freedom) all starts are tried, and what fits as well is matched too.
         """
         best: Outcome | None = None
         others: list[Outcome] = []
@@ -135,29 +164,29 @@ class OrbitFit:
         """One fit from one start: solve, put lost orbits back, set unmatched ones aside, settle noise, multipliers."""
         problem, deviations = task.problem, task.deviations
         solution = self._solve(task, problem, weights_of(task, problem, deviations), theta, problem.starts(), True)
-        kept: tuple[int, ...] = tuple(range(len(problem.targets)))
+        matched: tuple[int, ...] = tuple(range(len(problem.targets)))
         reasons: dict[int, str] = {}
         returned: set[int] = set()
         for _ in range(4 if self.set_aside else 0):
             if hopeless(problem, solution):
                 break
-            found = sort_out(task.problem, weights_of(task, task.problem, deviations), kept, solution)
-            now = tuple(found.kept)
-            if (now == kept and not found.returned) or 2 * len(now) < len(task.problem.targets):
+            found = sort_out(task.problem, weights_of(task, task.problem, deviations), matched, solution)
+            now = tuple(found.matched)
+            if (now == matched and not found.returned) or 2 * len(now) < len(task.problem.targets):
                 break
-            kept, reasons = now, found.reasons
+            matched, reasons = now, found.reasons
             returned |= set(found.returned)
-            problem = task.problem.subset(list(kept))
+            problem = task.problem.subset(list(matched))
             weights = weights_of(task, problem, deviations)
-            solution = self._solve(task, problem, weights, solution.theta, list(found.kept.values()), False)
-        outcome = Outcome(problem, solution, deviations, kept, reasons, np.ones(len(kept)), solution.covariance)
+            solution = self._solve(task, problem, weights, solution.theta, list(found.matched.values()), False)
+        outcome = Outcome(problem, solution, deviations, matched, reasons, np.ones(len(matched)), solution.covariance)
         if not solution.status.ok:
             return outcome
         solution, deviations = self._settle_noise(task, problem, solution, deviations)
         solution, inflation = self._tame(task, problem, solution, deviations)
         outcome = replace(
             outcome, solution=solution, deviations=deviations, inflation=inflation,
-            without_multipliers=solution.covariance, returned=tuple(sorted(returned & set(kept))),
+            without_multipliers=solution.covariance, returned=tuple(sorted(returned & set(matched))),
         )  # fmt: skip
         if self.multipliers:
             solution, extra = self._with_multipliers(task, problem, solution, deviations, inflation)

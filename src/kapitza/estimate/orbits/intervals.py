@@ -164,12 +164,39 @@ def posterior(
     seed: int = 0,
     exact: bool | None = None,
 ) -> Any:
-    """Samples of the posterior by emcee, as ArviZ InferenceData (needs the extra `kapitza[bayes]`).
+    """Samples of the posterior by emcee, as ArviZ InferenceData (needs the extra ``kapitza[bayes]``).
 
-    The walkers start from the Gaussian approximation. Noise is taken as estimated by the fit. exact=False evaluates the
-    residuals by their expansion to second order, all walkers at once; exact=True runs the model for every walker; by
-    default the expansion is compared with the model on forty draws and used where log p agrees within 0.05.
-    The attribute "log_p_error" of the result says how well it did (NaN for the exact one).
+    The walkers start from the Gaussian approximation. Noise is taken as estimated by the fit.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Made by `OrbitFit`.
+    draws, tune : int
+        Steps of every walker that are returned, and steps before them.
+    walkers : int, optional
+        At least two per parameter; by default eight, and 32 in all.
+    seed : int
+        Of the walkers.
+    exact : bool, optional
+        False evaluates the residuals by their expansion to second order, all walkers at once; True runs the model for
+        every walker; by default the expansion is compared with the model on forty draws and used where log p agrees
+        within 0.05.
+
+    Returns
+    -------
+    arviz.InferenceData
+        The attribute "log_p_error" of its posterior says how well the expansion did (NaN for the exact one).
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.library.duffing()
+    >>> orbit = kz.solve_orbit(model, profile=False).with_(covariance=1e-6 * np.eye(2))
+    >>> fit = kz.identify(model, [orbit], free=["k"])
+    >>> samples = kz.posterior(fit, draws=200, seed=1).posterior["k"]
+    >>> bool(abs(samples.std() / fit.deviations["k"] - 1) < 0.2)
+    True
     """
     try:
         with warnings.catch_warnings():

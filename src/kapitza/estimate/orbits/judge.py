@@ -46,7 +46,7 @@ SUSPECT = 0.05
 
 @dataclass(frozen=True)
 class Outcome:
-    """A fit from one start. kept: indices of the matched orbits; reasons: why others were set aside.
+    """A fit from one start. matched: indices of the matched orbits; reasons: why others were set aside.
 
     inflation: factor on the variances of each matched orbit; without_multipliers: covariance before they were added.
     returned: orbits that had been lost and were put back. begun: how the fit was started. alternatives: other
@@ -56,7 +56,7 @@ class Outcome:
     problem: Problem
     solution: Solution
     deviations: Array
-    kept: tuple[int, ...]
+    matched: tuple[int, ...]
     reasons: Mapping[int, str]
     inflation: Array
     without_multipliers: Array
@@ -105,7 +105,7 @@ class Outcome:
     @property
     def merit(self) -> float:
         """For the choice between minima: unmatched orbits count as fitting not at all."""
-        lost = len(self.reasons) / max(len(self.reasons) + len(self.kept), 1)
+        lost = len(self.reasons) / max(len(self.reasons) + len(self.matched), 1)
         return (self.misfit + lost) * (1.0 if self.solution.status.ok else 1e3) if not self.accepted else -1.0
 
 
@@ -165,7 +165,7 @@ def post_mortem(task: Task, outcome: Outcome) -> str:
     how = "" if status.ok else f" ({status.value})"
     text = (
         f"OrbitFit found no set of {', '.join(task.names)} at which the model has the measured orbits{how}: the best "
-        f"of {outcome.tried} starts matches {len(outcome.kept)} of {total} orbits with χ² = {outcome.chi2:.3g} for "
+        f"of {outcome.tried} starts matches {len(outcome.matched)} of {total} orbits with χ² = {outcome.chi2:.3g} for "
         f"{outcome.dof} degrees of freedom and residuals of {100 * outcome.misfit:.2g} % of their spread. "
     )
     if status.ok and outcome.reasons and outcome.chi2 <= CONVINCING * outcome.dof:

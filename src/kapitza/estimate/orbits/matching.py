@@ -30,21 +30,21 @@ MISMATCH = 4.5
 
 @dataclass(frozen=True)
 class Sorted:
-    """kept: index and unknowns of every matched orbit; reasons: why others are not; returned: those put back."""
+    """matched: index and unknowns of every matched orbit; reasons: why others are not; returned: those put back."""
 
-    kept: dict[int, Array]
+    matched: dict[int, Array]
     reasons: dict[int, str]
     returned: tuple[int, ...]
 
 
-def sort_out(problem: Problem, weights: list[Array], kept: tuple[int, ...], solution: Solution) -> Sorted:
+def sort_out(problem: Problem, weights: list[Array], before: tuple[int, ...], solution: Solution) -> Sorted:
     """Judge every orbit of the data at the parameters of a solution.
 
     An orbit that does not close, lost its period, code or winding, or fits far worse than the others is solved again
     from the data at these parameters; what then still fails is set aside with the reason. Orbits that were set aside
     before get the same chance.
     """
-    here = {index: (solution.unknowns[i], solution.blocks[i]) for i, index in enumerate(kept)}
+    here = {index: (solution.unknowns[i], solution.blocks[i]) for i, index in enumerate(before)}
     misfits = [_misfit(problem.targets[i], block, weights[i]) for i, (_, block) in here.items()]
     typical = max(float(np.median(misfits)), 1.0) if misfits else 1.0
     matched: dict[int, Array] = {}

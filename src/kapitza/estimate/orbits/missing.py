@@ -33,12 +33,31 @@ def missing_orbits(
 ) -> pd.DataFrame:
     """All orbits of the fitted model up to a period, beside those of the data: which are missing, and why.
 
-    The census `find_orbits(model, ...)` looks for every orbit up to `max_period` (by default the longest in the data);
-    starts, rounds and further settings are its own. Points lie at the phase of the data's section. Columns: period,
-    code, first point, |μ| (the largest), found ("matched", "set aside" or "missing"), nearest (how near the record
-    comes to the point it visits least, as a share of the attractor), visits (passes along the whole orbit), why. A
-    missing orbit is either not visited, which the expected number of passes N / |μ| explains, or visited and refused or
-    overlooked by the search.
+    Parameters
+    ----------
+    estimate : Estimate
+        Made by `OrbitFit`, of one excitation.
+    max_period : int, optional
+        Excitation periods of the longest orbit looked for, by default of the longest in the data.
+    starts, rounds, **census
+        Settings of the census ``find_orbits(model, ...)``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Points lie at the phase of the data's section. Columns: period, code, first point, |μ| (the largest), found
+        ("matched", "set aside" or "missing"), nearest (how near the record comes to the point it visits least, as a
+        share of the attractor), visits (passes along the whole orbit), why. A missing orbit is either not visited,
+        which the expected number of passes N / |μ| explains, or visited and refused or overlooked by the search.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.library.duffing()
+    >>> orbit = kz.solve_orbit(model, [-0.2, 0.1], profile=False).with_(covariance=1e-6 * np.eye(2))
+    >>> table = kz.missing_orbits(kz.identify(model, [orbit], free=["k"]), starts=32, rounds=1)
+    >>> "matched" in set(table["found"])
+    True
     """
     workings = workings_of(estimate, Workings)
     task, outcome = workings.task, workings.outcome

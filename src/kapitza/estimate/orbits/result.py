@@ -144,7 +144,7 @@ def fitted_orbits(model: Any, outcome: Outcome) -> tuple[PeriodicOrbit, ...]:
 
 def matches(task: Task, outcome: Outcome) -> pd.DataFrame:
     """One row per orbit given: χ² per reading, largest residual, factor on its variances, multipliers, or why not."""
-    place = {index: i for i, index in enumerate(outcome.kept)}
+    place = {index: i for i, index in enumerate(outcome.matched)}
     rows = []
     for index, target in enumerate(task.problem.targets):
         row: dict[str, Any] = {"orbit": target.label, "readings": target.times.size}

@@ -54,11 +54,12 @@ def items_of(request: Request) -> list[Item]:
     return found
 
 
-def _circles(orbit: PeriodicOrbit, model: Model, told: tuple[bool, ...] = ()) -> tuple[bool, ...]:
+def _circles(orbit: PeriodicOrbit, model: Model, declared: tuple[bool, ...] = ()) -> tuple[bool, ...]:
     """Which channels of an orbit are angles: as its set says, else as the model has them."""
     known = dict(zip(model.states, model.angles, strict=True))
     names = orbit.crossings.channels if orbit.crossings else orbit.states
-    return told if len(told) == len(names) and names == orbit.states else tuple(known.get(s, False) for s in names)
+    usable = len(declared) == len(names) and names == orbit.states
+    return declared if usable else tuple(known.get(s, False) for s in names)
 
 
 def _section_phase(orbit: PeriodicOrbit) -> float:
@@ -137,14 +138,14 @@ class Reader:
             error = 1e-3 if known is None else float(np.sqrt(np.diag(known).max())) / size
             deviation = orbit.period_deviation or error * period
         # One point per excitation period does not show the turns; dense records and models do.
-        told = bool(orbit.winding) and orbit.states == setting.states and not any("winding" in n for n in orbit.notes)
+        shown = bool(orbit.winding) and orbit.states == setting.states and not any("winding" in n for n in orbit.notes)
         multipliers = None if orbit.multipliers is None or count is None else np.abs(orbit.multipliers)
         return Target(
             label=label, nodes=self._start_nodes(orbit, points, setting, times), node_times=times,
             period=item.phase + period, repeats=count, vector=setting.vector, times=np.repeat(times, len(seen)),
             channel=channel, node=np.repeat(np.arange(len(points)), len(seen)), values=points[:, seen].ravel(),
             covariance=known, multipliers=multipliers, multiplier_deviation=orbit.multiplier_deviation,
-            period_deviation=deviation, winding=tuple(orbit.winding) if told else (), source=orbit, rows=rows,
+            period_deviation=deviation, winding=tuple(orbit.winding) if shown else (), source=orbit, rows=rows,
         )  # fmt: skip
 
     def _start_nodes(self, orbit: PeriodicOrbit, points: Array, setting: Model, times: Array) -> Array:

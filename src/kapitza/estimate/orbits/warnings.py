@@ -51,14 +51,14 @@ def _about_parameters(task: Task, outcome: Outcome, covariance: Array) -> Iterat
 def _about_orbits(task: Task, outcome: Outcome) -> Iterator[str]:
     for index, reason in outcome.reasons.items():
         yield f"orbit {task.problem.targets[index].label} was not matched: {reason}."
-    for i, index in enumerate(outcome.kept):
+    for i, index in enumerate(outcome.matched):
         target = task.problem.targets[index]
         _, text = multiplier_mismatch(target, outcome.solution.blocks[i])
         if text:
             yield f"orbit {target.label} is matched, but its multipliers are not: {text}."
     total = len(task.problem.targets)
-    if len(outcome.kept) < LEAST_MATCHED * total:
-        yield f"only {len(outcome.kept)} of {total} orbits are matched; the answer rests on those alone."
+    if len(outcome.matched) < LEAST_MATCHED * total:
+        yield f"only {len(outcome.matched)} of {total} orbits are matched; the answer rests on those alone."
     loud = outcome.inflation > 10
     if loud.any():
         yield (

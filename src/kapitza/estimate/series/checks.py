@@ -87,9 +87,9 @@ def check_signals(model: Model, record: Record) -> None:
             )
 
 
-def check_left(size: int, kept: int) -> None:
-    if kept < 2:
-        raise DataError(f"Only {kept} of {size} samples are left to fit: hold back less, or record longer.")
+def check_left(size: int, left: int) -> None:
+    if left < 2:
+        raise DataError(f"Only {left} of {size} samples are left to fit: hold back less, or record longer.")
 
 
 def check_motion(samples: Samples, sensors: Sensors, channels: Sequence[str]) -> None:

@@ -34,11 +34,34 @@ def cramer_rao(
     free: Sequence[str],
     method: ShootingFit | None = None,
 ) -> pd.DataFrame:
-    """Smallest covariance (k, k) that any unbiased estimator can have from this measurement.
+    """Smallest covariance (k, k) that any unbiased estimator can have from a measurement.
 
-    states: a record of every state of the model, without noise (from `simulate`), at the model's parameters.
-    noise: standard deviation of each channel that the sensors would give; channels not named are not measured. The
-    initial state of every piece counts as unknown.
+    Parameters
+    ----------
+    model : Model
+        At the true values of its parameters.
+    states : Record, or (Record, {name: value})
+        Every state of the model, without noise (from `simulate`).
+    noise : mapping
+        Standard deviation of each channel that the sensors would give; channels not named are not measured.
+    free : list of str
+        The parameters; the initial state of every piece counts as unknown too.
+    method : ShootingFit, optional
+        Settings: outputs, gaps, known initial states.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The covariance, rows and columns by name.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.library.lorenz()
+    >>> run = kz.simulate(model, x0=[1, 1, 20], t=np.arange(500) * 0.01)
+    >>> one, three = (kz.cramer_rao(model, run, dict.fromkeys(c, 0.1), free=["rho"]) for c in ("x", "xyz"))
+    >>> bool(three.loc["rho", "rho"] < one.loc["rho", "rho"])
+    True
     """
     method = method or ShootingFit()
     if not isinstance(noise, Mapping):
@@ -56,7 +79,7 @@ def cramer_rao(
     data = (seen, states[1]) if isinstance(states, tuple) else seen
     task = prepare(full, make_request(model, data, free, full))
     nodes = place_nodes(task.problem.samples, 1)
-    true = record.values(model.states)[_kept(task.everything.size, record.size)][task.kept[nodes.index]]
+    true = record.values(model.states)[_every_sample(task.everything.size, record.size)][task.positions[nodes.index]]
     theta = np.array([model.values[name] for name in task.names])
     weights = task.problem.samples.at_readings(task.sensors.deviations) ** -2.0
     fitter = Fitter(task.problem, SolverSettings(), task.scale, task.sensors, -np.inf + 0 * theta, np.inf + 0 * theta)
@@ -69,9 +92,9 @@ def cramer_rao(
     return pd.DataFrame(covariance, index=list(task.names), columns=list(task.names))
 
 
-def _kept(kept: int, size: int) -> slice:
-    if kept != size:
-        raise DataError(f"{size - kept} samples of the record stand alone between gaps: remove them first.")
+def _every_sample(used: int, size: int) -> slice:
+    if used != size:
+        raise DataError(f"{size - used} samples of the record stand alone between gaps: remove them first.")
     return slice(None)
 
 

@@ -26,22 +26,47 @@ class ShootingFit:
     Minimises Σ (h(x(t_i), θ) - y_i)²/σ² (and the priors of the parameters) subject to x being a motion of the model
     over each piece of the record (H. G. Bock 1981; E. Baake et al., Phys. Rev. A 45 (1992) 5524).
 
-    outputs: what a channel measures where its name is neither a state nor an output of the model, in plain
-    notation: {"theta2": "phi2 - phi1"}.
-    noise: standard deviation per channel when known, or one number for all; otherwise the record's own, otherwise
-    estimated for each record of its own.
-    spacing: samples per shooting interval at the end (default: by the growth of the tangents, at most 10).
-    window: samples of the first fit of a long record, from which the whole is fitted.
-    windows: instead of the whole, only so many windows: those that together tell most about the parameters, each with
-    states of its own, joined by the parameters (0: the whole).
-    softness: how far the links may stretch at the start, in units of each state's spread.
-    process_noise: standard deviation per state and sampling step of kicks that the motion really has (their variance
-    grows with the time over lost samples), or True to estimate one common relative size.
-    robust: Huber's loss beyond 1.345 standard deviations, against outliers.
-    initial: the state at the first sample of a record, where it is known; a list holds one mapping per record.
-    hold_back: fraction of the last samples of each record kept out of the fit to test its prediction.
-    max_gap: gaps longer than this many median steps cut the record.
-    bridge: segments parted by fewer lost samples than that are one motion; False for trials that share a clock.
+    Parameters
+    ----------
+    outputs : mapping
+        What a channel measures where its name is neither a state nor an output of the model, in plain notation:
+        ``{"theta2": "phi2 - phi1"}``.
+    noise : float or mapping, optional
+        Standard deviation for all channels or by channel; otherwise the record's own, otherwise (and where it is 0)
+        estimated for each record.
+    spacing : int, optional
+        Samples per shooting interval at the end (default: by the growth of the tangents, at most 10).
+    window, windows : int
+        Samples of the first fit of a long record, from which the whole is fitted; and instead of the whole only so many
+        windows: those that together tell most about the parameters (0: the whole).
+    softness : float
+        How far the links may stretch at the start, in units of each state's spread.
+    process_noise : bool or mapping
+        Standard deviation per state and sampling step of kicks that the motion really has (their variance grows with
+        the time over lost samples), or True to estimate one common relative size.
+    robust : bool
+        Huber's loss beyond 1.345 standard deviations, against outliers.
+    initial : mapping or list of mappings
+        The state at the first sample of a record, where it is known; a list holds one for each record.
+    hold_back : float
+        Fraction of the last samples of each record that is left out of the fit to test its prediction.
+    max_gap : float
+        Gaps longer than this many median steps cut the record.
+    bridge : bool
+        Segments parted by fewer lost samples than that are one motion; False for trials that share a clock.
+    tolerance, max_iterations, throw
+        Of the last relative step; of the iteration; raise where it does not converge.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1}, start={"x": 1.0, "x'": 0.0})
+    >>> record = kz.measure(kz.simulate(model, t=np.arange(300) * 0.1).select(["x"]), noise=0.01, seed=1)
+    >>> fit = kz.identify(model.with_values(c=0.3), record, free=["c"], method=kz.ShootingFit(hold_back=0.2))
+    >>> bool(abs(fit["c"] - 0.1) < 4 * fit.deviations["c"])
+    True
+    >>> fit.motion.states.shape[1]
+    2
     """
 
     outputs: Mapping[str, str | sp.Expr] = field(default_factory=dict)

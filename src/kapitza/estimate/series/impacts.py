@@ -138,12 +138,12 @@ def in_flight(
 
     Channels that jump at an impact are not read beside it, where noise decides on which side a sample is.
     """
-    kept = np.zeros(samples.size, bool)
+    flown = np.zeros(samples.size, bool)
     for piece in samples.pieces:
         inner = np.flatnonzero(flights.free[piece])
         if inner.size > 1:
-            kept[piece.start + inner[0] : piece.start + inner[-1] + 1] = True
-    if not kept.any():
+            flown[piece.start + inner[0] : piece.start + inner[-1] + 1] = True
+    if not flown.any():
         raise DataError(
             "The record never leaves the walls of the model by more than its noise: sample faster, or check the "
             "positions of the walls."
@@ -151,5 +151,5 @@ def in_flight(
     jumping = {symbol(name) for wall in model.structure.impacts for name in wall.reset}
     jumps = np.array([bool(e.free_symbols & jumping) for e in observation.expressions])
     sensor = np.where(flights.beside[:, None] & jumps, -1, samples.sensor)
-    positions = np.flatnonzero(kept)
+    positions = np.flatnonzero(flown)
     return replace(samples, free=flights.free, sensor=sensor).choose(positions), positions

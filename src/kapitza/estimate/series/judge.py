@@ -62,8 +62,8 @@ def judge(task: Task, found: Found) -> Judgement:
         warnings.append("samples were held back, but no motion leads on into them: there is a gap in between.")
     # Kicks of a size that was sought count as one more number.
     sought = int((~found.sensors.known).sum()) + int(task.settings.process_noise is True)
-    told = Likelihood(float(likelihood), samples.readings, task.fitted + sought)
-    return Judgement(tuple(warnings), chances, identifiability, covariance, prediction, post_mortem, told)
+    known = Likelihood(float(likelihood), samples.readings, task.fitted + sought)
+    return Judgement(tuple(warnings), chances, identifiability, covariance, prediction, post_mortem, known)
 
 
 def _honest_covariance(solution: Solution, identifiability: Identifiability) -> Array:
@@ -89,12 +89,12 @@ def predict(task: Task, found: Found) -> Prediction | None:
     everything, solution = task.everything, found.solution
     if not task.settings.hold_back:
         return None
-    last = task.kept[np.flatnonzero(np.diff(everything.record[task.kept], append=-1))]
+    last = task.positions[np.flatnonzero(np.diff(everything.record[task.positions], append=-1))]
     ends = np.flatnonzero(~everything.joined)
     times, errors, horizons = [], [], []
     for position in last[everything.joined[last]]:
         ahead = np.arange(position, int(ends[int(np.searchsorted(ends, position))]) + 1)
-        instants, here = everything.time[ahead], int(np.searchsorted(task.kept, position))
+        instants, here = everything.time[ahead], int(np.searchsorted(task.positions, position))
         vector = task.problem.parameters(solution.theta, np.array([here]))[0]
         state = solution.states[int(np.searchsorted(solution.nodes.index, here))]
         try:

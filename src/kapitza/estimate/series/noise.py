@@ -160,7 +160,7 @@ def robust_deviations(samples: Samples, residual: Array, deviations: Array, fitt
     """
     power, count = power_of(samples, residual, deviations, threshold)
     inside = np.abs(residual / samples.at_readings(deviations)) <= threshold
-    kept = per_sensor(samples, inside.astype(float), deviations.size) / np.maximum(count, 1)
+    central = per_sensor(samples, inside.astype(float), deviations.size) / np.maximum(count, 1)
     free = np.maximum(count - fitted * count / max(samples.readings, 1), 1.0)
-    factor = np.sqrt(power / free) / np.maximum(kept, 1e-3)
+    factor = np.sqrt(power / free) / np.maximum(central, 1e-3)
     return np.where(count > 0, factor, 1.0) * deviations

@@ -43,7 +43,7 @@ class Found:
 
 
 def search(task: Task) -> Found:
-    """From several beginnings in turn, until the motion follows the data; the best is kept."""
+    """From several beginnings in turn, until the motion follows the data; the best is positions."""
     samples, best, distance = task.problem.samples, None, (True, np.inf)
     for number, (start, factor) in enumerate(_beginnings(task)):
         found = _solve(start, factor * task.settings.softness)
@@ -93,7 +93,7 @@ def in_best_windows(task: Task) -> Task:
         task,
         problem=replace(task.problem, samples=samples.choose(index)),
         states=task.states[index],
-        kept=task.kept[index],
+        positions=task.positions[index],
     )
 
 

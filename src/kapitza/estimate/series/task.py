@@ -37,7 +37,7 @@ class Task:
     """What was asked and what the fit starts from.
 
     states: (N, n) at the samples; known: (n,) which of them the data gave; scale: (n,) size of each state.
-    everything: all samples, those held back included; kept: (N,) positions in it of the samples fitted.
+    everything: all samples, those held back included; positions: (N,) positions in it of the samples fitted.
     """
 
     request: Request
@@ -48,7 +48,7 @@ class Task:
     scale: Array
     sensors: Sensors
     everything: Samples
-    kept: NDArray[np.intp]
+    positions: NDArray[np.intp]
 
     @property
     def model(self) -> Model:
@@ -90,13 +90,13 @@ def prepare(method: ShootingFit, request: Request) -> Task:
     everything = gather(model, data, observation, method.max_gap, method.robust, method.bridge)
     stated = request.positive_noise(observation.channels)
     everything, sensors = sensors_of(everything, observation, records, stated)
-    kept = _kept(everything, method.hold_back)
-    check_left(everything.size, kept.size)
-    samples = everything if kept.size == everything.size else everything.choose(kept)
+    positions = _positions(everything, method.hold_back)
+    check_left(everything.size, positions.size)
+    samples = everything if positions.size == everything.size else everything.choose(positions)
     states, seen, flights = states_from_data(model, samples, observation)
     if flights is not None:
         samples, flying = in_flight(model, samples, observation, flights)
-        kept, states, seen = kept[flying], states[flying], seen[flying] | ~flights.free[flying, None]
+        positions, states, seen = positions[flying], states[flying], seen[flying] | ~flights.free[flying, None]
     scale = sizes(model, samples, states, seen)
     prior_mean, prior_weight = request.priors
     problem = Problem(
@@ -111,10 +111,10 @@ def prepare(method: ShootingFit, request: Request) -> Task:
     if method.initial:
         problem = replace(problem, **_held(model, method.initial, scale, len(records)))
     known = np.asarray(seen.all(axis=0))
-    return Task(request, method, problem, states, known, scale, sensors, everything, kept)
+    return Task(request, method, problem, states, known, scale, sensors, everything, positions)
 
 
-def _kept(samples: Samples, hold_back: float) -> NDArray[np.intp]:
+def _positions(samples: Samples, hold_back: float) -> NDArray[np.intp]:
     """Positions of the samples to fit: all of each record but its end."""
     count = np.bincount(samples.record)
     first = np.concatenate([[0], np.cumsum(count)[:-1]])

@@ -91,9 +91,9 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
             orbit_rows(settings, regressors, measured, state, orbit, full, noise)
             for state, orbit in zip(states, data, strict=True)
         ]
-        solution, kept, exclusions = solve_balance(settings, regressors, rows)
+        solution, used, exclusions = solve_balance(settings, regressors, rows)
         theta = solution.theta
-    return _estimate(settings, request, measured, regressors, rows, solution, kept, exclusions, kernels)
+    return _estimate(settings, request, measured, regressors, rows, solution, used, exclusions, kernels)
 
 
 def periodic_state(
@@ -222,7 +222,7 @@ def solve_balance(
     """Solve the rows of all orbits; rows come equation by equation within an orbit."""
     names = regressors.linear
     exclusions: tuple[Exclusion, ...] = ()
-    kept = np.ones(sum(r.rest.size for r in rows), bool)
+    used = np.ones(sum(r.rest.size for r in rows), bool)
     if settings.solver in ("weighted", "robust", "total", "instruments"):
         parts = [_whitened(r) for r in rows]
         groups = np.concatenate([np.full(len(p[1]), i) for i, p in enumerate(parts)])
@@ -233,20 +233,20 @@ def solve_balance(
                 f'solver="{settings.solver}" works with test="windows": the rows of orbits carry closure errors, not '
                 "sensor noise alone."
             )
-        return solve(System(matrix, rest, groups), names, kind), kept, exclusions
+        return solve(System(matrix, rest, groups), names, kind), used, exclusions
     matrix = np.concatenate([r.matrix.reshape(-1, len(names)) for r in rows])
     rest = np.concatenate([r.rest.ravel() for r in rows])
     groups = np.concatenate([np.full(r.rest.size, i) for i, r in enumerate(rows)])
     if settings.solver == "exclusion":
-        kept, exclusions = _exclude(settings, regressors, rows, matrix, rest)
-    return solve(System(matrix[kept], rest[kept], groups[kept]), names), kept, exclusions
+        used, exclusions = _exclude(settings, regressors, rows, matrix, rest)
+    return solve(System(matrix[used], rest[used], groups[used]), names), used, exclusions
 
 
 def _exclude(settings: HarmonicFit, regressors: Regressors, rows: list[OrbitRows], matrix: Array, rest: Array):
     """The document's exclusion, for every equation (or set of equations that share parameters) by itself."""
     equation = np.concatenate([np.repeat(np.arange(r.rest.shape[0]), r.rest.shape[1]) for r in rows])
     unit = np.concatenate([i * 10_000 + np.tile(r.order, r.rest.shape[0]) for i, r in enumerate(rows)])
-    kept = np.ones(len(rest), bool)
+    used = np.ones(len(rest), bool)
     found: list[Exclusion] = []
     for members in _independent_equations(regressors):
         here = np.isin(equation, members)
@@ -254,9 +254,9 @@ def _exclude(settings: HarmonicFit, regressors: Regressors, rows: list[OrbitRows
         _, report = exclude_by_residue(
             matrix[np.ix_(here, columns)], rest[here], unit[here], settings.share, settings.error_limit
         )
-        kept[np.flatnonzero(here)[~report.kept]] = False
+        used[np.flatnonzero(here)[~report.used]] = False
         found.append(report)
-    return kept, tuple(found)
+    return used, tuple(found)
 
 
 def _independent_equations(regressors: Regressors) -> list[list[int]]:
@@ -303,7 +303,7 @@ def bootstrap(rows: list[OrbitRows], names: tuple[str, ...], weighted: bool, see
 
 
 def _estimate(
-    settings: HarmonicFit, request: Request, measured, regressors, rows, solution, kept, exclusions, kernels
+    settings: HarmonicFit, request: Request, measured, regressors, rows, solution, used, exclusions, kernels
 ) -> Estimate:
     names = regressors.linear
     order = [names.index(name) for name in request.names]
@@ -347,7 +347,7 @@ def _estimate(
             condition=solution.condition,
             derivatives="Fourier series" if kernels is None else kernels.name,
             residues=table,
-            used=kept,
+            used=used,
             identification_error=identification,
             bootstrap=None if spread is None else dict(zip(names, spread.tolist(), strict=True)),
             exclusions=exclusions,

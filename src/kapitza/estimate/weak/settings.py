@@ -26,29 +26,57 @@ class HarmonicFit:
     """Parameters from the equations of motion themselves: no starting values, no integration.
 
     Every coordinate must be measured. The equations, linear in the free parameters, are integrated against test
-    functions, which leaves a linear system for them.
+    functions, which leaves a linear system for them. Priors count as further readings.
 
-    test: "windows" (bumps of compact support on the whole record, the default: nothing is assumed periodic), or
-        "harmonics" (cosines and sines over each orbit of an OrbitSet: inverse harmonic balance, HARMONIC 17-22).
-    width: length of a test function in units of time; two excitation periods, or two typical oscillations, when left
-        out. overlap: windows that overlap at each instant. modulation: harmonics that multiply the bump.
-    derivatives: how rates are formed: "local polynomial" (Savitzky-Golay), "five-point" (HARMONIC 28, 29), "spline", or
-        "series" (Fourier series with rotation, harmonics only). half_width, degree: of the local polynomial, in
-        samples; the half width follows from where the spectrum drops into the noise when left out.
-    solver: "weighted" (by the covariance that the noise gives the rows), "least squares", "robust" (Huber), "total"
+    Parameters
+    ----------
+    test : str
+        "windows" (bumps of compact support on the whole record: nothing is assumed periodic), or "harmonics" (cosines
+        and sines over each orbit of an OrbitSet: inverse harmonic balance, HARMONIC 17-22).
+    width : float, optional
+        Length of a test function [s]; two excitation periods, or two typical oscillations, when left out.
+    overlap, modulation : int
+        Windows that overlap at each instant; harmonics that multiply the bump.
+    derivatives : str
+        How rates are formed: "local polynomial" (Savitzky-Golay), "five-point" (HARMONIC 28, 29), "spline", or
+        "series" (Fourier series with rotation, harmonics only).
+    half_width, degree : int, optional
+        Of the local polynomial, in samples; the half width follows from where the spectrum drops into the noise.
+    solver : str
+        "weighted" (by the covariance that the noise gives the rows), "least squares", "robust" (Huber), "total"
         (errors in variables), "instruments" (regressors from odd samples against even ones), "exclusion" (the
         document's: sub-harmonics with the largest residues are dropped, share β, until ε < error_limit).
-    harmonics: sub-harmonics used per orbit: "below drive" (up to the driving frequency), "informative" (above the noise
-        floor), or a largest order in units of the drive. low_pass: cut-off of every factor of a product, as a fraction
-        of the sampling frequency (None: no filter).
-    outputs: what a channel measures where it is neither a coordinate nor an output of the model, linear in the
-        coordinates: {"theta2": "phi2 - phi1"}.
-    noise: standard deviation per channel, or one for all (0: exact), when the record does not carry it; otherwise it is
+    harmonics : str or float
+        Sub-harmonics used per orbit: "below drive" (up to the driving frequency), "informative" (above the noise
+        floor), or a largest order in units of the drive.
+    low_pass : float, optional
+        Cut-off of every factor of a product, as a fraction of the sampling frequency (None: no filter).
+    share, error_limit : float
+        Of the exclusion.
+    outputs : mapping
+        What a channel measures where it is neither a coordinate nor an output of the model, linear in the coordinates:
+        ``{"theta2": "phi2 - phi1"}``.
+    noise : float or mapping, optional
+        Standard deviation for all channels or by channel (0: exact), when the record does not carry it; otherwise it is
         read off the spectrum.
-    correct_bias: take off the mean that noise adds to curved regressors.
-    nonlinear: what to do about parameters that do not enter linearly. "separate" (the default with test="windows"):
-        where they enter in products and powers (m*l**2), all are found together from many starts; otherwise they are
-        iterated on from the model's values with the linear ones eliminated. "refuse": name the term and stop.
+    correct_bias : bool
+        Take off the mean that noise adds to curved regressors.
+    nonlinear : str
+        What to do about parameters that do not enter linearly. "separate" (the default with test="windows"): where
+        they enter in products and powers (m*l**2), all are found together from many starts; otherwise they are iterated
+        on from the model's values with the linear ones eliminated. "refuse": name the term and stop.
+    seed : int
+        Of resampling and of simulated noise.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> truth = kz.library.lorenz()
+    >>> record = kz.measure(kz.simulate(truth, x0=[1, 1, 20], t=np.arange(3000) * 0.01), noise=0.05, seed=1)
+    >>> unknown = truth.with_values(sigma=float("nan"), rho=float("nan"), beta=float("nan"))
+    >>> fit = kz.identify(unknown, record, method=kz.HarmonicFit())
+    >>> {name: round(value) for name, value in fit.values.items()}
+    {'sigma': 10, 'rho': 28, 'beta': 3}
     """
 
     test: str = "windows"

@@ -174,16 +174,16 @@ def exclude_by_residue(
 
     units: (n,) label of the sub-harmonic a row belongs to (its cosine and sine rows go together).
     """
-    kept = np.ones(len(rest), bool)
+    used = np.ones(len(rest), bool)
     theta = np.linalg.lstsq(matrix, -rest, rcond=None)[0]
     before = after = identification_error(matrix, rest, theta)
     done = 0
-    while after >= limit and done < rounds and kept.sum() > 2 * matrix.shape[1]:
+    while after >= limit and done < rounds and used.sum() > 2 * matrix.shape[1]:
         residue = np.abs(matrix @ theta + rest)
-        worst = np.unique(units[kept & (residue > (1.0 - share) * residue[kept].max())])
-        kept &= ~np.isin(units, worst)
-        theta = np.linalg.lstsq(matrix[kept], -rest[kept], rcond=None)[0]
-        after = identification_error(matrix[kept], rest[kept], theta)
+        worst = np.unique(units[used & (residue > (1.0 - share) * residue[used].max())])
+        used &= ~np.isin(units, worst)
+        theta = np.linalg.lstsq(matrix[used], -rest[used], rcond=None)[0]
+        after = identification_error(matrix[used], rest[used], theta)
         done += 1
-    dropped = len(np.unique(units)) - len(np.unique(units[kept]))
-    return theta, Exclusion(before, after, dropped, done, kept)
+    dropped = len(np.unique(units)) - len(np.unique(units[used]))
+    return theta, Exclusion(before, after, dropped, done, used)
