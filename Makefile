@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
 
-.PHONY: demo test lint docs bench reproduce clean
+.PHONY: demo test fuzz lint docs bench reproduce clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -22,6 +22,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+fuzz: $(READY)
+	$(BIN)/python -m benchmarks fuzz
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -14,9 +14,11 @@ from __future__ import annotations
 import keyword
 import math
 import numbers
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -164,6 +166,16 @@ def flag(what: str, value: Any, *, error: Kind = ArgumentError) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise error(f"{what} = {shown(value)}; give True or False.")
     return bool(value)
+
+
+def path(what: str, value: Any, *, error: Kind = ArgumentError) -> Path:
+    """The place of a file: text or a Path, without a null character."""
+    if not isinstance(value, (str, os.PathLike)) or isinstance(value, (bytes, bytearray)):
+        raise error(f"{what} is {shown(value)}; give the path of a file as text.")
+    given = os.fspath(value)
+    if not isinstance(given, str) or "\x00" in given:
+        raise error(f"{what} is {shown(given)}; a path is text without null characters.")
+    return Path(given)
 
 
 def choice(what: str, value: Any, options: Iterable[str], *, error: Kind = ArgumentError) -> str:

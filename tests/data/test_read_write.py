@@ -250,3 +250,162 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         kz.write(sample([3.0, 4.0]), path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
+
+
+HOSTILE = [
+    *(
+        "zeta",
+        "alpha",
+        "#a",
+        "a/b",
+        "x,y",
+        "tab\there",
+        "line\nbreak",
+        '"quoted"',
+        "t",
+        "Time",
+        "seconds",
+        "file",
+        "kapitza",
+    ),
+    *(
+        "phi'",
+        "phi''",
+        "phi_rate",
+        "[m]",
+        "x [mm]",
+        "x (deg)",
+        "phi_deg",
+        ".",
+        "..",
+        "µ",
+        "μ",
+        "ａ",
+        " a",
+        "a ",
+        "",
+        "1",
+        "%",
+    ),
+    *(
+        "\x1b[31mred",
+        "\u202e",
+        "nan",
+        "channel_3",
+        "self",
+        "period",
+        "name" * 60,
+        "'; DROP TABLE",
+        "日本語",
+        "🎯",
+        "\x00",
+        "__x",
+    ),
+]
+UNITS = ["", "rad", "mm", "deg/ms", "furlong", "a.u.", "µm", "1", "m/s²"]
+
+
+@pytest.mark.parametrize("order", ["as listed", "backwards"])
+@pytest.mark.parametrize("name", [*FORMATS, "v73.mat"])
+def test_hostile_names_orders_and_units_come_back(name, order, tmp_path):
+    names = HOSTILE if order == "as listed" else HOSTILE[::-1]
+    time = np.arange(4) * 0.1 + 5
+    record = Record.from_arrays(
+        time,
+        {channel: np.arange(4.0) + 10 * place for place, channel in enumerate(names)},
+        units={channel: UNITS[place % len(UNITS)] for place, channel in enumerate(names)} | {"alpha": "rad"},
+        angles=["alpha"],
+        segment=np.array([0, 0, 1, 1]),
+        noise={"#a": 0.5, "a/b": 0.25},
+        period=0.3,
+        phase=0.1,
+        note="a\nb\x1b",
+    )
+    path = kz.write(record, tmp_path / name, matlab="7.3" if name == "v73.mat" else "5")
+    back = kz.read(path)
+    same(record, back)
+    assert back.dataset.attrs["note"] == "a\nb\x1b"
+    chosen = kz.read(path, channels=["#a", "alpha"])
+    assert chosen.channels == ("#a", "alpha")
+    assert np.array_equal(chosen["#a"], record["#a"])
+
+
+def test_hdf5_with_texts_beside_the_numbers(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["t"], file["x"], file["note"], file["#a"] = np.arange(3.0), np.ones(3), "measured on Monday", np.zeros(3)
+        file["names"] = ["one", "two"]
+    assert sorted(kz.read(tmp_path / "a.h5").channels) == ["#a", "x"]
+
+
+def test_hdf5_does_not_read_other_files(tmp_path):
+    (tmp_path / "secret.bin").write_bytes(np.full(3, 42.0).tobytes())
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["x"] = np.full(3, 42.0)
+    with h5py.File(tmp_path / "external.h5", "w") as file:
+        file["t"] = np.arange(3.0)
+        file.create_dataset("x", (3,), "f8", external=[(str(tmp_path / "secret.bin"), 0, 24)])
+    with h5py.File(tmp_path / "virtual.h5", "w") as file:
+        file["t"] = np.arange(3.0)
+        layout = h5py.VirtualLayout((3,), "f8")
+        layout[:] = h5py.VirtualSource(tmp_path / "secret.h5", "x", (3,))
+        file.create_virtual_dataset("x", layout)
+    with h5py.File(tmp_path / "linked.h5", "w") as file:
+        file["t"], file["y"] = np.arange(3.0), np.ones(3)
+        file["x"] = h5py.ExternalLink(str(tmp_path / "secret.h5"), "x")
+    for name in ("external", "virtual"):
+        with pytest.raises(DataError, match='numbers of "/x" lie in'):
+            kz.read(tmp_path / f"{name}.h5")
+    assert kz.read(tmp_path / "linked.h5").channels == ("y",)
+
+
+def test_declared_sizes_are_not_believed(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["t"] = np.arange(4.0)
+        file.create_dataset("x", (10**9,), "f8", chunks=(10**6,), fillvalue=1.0)
+    assert (tmp_path / "a.h5").stat().st_size < 20_000
+    zeros = {"t": np.zeros(9_000_000)}
+    np.savez_compressed(tmp_path / "a.npz", **zeros)
+    scipy.io.savemat(tmp_path / "a.mat", zeros, do_compression=True)
+    for name in ("a.h5", "a.npz", "a.mat"):
+        with pytest.raises(DataError, match=r"declares .* numbers"):
+            kz.read(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.h5", "a.mat", "v73.mat", "a.parquet"])
+def test_every_cut_and_many_flips_are_named(name, tmp_path):
+    """A file cut anywhere, or with a byte flipped anywhere, is read or refused, never a traceback."""
+    path = kz.write(sample([1.0, 2.0, 3.0]), tmp_path / name, matlab="7.3" if name == "v73.mat" else "5")
+    whole = path.read_bytes()
+    places = np.linspace(1, len(whole) - 1, 25).astype(int)
+    refused = []
+    for place in places:
+        flipped = bytearray(whole)
+        flipped[place] ^= 0x5A
+        for content in (whole[:place], bytes(flipped)):
+            path.write_bytes(content)
+            try:
+                kz.read(path)
+            except DataError as problem:
+                refused.append(str(problem))
+    assert len(refused) >= len(places)
+
+
+def test_matlab_flags_that_would_end_the_process_are_refused(tmp_path):
+    """SciPy reads the imaginary part that the flag promises, wherever that may lie."""
+    path = kz.write(sample([1.0, 2.0, 3.0]), tmp_path / "a.mat")
+    whole = bytearray(path.read_bytes())
+    assert whole[144] == 6  # class double
+    for byte, value in ((145, 0x08), (144, 200), (144, 4), (128, 77), (132, 255)):
+        wounded = whole.copy()
+        wounded[byte] = value
+        path.write_bytes(wounded)
+        with pytest.raises(DataError, match=r"a\.mat cannot be read as \.mat|called time"):
+            kz.read(path)
+
+
+def test_a_late_byte_of_another_encoding_does_no_harm(tmp_path):
+    rows = [f"{i / 10},{i}" for i in range(500)]
+    rows[400] += "  # 5\xb0"
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"# rig\nt,x\n" + "\n".join(rows).encode("latin-1") + b"\n# \xe4nde\n")
+    assert len(kz.read(path)) == 500

@@ -45,14 +45,14 @@ def small(draw: st.DrawFn) -> str:
     expression = draw(st.recursive(atoms, wider, max_leaves=8))
     left = draw(st.sampled_from(["x'' + 0.1*x'", "x''", "a*x''", "x'"]))
     right = expression if draw(st.integers(0, 3)) else draw(words)
-    lines = [f"equations = [{toml_text(f'{left} = {right}')}]", "[parameters]", f"a = {draw(numbers)!r}"]
-    if draw(st.booleans()):
+    value = draw(numbers) if draw(st.integers(0, 3)) == 0 else draw(st.floats(0.1, 9.0))
+    equation = toml_text(f"{left} = {right}")
+    lines = [f"equations = [{equation}]", "[parameters]", f"a = {value!r}"]
+    if not draw(st.integers(0, 4)):
         lines += ["[partition]", f"expressions = {draw(values)!r}"]
-    if draw(st.booleans()):
-        lines += [
-            f"[{draw(st.sampled_from(['outputs', 'excitation', 'start', 'invariants']))}]",
-            f"x = {draw(values)!r}",
-        ]
+    if not draw(st.integers(0, 4)):
+        part = draw(st.sampled_from(["outputs", "excitation", "start", "invariants"]))
+        lines += [f"[{part}]", f"x = {draw(values)!r}"]
     return "\n".join(lines)
 
 
@@ -72,8 +72,9 @@ def use(content: str, folder: Path) -> object:
         raise AssertionError("the model does not survive its own file")
     shown = [model.name, str(model.equations), str(model.values)]
     if model.is_map:
-        return [*shown, str(kz.simulate(model, periods=3).values())]
-    return [*shown, str(kz.simulate(model, t=[0.0, 0.1]).values())]
+        return [*shown, str(kz.simulate(model, [0.3] * len(model.states), periods=3).values())]
+    start = None if model.start else [0.3] * len(model.states)
+    return [*shown, str(kz.simulate(model, start, t=[0.0, 0.1]).values())]
 
 
 register("models: damaged files", st.deferred(lambda: damaged_text(originals())), use, 2.0)

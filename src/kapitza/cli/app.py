@@ -24,10 +24,13 @@ from kapitza.cli.simulate import simulate_command
 from kapitza.cli.studies import check_command, compare_command, identify_command, new_command, report_command, schema
 from kapitza.errors import KapitzaError
 
+# Typer does not name the error of its parser, of which a bad parameter is one.
+UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # type: ignore[assignment]
+
 app = typer.Typer(
     name="kapitza",
     rich_markup_mode="markdown",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     add_completion=False,
     help=(
@@ -63,11 +66,15 @@ def show_version(wanted: bool) -> None:
 
 @app.callback()
 def settings(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     del version
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
@@ -75,7 +82,13 @@ def run(arguments: Sequence[str] | None = None) -> None:
     os.environ["MPLBACKEND"] = "Agg"  # figures go to files; no display is needed
     speak_any_alphabet()
     try:
-        app(args=None if arguments is None else list(arguments))
+        sys.exit(app(args=None if arguments is None else list(arguments), standalone_mode=False) or 0)
+    except UsageError as problem:
+        show_error(f"{problem.format_message().rstrip('.')}. Help: kapitza --help, or the command with --help.")
+        sys.exit(problem.exit_code)
+    except typer.Abort:
+        show_error("Stopped.")
+        sys.exit(130)
     except (KapitzaError, OSError) as problem:
         show_error(str(problem))
         sys.exit(2)

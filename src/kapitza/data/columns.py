@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.data.record import RESERVED, Record
 from kapitza.data.sampling import cut_segments
 from kapitza.errors import DataError, nearest_name
@@ -295,7 +296,7 @@ def is_index(name: str, values: NDArray[Any]) -> bool:
 
 def declared_names(names: Iterable[str] | Mapping[str, str] | None, channels: Iterable[str]) -> set[str]:
     """Names that the caller gave angles or units for; each must be a channel."""
-    given = {names} if isinstance(names, str) else set(names or ())
+    given = set(gate.texts("names", names or [], error=DataError)) if not isinstance(names, Mapping) else set(names)
     known = list(dict.fromkeys(channels))
     for name in sorted(map(str, given - set(known))):
         raise DataError(

@@ -8,7 +8,6 @@ The libraries of the containers are imported where they are used: they cost 40 M
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from kapitza.data.columns import (
     numeric,
     parse_metadata,
 )
+from kapitza.data.matlab5 import check_structure
 from kapitza.errors import DataError, KapitzaError, nearest_name
 
 Variable = NDArray[Any] | list[NDArray[Any]]
@@ -191,8 +191,9 @@ def matlab_contents(path: Path) -> Contents:
             found.add(name, value, path)
 
     texts: dict[str, str] = {}
+    if scipy.io.matlab.matfile_version(path)[0] == 1:
+        check_structure(path, max(FLOOR, RATIO * path.stat().st_size))
     check_size(path, sum(int(np.prod(shape, dtype=object)) for _, shape, _ in scipy.io.whosmat(path)))
-    check_size(path, unpacked_size(path) // 8)
     for name, value in scipy.io.loadmat(path).items():
         if not name.startswith("__"):
             collect(name, value)
@@ -211,23 +212,6 @@ def units_among(texts: Mapping[str, str], arrays: Mapping[str, Any]) -> dict[str
         if text:
             units[name] = text.strip()
     return units
-
-
-def unpacked_size(path: Path) -> int:
-    """Bytes of a MATLAB v5 file when its compressed elements are unpacked, counted without keeping them."""
-    total, limit = 0, max(FLOOR, RATIO * path.stat().st_size)
-    with path.open("rb") as stream:
-        order = "<" if stream.read(128)[126:128] == b"IM" else ">"
-        while len(tag := stream.read(8)) == 8 and total <= limit:
-            kind, size = (int(number) for number in np.frombuffer(tag, f"{order}u4"))
-            if kind != 15:  # not compressed: as large as it is
-                stream.seek(size, 1)
-                continue
-            packed, unpack = stream.read(size), zlib.decompressobj()
-            while packed and total <= limit and not unpack.eof:
-                total += len(unpack.decompress(packed, 1 << 20))
-                packed = unpack.unconsumed_tail
-    return total
 
 
 def hdf5_contents(path: Path) -> Contents:

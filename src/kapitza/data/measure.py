@@ -14,6 +14,9 @@ from kapitza.data.sampling import between_samples
 from kapitza.errors import DataError
 
 Array = NDArray[np.float64]
+LARGEST = 1e150
+"""Of noise and quantum: their squares are formed."""
+
 PerChannel = float | Mapping[str, float]
 
 
@@ -78,6 +81,7 @@ def per_channel(record: Record, amount: PerChannel, what: str) -> dict[str, floa
             f'{what} of channel "{name}"',
             amount.get(name, 0.0) if isinstance(amount, Mapping) else amount,
             low=0.0,
+            high=LARGEST,
             error=DataError,
         )
         for name in record.channels

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kapitza import gate
 from kapitza.data.columns import Key, Wanted, make_record
 from kapitza.data.containers import read_container, read_parquet
 from kapitza.data.record import Record
@@ -52,7 +53,16 @@ def read(
 
     >>> read("run7.csv", time="t", channels=["phi"], angles=["phi"], period=0.691)  # doctest: +SKIP
     """
-    path = Path(path)
+    path = gate.path("The recording", path, error=DataError)
+    if channels is not None and not isinstance(channels, Mapping | str):
+        channels = gate.items("channels", channels, error=DataError)
+    names = None if names is None else gate.texts("names", names, error=DataError)
+    angles = None if angles is None else gate.texts("angles", angles, error=DataError)
+    if units is not None and not isinstance(units, Mapping):
+        raise DataError(f'units is {gate.shown(units)}; give a table such as units={{"t": "ms"}}.')
+    for what, given in (("separator", separator), ("decimal", decimal)):
+        if given is not None:
+            gate.text(what, given, longest=10, error=DataError)
     suffix = path.suffix.lower()
     check_readable(path, suffix)
     wanted = Wanted(time, channels, segment, interval, units, angles, period, phase, missing)

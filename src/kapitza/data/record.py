@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.circle import unwrap, wrap
 from kapitza.data.noise import is_number
 from kapitza.data.sampling import (
@@ -70,8 +71,11 @@ class Record:
 
         units: of the channels, as text ("deg/s"); angles given in another unit than rad are brought to rad.
         """
-        time = np.asarray(time, float)
-        angles = {angles} if isinstance(angles, str) else set(angles)
+        time = _samples("Time", time)
+        angles = set(gate.texts("angles", angles, error=DataError))
+        for what, given in (("channels", channels), ("units", units or {}), ("noise", noise or {})):
+            if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+                raise DataError(f"{what} is {gate.shown(given)}; give a table {{name: ...}} with the names as text.")
         if not channels:
             raise DataError("The record has no channels: give at least one array of samples.")
         for what, named in (("angle", angles), ("unit", units or ()), ("noise", noise or ())):
@@ -80,10 +84,15 @@ class Record:
                     f'The {what} of "{name}" is given, but the channels are {", ".join(channels)}.'
                     f"{nearest_name(name, channels)}"
                 )
-        segment = np.zeros(time.size, np.int32) if segment is None else np.asarray(segment, np.int32)
+        labels = np.zeros(time.size) if segment is None else _samples("segment", segment)
+        if labels.shape != time.shape:
+            raise DataError(f"segment has the shape {labels.shape}, time has {time.shape}: give one label per time.")
+        if not np.isfinite(labels).all():
+            raise DataError("segment holds labels that are not finite: give a whole number per time.")
+        segment = labels.astype(np.int32) if np.abs(labels).max(initial=0) < 2**31 else cut_segments(labels, [])
         variables = {}
         for name, values in channels.items():
-            values = np.asarray(values, float)
+            values = _samples(f'Channel "{name}"', values)
             if values.shape != time.shape:
                 raise DataError(
                     f'Channel "{name}" has {values.shape} samples, time has {time.shape}: give one per time.'
@@ -93,7 +102,7 @@ class Record:
             )
         attributes = {key: value for key, value in attributes.items() if value is not None}
         if period is not None:
-            attributes["period"] = float(period)
+            attributes["period"] = gate.number("The excitation period [s]", period, finite=False, error=DataError)
         dataset = xr.Dataset(variables, coords={"time": time, "segment": ("time", segment)}, attrs=attributes)
         record = cls(dataset)
         record.check()
@@ -154,7 +163,8 @@ class Record:
         }
 
     def __getitem__(self, channel: str) -> Array:
-        if channel not in self.dataset.data_vars:
+        if not isinstance(channel, str) or channel not in self.dataset.data_vars:
+            channel = channel if isinstance(channel, str) else gate.shown(channel)
             known = ", ".join(self.channels)
             raise DataError(f'No channel "{channel}"; the record has {known}.{nearest_name(channel, self.channels)}')
         return self.dataset[channel].values
@@ -229,16 +239,22 @@ class Record:
 
     def select(self, channels: Sequence[str]) -> Record:
         """Only these channels, in this order."""
-        for name in channels:
+        names = gate.texts("channels", channels, error=DataError)
+        if not names:
+            raise DataError("No channels are selected: name at least one.")
+        for name in names:
             self[name]  # names the nearest channel when there is none
-        return Record(self.dataset[list(channels)])
+        return Record(self.dataset[names])
 
     def samples(self, index: slice | NDArray[Any]) -> Record:
         """The samples chosen by position: a slice, indices in increasing order, or a mask.
 
         Samples left out between two chosen ones (more than a slice's step) cut the record into segments there.
         """
-        position = np.arange(self.size)[index]
+        try:
+            position = np.atleast_1d(np.arange(self.size)[index]).ravel()
+        except (IndexError, TypeError, ValueError, OverflowError):
+            raise DataError(f"{gate.shown(index)} chooses no samples: give a slice, positions or a mask.") from None
         if not position.size:
             raise DataError(f"Nothing is left of the record's {self.size} samples by this selection.")
         chosen = self.dataset.isel(time=position)
@@ -251,6 +267,8 @@ class Record:
 
     def between(self, start: float = -np.inf, stop: float = np.inf) -> Record:
         """The samples with start <= t < stop [s]."""
+        start = gate.number("start", start, finite=False, error=DataError)
+        stop = gate.number("stop", stop, finite=False, error=DataError)
         inside = (self.time >= start) & (self.time < stop)
         if not inside.any():
             span = f"{self.time.min():.6g} to {self.time.max():.6g} s"
@@ -278,7 +296,7 @@ class Record:
         self, name: str, values: Array, unit: str = "", angle: bool = False, noise: float | None = None
     ) -> Record:
         """A channel added or replaced, for example an absolute angle formed from two encoders."""
-        values = np.asarray(values, float)
+        values = _samples(f'Channel "{name}"', values)
         if values.shape != (self.size,):
             raise DataError(f'Channel "{name}" has shape {values.shape}, the record {self.size} samples: one per time.')
         record = Record(self.dataset.assign({name: _channel(name, values, unit, angle, noise)}))
@@ -287,6 +305,8 @@ class Record:
 
     def renamed(self, names: Mapping[str, str]) -> Record:
         """Channels under new names, old → new."""
+        if not isinstance(names, Mapping) or not all(isinstance(new, str) for new in names.values()):
+            raise DataError(f"{gate.shown(names)} renames no channels: give a table {{old: new}}.")
         for name in names:
             self[name]
         new = [names.get(name, name) for name in self.channels]
@@ -300,6 +320,8 @@ class Record:
 
         A channel whose unit is not stated takes the one given without a change of its values. Angles stay in rad.
         """
+        if not isinstance(units, Mapping) or not all(isinstance(unit, str) for unit in units.values()):
+            raise DataError(f'{gate.shown(units)} gives no units: give a table such as {{"x": "mm"}}.')
         changed = {}
         for name, unit in units.items():
             values, attrs = self[name], dict(self.dataset[name].attrs)
@@ -390,6 +412,7 @@ class Record:
 
     def split_at_gaps(self, gap: float = GAP) -> Record:
         """Cut into segments wherever a step is longer than `gap` sampling intervals."""
+        gap = gate.number("gap, in sampling intervals,", gap, above=1.0, finite=False, error=DataError)
         after = [g.after for g in self.sampling(gap=gap).gaps]
         labels = cut_segments(self.dataset["segment"].values, after)
         return Record(self.dataset.assign_coords(segment=("time", labels)))
@@ -400,8 +423,8 @@ class Record:
         Nothing is drawn across gaps: the record is cut where grid points fall into one. No filter
         is applied: remove what is faster than 1/(2·interval) Hz first.
         """
-        if not (np.isfinite(interval) and interval > 0):
-            raise DataError(f"The sampling interval is {interval} s: give a positive number.")
+        if not is_number(interval) or interval <= 0:
+            raise DataError(f"The sampling interval is {gate.shown(interval)} s: give a positive number.")
         return self._on_grid([float(self.time[p][0]) for p in self.segments()], interval)
 
     def strobed(self, phase: float = 0.0) -> Record:
@@ -413,7 +436,7 @@ class Record:
         if self.period is None:
             raise DataError("A record is strobed with its excitation: give it a period, with_attributes(period=...).")
         if not is_number(phase):
-            raise DataError(f"The phase of a strobe is a finite time in seconds, not {phase}.")
+            raise DataError(f"The phase of a strobe is a finite time in seconds, not {gate.shown(phase)}.")
         origin = float(self.time[0]) - self.phase + phase
         pieces = self.segments()
         strobed = self._on_grid([origin] * len(pieces), self.period)
@@ -450,6 +473,15 @@ class Record:
             blocks = [between_samples(self.time[p], smooth[p], g) for p, g in zip(pieces, grids, strict=True)]
             on_grid = self._rebuilt(time, labels, np.concatenate(blocks))
         return on_grid._with_phase(float(time[0]) - float(self.time[0]))
+
+
+def _samples(what: str, values: Any) -> Array:
+    """Numbers of a channel; truth values of a digital one count as 0 and 1. Plain arrays are taken without a copy."""
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind == "b":
+        return values.astype(np.float64)
+    return gate.array(what, values, error=DataError)
 
 
 def _channel(name: str, values: Array, unit: str, angle: bool, noise: Any) -> tuple[str, Array, dict[str, Any]]:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import scipy.io
 
+from kapitza import gate
 from kapitza.data.columns import METADATA
 from kapitza.data.record import Record
 from kapitza.errors import DataError
@@ -31,7 +32,7 @@ def write(record: Record, path: str | Path, matlab: str = "5") -> Path:
     matlab: "5", or "7.3" (HDF5 inside; needed above 2 GB). MATLAB names cannot hold a prime: phi' is stored
         as phi_rate.
     """
-    path = Path(path)
+    path = gate.path("The file to write", path, error=DataError)
     suffix = path.suffix.lower()
     if suffix not in WRITABLE:
         raise DataError(f'{path.name}: the suffix "{suffix}" is not known; write one of {", ".join(WRITABLE)}.')

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kapitza import gate
 from kapitza.data import Record
-from kapitza.errors import KapitzaError
+from kapitza.errors import KapitzaError, ModelError
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.combinations import combinations_of, in_combinations
@@ -50,6 +51,7 @@ def identify(
     True
     """
     data = list(data) if isinstance(data, Iterator) else data
+    free = None if free is None else gate.texts("free", free, error=ModelError)
     parts = parts_of(data)
     if method is None or method == "auto":
         method = Automatic() if isinstance(parts[0].source, Record) else OrbitFit()

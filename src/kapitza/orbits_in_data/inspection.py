@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.data import Record
 from kapitza.errors import DataError, Status
 from kapitza.files import replacing
@@ -106,6 +107,7 @@ def inspect(
 ) -> Inspection:
     """Sampling, noise, spectra, delay, dimension, returns, largest Lyapunov exponent, and what to do next."""
     require_count("max_period", max_period, 1)
+    channels = None if channels is None else gate.texts("channels", channels, error=DataError)
     names, notes = _living_channels(record, channels)
     sampling = record.sampling()
     try:

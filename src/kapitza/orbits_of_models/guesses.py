@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.circle import difference, turns, unwrap, unwrap_states
 from kapitza.data import Record
 from kapitza.errors import ConvergenceError, DataError, Status
@@ -40,7 +41,7 @@ def loop_from(problem: Problem, guess: Any) -> Loop:
         return guess
     if isinstance(guess, Mapping):
         return _from_points(problem, as_point(problem.model.states, guess)[None])
-    samples = np.asarray(guess, float)
+    samples = gate.array("The guess", guess, error=DataError)
     if not np.isfinite(samples).all():
         raise DataError("The guess holds values that are not finite.")
     if samples.shape == (len(problem.model.states),):

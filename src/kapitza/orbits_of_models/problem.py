@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.errors import KapitzaError, ModelError, Status
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -18,6 +19,10 @@ from kapitza.orbits_of_models.phase import OrthogonalPhase, PhaseCondition
 from kapitza.solve import NewtonResult
 
 Array = NDArray[np.float64]
+
+
+MOST_PERIODS = 10_000
+"""Excitation periods of an orbit; longer ones are a slip of the keyboard."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +96,14 @@ def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition |
                     f'"{model.name}" is autonomous: give an approximate period in seconds, such as period=1.5.'
                 )
             period = float(given)
+        period = gate.number("period", period, finite=False, error=KapitzaError)
         if not (np.isfinite(period) and period > 0):
             raise KapitzaError(f"The period must be positive, not {period}.")
         return Problem(model, None, float(period), phase or OrthogonalPhase(), wrt)
-    repeats = 1 if period is None else period
-    if repeats != int(repeats) or repeats < 1:
+    repeats = 1 if period is None else gate.number("period", period, error=KapitzaError)
+    if repeats != int(repeats) or not 1 <= repeats <= MOST_PERIODS:
         raise KapitzaError(
-            f'"{model.name}" is forced: period counts excitation periods (1, 2, 3, …), not {period}. '
+            f'"{model.name}" is forced: period counts excitation periods (1, 2, 3, … {MOST_PERIODS}), not {period}. '
             f"One excitation period is {excitation:.6g} s."
         )
     return Problem(model, int(repeats), int(repeats) * excitation, phase or OrthogonalPhase(), wrt)
