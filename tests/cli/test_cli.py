@@ -23,7 +23,8 @@ def test_demo_recovers_the_parameters_it_was_made_with(capsys, tmp_path):
     code, out, _ = run(capsys, "demo", "--periods", "12000", "--out", str(tmp_path))
     assert code == 0
     assert (tmp_path / "demo.png").read_bytes()[1:4] == b"PNG"
-    assert "data:image/png;base64," in (tmp_path / "demo.html").read_text(encoding="utf-8")
+    assert "truth" in (tmp_path / "demo.html").read_text(encoding="utf-8")
+    assert (tmp_path / "pendulum-results" / "result.json").is_file()
     rows = {line.split()[0]: re.findall(r"[-+]?[0-9.]+(?:e-[0-9]+)?", line.split(")")[1]) for line in out.splitlines()
             if line.startswith(("l (", "k2 (", "k3 ("))}  # fmt: skip
     truth = kz.library.parametric_pendulum()

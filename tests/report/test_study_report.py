@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kapitza.report import plot_fit, plot_forces, plot_intervals, write_study_report
+from kapitza.report import plot_fit, plot_forces, plot_intervals, plot_section, write_study_report
 from kapitza.study import ForceCurve, Motion, OrbitSketch, Outcome, SectionSketch, StudyResult
 
 EVIL = "<script>alert('x')</script><img src=x onerror=alert(1)>"
@@ -40,9 +40,7 @@ def outcome(method: str, width: float, **more) -> Outcome:
 def result(tmp_path_factory):
     at = tuple(np.linspace(-1, 1, 21).tolist())
     curve = ForceCurve("restoring", "x", "x", at, at, tuple(a - 0.1 for a in at), tuple(a + 0.1 for a in at))
-    orbits = (OrbitSketch(1, EVIL, "-2.1, 0.1", ((0.1, 0.2),)), OrbitSketch(2, "", "", ((0.0, 0.1), (0.2, 0.0))))
-    section = SectionSketch(("x", EVIL), ((0.0, 0.0), (0.5, 0.4)), orbits)
-    first = outcome("shooting", 0.02, motion=motion(0.0), check=motion(20.0), forces=(curve, curve), section=section)
+    first = outcome("shooting", 0.02, motion=motion(0.0), check=motion(20.0), forces=(curve, curve))
     wide = outcome("harmonic", 5.0)
     other = replace(outcome("shooting", 0.03), candidate="other", log_likelihood=90.0, failure=EVIL)
     return StudyResult(
@@ -68,7 +66,7 @@ def test_names_stay_text_and_nothing_is_fetched(page):
 
 def test_every_figure_is_there(page):
     figures = re.findall(r'class="figure" data-for="figure\d+">(.*?)</script>', page.read_text(encoding="utf-8"))
-    assert len(figures) == 7
+    assert len(figures) == 6
     assert all(json.loads(figure)["data"] for figure in figures)
 
 
@@ -86,6 +84,19 @@ def test_matplotlib_figures_come_back_to_be_changed(result):
         assert figure.axes[0].lines
 
 
+def test_a_section_with_orbits_takes_the_place_of_curves(result, tmp_path):
+    orbits = (OrbitSketch(1, EVIL, "-2.1, 0.1", ((0.1, 0.2),)), OrbitSketch(2, "", "", ((0.0, 0.1), (0.2, 0.0))))
+    section = SectionSketch(("x", EVIL), ((0.0, 0.0), (0.5, 0.4)), orbits)
+    strobed = replace(result, outcomes=(replace(result.outcomes[0], section=section),))
+    text = write_study_report(strobed, tmp_path / "report.html", truth={"c": 0.12}).read_text(encoding="utf-8")
+    figures = [json.loads(f) for f in re.findall(r'class="figure" data-for="figure\d+">(.*?)</script>', text)]
+    hovers = [trace.get("hovertemplate", "") for figure in figures for trace in figure["data"]]
+    assert any("multipliers -2.1, 0.1" in hover and "<script>" not in hover for hover in hovers)
+    assert "Fit over the data" not in text
+    assert ">truth<" in text
+    assert len(plot_section(strobed.outcomes[0]).axes[0].lines) == 3
+
+
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium to draw the page with")
 def test_a_browser_draws_all_of_it_without_errors(page, tmp_path):
     command = [
@@ -95,5 +106,5 @@ def test_a_browser_draws_all_of_it_without_errors(page, tmp_path):
     answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     complaints = [line for line in answer.stderr.splitlines() if "CONSOLE" in line]
     assert complaints == []
-    assert 'data-drawn="7"' in answer.stdout
-    assert answer.stdout.count('class="main-svg"') >= 7
+    assert 'data-drawn="6"' in answer.stdout
+    assert answer.stdout.count('class="main-svg"') >= 6

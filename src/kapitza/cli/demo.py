@@ -1,4 +1,4 @@
-"""`kapitza demo`: a noisy pendulum experiment, the orbits in it, and the parameters behind them."""
+"""`kapitza demo`: a noisy pendulum experiment as a recording, a study of it, and the report with the truth beside."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from kapitza.cli.console import answers, examples
-from kapitza.cli.models import equation_text
 from kapitza.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from kapitza.data import Record
-    from kapitza.estimate import Estimate
     from kapitza.model import Model
-    from kapitza.orbit import OrbitSet
+    from kapitza.study import Outcome
 
 FREE = ("l", "k2", "k3")
 START = {"l": 0.8, "k2": 0.0, "k3": 0.0}
@@ -30,39 +27,64 @@ START = {"l": 0.8, "k2": 0.0, "k3": 0.0}
 NOISE = 5e-4
 """Of the readings, as a share of the attractor's size."""
 
+STUDY = """\
+# The study behind `kapitza demo`. Change it and run it again: kapitza identify pendulum.toml
+title = "A chaotic pendulum"
+
+[model]
+library = "parametric_pendulum"
+# the length 20 % too short, and no friction at all
+values = {{{values}}}
+
+[data]
+file = "pendulum.csv"            # angle and angular velocity once per excitation period
+
+[fit]
+free = [{free}]
+method = "orbits"                # unstable periodic orbits in the recording, matched by those of the model
+max_period = 5
+"""
+
 
 def demo(
     periods: Annotated[int, typer.Option(min=5000, help="Excitation periods to record.")] = 50_000,
-    out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = Path("out"),
+    out: Annotated[Path, typer.Option(help="Folder for recording, study, picture and report.")] = Path("out"),
 ) -> None:
-    """Record a chaotic pendulum with noise, find the periodic orbits in the record, and fit the model to them."""
-    from kapitza import find_orbits
-    from kapitza.estimate import identify
+    """Record a chaotic pendulum with noise, write a study of it, and identify its length and friction."""
+    from kapitza.data import write
     from kapitza.library import parametric_pendulum
+    from kapitza.report import write_study_report
+    from kapitza.study import read_study
 
     console = answers()
     truth = parametric_pendulum()
     console.print(Text(truth.description + "."))
     begin = time.perf_counter()
+    out.mkdir(parents=True, exist_ok=True)
     record = noisy_record(truth, periods)
+    write(record, out / "pendulum.csv")
+    start = {name: share * truth.values[name] for name, share in START.items()}
+    values = ", ".join(f"{name} = {value:.6g}" for name, value in start.items())
+    with replacing(out / "pendulum.toml") as draft:
+        free = ", ".join(f'"{name}"' for name in FREE)
+        draft.write_text(STUDY.format(values=values, free=free), encoding="utf-8")
     recorded = time.perf_counter()
-    orbits = find_orbits(record, max_period=5)
-    found = time.perf_counter()
-    guess = truth.with_values(**{name: share * truth.values[name] for name, share in START.items()})
-    fit = identify(guess, orbits, free=FREE)
+    result = read_study(out / "pendulum.toml").run()
     done = time.perf_counter()
-    facts = demo_facts(record, orbits, fit, (recorded - begin, found - recorded, done - found))
-    table = comparison(truth, fit)
-    page = write_demo_page(guess, record, orbits, fit, facts, table, out / "demo.html")
+    best = result.best
+    if best is None:
+        console.print(Text(str(result)))
+        raise typer.Exit(1)
+    page = write_study_report(result, out / "demo.html", truth=truth.values)
     picture = out / "demo.png"
     with replacing(picture) as draft:
-        demo_figure(record, orbits).savefig(draft, dpi=160)
-    for text in facts:
+        section_picture(best).savefig(draft, dpi=160)
+    for text in demo_facts(record, best, (recorded - begin, done - recorded)):
         console.print(Text(text))
-    console.print(printed(table))
-    for text in fit.warnings:
+    console.print(printed(comparison(truth, best)))
+    for text in best.warnings:
         console.print(Text(f"Warning: {text}", style="yellow"))
-    console.print(Text(f"Picture: {picture}\nReport:  {page}", style="bold"))
+    console.print(Text(f"Study:   {out / 'pendulum.toml'}\nPicture: {picture}\nReport:  {page}", style="bold"))
 
 
 demo.__doc__ = (demo.__doc__ or "") + examples("kapitza demo", "kapitza demo --periods 200000 --out pendulum")
@@ -79,43 +101,47 @@ def noisy_record(truth: Model, periods: int) -> Record:
     return measure(clean, noise=noise, seed=1)
 
 
-def demo_facts(record: Record, orbits: OrbitSet, fit: Estimate, seconds: tuple[float, float, float]) -> tuple[str, ...]:
+def demo_facts(record: Record, best: Outcome, seconds: tuple[float, float]) -> tuple[str, ...]:
     """What the demo did, in sentences."""
     assert record.period is not None
     count = len(record) - 1
     hours = count * record.period / 3600
-    matched = len(fit.matches.orbits) if fit.matches is not None else 0
+    orbits = len(best.section.orbits) if best.section is not None else 0
     return (
-        f"{count} excitation periods ({hours:.1f} hours of pendulum time) simulated, strobed and given "
-        f"{100 * NOISE:g} % of noise in {seconds[0]:.1f} s.",
-        f"The motion is chaotic, but {len(orbits)} unstable periodic orbits of up to 5 periods were found in it, "
-        f"without the model, in {seconds[1]:.1f} s.",
-        f"The model's orbits were matched to {matched} of them in {seconds[2]:.1f} s, starting "
-        "from a length 20 % too short and no friction at all.",
+        f"{count} excitation periods ({hours:.1f} hours of pendulum time) simulated, strobed, given "
+        f"{100 * NOISE:g} % of noise and written as a recording in {seconds[0]:.1f} s.",
+        f"The motion is chaotic, but {orbits} unstable periodic orbits of up to 5 periods were found in it without the "
+        f"model, and matched by orbits of the model, in {seconds[1]:.1f} s, starting from a length 20 % too short and "
+        "no friction.",
     )
 
 
-def comparison(truth: Model, fit: Estimate) -> pd.DataFrame:
+def comparison(truth: Model, best: Outcome) -> pd.DataFrame:
     """Truth beside the estimate: one row per parameter."""
     import pandas as pd
 
-    interval = fit.interval(0.95)
-    low, high = interval["low"].to_dict(), interval["high"].to_dict()
     rows = [
         (
             name,
-            fit.units.get(name, ""),
+            best.units.get(name, ""),
             truth.values[name],
-            fit.start[name],
-            fit.values[name],
-            low[name],
-            high[name],
-            100 * (fit.values[name] / truth.values[name] - 1),
+            best.start[name],
+            best.values[name],
+            best.low[name],
+            best.high[name],
+            100 * (best.values[name] / truth.values[name] - 1),
         )
-        for name in fit.names
+        for name in best.names
     ]
     columns = ["parameter", "unit", "truth", "start", "estimate", "95 % low", "95 % high", "error [%]"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def section_picture(best: Outcome):
+    """The section of the recording with the orbits found on it."""
+    from kapitza.report import plot_section
+
+    return plot_section(best)
 
 
 def printed(table: pd.DataFrame) -> Table:
@@ -133,51 +159,3 @@ def printed(table: pd.DataFrame) -> Table:
             f"{error:+.2g} %",
         )
     return shown
-
-
-def demo_figure(record: Record, orbits: OrbitSet) -> Figure:
-    from kapitza.report import plot_orbits
-
-    return plot_orbits(orbits, record=record)
-
-
-def write_demo_page(
-    model: Model,
-    record: Record,
-    orbits: OrbitSet,
-    fit: Estimate,
-    facts: tuple[str, ...],
-    table: pd.DataFrame,
-    path: Path,
-) -> Path:
-    import pandas as pd
-
-    from kapitza.report import Section, plot_estimate, write_page
-
-    parameters = pd.DataFrame(
-        [(p.name, fit.model.values[p.name], p.unit, p.description) for p in model.parameters],
-        columns=["parameter", "value", "unit", "meaning"],
-    )
-    sections = [
-        Section("What was done", facts),
-        Section(
-            "Truth and estimate",
-            ("The interval should hold the truth in 95 of 100 such experiments.",),
-            table=table,
-            warnings=fit.warnings,
-        ),
-        Section(
-            "The record and its orbits",
-            figure=demo_figure(record, orbits),
-            caption="Angle and angular velocity once per excitation period, at the top of the support; the dots are "
-            "the periodic orbits found in the record, coloured by their period.",
-        ),
-        Section(
-            "How sure the estimates are",
-            figure=plot_estimate(fit),
-            caption="Intervals, correlations of the errors, and weighted residuals; on the line they are Gaussian.",
-        ),
-        Section("How every orbit was matched", table=fit.matches.table.round(3) if fit.matches is not None else None),
-        Section("The model", listing=equation_text(model), table=parameters),
-    ]
-    return write_page("A chaotic pendulum", f"{model.description}. Source: {model.source}.", sections, path)

@@ -15,7 +15,7 @@ from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
 from kapitza.report.rig_figures import plot_delay_stability, plot_rig_branch
 from kapitza.report.skeleton_figures import plot_inspection
-from kapitza.report.study_figures import plot_fit, plot_forces, plot_intervals
+from kapitza.report.study_figures import plot_fit, plot_forces, plot_intervals, plot_section
 from kapitza.report.study_report import write_study_report
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "plot_record",
     "plot_residues",
     "plot_rig_branch",
+    "plot_section",
     "plot_waterfall",
     "write_branch_page",
     "write_page",

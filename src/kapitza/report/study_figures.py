@@ -74,6 +74,27 @@ def plot_intervals(outcomes: Sequence[Outcome]) -> Figure:
         return figure
 
 
+def plot_section(outcome: Outcome) -> Figure:
+    """The section of the recording, one point per excitation period, with the periodic orbits found on it."""
+    section = outcome.section
+    if section is None:
+        raise KapitzaError(f"{outcome.label} has no section: it was not fitted by orbits.")
+    with styled():
+        figure = plt.figure(figsize=(6.4, 4.8), layout="constrained")
+        axes = figure.add_subplot()
+        points = np.array(section.points)
+        axes.plot(points[:, 0], points[:, 1], ".", ms=1.2, color=QUIET)
+        periods = sorted({orbit.periods for orbit in section.orbits})
+        for number, period in enumerate(periods):
+            at = np.concatenate([np.array(o.points) for o in section.orbits if o.periods == period])
+            colour = CYCLE[number % len(CYCLE)]
+            axes.plot(at[:, 0], at[:, 1], "o", ms=5, mec="white", mew=0.5, color=colour, label=f"period {period}")
+        axes.set_xlabel(axis_label(section.states[0]))
+        axes.set_ylabel(axis_label(section.states[1]))
+        figure.legend(loc="outside right upper")
+        return figure
+
+
 def plot_forces(outcome: Outcome) -> Figure:
     """Restoring and damping forces per mass with the band that the errors of the parameters give."""
     if not outcome.forces:

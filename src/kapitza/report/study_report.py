@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,17 +54,18 @@ class Part:
     folded: str = ""
 
 
-def write_study_report(result: StudyResult, path: str | Path) -> Path:
+def write_study_report(result: StudyResult, path: str | Path, truth: Mapping[str, float] | None = None) -> Path:
     """The answer first, then how well it predicts, pictures, warnings, candidates and provenance. Returns the path.
 
-    The file holds everything, Plotly included, and asks nothing of any network.
+    The file holds everything, Plotly included, and asks nothing of any network. truth: values known beforehand (of a
+    simulated recording), shown beside those found.
     """
     from kapitza import __version__
 
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     environment = Environment(loader=PackageLoader("kapitza.report"), autoescape=True, undefined=StrictUndefined)
-    parts = study_parts(result)
+    parts = study_parts(result, truth or {})
     text = environment.get_template("study.html").render(
         title=result.title,
         answer=result.sentence(),
@@ -100,11 +101,11 @@ def figure_json(figure: go.Figure) -> Markup:
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def study_parts(result: StudyResult) -> list[Part]:
+def study_parts(result: StudyResult, truth: Mapping[str, float]) -> list[Part]:
     best = result.best
     parts: list[Part] = []
     if best is not None:
-        parts.append(parameter_part(best))
+        parts.append(parameter_part(best, truth))
         parts += picture_parts(best)
     else:
         parts.append(Part("What happened", warnings=[f"{o.label}: {o.failure}" for o in result.outcomes if o.failure]))
@@ -113,7 +114,7 @@ def study_parts(result: StudyResult) -> list[Part]:
     return parts
 
 
-def parameter_part(best: Outcome) -> Part:
+def parameter_part(best: Outcome, truth: Mapping[str, float]) -> Part:
     rows = []
     for name in (*best.names, *(n for n in best.values if n not in best.names)):
         error = best.deviations.get(name, math.nan)
@@ -126,6 +127,8 @@ def parameter_part(best: Outcome) -> Part:
     rows += [(n, v, best.units.get(n, ""), *[math.nan] * 5, "held") for n, v in best.fixed.items()]
     columns = ["parameter", "value", "unit", "standard error", "error [%]", "low", "high", "start", "role"]
     table = pd.DataFrame(rows, columns=columns)
+    if truth:
+        table.insert(1, "truth", [truth.get(name, math.nan) for name in table["parameter"]])
     empty = [c for c in table.columns if table[c].isna().all() or (table[c].astype(str) == "").all()]
     notes = [
         f"Method: {METHODS.get(best.method, best.method)}. "
@@ -161,18 +164,20 @@ def prediction_sentence(best: Outcome | None) -> str:
 
 def picture_parts(best: Outcome) -> list[Part]:
     """The figures that this fit has."""
-    pieces = ""
+    # one sample per period joins to no curve: the section shows it
+    strobed, pieces = best.section is not None, ""
     if best.motion is not None and not best.motion.complete:
         pieces = " The motion is chaotic or the model a little wrong: it was followed in pieces of "
         pieces += f"{best.motion.length:.3g} s."
     figures = [
-        ("Fit over the data", fit_figure(best), "The motion of the fitted model from the initial state that follows "
-         "the data best; at most 3000 samples are drawn." + pieces),
+        ("Fit over the data", None if strobed else fit_figure(best), "The motion of the fitted model from the initial "
+         "state that follows the data best; at most 3000 samples are drawn." + pieces),
         ("Prediction of a recording that was not fitted", check_figure(best), "Parameters from the fit; only the "
          "initial state is found from this recording."),
         ("Residuals", residual_figure(best), "Predicted minus measured, against time and against the value itself; "
          "without structure when the equations are complete."),
-        ("Phase portrait", portrait_figure(best), "Velocity against position along the fitted motion."),
+        ("Phase portrait", None if strobed else portrait_figure(best), "Velocity against position along the fitted "
+         "motion."),
         ("Forces", force_figure(best.forces), "Force per mass against position (at rest) and against velocity (at "
          "zero), over the range of the data, with the 95 % band that the errors of the parameters give."),
         ("Free decay", decay_figure(best), "Amplitude of each half cycle against time, and frequency against amplitude "

@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 LARGEST = 20_000
 """Samples of a recording that a motion is followed over; more shows nothing new in a picture."""
 
+LARGEST_STROBED = 400
+"""The same for one sample per excitation period."""
+
 SHORTEST = 12
 """Samples of the shortest pieces tried."""
 
@@ -30,7 +33,8 @@ def motion_along(model: Model, record: Record, measures: Mapping[str, str]) -> M
     A chaotic motion cannot be followed for ever by parameters that are a little off: where none follows a segment as
     a whole, it is cut into a quarter of its length, and so on. KapitzaError where even a few samples are not followed.
     """
-    record = _head(record, LARGEST)
+    strobed = record.period is not None and float(np.median(np.diff(record.time))) > 0.9 * record.period
+    record = _head(record, LARGEST_STROBED if strobed else LARGEST)
     # The same relative weight of every channel, whatever the model: the states minimise what is shown.
     spread = {c: float(np.std(record.unwrapped()[c])) or 1.0 for c in record.channels}
     longest = max(piece.stop - piece.start for piece in record.segments())
