@@ -89,7 +89,93 @@ def inspected() -> dict:
     }
 
 
+def oscillator() -> tuple[kz.Model, kz.Record]:
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x + b*x**3 = 0", parameters={"c": 0.1, "k": 1.0, "b": 0.5}, start={"x": 1.0, "x'": 0.0}
+    )
+    return model, kz.measure(kz.simulate(model, t=np.arange(300) * 0.1), noise=0.01, seed=1)
+
+
+def fitted() -> dict:
+    model, record = oscillator()
+    start = model.with_values(c=0.2, k=1.3, b=0.3)
+    some = kz.identify(start, record, method=kz.ShootingFit(), monitor=Interrupter(4))
+    moved = any(some[name] != start.values[name] for name in model.names)
+    bare = bool(np.isnan(some.covariance).all()) and "stopped by the user" in some.warnings[0]
+    return {"status": some.status.name, "parts": 1, "all": 2, "same": moved and bare}
+
+
+def fitted_by_chain() -> dict:
+    model, record = oscillator()
+    some = kz.identify(model.with_values(c=0.2), record, monitor=AtSecondIteration())
+    finite = bool(np.isfinite(list(some.values.values())).all())
+    return {"status": some.status.name, "parts": 1, "all": 2, "same": finite}
+
+
+class AtSecondIteration(Interrupter):
+    """Presses Ctrl-C when the iteration of the last method of the chain is under way."""
+
+    def __init__(self):
+        super().__init__(10**9)
+
+    def show(self, progress: kz.Progress) -> None:
+        if progress.text.startswith("iteration 2") and self.left > 0:
+            self.left = 1
+        super().show(progress)
+
+
+def fitted_to_orbits() -> dict:
+    model = kz.library.duffing()
+    orbit = kz.solve_orbit(model)
+    data = orbit.with_(covariance=1e-6 * np.eye(orbit.points.size))
+    some = kz.identify(model.with_values(k=0.1), data, ["k"], monitor=Interrupter(3))
+    return {"status": some.status.name, "parts": 1, "all": 2, "same": some["k"] != 0.1}
+
+
+def profiled() -> dict:
+    model, record = oscillator()
+    fit = kz.identify(model, record, method=kz.ShootingFit())
+    low, high = kz.profile_interval(fit, "c")
+    ends = kz.profile_interval(fit, "c", monitor=AfterFirstEnd())
+    return {"status": "INTERRUPTED", "parts": 1, "all": 2, "same": ends[0] == low < high and bool(np.isnan(ends[1]))}
+
+
+class AfterFirstEnd(Interrupter):
+    """Presses Ctrl-C when one end of the interval is there."""
+
+    def __init__(self):
+        super().__init__(10**9)
+
+    def show(self, progress: kz.Progress) -> None:
+        if progress.done == 1 and self.left:
+            self.left = 1
+        super().show(progress)
+
+
+def sampled() -> dict:
+    model = kz.library.duffing()
+    orbit = kz.solve_orbit(model)
+    fit = kz.identify(model, orbit.with_(covariance=1e-6 * np.eye(orbit.points.size)), ["k"])
+    some = kz.posterior(fit, draws=200, tune=20, monitor=Interrupter(60))
+    return {
+        "status": some.posterior.attrs["status"],
+        "parts": some.posterior.sizes["draw"],
+        "all": 200,
+        "same": bool(np.isfinite(some.posterior["k"].values).all()),
+    }
+
+
+def sought() -> dict:
+    model, _ = oscillator()
+    conserved = model.with_values(c=0.0)
+    record = kz.simulate(conserved, t=np.arange(400) * 0.05)
+    whole = kz.find_invariant(record, degree=4)
+    some = kz.find_invariant(record, degree=4, monitor=Interrupter(4))
+    return {"status": some.status.name, "parts": 1, "all": 1 + len(whole), "same": len(some) <= len(whole)}
+
+
 VERBS = {f.__name__: f for f in (simulated, iterated, census, searched, returned, inspected)}
+VERBS |= {f.__name__: f for f in (fitted, fitted_by_chain, fitted_to_orbits, profiled, sampled, sought)}
 
 if __name__ == "__main__":
     # A process that was started in the background begins with Ctrl-C ignored.

@@ -70,3 +70,11 @@ def test_many_runs_do_not_depend_on_who_works(two_processes):
     shared = flow.propagate_many(states, 0.0, 5.0, tangents=True, processes=two_processes)
     assert np.array_equal(alone.state, shared.state)
     assert np.array_equal(alone.jacobian, shared.jacobian)
+
+
+def test_a_profile_does_not_depend_on_who_works(two_processes):
+    """In the processes the fit behind the estimate is made again."""
+    model = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1}, start={"x": 1.0, "x'": 0.0})
+    record = kz.measure(kz.simulate(model, t=np.arange(200) * 0.1), noise=0.01, seed=1)
+    fit = kz.identify(model, record, free=["c"], method=kz.ShootingFit())
+    assert kz.profile_interval(fit, "c") == kz.profile_interval(fit, "c", executor=two_processes)

@@ -14,7 +14,7 @@ import pytest
 import kapitza as kz
 from interrupted_verbs import VERBS
 from kapitza.errors import KapitzaError, Status
-from kapitza.monitor import Silent, Task, watch
+from kapitza.monitor import Silent, Task, checkpoint, watch
 
 TESTS = Path(__file__).parent
 
@@ -78,6 +78,19 @@ def test_stopping_inner_work_stops_the_outer_one():
     assert reached == []
     assert {p.level for p in monitor.seen} == {0, 1}
     assert isinstance(outer, Task)
+
+
+def test_work_inside_a_verb_reports_to_it_by_itself():
+    monitor = Recorder()
+    with watch(monitor, "outer", 1) as outer:
+        checkpoint(kept=7, text="half way")
+        with watch(None, "inner", 1) as inner:
+            inner.advance()
+        outer.advance()
+    checkpoint(kept=8)  # outside of any verb: nothing happens
+    assert outer.kept == 7
+    assert "half way" in [p.text for p in monitor.seen]
+    assert [p.level for p in monitor.seen if p.title == "inner"] == [1, 1, 1]
 
 
 def test_errors_pass_and_the_end_is_shown():

@@ -9,7 +9,8 @@ A verb watches its work; a monitor is shown what is done and what is left, and m
     status = task.status
 
 The block ends early when the monitor is cancelled (at the next `advance`) or when the user presses Ctrl-C (at once);
-the verb then gives back what is finished, with `Status.INTERRUPTED`.
+the verb then gives back what is finished, with `Status.INTERRUPTED`. Iterations deep inside a verb report by
+`checkpoint`, which finds the task of the verb by itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -188,6 +190,8 @@ class Task:
         self._monitor, self._progress = monitor, progress
         self.interrupted = False
         """True when the work was stopped before its end."""
+        self.kept: Any = None
+        """What the last checkpoint left to be given back if the work is stopped."""
 
     @property
     def status(self) -> Status:
@@ -221,20 +225,38 @@ class Task:
         self._monitor.show(replace(self._progress, ended=True))
 
 
+_under_way: ContextVar[Task | None] = ContextVar("_under_way", default=None)
+"""The task of the innermost block of `watch` in this thread."""
+
+
+def checkpoint(kept: Any = None, text: str = "", steps: float = 0.0) -> None:
+    """A place inside an iteration where the verb under way may be stopped; nothing happens outside of one.
+
+    kept: what could be given back if it is stopped from here on. steps: how much more of the total is done.
+    """
+    task = _under_way.get()
+    if task is None:
+        return
+    if kept is not None:
+        task.kept = kept
+    task.advance(steps, text)
+
+
 @contextmanager
 def watch(monitor: Monitor | None, title: str, total: float | None = None) -> Iterator[Task]:
     """A block of long work that Ctrl-C or a cancelled monitor ends early; `task.interrupted` says so afterwards.
 
-    monitor: None for the default (a bar on a terminal or notebook, silence elsewhere); the task of the verb that
-    called, so that stopping the inner work stops the outer too.
+    monitor: None for that of the verb that called, so that stopping the inner work stops the outer too, or else for
+    the default (a bar on a terminal or notebook, silence elsewhere).
     """
-    chosen = default_monitor() if monitor is None else monitor
+    chosen = monitor if monitor is not None else _under_way.get() or default_monitor()
     if not isinstance(chosen, Monitor):
         raise DataError(
             f"monitor = {monitor!r}: pass an object with show(progress) and cancelled, such as kz.Bar() or kz.Silent()."
         )
     task = Task(chosen, Progress(title, 0.0, total))
     chosen.show(task._progress)
+    token = _under_way.set(task)
     try:
         yield task
     except KeyboardInterrupt:
@@ -242,4 +264,5 @@ def watch(monitor: Monitor | None, title: str, total: float | None = None) -> It
         if isinstance(chosen, Task):
             chosen.interrupted = True
     finally:
+        _under_way.reset(token)
         task.end()

@@ -7,12 +7,10 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderHook
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -81,17 +79,3 @@ def table(*columns: str, title: str = "", right: tuple[str, ...] = ()) -> Table:
     for position, name in enumerate(columns):
         made.add_column(name, justify="right" if name in right else "left", no_wrap=position == 0, overflow="fold")
     return made
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A bar with counts and times on standard error, gone when the work is done."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield progress

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from kapitza.cli.console import answers, examples, progress_bar, show_error, show_json, table
+from kapitza.cli.console import answers, examples, show_error, show_json, table
 from kapitza.errors import KapitzaError
+from kapitza.monitor import Silent
 
 if TYPE_CHECKING:
     from kapitza.study import StudyResult
@@ -112,21 +111,10 @@ def run(path: Path, resume: bool, quiet: bool, several: bool = False) -> StudyRe
     if several and len(study.candidates) < 2:
         raise KapitzaError(f"{path.name} has one model: add candidates, each under [[model]] with a name of its own.")
     try:
-        with watching(quiet) as monitor:
-            return study.run(monitor, resume)
+        return study.run(Silent() if quiet else None, resume)
     except KeyboardInterrupt:
         show_error(f"Stopped; the fits that were finished are kept. Go on: kapitza identify {path} --resume")
         raise typer.Exit(130) from None
-
-
-@contextmanager
-def watching(quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
-    if quiet:
-        yield None
-        return
-    with progress_bar() as progress:
-        task = progress.add_task("reading", total=None)
-        yield lambda done, total, what: progress.update(task, completed=done, total=total, description=what)
 
 
 def show(result: StudyResult, quiet: bool, as_json: bool) -> None:

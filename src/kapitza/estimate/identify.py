@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from kapitza import gate
 from kapitza.data import Record
-from kapitza.errors import KapitzaError, ModelError
+from kapitza.errors import KapitzaError, ModelError, Status
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.combinations import combinations_of, in_combinations
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.orbits import OrbitFit
-from kapitza.estimate.request import make_request, parts_of
+from kapitza.estimate.request import Request, make_request, parts_of
+from kapitza.estimate.result import make_estimate
+from kapitza.monitor import Monitor, watch
 
 
 def identify(
-    model: Any, data: Any, free: Sequence[str] | str | None = None, method: Estimator | str | None = None
+    model: Any,
+    data: Any,
+    free: Sequence[str] | str | None = None,
+    method: Estimator | str | None = None,
+    monitor: Monitor | None = None,
 ) -> Estimate:
     """Estimate parameters of a model from data.
 
@@ -35,6 +43,9 @@ def identify(
     method : settings of an estimator, optional
         Such as ``HarmonicFit()``. By default orbits are fitted by ``OrbitFit()`` and records by ``"auto"``: a chain
         that starts cheap and ends efficient.
+    monitor : Monitor, optional
+        Shown the progress. Cancelled, or after Ctrl-C, the last iterate comes back without intervals, its status
+        INTERRUPTED.
 
     Returns
     -------
@@ -65,6 +76,18 @@ def identify(
         raise KapitzaError(f"{method!r} is not a method of identification: pass settings such as HarmonicFit().")
     data = in_model_units(model, data, method)
     combined = combinations_of(model, free)
-    if combined is None:
-        return method.fit(make_request(model, data, free, method))
-    return in_combinations(method.fit(make_request(model, data, combined.names, method)), combined)
+    request = make_request(model, data, free if combined is None else combined.names, method)
+    with watch(monitor, f"fitting {model.name}") as task:
+        found = method.fit(request)
+        return found if combined is None else in_combinations(found, combined)
+    return _stopped(request, type(method).__name__, task.kept)
+
+
+def _stopped(request: Request, method: str, theta: Any) -> Estimate:
+    """What there is of a fit that was stopped: the last iterate (k,), without errors; nothing where there is none."""
+    names = request.names
+    if theta is None or len(theta) != len(names) or not np.isfinite(theta).all():
+        raise KeyboardInterrupt
+    unknown = np.full((len(names), len(names)), np.nan)
+    words = "stopped by the user: the values are those of the last iteration, and have no intervals."
+    return make_estimate(request, method, theta, unknown, status=Status.INTERRUPTED, warnings=(words,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +13,8 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.intervals import half_width
 from kapitza.estimate.orbits import OrbitFit, OrbitProfile
 from kapitza.estimate.series import MotionProfile, ShootingFit
+from kapitza.executor import Executor, in_order
+from kapitza.monitor import Monitor, checkpoint, watch
 
 FARTHEST = 12
 """Steps, each longer by GROWTH, after which the data are said not to bound a parameter."""
@@ -33,7 +36,13 @@ class Profile(Protocol):
         ...
 
 
-def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tuple[float, float]:
+def profile_interval(
+    estimate: Estimate,
+    name: str,
+    level: float = 0.95,
+    executor: Executor | None = None,
+    monitor: Monitor | None = None,
+) -> tuple[float, float]:
     """Interval of one parameter by profile likelihood.
 
     It ends where twice the drop of the logarithm of what was maximised (likelihood or robust loss, with the priors; for
@@ -49,6 +58,10 @@ def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tupl
         A parameter that was free.
     level : float
         Probability that the interval holds the true value.
+    executor : optional
+        Works on both ends at once: anything with ``submit``, as in concurrent.futures.
+    monitor : Monitor, optional
+        Shown the progress. Cancelled, or after Ctrl-C, an end that was not reached comes back as NaN.
 
     Returns
     -------
@@ -77,7 +90,21 @@ def profile_interval(estimate: Estimate, name: str, level: float = 0.95) -> tupl
     kind = OrbitProfile if isinstance(estimate.settings, OrbitFit) else MotionProfile
     profile: Profile = kind(estimate, name)
     threshold = factor**2 * profile.widening
-    return _end(profile, estimate, name, -1.0, threshold), _end(profile, estimate, name, 1.0, threshold)
+    ends = [float("nan"), float("nan")]
+    with watch(monitor, f"profile of {name}", 2) as task:
+        here = None if executor is None else replace(estimate, workings=None)
+        jobs = [(here or estimate, name, side, threshold, None if executor else profile) for side in (-1.0, 1.0)]
+        for number, found in enumerate(in_order(executor, _profile_end, jobs)):
+            ends[number] = found
+            task.advance(1, f"{'lower' if number == 0 else 'upper'} end {found:.6g}")
+    return ends[0], ends[1]
+
+
+def _profile_end(estimate: Estimate, name: str, side: float, threshold: float, profile: Profile | None) -> float:
+    """One end, here or in a worker, where the fit behind the estimate is made again."""
+    if profile is None:
+        profile = (OrbitProfile if isinstance(estimate.settings, OrbitFit) else MotionProfile)(estimate, name)
+    return _end(profile, estimate, name, side, threshold)
 
 
 def _end(profile: Profile, estimate: Estimate, name: str, side: float, threshold: float) -> float:
@@ -90,6 +117,7 @@ def _end(profile: Profile, estimate: Estimate, name: str, side: float, threshold
         outer = centre + reach if np.isinf(bound) else side * min(side * (centre + reach), side * bound)
         if outer == centre:
             return centre
+        checkpoint(text=f"{name} = {outer:.6g}")
         if profile.rise(outer) >= threshold:
             return _crossing(profile, inner, outer, centre, threshold)
         if outer == bound:

@@ -11,6 +11,7 @@ import pandas as pd
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.errors import Status
 from kapitza.model import compile_expressions
 
 Array = NDArray[np.float64]
@@ -71,7 +72,7 @@ class InvariantSearch:
     """Result of `find_invariant`: the invariants found, simplest first, and the verdict in words.
 
     closest: noise ratio of the most nearly conserved combination. dropped: terms that are constant, or combinations of
-    others, on any data. noise: how the noise was known.
+    others, on any data. noise: how the noise was known. status: INTERRUPTED when the search was stopped.
     """
 
     found: tuple[FoundInvariant, ...]
@@ -82,6 +83,7 @@ class InvariantSearch:
     count: int = 0
     levels: int = 1
     names: tuple[str, ...] = field(default=())
+    status: Status = Status.CONVERGED
 
     def __bool__(self) -> bool:
         return bool(self.found)

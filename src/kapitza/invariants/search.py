@@ -10,6 +10,7 @@ Where the noise is known, what is left of an invariant must also be unpredictabl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 
 import numpy as np
@@ -36,6 +37,7 @@ from kapitza.invariants.samples import (
 from kapitza.invariants.terms import candidate_terms, complexity
 from kapitza.invariants.variance import Bounds, VarianceProblem, minimise_corrected, minimise_raw
 from kapitza.model import symbol
+from kapitza.monitor import Monitor, Task, checkpoint, watch
 
 Array = NDArray[np.float64]
 
@@ -68,6 +70,7 @@ def find_invariant(
     noise: float | Mapping[str, float] | None = None,
     tolerance: float | Mapping[str, float] | None = None,
     held_back: float = 0.3,
+    monitor: Monitor | None = None,
 ) -> InvariantSearch:
     """Conserved combinations of candidate functions of the channels; every record is an orbit with its own value.
 
@@ -86,6 +89,8 @@ def find_invariant(
         responsible for a variation; by default the known or estimated noise decides.
     held_back : float
         Last part of every record that is used for the test alone.
+    monitor : Monitor, optional
+        Shown the progress. Cancelled, or after Ctrl-C, the invariants found so far come back, INTERRUPTED.
 
     Returns
     -------
@@ -111,8 +116,10 @@ def find_invariant(
     _check_terms(library, points, records[0].channels)
     train, test = split_off(points, held_back)
     train = train.take(np.arange(0, train.count, -(-train.count // MOST_POINTS)))
-    search = _Search(tuple(library), train, test, stretches(points), kind, angles)
-    return search.run()
+    with watch(monitor, "looking for invariants") as task:
+        search = _Search(tuple(library), train, test, stretches(points), kind, angles)
+        return search.run(task)
+    raise KeyboardInterrupt
 
 
 def _check_terms(library: Sequence[sp.Expr], points: Points, channels: Sequence[str]) -> None:
@@ -249,28 +256,40 @@ class _Search:
         _, _, statistic, dof = self.past_test.fit(chosen, vector / scale)
         return values, vector, statistic if TESTS * chi2.sf(statistic, dof) >= CHANCE else np.inf
 
-    def run(self) -> InvariantSearch:
+    def run(self, watched: Task) -> InvariantSearch:
         """Ever larger parts of the library; what was found leaves, through one of its terms, before the next search."""
         weight = np.array([complexity(t)[0] for t in self.library])
         found: list[FoundInvariant] = []
         gradients: list[Array] = []
         closest, settled = np.inf, np.zeros(weight.size, bool)
-        for size in np.unique(weight):
-            chosen = np.flatnonzero((weight <= size) & ~settled)
-            while chosen.size:
-                values, _, statistic = self.best(chosen)
-                closest = min(closest, float(values[0]))
-                if values[0] > self.limit:
-                    break
-                result, pivot = self._candidate(self._simplest(chosen), gradients)
-                if result is not None:
-                    found.append(result[0])
-                    gradients.append(result[1])
-                    settled[pivot] = True
-                if statistic == np.inf:
-                    break  # the others follow the motion even more
-                chosen = chosen[chosen != pivot]
-        return describe(self._distinct(found, gradients), self, closest)
+        with watch(watched, "ever larger parts of the library", len(np.unique(weight))) as task:
+            for size in np.unique(weight):
+                closest = self._search_part(weight <= size, settled, found, gradients, closest)
+                task.advance(1, f"{len(found)} found")
+        answer = describe(self._distinct(found, gradients), self, closest)
+        return answer if not task.interrupted else replace(answer, status=task.status)
+
+    def _search_part(
+        self, part: NDArray[np.bool_], settled: NDArray[np.bool_], found: list[FoundInvariant], gradients: list[Array],
+        closest: float,
+    ) -> float:  # fmt: skip
+        """Add what is conserved among some of the terms; gives the smallest noise ratio met so far."""
+        chosen = np.flatnonzero(part & ~settled)
+        while chosen.size:
+            checkpoint()
+            values, _, statistic = self.best(chosen)
+            closest = min(closest, float(values[0]))
+            if values[0] > self.limit:
+                break
+            result, pivot = self._candidate(self._simplest(chosen), gradients)
+            if result is not None:
+                found.append(result[0])
+                gradients.append(result[1])
+                settled[pivot] = True
+            if statistic == np.inf:
+                break  # the others follow the motion even more
+            chosen = chosen[chosen != pivot]
+        return closest
 
     def _distinct(self, found: list[FoundInvariant], gradients: list[Array]) -> tuple[FoundInvariant, ...]:
         """Without those that are, on these data, functions of better conserved ones found later."""

@@ -21,6 +21,7 @@ from kapitza.errors import KapitzaError
 from kapitza.invariants.expression import Form
 from kapitza.invariants.moments import FeatureTable, Moments, second_moments
 from kapitza.invariants.points import Points
+from kapitza.monitor import checkpoint
 
 Array = NDArray[np.float64]
 
@@ -190,6 +191,7 @@ def minimise_corrected(problem: VarianceProblem, start: Array, bounds: Bounds) -
     shift, done, step = 0.0, False, 0
     for _ in range(STEPS):
         step += 1
+        checkpoint(text=f"iteration {step}")
         c, slopes = form.local(theta)
         moment = problem.moment(theta)
         matrix = moment.at(tau)

@@ -12,6 +12,7 @@ from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate import Automatic, Estimate, HarmonicFit, InvariantFit, OrbitFit, ShootingFit, identify
 from kapitza.model import Model
+from kapitza.monitor import Monitor, Task, watch
 from kapitza.orbit import OrbitSet, find_orbits
 from kapitza.study.candidates import Candidate, driven
 from kapitza.study.folder import begin, checksums, publish, step_path, versions
@@ -20,7 +21,7 @@ from kapitza.study.motions import in_units_of, motion_along
 from kapitza.study.outcome import Motion, OrbitSketch, Outcome, SectionSketch, read_outcome, write_outcome
 from kapitza.study.recordings import Recording
 from kapitza.study.result import StudyResult, write_result
-from kapitza.study.study import Study, Watcher
+from kapitza.study.study import Study
 
 STROBED = 0.9
 """A sampling interval longer than this share of the excitation period: one sample per period."""
@@ -44,24 +45,31 @@ class Step:
     optional: bool = False
 
 
-def run_study(study: Study, monitor: Watcher | None, resume: bool) -> StudyResult:
+def run_study(study: Study, monitor: Monitor | None, resume: bool) -> StudyResult:
     """See `Study.run`."""
+    with watch(monitor, f"study {study.title}") as task:
+        return _run(study, resume, task)
+    # The steps that are done lie in the working folder: a run with resume=True goes on from them.
+    raise KeyboardInterrupt
+
+
+def _run(study: Study, resume: bool, task: Task) -> StudyResult:
     steps = planned_steps(study)
     working = begin(study, resume)
     outcomes: list[Outcome] = []
     for number, step in enumerate(steps):
         path = step_path(working, step.candidate.name, step.method)
+        task.reach(number, f"{step.candidate.name} by {step.method}", len(steps))
         if path.with_suffix(".json").is_file():
             outcome = read_outcome(path)
         else:
-            if monitor is not None:
-                monitor(number, len(steps), f"{step.candidate.name} by {step.method}")
             outcome = run_step(study, step)
+            # A fit that was stopped is no outcome.
+            task.check()
             write_outcome(outcome, path)
         if not (step.optional and outcome.failure):
             outcomes.append(outcome)
-    if monitor is not None:
-        monitor(len(steps), len(steps), "results")
+    task.reach(len(steps), "results")
     result = StudyResult(
         title=study.title,
         folder=study.folder,

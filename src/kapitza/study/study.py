@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kapitza.monitor import Monitor
 from kapitza.study.candidates import Candidate
 from kapitza.study.recordings import Recording
 
 if TYPE_CHECKING:
     from kapitza.study.result import StudyResult
 
-Watcher = Callable[[int, int, str], None]
 """Told before each step: steps done, steps in all, what comes next."""
 
 
@@ -55,10 +55,10 @@ class Study:
         """What channels measure where they are no states, of all recordings."""
         return {channel: text for recording in self.recordings for channel, text in recording.measures.items()}
 
-    def run(self, monitor: Watcher | None = None, resume: bool = False) -> StudyResult:
+    def run(self, monitor: Monitor | None = None, resume: bool = False) -> StudyResult:
         """Fit every candidate by every method, compare, and write the results folder.
 
-        monitor: called before each step with steps done, steps in all and what comes next. resume: take over the steps
+        monitor: shown the progress, and may cancel. resume: take over the steps
         that an interrupted run of the same study, data and version has finished.
         """
         from kapitza.study.running import run_study

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kapitza.errors import ConvergenceError
 from kapitza.estimate.invariant.surface import SurfaceSolution, projected_rows
 from kapitza.invariants import Points, inverse_by_units, leverage_left, long_run
+from kapitza.monitor import checkpoint
 
 Array = NDArray[np.float64]
 
@@ -39,7 +40,8 @@ def bootstrap(points: Points, refit: Callable[[Points], Array], count: int, seed
     """Estimates (count, k) from resampled points; samples that fail are left out, and too many of them are an error."""
     rng = np.random.default_rng(seed)
     found = []
-    for _ in range(count):
+    for number in range(count):
+        checkpoint(text=f"bootstrap {number + 1} of {count}")
         theta = refit(resample(points, rng))
         if np.isfinite(theta).all():
             found.append(theta)

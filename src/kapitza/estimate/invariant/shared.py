@@ -20,6 +20,7 @@ from scipy.sparse.linalg import splu
 
 from kapitza.errors import KapitzaError
 from kapitza.invariants import Bounds, Form, Points, inverse_by_units
+from kapitza.monitor import checkpoint
 
 Array = NDArray[np.float64]
 
@@ -51,6 +52,7 @@ def fit_shared(form: Form, points: Points, start: Array, levels: Array, bounds: 
     onto = (points.level[:, None] == np.arange(points.levels)).astype(float)
     covariance, cost = np.zeros((theta.size, theta.size)), np.inf
     for step in range(STEPS):
+        checkpoint(text=f"iteration {step + 1}")
         value, gradient, sensitivity = form.at(moved[index], theta)
         slope = _constraint_slopes(gradient, index, size)
         gap = value - levels[points.level] + slope @ (samples - moved)

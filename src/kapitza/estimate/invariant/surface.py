@@ -18,6 +18,7 @@ from odrpack import odr_fit
 
 from kapitza.estimate.judge import robust_scale
 from kapitza.invariants import Bounds, Form, Points
+from kapitza.monitor import checkpoint
 
 Array = NDArray[np.float64]
 
@@ -125,6 +126,7 @@ def fit_surface(
     near = nearest(form, points, theta, levels)
     damping, converged, rows = 0.0, False, []
     for step in range(STEPS):
+        checkpoint(text=f"iteration {step + 1}")
         w = count * robust_weights(near.distance, loss)
         cost = float(np.sum(w * near.distance**2))
         residual, jacobian = projected_rows(near, points, w)

@@ -16,6 +16,7 @@ from kapitza.estimate.orbits.result import Workings
 from kapitza.estimate.orbits.solver import Iterate, Reduced, Solution, Solver, SolverSettings, reduce_block
 from kapitza.estimate.orbits.task import Task
 from kapitza.estimate.result import workings_of
+from kapitza.monitor import Monitor, watch
 
 Array = NDArray[np.float64]
 
@@ -163,6 +164,7 @@ def posterior(
     walkers: int | None = None,
     seed: int = 0,
     exact: bool | None = None,
+    monitor: Monitor | None = None,
 ) -> Any:
     """Samples of the posterior by emcee, as ArviZ InferenceData (needs the extra ``kapitza[bayes]``).
 
@@ -182,11 +184,13 @@ def posterior(
         False evaluates the residuals by their expansion to second order, all walkers at once; True runs the model for
         every walker; by default the expansion is compared with the model on forty draws and used where log p agrees
         within 0.05.
+    monitor : Monitor, optional
+        Shown the progress. Cancelled, or after Ctrl-C, the draws that are finished come back.
 
     Returns
     -------
     arviz.InferenceData
-        The attribute "log_p_error" of its posterior says how well the expansion did (NaN for the exact one).
+        The attribute "status" of its posterior is INTERRUPTED where it was stopped; "log_p_error" says how well the expansion did (NaN for the exact one).
 
     Examples
     --------
@@ -227,8 +231,15 @@ def posterior(
         sampler = emcee.EnsembleSampler(walkers, count, fast, vectorize=True)
     else:
         sampler = emcee.EnsembleSampler(walkers, count, lambda theta: log_posterior(estimate, theta))
-    sampler.run_mcmc(emcee.State(start, random_state=random.get_state()), tune + draws)
-    samples: Any = arviz.from_emcee(sampler, var_names=list(estimate.names)).sel(draw=slice(tune, None))
+    with watch(monitor, "sampling the posterior", tune + draws) as watched:
+        for _ in sampler.sample(emcee.State(start, random_state=random.get_state()), iterations=tune + draws):
+            watched.advance()
+    if sampler.iteration <= tune:
+        raise KeyboardInterrupt
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        samples: Any = arviz.from_emcee(sampler, var_names=list(estimate.names)).sel(draw=slice(tune, None))
+    samples.posterior.attrs["status"] = watched.status.name
     samples.posterior.attrs["log_p_error"] = error
     return samples
 

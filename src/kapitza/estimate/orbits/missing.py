@@ -40,7 +40,7 @@ def missing_orbits(
     max_period : int, optional
         Excitation periods of the longest orbit looked for, by default of the longest in the data.
     starts, rounds, **census
-        Settings of the census ``find_orbits(model, ...)``.
+        Settings of the census ``find_orbits(model, ...)``, among them monitor and executor.
 
     Returns
     -------

@@ -18,6 +18,7 @@ from scipy.optimize import lsq_linear
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.orbits.block import Block, soft_step
 from kapitza.estimate.orbits.problem import Problem
+from kapitza.monitor import checkpoint
 
 Array = NDArray[np.float64]
 
@@ -303,6 +304,7 @@ class Solver:
         gap = np.concatenate([b.gap.reshape(-1, self.problem.scale.size) / self.problem.scale for b in now.blocks])
         row = {"softness": level, "cost": cost, "closure": float(np.sqrt((gap**2).mean()))}
         self.rows.append(row | dict(zip(self.problem.names, now.theta.tolist(), strict=True)))
+        checkpoint(now.theta.copy(), f"iteration {len(self.rows)}, cost {cost:.6g}")
 
 
 def reduce_block(block: Block, weight: Array) -> Reduced:

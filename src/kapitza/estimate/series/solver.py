@@ -18,6 +18,7 @@ from kapitza.errors import FlowError, Status
 from kapitza.estimate.series.noise import Sensors, noise_found
 from kapitza.estimate.series.pieces import Nodes, kicks_between, place_nodes
 from kapitza.estimate.series.sweep import Problem, Sweep, sweep
+from kapitza.monitor import checkpoint
 from kapitza.solve import ChainProgram, ChainStep, scaled_inverse
 from kapitza.solve.chain import UNDETERMINED
 
@@ -197,6 +198,7 @@ class Fitter:
                 break
             cost = self._cost(now.sweep, slack)
             self.rows.append((level, cost, fraction, moved, shifted, self.closure(now.sweep), *now.theta))
+            checkpoint(now.theta.copy(), f"iteration {len(self.rows)}, cost {cost:.6g}")
             # Ever smaller fractions of ever new steps: this softness leads nowhere, another one may.
             creeping = creeping + 1 if fraction <= 0.25 and moved < 0.1 else 0
             if creeping >= 6:

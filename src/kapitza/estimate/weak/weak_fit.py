@@ -24,6 +24,7 @@ from kapitza.estimate.weak.solvers import Solution, System, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble, row_covariance, whitener
 from kapitza.estimate.weak.windows import Windows
 from kapitza.model import Model
+from kapitza.monitor import checkpoint
 from kapitza.signal import Kernels, cutoff_half_width, five_point, local_polynomial, signal_band, smoothing_spline
 
 if TYPE_CHECKING:
@@ -271,7 +272,8 @@ def simulated_noise(problem: Problem, rows: list[Rows], factors: list[Whitener])
     generator = np.random.default_rng(problem.settings.seed)
     size = len(problem.regressors.linear) + 1
     total = np.zeros((size, size))
-    for _ in range(SIMULATED):
+    for number in range(SIMULATED):
+        checkpoint(text=f"noise of the rows, copy {number + 1} of {SIMULATED}")
         shaken = problem.measured.shaken(generator)
         states = smooth(shaken, problem.kernels)
         copies = assemble(problem.regressors, states, problem.windows, problem.values, problem.noise)
