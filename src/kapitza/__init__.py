@@ -59,7 +59,8 @@ if TYPE_CHECKING:
         write_model,
     )
     from kapitza.monitor import Bar, Monitor, Progress, Silent
-    from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits
+    from kapitza.orbit import OrbitSet, PeriodicOrbit
+    from kapitza.orbits import find_orbits
     from kapitza.orbits_in_data import GlobalMap, Inspection, LocalMap, ReturnSearch, SectionSearch, inspect
     from kapitza.orbits_of_models import (
         Collocation,
@@ -146,8 +147,8 @@ _HOMES = {
     "kapitza.orbit": (
         "OrbitSet",
         "PeriodicOrbit",
-        "find_orbits",
     ),
+    "kapitza.orbits": ("find_orbits",),
     "kapitza.orbits_in_data": (
         "GlobalMap",
         "Inspection",
@@ -287,10 +288,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "find_orbits":
-        # Models and records are registered with the verb by the folders that search them.
-        import_module("kapitza.orbits_in_data")
-        import_module("kapitza.orbits_of_models")
     if name in _HOME_OF:
         value = getattr(import_module(_HOME_OF[name]), name)
     elif name in _FOLDERS:

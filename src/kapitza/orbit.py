@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import singledispatch
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -12,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.circle import difference
-from kapitza.errors import DataError, Status
+from kapitza.errors import Status
 
 Array = NDArray[np.float64]
 
@@ -312,13 +311,3 @@ def _table_row(orbit: PeriodicOrbit) -> dict[str, Any]:
                 row[f"sd |multiplier {i + 1}|"] = orbit.multiplier_deviation[i]
     row |= {"stability": orbit.stability, "closure": orbit.closure, "visits": orbit.visits}
     return row
-
-
-@singledispatch
-def find_orbits(source: Any, max_period: int = 6, **settings: Any) -> OrbitSet:
-    """All periodic orbits of a model in a region, or all that a record visited.
-
-    Registered by `kapitza.orbits_of_models` for models (a census by Newton iterations from many starts) and by
-    `kapitza.orbits_in_data` for records (close returns and local maps).
-    """
-    raise DataError(f"find_orbits works on a Model or a Record, not on {type(source).__name__}.")

@@ -25,8 +25,7 @@ def predict_command(
 ) -> None:
     """Carry the fitted model on from the end of the recording, with bands from the errors of its parameters."""
     from kapitza.data import replacing
-    from kapitza.study import read_results, read_study
-    from kapitza.study.prediction import predicted_table
+    from kapitza.study import predicted_table, read_results, read_study
 
     found = read_study(study)
     if out.suffix.lower() != ".csv":

@@ -32,7 +32,7 @@ def new_command(
     force: Annotated[bool, typer.Option("--force", help="Replace a study that is there.")] = False,
 ) -> None:
     """Write a commented study by looking at a recording: its columns, sampling and frequency."""
-    from kapitza.study.writing import write_new_study
+    from kapitza.study import write_new_study
 
     column = int(time_column) if time_column and time_column.isdigit() else time_column
     path = write_new_study(recording, out, model, column, interval, force)

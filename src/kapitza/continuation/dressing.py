@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 from kapitza.errors import Status
 from kapitza.flow import Flow
 from kapitza.orbit import PeriodicOrbit, SolverReport
-from kapitza.orbits_of_models.loop import FlowLoop
-from kapitza.orbits_of_models.problem import Problem, Solution
-from kapitza.orbits_of_models.shooting import ShootingEquations, total_winding
-from kapitza.orbits_of_models.solve_orbit import described
+from kapitza.orbits_of_models import FlowLoop, Problem, ShootingEquations, Solution, described, total_winding
 
 if TYPE_CHECKING:
     from kapitza.continuation.branch import Branch

@@ -16,8 +16,7 @@ from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.continuation.path import Node
 from kapitza.errors import KapitzaError
 from kapitza.model import Model
-from kapitza.orbits_of_models.field import VectorField
-from kapitza.orbits_of_models.loop import as_point
+from kapitza.orbits_of_models import VectorField, as_point
 from kapitza.solve import DensePoint, DenseSolver, NewtonSettings, newton
 
 Array = NDArray[np.float64]

@@ -13,11 +13,16 @@ from numpy.typing import NDArray
 from kapitza.continuation.symmetry import linear_symmetries
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.orbits_of_models.floquet import Monodromy, monodromy
-from kapitza.orbits_of_models.loop import FlowLoop
-from kapitza.orbits_of_models.phase import PhaseRow
-from kapitza.orbits_of_models.problem import Problem
-from kapitza.orbits_of_models.shooting import LinearisedShooting, ShootingEquations, place_nodes
+from kapitza.orbits_of_models import (
+    FlowLoop,
+    LinearisedShooting,
+    Monodromy,
+    PhaseRow,
+    Problem,
+    ShootingEquations,
+    monodromy,
+    place_nodes,
+)
 from kapitza.solve import Solver
 
 Array = NDArray[np.float64]
@@ -211,7 +216,7 @@ class OrbitFamily:
 
     def loop(self, z: Array, at: LinearisedShooting) -> FlowLoop:
         """The stretch that the (half) map covers as a loop from the section on; angles continuous along it."""
-        from kapitza.orbits_of_models.shooting import total_winding
+        from kapitza.orbits_of_models import total_winding
 
         nodes, winding = total_winding(at.nodes, at.arrivals, self.problem.angles)
         return FlowLoop(_Shifted(self.flow, self._offset_time(z)), self.fractions, nodes, at.period, winding, at.vector)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from kapitza.circle import difference
 from kapitza.errors import KapitzaError
-from kapitza.model import Model
-from kapitza.model.symbols import symbol
+from kapitza.model import Model, symbol
 
 Array = NDArray[np.float64]
 

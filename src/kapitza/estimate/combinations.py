@@ -18,9 +18,7 @@ from scipy.linalg import qr
 from kapitza.errors import IdentifiabilityError, ModelError
 from kapitza.estimate.derived import carried_covariance
 from kapitza.estimate.estimate import Estimate
-from kapitza.model import Model, parse_expression
-from kapitza.model.structure import derived_in_base
-from kapitza.model.symbols import symbol
+from kapitza.model import Model, derived_in_base, parse_expression, symbol
 
 Array = NDArray[np.float64]
 

@@ -9,9 +9,7 @@ import pandas as pd
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.model import Model, parse_expression
-from kapitza.model.structure import derived_in_base
-from kapitza.model.symbols import symbol
+from kapitza.model import Model, derived_in_base, parse_expression, symbol
 
 Array = NDArray[np.float64]
 

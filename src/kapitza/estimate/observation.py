@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from kapitza.circle import difference
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
-from kapitza.model import Model, compile_derivatives, parse_expression
-from kapitza.model.structure import derived_in_base
-from kapitza.model.symbols import symbol, time
+from kapitza.model import Model, compile_derivatives, derived_in_base, parse_expression, symbol, time
 
 Array = NDArray[np.float64]
 

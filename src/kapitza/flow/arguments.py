@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza import gate
 from kapitza.errors import ArgumentError, FlowError, ModelError
-from kapitza.model.model import Model
+from kapitza.model import Model
 
 Array = NDArray[np.float64]
 

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
 from kapitza.flow.clock import PeriodLaw
-from kapitza.model.compiled import compile_expressions
-from kapitza.model.model import Model
-from kapitza.model.symbols import time as time_symbol
+from kapitza.model import Model, compile_expressions
+from kapitza.model import time as time_symbol
 
 Array = NDArray[np.float64]
 

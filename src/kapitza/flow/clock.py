@@ -14,11 +14,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
-from kapitza.model.compiled import compile_expressions
-from kapitza.model.measured import Signal
-from kapitza.model.model import Model
-from kapitza.model.structure import derived_in_base
-from kapitza.model.symbols import symbol
+from kapitza.model import Model, Signal, compile_expressions, derived_in_base, symbol
 
 Array = NDArray[np.float64]
 

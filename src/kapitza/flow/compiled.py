@@ -10,9 +10,8 @@ import heyoka as hy
 import sympy as sp
 
 from kapitza.flow.engine import System
-from kapitza.model.compiled import to_heyoka, translate_steps
-from kapitza.model.implicit import top_slopes
-from kapitza.model.symbols import time as time_symbol
+from kapitza.model import time as time_symbol
+from kapitza.model import to_heyoka, top_slopes, translate_steps
 
 # Its warnings about event cooldowns at equilibria are no news to users; what matters is raised as an error.
 hy.set_logger_level_error()

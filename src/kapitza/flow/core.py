@@ -19,10 +19,8 @@ from kapitza.flow.engine import Engine, Event
 from kapitza.flow.hoisting import constants_function, hoist_constants
 from kapitza.flow.smooth import SmoothEngine
 from kapitza.flow.system import polynomial_signals, system_of, vanishing_candidates
-from kapitza.model.compiled import Evaluator, compile_expressions
-from kapitza.model.model import Model
-from kapitza.model.symbols import symbol
-from kapitza.model.symbols import time as time_symbol
+from kapitza.model import Evaluator, Model, compile_expressions, symbol
+from kapitza.model import time as time_symbol
 
 Array = NDArray[np.float64]
 

@@ -21,11 +21,8 @@ from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
 from kapitza.flow.compiled import compile_integrator, kept
 from kapitza.flow.system import system_of
-from kapitza.model.compiled import compile_expressions, to_heyoka
-from kapitza.model.model import Model
-from kapitza.model.notation import parse_expression
-from kapitza.model.symbols import symbol
-from kapitza.model.symbols import time as time_symbol
+from kapitza.model import Model, compile_expressions, parse_expression, symbol, to_heyoka
+from kapitza.model import time as time_symbol
 
 Array = NDArray[Any]
 

@@ -15,8 +15,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.model.elimination import Elimination, Step
-from kapitza.model.switches import Switch
+from kapitza.model import Elimination, Step, Switch
 
 Array = NDArray[np.float64]
 

@@ -22,8 +22,7 @@ from kapitza.flow.projection import projected_samples
 from kapitza.flow.section import Crossings, find_crossings
 from kapitza.flow.smooth import STEP_LIMIT
 from kapitza.flow.strobe import Strobe, strobe, strobe_many
-from kapitza.model.compiled import compile_expressions
-from kapitza.model.model import Model
+from kapitza.model import Model, compile_expressions
 
 Array = NDArray[np.float64]
 

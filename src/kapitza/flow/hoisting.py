@@ -12,8 +12,7 @@ from typing import Any
 import sympy as sp
 
 from kapitza.flow.engine import System
-from kapitza.model.compiled import Evaluator, compile_expressions
-from kapitza.model.symbols import symbol
+from kapitza.model import Evaluator, compile_expressions, symbol
 
 
 def hoist_constants(system: System, constant: set[sp.Symbol]) -> System:

@@ -15,9 +15,7 @@ from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
 from kapitza.flow.arguments import ArgumentError, Parameters
 from kapitza.flow.core import Filled
-from kapitza.model.compiled import compile_expressions
-from kapitza.model.model import Model
-from kapitza.model.symbols import symbol
+from kapitza.model import Model, compile_expressions, symbol
 
 Array = NDArray[np.float64]
 
@@ -154,7 +152,7 @@ class _Unrolled:
     def __init__(self, model: Model):
         import heyoka as hy
 
-        from kapitza.model.compiled import to_heyoka
+        from kapitza.model import to_heyoka
 
         names = [*model.states, *model.names]
         inputs = [hy.expression(f"x{i}") for i in range(len(names))]

@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
 from kapitza.flow.core import TURN, Core, Filled
-from kapitza.model.compiled import compile_expressions
-from kapitza.model.model import Model
-from kapitza.model.structure import Structure
-from kapitza.model.symbols import symbol, time
+from kapitza.model import Model, Structure, compile_expressions, symbol, time
 
 Array = NDArray[np.float64]
 

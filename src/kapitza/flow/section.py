@@ -15,9 +15,7 @@ from kapitza.errors import EventError, FlowError, ModelError, nearest_name
 from kapitza.flow import arguments
 from kapitza.flow.core import Core
 from kapitza.flow.engine import Event
-from kapitza.model.compiled import compile_expressions
-from kapitza.model.notation import parse_expression
-from kapitza.model.symbols import symbol
+from kapitza.model import compile_expressions, parse_expression, symbol
 
 Array = NDArray[np.float64]
 

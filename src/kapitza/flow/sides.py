@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from kapitza.errors import EventError
 from kapitza.flow.compiled import full_table
 from kapitza.flow.engine import System
-from kapitza.model.compiled import to_heyoka
-from kapitza.model.symbols import time as time_symbol
+from kapitza.model import time as time_symbol
+from kapitza.model import to_heyoka
 
 Array = NDArray[np.float64]
 

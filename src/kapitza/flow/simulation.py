@@ -15,7 +15,7 @@ from kapitza.flow.flow import Flow
 from kapitza.flow.maps import Map
 from kapitza.flow.projection import projected_samples
 from kapitza.flow.strobe import instants, strobe
-from kapitza.model.model import Model
+from kapitza.model import Model
 from kapitza.monitor import Monitor, watch
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from kapitza.errors import EventError, FlowError
 from kapitza.flow.compiled import compile_integrator, equations, is_short, kept, symbol_table, with_tangents
 from kapitza.flow.engine import Event, Run, System
 from kapitza.flow.sides import Sides
-from kapitza.model.compiled import to_heyoka
+from kapitza.model import to_heyoka
 
 Array = NDArray[np.float64]
 

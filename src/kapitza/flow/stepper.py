@@ -17,10 +17,8 @@ from kapitza.flow.events import EventEngine
 from kapitza.flow.hoisting import constants_function, hoist_constants
 from kapitza.flow.smooth import SmoothEngine, described
 from kapitza.flow.system import polynomial_signals, system_of
-from kapitza.model.compiled import to_heyoka
-from kapitza.model.model import Model
-from kapitza.model.symbols import symbol
-from kapitza.model.symbols import time as time_symbol
+from kapitza.model import Model, symbol, to_heyoka
+from kapitza.model import time as time_symbol
 
 Array = NDArray[np.float64]
 

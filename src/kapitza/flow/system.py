@@ -10,12 +10,8 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.flow.engine import System, Wall
-from kapitza.model.measured import Signal
-from kapitza.model.model import Model
-from kapitza.model.structure import Structure
-from kapitza.model.switches import split_program
-from kapitza.model.symbols import symbol
-from kapitza.model.symbols import time as time_symbol
+from kapitza.model import Model, Signal, Structure, split_program, symbol
+from kapitza.model import time as time_symbol
 
 Array = NDArray[np.float64]
 

@@ -1,21 +1,26 @@
 """The equations, written once."""
 
-from kapitza.model.compiled import compile_derivatives, compile_expressions, to_heyoka
-from kapitza.model.files import model_from_dict, read_model, write_model
+from kapitza.model.compiled import Evaluator, compile_derivatives, compile_expressions, to_heyoka, translate_steps
+from kapitza.model.elimination import Elimination, Step
+from kapitza.model.files import model_from_dict, model_to_dict, read_model, write_model
+from kapitza.model.implicit import top_slopes
 from kapitza.model.laws import LAWS, Law, with_laws
-from kapitza.model.linear import Linearisation
+from kapitza.model.linear import Linearisation, combinations_of
 from kapitza.model.measured import Signal
 from kapitza.model.modal import ModalReduction, modal_reduction
 from kapitza.model.model import Model
 from kapitza.model.notation import parse_equation, parse_expression
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
-from kapitza.model.structure import Structure
-from kapitza.model.switches import Switch
-from kapitza.model.symbols import Expression, rate, symbol, time
+from kapitza.model.structure import Structure, derived_in_base
+from kapitza.model.switches import Switch, split_program, split_switches
+from kapitza.model.symbols import Expression, rate, symbol, time, vanishes
+from kapitza.model.text import to_text
 
 __all__ = [
     "LAWS",
     "Coordinate",
+    "Elimination",
+    "Evaluator",
     "Excitation",
     "Expression",
     "Impact",
@@ -26,20 +31,30 @@ __all__ = [
     "Parameter",
     "Prior",
     "Signal",
+    "Step",
     "Structure",
     "Switch",
     "Symmetry",
+    "combinations_of",
     "compile_derivatives",
     "compile_expressions",
+    "derived_in_base",
     "modal_reduction",
     "model_from_dict",
+    "model_to_dict",
     "parse_equation",
     "parse_expression",
     "rate",
     "read_model",
+    "split_program",
+    "split_switches",
     "symbol",
     "time",
     "to_heyoka",
+    "to_text",
+    "top_slopes",
+    "translate_steps",
+    "vanishes",
     "with_laws",
     "write_model",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.monitor import Monitor, watch
-from kapitza.orbit import OrbitSet, find_orbits
+from kapitza.orbit import OrbitSet
 from kapitza.orbits_in_data.dense_returns import ReturnSearch
 from kapitza.orbits_in_data.find import SectionSearch
 from kapitza.orbits_in_data.from_record import samples_per_period, section_phase, strobe_record
@@ -21,7 +21,6 @@ from kapitza.orbits_in_data.turning_points import turning_section
 SHOWN = 20_000  # points of the section kept for pictures
 
 
-@find_orbits.register(Record)
 def find_orbits_in_record(
     record: Record,
     max_period: int = 6,

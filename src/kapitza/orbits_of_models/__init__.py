@@ -1,17 +1,29 @@
 """Periodic orbits of a model, by every solver, with multipliers one can trust."""
 
 from kapitza.orbit import Loop, Sensitivity
-from kapitza.orbits_of_models.census import CensusReport
+from kapitza.orbits_of_models.census import CensusReport, find_orbits_of_model
 from kapitza.orbits_of_models.certify import certify
+from kapitza.orbits_of_models.codes import spelled, symbolic_code
 from kapitza.orbits_of_models.collocation import Collocation
 from kapitza.orbits_of_models.differences import Differences
+from kapitza.orbits_of_models.field import VectorField
+from kapitza.orbits_of_models.floquet import Monodromy, certificate, log_determinant, monodromy
 from kapitza.orbits_of_models.harmonic import HarmonicBalance
 from kapitza.orbits_of_models.homotopy import Homotopy
-from kapitza.orbits_of_models.loop import FlowLoop, FourierSeries, PiecewiseLoop, SampledLoop
-from kapitza.orbits_of_models.phase import FixedState, IntegralPhase, OrthogonalPhase
-from kapitza.orbits_of_models.shooting import MultipleShooting, Shooting
-from kapitza.orbits_of_models.solve_orbit import solve_orbit
+from kapitza.orbits_of_models.loop import FlowLoop, FourierSeries, PiecewiseLoop, SampledLoop, as_point
+from kapitza.orbits_of_models.phase import FixedState, IntegralPhase, OrthogonalPhase, PhaseRow
+from kapitza.orbits_of_models.problem import Problem, Solution
+from kapitza.orbits_of_models.shooting import (
+    LinearisedShooting,
+    MultipleShooting,
+    Shooting,
+    ShootingEquations,
+    place_nodes,
+    total_winding,
+)
+from kapitza.orbits_of_models.solve_orbit import described, solve_orbit
 from kapitza.orbits_of_models.solver import ClosedOrbit, OrbitSolver
+from kapitza.orbits_of_models.surfaces import volume_change
 
 __all__ = [
     "CensusReport",
@@ -24,14 +36,32 @@ __all__ = [
     "HarmonicBalance",
     "Homotopy",
     "IntegralPhase",
+    "LinearisedShooting",
     "Loop",
+    "Monodromy",
     "MultipleShooting",
     "OrbitSolver",
     "OrthogonalPhase",
+    "PhaseRow",
     "PiecewiseLoop",
+    "Problem",
     "SampledLoop",
     "Sensitivity",
     "Shooting",
+    "ShootingEquations",
+    "Solution",
+    "VectorField",
+    "as_point",
+    "certificate",
     "certify",
+    "described",
+    "find_orbits_of_model",
+    "log_determinant",
+    "monodromy",
+    "place_nodes",
     "solve_orbit",
+    "spelled",
+    "symbolic_code",
+    "total_winding",
+    "volume_change",
 ]

@@ -14,7 +14,7 @@ from kapitza.errors import DataError, KapitzaError
 from kapitza.executor import Executor, in_order
 from kapitza.model import Model, compile_expressions
 from kapitza.monitor import Monitor, Task, watch
-from kapitza.orbit import OrbitSet, PeriodicOrbit, find_orbits, minimal_period
+from kapitza.orbit import OrbitSet, PeriodicOrbit, minimal_period
 from kapitza.orbits_of_models.batched_newton import batched_newton, cycles_from
 from kapitza.orbits_of_models.catalogue import Catalogue
 from kapitza.orbits_of_models.census_sections import autonomous_census
@@ -49,9 +49,8 @@ class CensusReport:
         return len(counts) > 3 and counts[-1] == counts[-4]
 
 
-@find_orbits.register(Model)
-def model_orbits(
-    source: Model,
+def find_orbits_of_model(
+    model: Model,
     max_period: int = 6,
     *,
     region: Mapping[str, tuple[float, float]] | None = None,
@@ -83,19 +82,19 @@ def model_orbits(
         raise KapitzaError(f"Periods from {min_period} to {max_period}: give 1 ≤ min_period ≤ max_period.")
     if starts < 1 or rounds < 1:
         raise KapitzaError(f"starts = {starts} and rounds = {rounds} must be at least 1.")
-    if not source.is_map and source.period is None:
-        return autonomous_census(source, max_period, min_period, section, starts, seed, executor, monitor)
-    _check_region(source, region)
+    if not model.is_map and model.period is None:
+        return autonomous_census(model, max_period, min_period, section, starts, seed, executor, monitor)
+    _check_region(model, region)
     found: list[PeriodicOrbit] = []
     rejected: list[tuple[PeriodicOrbit, str]] = []
     box: Array | None = None
     search: _Search | None = None
-    with watch(monitor, f"orbits of {source.name}", (max_period - min_period + 1) * rounds + rounds) as task:
-        box = _region(source, region)
-        search = _Search(source, box, seed, max(1, starts // rounds), rounds, executor)
+    with watch(monitor, f"orbits of {model.name}", (max_period - min_period + 1) * rounds + rounds) as task:
+        box = _region(model, region)
+        search = _Search(model, box, seed, max(1, starts // rounds), rounds, executor)
         search.run_all(range(min_period, max_period + 1), task)
         cycles = [c for p in sorted(search.catalogue.cycles) if p >= min_period for c in search.catalogue.cycles[p]]
-        parts = [(source, cycles[i : i + CYCLES], details) for i in range(0, len(cycles), CYCLES)]
+        parts = [(model, cycles[i : i + CYCLES], details) for i in range(0, len(cycles), CYCLES)]
         for polished in in_order(executor, polished_cycles, parts):
             found += [orbit for orbit, reason in polished if not reason]
             rejected += [(orbit, reason) for orbit, reason in polished if reason]
@@ -103,11 +102,11 @@ def model_orbits(
     report = CensusReport(
         {p: tuple(s) for p, s in search.starts.items()} if search else {},
         {p: tuple(c) for p, c in search.counts.items()} if search else {},
-        {} if box is None else {name: (float(a), float(b)) for name, (a, b) in zip(source.states, box, strict=True)},
+        {} if box is None else {name: (float(a), float(b)) for name, (a, b) in zip(model.states, box, strict=True)},
         seed,
         task.interrupted,
     )
-    return OrbitSet(_ordered(found), source.angles, tuple(rejected), _message(report), report, status=task.status)
+    return OrbitSet(_ordered(found), model.angles, tuple(rejected), _message(report), report, status=task.status)
 
 
 def _ordered(orbits: list[PeriodicOrbit]) -> tuple[PeriodicOrbit, ...]:

@@ -11,8 +11,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.model import Model, compile_derivatives, compile_expressions
-from kapitza.model.symbols import symbol, time
+from kapitza.model import Model, compile_derivatives, compile_expressions, symbol, time
 
 Array = NDArray[np.float64]
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from kapitza.circle import wrap_states
 from kapitza.flow import Flow
-from kapitza.model import Model, compile_expressions
-from kapitza.model.symbols import symbol
+from kapitza.model import Model, compile_expressions, symbol
 
 Array = NDArray[np.float64]
 

@@ -11,8 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import RigError
-from kapitza.model import Model, compile_expressions, rate, symbol, time
-from kapitza.model.structure import derived_in_base
+from kapitza.model import Model, compile_expressions, derived_in_base, rate, symbol, time
 from kapitza.rig.fourier import FourierSeries, columns
 
 Array = NDArray[Any]

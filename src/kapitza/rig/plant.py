@@ -9,8 +9,17 @@ from dataclasses import dataclass, replace
 import sympy as sp
 
 from kapitza.errors import RigError, nearest_name
-from kapitza.model import Coordinate, Expression, Model, Parameter, parse_expression, rate, symbol, time
-from kapitza.model.structure import derived_in_base
+from kapitza.model import (
+    Coordinate,
+    Expression,
+    Model,
+    Parameter,
+    derived_in_base,
+    parse_expression,
+    rate,
+    symbol,
+    time,
+)
 from kapitza.rig.parts import Driven, Feedback, PureDelay, SecondOrder
 
 DEGREE = 8

@@ -65,7 +65,7 @@ class Reader:
         return made[()] if value.get("scalar") else made
 
     def _model(self, number: int) -> Any:
-        from kapitza.model.files import model_from_dict
+        from kapitza.model import model_from_dict
 
         if number not in self._models:
             content = self.decoded(self.contents[number])

@@ -72,7 +72,7 @@ class Writer:
         raise DataError(f"{where} is a {kind.__module__}.{name}, which cannot be saved without loss: leave it out.")
 
     def _model(self, model: Any) -> int:
-        from kapitza.model.files import model_to_dict
+        from kapitza.model import model_to_dict
 
         content = model_to_dict(model)
         text = json.dumps(_plain(content), allow_nan=False, sort_keys=True)
@@ -156,8 +156,7 @@ def _plain(value: Any) -> Any:
 
 
 def _expression(value: Any, place: str) -> Any:
-    from kapitza.model import parse_expression
-    from kapitza.model.text import to_text
+    from kapitza.model import parse_expression, to_text
 
     names = sorted(s.name for s in value.free_symbols)
     text = to_text(value, names)

@@ -1,7 +1,7 @@
 """Numerics that know no dynamics: Newton corrector, families and walks, structured linear systems, least squares."""
 
 from kapitza.solve.by_differences import Minimum, minimise_by_differences
-from kapitza.solve.chain import ChainProgram, ChainStep
+from kapitza.solve.chain import UNDETERMINED, ChainProgram, ChainStep
 from kapitza.solve.family import (
     Bordered,
     BorderedLinearised,
@@ -29,6 +29,7 @@ from kapitza.solve.structured import BorderedBand, CyclicSystem, fold, scaled_in
 from kapitza.solve.walk import ByEffort, Halving, Outcome, StepCollapse, StepRule, Stride, walk, walk_to
 
 __all__ = [
+    "UNDETERMINED",
     "Bordered",
     "BorderedBand",
     "BorderedLinearised",

@@ -13,7 +13,8 @@ from kapitza.errors import KapitzaError
 from kapitza.estimate import Automatic, Estimate, HarmonicFit, InvariantFit, OrbitFit, ShootingFit, identify
 from kapitza.model import Model
 from kapitza.monitor import Monitor, Task, watch
-from kapitza.orbit import OrbitSet, find_orbits
+from kapitza.orbit import OrbitSet
+from kapitza.orbits import find_orbits
 from kapitza.study.candidates import Candidate, driven
 from kapitza.study.folder import begin, checksums, publish, step_path, versions
 from kapitza.study.forces import force_curves

@@ -47,8 +47,7 @@ from kapitza.invariants import (
     reconstruction,
     triangle,
 )
-from kapitza.model import Model, rate, symbol, time
-from kapitza.model.symbols import vanishes
+from kapitza.model import Model, rate, symbol, time, vanishes
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from kapitza.errors import FlowError
 from kapitza.estimate.orbits.block import Block
 from kapitza.estimate.orbits.problem import Problem
 from kapitza.estimate.orbits.readings import Target
-from kapitza.orbits_of_models.codes import spelled
+from kapitza.orbits_of_models import spelled
 from kapitza.solve import Halving, Outcome, walk_to
 
 Array = NDArray[np.float64]

@@ -16,7 +16,7 @@ from kapitza.estimate.orbits.readings import Target
 from kapitza.estimate.orbits.solver import Reduced
 from kapitza.estimate.orbits.task import Task
 from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_in_data.influence import Influence
+from kapitza.orbits_in_data import Influence
 
 Array = NDArray[np.float64]
 

@@ -17,10 +17,9 @@ from kapitza.estimate.orbits.task import Task
 from kapitza.estimate.result import workings_of
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.orbit import OrbitSet, PeriodicOrbit, distance, find_orbits
-from kapitza.orbits_in_data.from_record import strobe_record
-from kapitza.orbits_in_data.returns import count_visits
-from kapitza.orbits_in_data.section import Section
+from kapitza.orbit import OrbitSet, PeriodicOrbit, distance
+from kapitza.orbits_in_data import Section, count_visits, strobe_record
+from kapitza.orbits_of_models import find_orbits_of_model
 
 Array = NDArray[np.float64]
 
@@ -70,7 +69,7 @@ def missing_orbits(
         )
     counts = [t.repeats for t in task.problem.targets if t.repeats]
     longest = max_period or max(counts, default=1)
-    model = find_orbits(estimate.model, longest, starts=starts, rounds=rounds, details=False, **census)
+    model = find_orbits_of_model(estimate.model, longest, starts=starts, rounds=rounds, details=False, **census)
     matched = list(estimate.matches.orbits if estimate.matches is not None else ())
     phase = _common_phase(matched, estimate.model.period)
     aside = [task.problem.targets[i].source for i in outcome.reasons]

@@ -11,7 +11,7 @@ from kapitza.estimate.orbits.problem import Problem
 from kapitza.estimate.orbits.readings import Target
 from kapitza.estimate.orbits.solver import Iterate, Reduced
 from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_of_models.floquet import monodromy
+from kapitza.orbits_of_models import monodromy
 
 Array = NDArray[np.float64]
 

@@ -23,8 +23,7 @@ from kapitza.estimate.orbits.warnings import warnings_of
 from kapitza.estimate.parts import Likelihood, OrbitMatches
 from kapitza.estimate.result import make_estimate
 from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_of_models.codes import symbolic_code
-from kapitza.orbits_of_models.floquet import monodromy
+from kapitza.orbits_of_models import monodromy, symbolic_code
 
 if TYPE_CHECKING:
     from kapitza.estimate.orbits.fit import OrbitFit

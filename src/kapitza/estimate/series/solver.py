@@ -19,8 +19,7 @@ from kapitza.estimate.series.noise import Sensors, noise_found
 from kapitza.estimate.series.pieces import Nodes, kicks_between, place_nodes
 from kapitza.estimate.series.sweep import Problem, Sweep, sweep
 from kapitza.monitor import checkpoint
-from kapitza.solve import ChainProgram, ChainStep, scaled_inverse
-from kapitza.solve.chain import UNDETERMINED
+from kapitza.solve import UNDETERMINED, ChainProgram, ChainStep, scaled_inverse
 
 Array = NDArray[np.float64]
 

@@ -28,8 +28,7 @@ from kapitza.estimate.weak.regressors import Regressors
 from kapitza.estimate.weak.solvers import System, check_columns, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble
 from kapitza.estimate.weak.weak_fit import Problem, estimate_of, stack, weigh, whiten
-from kapitza.model import compile_derivatives, symbol
-from kapitza.model.linear import combinations_of
+from kapitza.model import combinations_of, compile_derivatives, symbol
 
 Array = NDArray[Any]
 

@@ -17,7 +17,7 @@ from kapitza.estimate.observation import Output, observe_channels
 from kapitza.estimate.request import Request
 from kapitza.model import Model, Signal, symbol
 from kapitza.orbit import OrbitSet, PeriodicOrbit
-from kapitza.signal.filters import noise_level
+from kapitza.signal import noise_level
 
 Array = NDArray[Any]
 

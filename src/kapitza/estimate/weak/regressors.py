@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import erf
 
 from kapitza.errors import ModelError
-from kapitza.model import Model, compile_expressions, rate, symbol, time
-from kapitza.model.structure import derived_in_base
-from kapitza.model.switches import Switch, split_switches
+from kapitza.model import Model, Switch, compile_expressions, derived_in_base, rate, split_switches, symbol, time
 
 Array = NDArray[Any]
 

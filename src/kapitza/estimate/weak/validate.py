@@ -16,9 +16,7 @@ from kapitza.circle import unwrap, wrap
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.estimate.estimate import Estimate
-from kapitza.model import Model, rate, symbol, time
-from kapitza.model.structure import derived_in_base
-from kapitza.model.switches import split_switches
+from kapitza.model import Model, derived_in_base, rate, split_switches, symbol, time
 
 Array = NDArray[Any]
 

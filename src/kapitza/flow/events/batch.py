@@ -28,7 +28,7 @@ from kapitza.flow.events.regimes import (
     regime_flow,
 )
 from kapitza.flow.events.settle import Regime
-from kapitza.model.compiled import to_heyoka
+from kapitza.model import to_heyoka
 
 Array = NDArray[Any]
 

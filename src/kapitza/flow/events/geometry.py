@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
 from kapitza.flow.engine import System
-from kapitza.model.compiled import compile_derivatives, compile_expressions
-from kapitza.model.elimination import Step
-from kapitza.model.switches import split_switches
-from kapitza.model.symbols import time
+from kapitza.model import Step, compile_derivatives, compile_expressions, split_switches, time
 
 Array = NDArray[Any]
 

@@ -9,8 +9,7 @@ from typing import Any
 import sympy as sp
 
 from kapitza.flow.engine import System
-from kapitza.model.elimination import Step
-from kapitza.model.symbols import symbol
+from kapitza.model import Step, symbol
 
 
 @dataclass

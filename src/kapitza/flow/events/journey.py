@@ -16,7 +16,7 @@ from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime, regime_flow
 from kapitza.flow.events.settle import Place, Regime
 from kapitza.flow.smooth import described
-from kapitza.model.compiled import compile_expressions
+from kapitza.model import compile_expressions
 
 Array = NDArray[Any]
 
