@@ -87,21 +87,34 @@ class Stopped(BaseException):
     """What a killed process looks like to the code: nothing may catch it."""
 
 
+class Follower:
+    """Keeps at which steps a run has been; dies at one of them, as a killed process does."""
+
+    cancelled = False
+
+    def __init__(self, stop: int | None = None):
+        self.stop, self.told = stop, []
+
+    def show(self, progress):
+        if progress.level or progress.ended or progress.total is None:
+            return
+        if not self.told or self.told[-1] != progress.done:
+            self.told.append(progress.done)
+        if progress.done == self.stop:
+            raise Stopped
+
+
 @pytest.mark.parametrize("steps", [0, 1, 3, 4])
 def test_an_interrupted_run_resumes_to_the_same_result(folder, result, steps, tmp_path):
     for name in ("run.csv", "springs.toml"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
 
-    def stop(done, total, what):
-        if done == steps:
-            raise Stopped
-
     with pytest.raises(Stopped):
-        read_study(tmp_path / "springs.toml").run(stop)
+        read_study(tmp_path / "springs.toml").run(Follower(steps))
     assert not (tmp_path / "springs-results").exists()
-    told = []
-    resumed = read_study(tmp_path / "springs.toml").run(lambda done, total, what: told.append(done), resume=True)
-    assert told == list(range(steps, 5))
+    follower = Follower()
+    resumed = read_study(tmp_path / "springs.toml").run(follower, resume=True)
+    assert follower.told == list(range(steps, 5))
     assert str(resumed) == str(result)
     for path in sorted((folder / "springs-results" / "fits").iterdir()):
         assert (tmp_path / "springs-results" / "fits" / path.name).read_bytes() == path.read_bytes()
@@ -111,18 +124,14 @@ def test_resume_takes_nothing_over_from_another_study(folder, tmp_path):
     for name in ("run.csv", "springs.toml"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
 
-    def stop(done, total, what):
-        if done == 1:
-            raise Stopped
-
     with pytest.raises(Stopped):
-        read_study(tmp_path / "springs.toml").run(stop)
+        read_study(tmp_path / "springs.toml").run(Follower(1))
     text = STUDY.replace("hold_back = 0.2", "hold_back = 0.3")
     (tmp_path / "springs.toml").write_text(text, encoding="utf-8")
-    told = []
+    follower = Follower(1)
     with pytest.raises(Stopped):
-        read_study(tmp_path / "springs.toml").run(lambda *now: told.append(now[0]) or stop(*now), resume=True)
-    assert told == [0, 1]
+        read_study(tmp_path / "springs.toml").run(follower, resume=True)
+    assert follower.told == [0, 1]
 
 
 def test_a_model_that_cannot_follow_is_told_not_hidden(tmp_path, folder):

@@ -60,17 +60,17 @@ def _run(study: Study, resume: bool, task: Task) -> StudyResult:
     outcomes: list[Outcome] = []
     for number, step in enumerate(steps):
         path = step_path(working, step.candidate.name, step.method)
-        task.reach(number, f"{step.candidate.name} by {step.method}", len(steps))
         if path.with_suffix(".json").is_file():
             outcome = read_outcome(path)
         else:
+            task.reach(number, f"{step.candidate.name} by {step.method}", len(steps))
             outcome = run_step(study, step)
             # A fit that was stopped is no outcome.
             task.check()
             write_outcome(outcome, path)
         if not (step.optional and outcome.failure):
             outcomes.append(outcome)
-    task.reach(len(steps), "results")
+    task.reach(len(steps), "results", len(steps))
     result = StudyResult(
         title=study.title,
         folder=study.folder,
