@@ -18,7 +18,17 @@ def printable(text: str) -> str:
 
 
 class KapitzaError(Exception):
-    """Base of every error that Kapitza raises on purpose. Names in a message may come from files: it is harmless."""
+    """Base of every error that Kapitza raises on purpose. Names in a message may come from files: it is harmless.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> try:
+    ...     kz.library.duffing().with_values(friction=1.0)
+    ... except kz.KapitzaError as error:
+    ...     print(type(error).__name__)
+    ModelError
+    """
 
     def __str__(self) -> str:
         return "\n".join(printable(line) for line in super().__str__().split("\n"))
@@ -77,7 +87,16 @@ class RigLostError(RigError):
 
 
 class Status(Enum):
-    """How an iteration ended; the value is the sentence to show."""
+    """How an iteration ended; the value is the sentence to show.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.Status.INTERRUPTED.value
+    'stopped by the user; the result is what was there'
+    >>> kz.Status.CONVERGED.ok
+    True
+    """
 
     CONVERGED = "converged"
     ITERATION_LIMIT = "the iteration limit was reached before the tolerance"

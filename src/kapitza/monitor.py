@@ -37,6 +37,12 @@ class Progress:
     title: what is done. done, total: in steps of the work; total is None where it is not known beforehand.
     text: what there is so far, in words. level: 0 for the verb that was called, 1 for work inside it, and so on.
     ended: the work is over, finished or not.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.Progress("orbits of duffing", done=3, total=6).fraction
+    0.5
     """
 
     title: str
@@ -65,7 +71,7 @@ class Monitor(Protocol):
     ...             print(progress.title, "ended")
     >>> import kapitza as kz
     >>> record = kz.simulate(kz.library.duffing(), periods=3, monitor=Printer())
-    simulating Duffing oscillator ended
+    simulating duffing ended
     """
 
     @property
@@ -109,6 +115,12 @@ class Bar:
     """A progress bar on the terminal (standard error) or in a notebook; `cancel()` stops the work from another thread.
 
     Work inside the verb has a bar of its own below. Nothing is drawn for work that ends within a second.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.simulate(kz.library.duffing(), periods=3, monitor=kz.Bar()).size
+    4
     """
 
     def __init__(self) -> None:

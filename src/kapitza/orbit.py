@@ -161,6 +161,13 @@ class PeriodicOrbit:
     Parts that only some orbits have: stretch (of the record it was found in), crossings (channels along an orbit of a
     free motion), influence (of single samples on it), loop (the curve a solver found), sensitivity (by parameters),
     solver (how it came to it).
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> orbit = kz.solve_orbit(kz.library.duffing())
+    >>> orbit.stability, orbit.repeats, bool(orbit.closure < 1e-12)
+    ('stable', 1, True)
     """
 
     states: tuple[str, ...]
@@ -232,6 +239,16 @@ class OrbitSet(Sequence[PeriodicOrbit]):
 
     status: INTERRUPTED when the search was stopped; the orbits are those found by then.
     section_points: (M, n) points of the record on the section, thinned, for pictures.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_map({"x": "1 - a*x**2"}, parameters={"a": 1.99})
+    >>> orbits = kz.find_orbits(model, max_period=3, region={"x": (-2, 2)}, starts=256)
+    >>> len(orbits), len(orbits.select(period=3))
+    (5, 2)
+    >>> list(orbits.table()["period"])
+    [1, 1, 2, 3, 3]
     """
 
     orbits: tuple[PeriodicOrbit, ...]

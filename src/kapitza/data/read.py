@@ -51,7 +51,14 @@ def read(
     missing: "refuse" rows with missing numbers, or "drop" them and cut the record there.
     separator, decimal: of text files, when they are guessed wrongly.
 
-    >>> read("run7.csv", time="t", channels=["phi"], angles=["phi"], period=0.691)  # doctest: +SKIP
+    Examples
+    --------
+    >>> import kapitza as kz, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "run7.csv"
+    >>> _ = path.write_text("t [ms],phi [deg]\\n0,0\\n10,90\\n20,180\\n")
+    >>> record = kz.read(path, time="t", channels=["phi"], angles=["phi"])
+    >>> record.units["phi"], float(record.time[-1])
+    ('rad', 0.02)
     """
     path = gate.path("The recording", path, error=DataError)
     if channels is not None and not isinstance(channels, Mapping | str):

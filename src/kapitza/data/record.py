@@ -50,6 +50,14 @@ class Record:
     kept in rad), "noise" (standard deviation in that unit, when known). Dataset attributes: "period" (of the
     excitation, s), "phase" (of the first sample, s after the excitation's start; without it the time stamps count from
     that start), "name", "source".
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> t = np.arange(1000) * 0.01
+    >>> record = kz.Record.from_arrays(t, {"x": np.sin(t)}, units={"x": "m"}, noise={"x": 1e-3})
+    >>> record.size, record.units["x"], record.noise["x"]
+    (1000, 'm', 0.001)
     """
 
     dataset: xr.Dataset

@@ -31,6 +31,14 @@ def write(record: Record, path: str | Path, matlab: str = "5") -> Path:
     The file appears complete or not at all. Units, angles, noise and the excitation travel along.
     matlab: "5", or "7.3" (HDF5 inside; needed above 2 GB). MATLAB names cannot hold a prime: phi' is stored
         as phi_rate.
+
+    Examples
+    --------
+    >>> import kapitza as kz, pathlib, tempfile
+    >>> record = kz.simulate(kz.library.duffing(), periods=10)
+    >>> path = kz.write(record, pathlib.Path(tempfile.mkdtemp()) / "run.parquet")
+    >>> bool((kz.read(path).values() == record.values()).all())
+    True
     """
     path = gate.path("The file to write", path, error=DataError)
     suffix = path.suffix.lower()

@@ -87,24 +87,25 @@ def profile_interval(
         raise KapitzaError(f"{name} is not determined by these data: its interval has no ends.")
     if not estimate.status.ok:
         raise KapitzaError(f"There is no profile of a fit that did not converge: {estimate.status.value}.")
-    kind = OrbitProfile if isinstance(estimate.settings, OrbitFit) else MotionProfile
-    profile: Profile = kind(estimate, name)
-    threshold = factor**2 * profile.widening
+    threshold = factor**2 * _profile(estimate, name).widening
     ends = [float("nan"), float("nan")]
     with watch(monitor, f"profile of {name}", 2) as task:
-        here = None if executor is None else replace(estimate, workings=None)
-        jobs = [(here or estimate, name, side, threshold, None if executor else profile) for side in (-1.0, 1.0)]
+        # The workings of a fit do not travel; they are made again where the work is done.
+        told = estimate if executor is None else replace(estimate, workings=None)
+        jobs = [(told, name, side, threshold) for side in (-1.0, 1.0)]
         for number, found in enumerate(in_order(executor, _profile_end, jobs)):
             ends[number] = found
             task.advance(1, f"{'lower' if number == 0 else 'upper'} end {found:.6g}")
     return ends[0], ends[1]
 
 
-def _profile_end(estimate: Estimate, name: str, side: float, threshold: float, profile: Profile | None) -> float:
-    """One end, here or in a worker, where the fit behind the estimate is made again."""
-    if profile is None:
-        profile = (OrbitProfile if isinstance(estimate.settings, OrbitFit) else MotionProfile)(estimate, name)
-    return _end(profile, estimate, name, side, threshold)
+def _profile(estimate: Estimate, name: str) -> Profile:
+    return (OrbitProfile if isinstance(estimate.settings, OrbitFit) else MotionProfile)(estimate, name)
+
+
+def _profile_end(estimate: Estimate, name: str, side: float, threshold: float) -> float:
+    """One end, from a profile of its own: what one side has tried must not move the other."""
+    return _end(_profile(estimate, name), estimate, name, side, threshold)
 
 
 def _end(profile: Profile, estimate: Estimate, name: str, side: float, threshold: float) -> float:

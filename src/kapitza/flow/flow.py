@@ -37,6 +37,17 @@ class Flow:
     `model.names`. States are sequences in the order of `model.states` or mappings by name. Angles may be any real;
     they and the time are wrapped inside, and results are continuous with the start. Running backwards (t1 < t0) is
     allowed for models without impacts and jumps, whose past is unique.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.Model.from_equations("x'' + x = 0")
+    >>> end = kz.Flow(model).propagate([1.0, 0.0], 0.0, np.pi)
+    >>> end.state.round(12) + 0.0
+    array([-1.,  0.])
+    >>> end.jacobian.round(12) + 0.0
+    array([[-1.,  0.],
+           [ 0., -1.]])
     """
 
     def __init__(self, model: Model, wrt: tuple[str, ...] = (), tolerance: float = 1e-15, max_steps: int = STEP_LIMIT):

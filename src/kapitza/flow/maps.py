@@ -33,6 +33,15 @@ class Map:
     """Iteration of a map model, with Jacobians by state and sensitivities by the parameters in `wrt`.
 
     Parameters as for `Flow`: None, a mapping of changes, or a vector in the order of `model.names`.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_map({"x": "a*x*(1 - x)"}, parameters={"a": 4.0})
+    >>> kz.Map(model).iterate([0.75], 3)[:, 0]
+    array([0.75, 0.75, 0.75, 0.75])
+    >>> kz.Map(model).jacobian([0.75])
+    array([[-2.]])
     """
 
     def __init__(self, model: Model, wrt: Sequence[str] = ()):

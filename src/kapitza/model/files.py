@@ -33,7 +33,16 @@ KINDS = {str: "text", dict: "a table", list: "a list", int: "a whole number", fl
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:
-    """The model written in a TOML file (see docs/models.md for the keys)."""
+    """The model written in a TOML file (see docs/models.md for the keys).
+
+    Examples
+    --------
+    >>> import kapitza as kz, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "rig.toml"
+    >>> kz.write_model(kz.library.duffing(), path)
+    >>> kz.read_model(path) == kz.library.duffing()
+    True
+    """
     if not isinstance(path, (str, os.PathLike)):
         raise ModelError(f"{gate.shown(path)} is no path of a model file; give text.")
     path = Path(path)
@@ -60,7 +69,16 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 
 
 def write_model(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model as TOML; `read_model` gives an equal model back. An existing file is replaced in one step."""
+    """Write a model as TOML; `read_model` gives an equal model back. An existing file is replaced in one step.
+
+    Examples
+    --------
+    >>> import kapitza as kz, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "rig.toml"
+    >>> kz.write_model(kz.library.duffing(), path)
+    >>> path.read_text().splitlines()[0]
+    'name = "duffing"'
+    """
     path = Path(path)
     content = tomli_w.dumps(model_to_dict(model))
     with replacing(path) as draft:

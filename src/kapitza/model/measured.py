@@ -29,6 +29,14 @@ class Signal:
 
     With degree 1 a time may occur twice in succession: the signal jumps there from the first value to the second.
     Degrees 3 and 5 are periodic splines (two and four continuous derivatives).
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> t = np.arange(100) * 0.01
+    >>> drive = kz.Signal("a", t, np.sin(2 * np.pi * t), period=1.0)
+    >>> bool(abs(drive(0.255) - np.sin(0.51 * np.pi)) < 1e-3)
+    True
     """
 
     name: str

@@ -58,11 +58,14 @@ def modal_reduction(M: Any, K: Any, modes: int) -> ModalReduction:
     M, K: (n, n) symmetric numbers, M positive definite. A rule: keep modes up to twice the highest frequency that acts
     or that nonlinear terms make of it, and look at `missing`.
 
-    Example
-    -------
-    >>> reduction = kz.modal_reduction(M, K, 6)
-    >>> print(reduction)
-    6 of 50 modes are kept, 0.02 to 0.12 Hz. Left out: 44 modes from 0.14 Hz on.
+    Examples
+    --------
+    A chain of 50 masses, whose frequencies are sin(π k / 102) / π:
+
+    >>> import numpy as np, kapitza as kz
+    >>> K = 2 * np.eye(50) - np.eye(50, k=1) - np.eye(50, k=-1)
+    >>> print(kz.modal_reduction(np.eye(50), K, 6))
+    6 of 50 modes are kept, 0.009802 to 0.05849 Hz. Left out: 44 modes from 0.0681 Hz on.
     """
     mass, stiffness = (_symmetric(matrix, name) for matrix, name in ((M, "M"), (K, "K")))
     if mass.shape != stiffness.shape:

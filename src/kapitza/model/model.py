@@ -38,6 +38,15 @@ class Model:
     partition: expressions whose signs cut the section into the cells of the symbolic code; `letters` names the cells
     in binary order of the signs (first expression slowest, positive first).
     start: a sensible initial state for simulations.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1})
+    >>> model.states
+    ('x', "x'")
+    >>> model.with_values(c=0.2).values["c"]
+    0.2
     """
 
     name: str

@@ -14,7 +14,14 @@ from kapitza.model.symbols import Expression
 
 @dataclass(frozen=True)
 class Prior:
-    """Gaussian knowledge of a parameter before the data."""
+    """Gaussian knowledge of a parameter before the data.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.Parameter("m", 0.09, unit="kg", prior=kz.Prior(0.09, 0.001)).prior.deviation
+    0.001
+    """
 
     mean: float
     deviation: float
@@ -31,7 +38,15 @@ class Prior:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter; with `expression` it is derived from others and has no value of its own."""
+    """A parameter; with `expression` it is derived from others and has no value of its own.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> mass = kz.Parameter("m", 0.09, unit="kg", bounds=(0.0, 1.0))
+    >>> kz.Model.from_equations("m*x'' + x = 0", parameters=[mass]).values["m"]
+    0.09
+    """
 
     name: str
     value: float = math.nan
@@ -64,7 +79,15 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Coordinate:
-    """A coordinate with the order of its equation (1 or 2); angles live on a circle."""
+    """A coordinate with the order of its equation (1 or 2); angles live on a circle.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> angle = kz.Coordinate("phi", angle=True, unit="rad")
+    >>> kz.Model.from_equations("phi'' + sin(phi) = 0", coordinates=[angle]).angles
+    (True, False)
+    """
 
     name: str
     order: int = 2
@@ -85,7 +108,14 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class Excitation:
-    """What drives the model: the period as an expression in the parameters (2*pi/omega), and measured signals."""
+    """What drives the model: the period as an expression in the parameters (2*pi/omega), and measured signals.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.duffing().excitation.period
+    2*pi
+    """
 
     period: Expression
     signals: tuple[Signal, ...] = ()
@@ -100,6 +130,13 @@ class Impact:
     """A wall: motion takes place where surface >= 0; when it reaches 0 from above the reset map applies.
 
     reset: new value of each state that jumps, in the states before the impact.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_equations("y'' + 9.81 = 0", impacts=[{"surface": "y", "reset": {"y'": "-0.5*y'"}}])
+    >>> model.impacts[0].surface
+    y
     """
 
     surface: Expression
@@ -109,7 +146,14 @@ class Impact:
 
 @dataclass(frozen=True)
 class Symmetry:
-    """If x(t) is a motion, so is S x(t + shift·period): `map` gives S (states left out stay as they are)."""
+    """If x(t) is a motion, so is S x(t + shift·period): `map` gives S (states left out stay as they are).
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.parametric_pendulum().symmetries[0].map["phi"]
+    -phi
+    """
 
     map: Mapping[str, Expression]
     shift: float = 0.0

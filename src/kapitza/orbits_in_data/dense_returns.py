@@ -42,6 +42,14 @@ class ReturnSearch:
     mutual information of the channels. candidates: returns looked at per period, closest first.
     chance: a return counts when, of those that stay together as long, at most this share is what unrelated stretches
     give: the same record compared with itself at lags that are no multiple of the drive.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> record = kz.simulate(kz.library.duffing(), periods=40, samples_per_period=20)
+    >>> orbits = kz.find_orbits(record, max_period=1, method=kz.ReturnSearch(tolerance=0.05))
+    >>> orbits.status.name
+    'CONVERGED'
     """
 
     tolerance: float | Mapping[str, float] = 0.05

@@ -46,6 +46,14 @@ class SectionSearch:
     of less than 250 times as many points).
     noise_widths: windows are at least this many noise deviations wide.
     partition: function from points (p, n) to p symbols; symmetry: signs of the states under the model's symmetry.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> record = kz.simulate(kz.library.parametric_pendulum(), periods=3000)
+    >>> orbits = kz.find_orbits(record, max_period=1, method=kz.SectionSearch(tolerance=0.02))
+    >>> len(orbits) > 0
+    True
     """
 
     tolerance: float = 0.01

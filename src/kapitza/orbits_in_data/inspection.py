@@ -48,6 +48,13 @@ class Inspection:
     noise: standard deviation per channel; spectra, delays: per channel; delay [samples], dimension: of an embedding;
     returns: (steps, counts) of close returns on the section; lyapunov: largest exponent [1/s].
     status: INTERRUPTED when it was stopped; parts that had not begun are empty or None.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> found = kz.inspect(kz.simulate(kz.library.parametric_pendulum(), periods=3000))
+    >>> bool(found.lyapunov.low > 0)
+    True
     """
 
     record: Record
@@ -105,7 +112,15 @@ class Inspection:
 def inspect(
     record: Record, channels: Sequence[str] | None = None, max_period: int = 8, monitor: Monitor | None = None
 ) -> Inspection:
-    """Sampling, noise, spectra, delay, dimension, returns, largest Lyapunov exponent, and what to do next."""
+    """Sampling, noise, spectra, delay, dimension, returns, largest Lyapunov exponent, and what to do next.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> found = kz.inspect(kz.simulate(kz.library.parametric_pendulum(), periods=3000))
+    >>> found.character.kind
+    'deterministic'
+    """
     require_count("max_period", max_period, 1)
     channels = None if channels is None else gate.texts("channels", channels, error=DataError)
     names, notes = _living_channels(record, channels)

@@ -121,7 +121,15 @@ class FittedMap:
 
 @dataclass(frozen=True)
 class LocalMap:
-    """Local polynomials of `degree` fitted to at least `neighbours` points around each query."""
+    """Local polynomials of `degree` fitted to at least `neighbours` points around each query.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> record = kz.simulate(kz.library.parametric_pendulum(), periods=3000)
+    >>> kz.LocalMap(degree=2).fit(record).predict(record.values()[:5]).shape
+    (5, 2)
+    """
 
     degree: int = 2
     neighbours: int = 48
@@ -171,6 +179,13 @@ class GlobalMap:
     basis "orthonormal": products of polynomials and, for angles, of Fourier terms, made orthonormal on the data by QR;
     coefficients are then plain averages, and the total degree is chosen by cross-validation up to `largest`.
     basis "rbf": cubes of distances to `centres` points of the data and linear terms.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> record = kz.simulate(kz.library.parametric_pendulum(), periods=3000)
+    >>> kz.GlobalMap(largest=6).fit(record).predict(record.values()[:5]).shape
+    (5, 2)
     """
 
     basis: str = "orthonormal"

@@ -19,6 +19,13 @@ def certify(model: Model, orbit: PeriodicOrbit, method: Method | None = None) ->
 
     method: Collocation() by default (MultipleShooting() for orbits that came from it). Stability is judged anew: it
     is "unknown" where the largest multiplier is within the defect of the unit circle.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.library.duffing()
+    >>> bool(kz.certify(model, kz.solve_orbit(model)).certificate.agreement < 1e-6)
+    True
     """
     if orbit.multipliers is None:
         raise KapitzaError("The orbit has no multipliers to compare: solve it first.")

@@ -30,6 +30,12 @@ class Collocation:
     the change from one mesh to a finer one; adapt=False keeps the first mesh (equidistant in each arc).
     Jumps in the equations and impacts become nodes whose times are unknowns; the sequence of events is checked after
     each solution and corrected where the orbit has come to touch a surface or has left it.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> bool(kz.solve_orbit(kz.library.duffing(), method=kz.Collocation()).closure < 1e-8)
+    True
     """
 
     degree: int = 4

@@ -237,6 +237,12 @@ class Differences:
     (Richardson), and ends when the section points change by less than `tolerance` of the orbit.
     For smooth orbits without layers: jumps and stiff walls are smeared over the grid and stop it, as they did in the
     source document.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> bool(kz.solve_orbit(kz.library.duffing(), method=kz.Differences(order=4)).closure < 1e-6)
+    True
     """
 
     order: int = 4

@@ -175,6 +175,12 @@ class HarmonicBalance:
 
     harmonics: None doubles the number until the last eighth of the coefficients is below `tolerance` of the motion. A
     given number is kept, and the orbit is reported as unresolved when its last harmonics exceed the tolerance.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> bool(kz.solve_orbit(kz.library.duffing(), method=kz.HarmonicBalance()).closure < 1e-8)
+    True
     """
 
     harmonics: int | None = None

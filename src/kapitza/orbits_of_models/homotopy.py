@@ -21,6 +21,13 @@ class Homotopy:
     Steps are geometric when both ends have one sign, otherwise even; a step that fails is halved, one that succeeds
     lets the next grow. method: the solver used at every value. Such a walk is what a friction law with a steep slope
     needs in collocation: Homotopy("theta9", 10.0, Collocation()).
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> orbit = kz.solve_orbit(kz.library.duffing(), method=kz.Homotopy("B", 0.1, kz.Shooting()))
+    >>> orbit.parameters["B"]
+    0.2
     """
 
     parameter: str

@@ -275,6 +275,12 @@ class Shooting:
     """One node: x(T; x_0) = x_0 by Newton with tangents. The fast path, whatever the stability, for moderate growth.
 
     tolerance: of the scaled Newton step. largest_step: limit of a step relative to the size of the orbit.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.solve_orbit(kz.library.duffing(), method=kz.Shooting(tolerance=1e-12)).status.name
+    'CONVERGED'
     """
 
     tolerance: float = 1e-11
@@ -290,6 +296,12 @@ class MultipleShooting:
     """Many nodes, so that no segment grows much: for long and strongly unstable orbits, and for poor guesses.
 
     nodes: how many; None places them where the tangents have grown by `growth` (and at every excitation period).
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.solve_orbit(kz.library.duffing(), method=kz.MultipleShooting(nodes=8)).solver.size
+    8
     """
 
     nodes: int | None = None

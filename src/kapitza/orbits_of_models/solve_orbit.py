@@ -57,6 +57,13 @@ def solve_orbit(
     method: Shooting() by default; MultipleShooting(), Collocation(), Differences(), HarmonicBalance().
     wrt: parameters by which the orbit and its multipliers are differentiated (`orbit.sensitivity`).
     throw=False returns the failed orbit with its status instead of raising ConvergenceError.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> orbit = kz.solve_orbit(kz.library.lorenz(), [-13.76, -19.58, 27.0], period=1.5587)
+    >>> round(orbit.period, 9)
+    1.558652211
     """
     problem = pose(model, guess, period, phase, tuple(wrt))
     method = method or Shooting()

@@ -73,6 +73,13 @@ def load(path: str | os.PathLike[str]) -> Any:
     ------
     DataError
         For a file that is damaged, is no file of `save`, or was written by a newer version.
+
+    Examples
+    --------
+    >>> import kapitza as kz, pathlib, tempfile
+    >>> path = kz.save(kz.library.duffing(), pathlib.Path(tempfile.mkdtemp()) / "model.nc")
+    >>> kz.load(path) == kz.library.duffing()
+    True
     """
     path = Path(path)
     if not path.is_file():
