@@ -180,7 +180,7 @@ def backbone(
 
 def _linear_mode(model: Model, mode: int) -> tuple[Array, float]:
     """Shape (n,) at largest displacement and frequency of an undamped mode of the rest state at zero."""
-    from kapitza.orbits_of_models.field import VectorField
+    from kapitza.orbits_of_models import VectorField
 
     field = VectorField(model)
     rest = np.zeros((1, field.size))

@@ -14,14 +14,24 @@ from kapitza.continuation.motion import OrbitFamily
 from kapitza.errors import KapitzaError
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_of_models import Collocation, Differences, HarmonicBalance
-from kapitza.orbits_of_models.coordinates import CoordinateForm, tangent_segments
-from kapitza.orbits_of_models.elements import CollocationEquations, Unknowns
-from kapitza.orbits_of_models.floquet import Monodromy, monodromy
-from kapitza.orbits_of_models.harmonic import HarmonicEquations
-from kapitza.orbits_of_models.loop import FourierSeries, PiecewiseLoop, SampledLoop, fourier_series
-from kapitza.orbits_of_models.phase import IntegralPhase
-from kapitza.orbits_of_models.problem import Problem
+from kapitza.orbits_of_models import (
+    Collocation,
+    CollocationEquations,
+    CoordinateForm,
+    Differences,
+    FourierSeries,
+    HarmonicBalance,
+    HarmonicEquations,
+    IntegralPhase,
+    Monodromy,
+    PiecewiseLoop,
+    Problem,
+    SampledLoop,
+    Unknowns,
+    fourier_series,
+    monodromy,
+    tangent_segments,
+)
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -166,7 +176,7 @@ class CollocationFamily(DiscretisedFamily):
         return weights
 
     def curve(self, z: Array) -> PiecewiseLoop:
-        from kapitza.orbits_of_models.gauss import integrated_basis
+        from kapitza.orbits_of_models import integrated_basis
 
         u, degree, layout = self.scheme.unpack(z), self.scheme.rule.degree, self.scheme.layout
         start, length = layout.times(u.boundaries)
@@ -299,8 +309,7 @@ def discretised_family(
 
 
 def _collocation(base: dict, problem: Problem, loop: Any, method: Collocation) -> tuple[CollocationFamily, Array]:
-    from kapitza.orbits_of_models.gauss import gauss_rule
-    from kapitza.orbits_of_models.sequence import even_mesh, find_arcs
+    from kapitza.orbits_of_models import even_mesh, find_arcs, gauss_rule
 
     rule = gauss_rule(method.degree)
     wanted = method.elements * (problem.repeats or 1)
@@ -337,7 +346,7 @@ def _harmonic(base: dict, problem: Problem, loop: Any, method: HarmonicBalance) 
 
 
 def _differences(base: dict, problem: Problem, loop: Any, method: Differences) -> tuple[DifferenceFamily, Array]:
-    from kapitza.orbits_of_models.differences import DifferenceEquations
+    from kapitza.orbits_of_models import DifferenceEquations
 
     form = CoordinateForm(problem)
     points = method.points or 401

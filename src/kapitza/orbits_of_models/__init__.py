@@ -5,14 +5,18 @@ from kapitza.orbits_of_models.census import CensusReport, find_orbits_of_model
 from kapitza.orbits_of_models.certify import certify
 from kapitza.orbits_of_models.codes import spelled, symbolic_code
 from kapitza.orbits_of_models.collocation import Collocation
-from kapitza.orbits_of_models.differences import Differences
+from kapitza.orbits_of_models.coordinates import CoordinateForm, tangent_segments
+from kapitza.orbits_of_models.differences import DifferenceEquations, Differences
+from kapitza.orbits_of_models.elements import CollocationEquations, Unknowns
 from kapitza.orbits_of_models.field import VectorField
 from kapitza.orbits_of_models.floquet import Monodromy, certificate, log_determinant, monodromy
-from kapitza.orbits_of_models.harmonic import HarmonicBalance
+from kapitza.orbits_of_models.gauss import gauss_rule, integrated_basis
+from kapitza.orbits_of_models.harmonic import HarmonicBalance, HarmonicEquations
 from kapitza.orbits_of_models.homotopy import Homotopy
-from kapitza.orbits_of_models.loop import FlowLoop, FourierSeries, PiecewiseLoop, SampledLoop, as_point
+from kapitza.orbits_of_models.loop import FlowLoop, FourierSeries, PiecewiseLoop, SampledLoop, as_point, fourier_series
 from kapitza.orbits_of_models.phase import FixedState, IntegralPhase, OrthogonalPhase, PhaseRow
 from kapitza.orbits_of_models.problem import Problem, Solution
+from kapitza.orbits_of_models.sequence import even_mesh, find_arcs
 from kapitza.orbits_of_models.shooting import (
     LinearisedShooting,
     MultipleShooting,
@@ -29,11 +33,15 @@ __all__ = [
     "CensusReport",
     "ClosedOrbit",
     "Collocation",
+    "CollocationEquations",
+    "CoordinateForm",
+    "DifferenceEquations",
     "Differences",
     "FixedState",
     "FlowLoop",
     "FourierSeries",
     "HarmonicBalance",
+    "HarmonicEquations",
     "Homotopy",
     "IntegralPhase",
     "LinearisedShooting",
@@ -50,18 +58,25 @@ __all__ = [
     "Shooting",
     "ShootingEquations",
     "Solution",
+    "Unknowns",
     "VectorField",
     "as_point",
     "certificate",
     "certify",
     "described",
+    "even_mesh",
+    "find_arcs",
     "find_orbits_of_model",
+    "fourier_series",
+    "gauss_rule",
+    "integrated_basis",
     "log_determinant",
     "monodromy",
     "place_nodes",
     "solve_orbit",
     "spelled",
     "symbolic_code",
+    "tangent_segments",
     "total_winding",
     "volume_change",
 ]

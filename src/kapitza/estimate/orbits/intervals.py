@@ -190,7 +190,8 @@ def posterior(
     Returns
     -------
     arviz.InferenceData
-        The attribute "status" of its posterior is INTERRUPTED where it was stopped; "log_p_error" says how well the expansion did (NaN for the exact one).
+        The attribute "status" of its posterior is INTERRUPTED where it was stopped; "log_p_error" says how well the
+        expansion did (NaN for the exact one).
 
     Examples
     --------

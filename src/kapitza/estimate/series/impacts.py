@@ -17,8 +17,7 @@ from kapitza.errors import DataError
 from kapitza.estimate.judge import MEDIAN_TO_DEVIATION
 from kapitza.estimate.observation import Observation
 from kapitza.estimate.series.pieces import Samples
-from kapitza.model import Model, compile_expressions
-from kapitza.model.symbols import symbol
+from kapitza.model import Model, compile_expressions, symbol
 
 Array = NDArray[np.float64]
 
