@@ -16,7 +16,12 @@ Noise = float | Mapping[str, float] | None
 
 def is_number(value: Any) -> bool:
     """Whether a value is a finite real number (and no truth value)."""
-    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return bool(np.isfinite(float(value)))
+    except OverflowError:  # a whole number beyond any float
+        return False
 
 
 def check_noise(noise: Any) -> None:
