@@ -95,7 +95,8 @@ def work(connection: Connection, room: str) -> None:
     warnings.simplefilter("ignore")
     sys.setrecursionlimit(1000)
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
+    # Libraries reserve addresses that they never fill: the limit is wider than what a case may really use.
+    resource.setrlimit(resource.RLIMIT_AS, (size + 2 * MEMORY, size + 2 * MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Complaints of C libraries would drown the table.
     quiet = os.open(os.devnull, os.O_WRONLY)
@@ -112,10 +113,18 @@ def work(connection: Connection, room: str) -> None:
         connection.send(one(*order, Path(room), watch))
 
 
+def used_memory(entry: str) -> int:
+    """Bytes that this process holds (VmRSS), or held at its peak (VmHWM)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(entry)).split()[1])
+
+
 def one(family: str, case: Any, room: Path, watch: Watch) -> Ending:
     folder = room / f"case{os.getpid()}"
     folder.mkdir()
     os.chdir(folder)
+    before = used_memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     watch.folder, watch.seen = str(folder), []
     begin = time.process_time()
     try:
@@ -131,6 +140,9 @@ def one(family: str, case: Any, room: Path, watch: Watch) -> Ending:
     os.chdir(room)
     shutil.rmtree(folder, ignore_errors=True)
     matplotlib.pyplot.close("all")
+    peak = used_memory("VmHWM") - before
+    if peak > MEMORY:
+        return Ending("memory", f"{peak / 1e6:.0f} MB", seconds)
     if watch.seen:
         return Ending("touched", "; ".join(watch.seen), seconds)
     if f"{CANARY:.2e}".replace("+", "") in ending.detail.replace("+", ""):

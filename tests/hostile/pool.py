@@ -50,6 +50,8 @@ class _Worker:
 
 def outcomes(cases: list[Case], processes: int = 2) -> Iterator[Outcome]:
     """How every case ended, in the order in which they end."""
+    # Arenas per thread and the pool of Arrow reserve gigabytes of addresses, which the limit would count.
+    os.environ |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.hostile.child"])
     waiting = cases[::-1]

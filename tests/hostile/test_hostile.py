@@ -11,4 +11,4 @@ def test_every_case_ends_with_a_result_or_a_refusal():
     told = [f"{end.case.family} {end.case.number}: {end.kind}: {end.detail[-800:]}" for end in campaign.failures]
     assert not told, "\n\n".join(told[:5])
     # The cases reach beyond the first check: many are read and used.
-    assert sum(end.kind == "result" for end in campaign.ends) > 80
+    assert sum(end.kind == "result" for end in campaign.ends) > 30
