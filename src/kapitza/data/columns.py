@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.data.noise import is_number
 from kapitza.data.record import RESERVED, Record
 from kapitza.data.sampling import cut_segments
 from kapitza.errors import DataError, nearest_name
@@ -208,8 +209,8 @@ def unit_in_name(name: str) -> str:
 def time_column(columns: Columns, wanted: Wanted) -> str | None:
     """Name of the time column; None when the times are made from the sampling interval."""
     if wanted.interval is not None:
-        if not (isinstance(wanted.interval, float | int) and np.isfinite(wanted.interval) and wanted.interval > 0):
-            raise DataError(f"The sampling interval is {wanted.interval} s: give a positive number.")
+        if not is_number(wanted.interval) or wanted.interval <= 0:
+            raise DataError(f"The sampling interval is {gate.shown(wanted.interval)} s: give a positive number.")
         if wanted.time is not None:
             raise DataError("Give the time column or the sampling interval, not both.")
         return None
