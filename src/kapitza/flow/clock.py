@@ -154,6 +154,8 @@ class PeriodLaw:
     def _values(self, vector: Array) -> Array:
         # Runs at the same parameters follow each other by the thousand.
         key = vector.tobytes()
-        if self._last[0] != key:
-            self._last = key, self._evaluate(np.empty((0, 1)), vector)[:, 0]
-        return self._last[1]
+        known, result = self._last  # read at once: another thread may put its own here
+        if known != key:
+            result = self._evaluate(np.empty((0, 1)), vector)[:, 0]
+            self._last = key, result
+        return result

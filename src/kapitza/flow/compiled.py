@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
 import heyoka as hy
 import sympy as sp
 
 from kapitza.flow.engine import System
+from kapitza.model import symbolic, to_heyoka, top_slopes, translate_steps
 from kapitza.model import time as time_symbol
-from kapitza.model import to_heyoka, top_slopes, translate_steps
 
 # Its warnings about event cooldowns at equilibria are no news to users; what matters is raised as an error.
 hy.set_logger_level_error()
@@ -40,7 +40,8 @@ def kept(key: Hashable, build: Callable[[], T]) -> T:
     """The object of this key, built at the first call; each thread has its own, as integrators hold a state."""
     objects: dict[Hashable, Any] = _kept.__dict__.setdefault("objects", {})
     if key not in objects:
-        objects[key] = build()
+        with symbolic:
+            objects[key] = build()
     return objects[key]
 
 
@@ -116,6 +117,7 @@ def divergence(system: System) -> hy.expression:
     return hy.sum([row[i] for i, row in enumerate(rows)])
 
 
-def is_short(written: Equations) -> bool:
-    """True when code without loops is worth its compilation."""
-    return len(written) <= MOST_EQUATIONS and sum(len(rate) for _, rate in written) <= LARGEST_UNROLLED
+def is_short(written: Equations, surfaces: Sequence[hy.expression] = ()) -> bool:
+    """True when code without loops is worth its compilation; surfaces: functions of the events."""
+    nodes = sum(len(rate) for _, rate in written) + sum(len(s) for s in surfaces)
+    return len(written) + len(surfaces) <= MOST_EQUATIONS and nodes <= LARGEST_UNROLLED

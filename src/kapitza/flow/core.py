@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +20,7 @@ from kapitza.flow.engine import Engine, Event
 from kapitza.flow.hoisting import constants_function, hoist_constants
 from kapitza.flow.smooth import SmoothEngine
 from kapitza.flow.system import polynomial_signals, system_of, vanishing_candidates
-from kapitza.model import Evaluator, Model, compile_expressions, symbol
+from kapitza.model import Evaluator, Model, compile_expressions, symbol, symbolic
 from kapitza.model import time as time_symbol
 
 Array = NDArray[np.float64]
@@ -128,15 +129,18 @@ class Core:
         self.circles.check(vector)
         self._check_mass(vector)
         absent = tuple(bool(vector[i] == 0.0) for i in self._removable)
-        found = self._engines.get((absent, observe))
+        # Integrators hold a state: each thread has engines of its own.
+        key = threading.get_ident(), absent, observe
+        found = self._engines.get(key)
         if found is None:
             zeros = frozenset(self.model.names[i] for i, gone in zip(self._removable, absent, strict=True) if gone)
             reduced = system_of(self.model, zeros) if zeros else self.system
             system = reduced if reduced.is_smooth else self.system
             kept_apart = {symbol(name) for name in self.wrt}
             absorbed = {symbol(name) for name in self.model.names} - kept_apart
-            found = self._engine_of(hoist_constants(system, absorbed), observe)
-            self._engines[absent, observe] = found
+            with symbolic:
+                found = self._engine_of(hoist_constants(system, absorbed), observe)
+            self._engines[key] = found
         return found
 
     def _check_mass(self, vector: Array) -> None:
@@ -173,9 +177,11 @@ class Core:
             return Clock(None, self.model.structure.is_autonomous)
         if not self._signals:
             return Clock(period)
-        if period not in self._merged:
-            self._merged = {period: merge_signals(self._signals, period)}
-        return Clock(period, False, *self._merged[period])
+        merged = self._merged.get(period)
+        if merged is None:
+            merged = merge_signals(self._signals, period)
+            self._merged = {period: merged}
+        return Clock(period, False, *merged)
 
     def whole_turns(self, state: Array) -> Array:
         """What to subtract from the angles to bring them into [-π, π], in rad."""
@@ -191,15 +197,17 @@ class Core:
         if not system.constants:
             return values
         key = values.shape, values.tobytes()  # one vector and a batch of one have the same bytes
-        if self._constants[0] != (id(engine), key):
+        known, result = self._constants  # read at once: another thread may put its own here
+        if known != (id(engine), key):
             evaluate = self._evaluators.get(id(engine))
             if evaluate is None:
-                # Engines live as long as the process: to look the function up by its expressions costs more than it.
+                # Engines live as long as the core: to look the function up by its expressions costs more than it.
                 evaluate = self._evaluators[id(engine)] = constants_function(system)
             found = evaluate(np.empty((0, 1 if values.ndim == 1 else len(values))), np.ascontiguousarray(values.T))
             numbers = found[:, 0] if values.ndim == 1 else found.T
-            self._constants = (id(engine), key), np.concatenate((values, numbers), axis=-1)
-        return self._constants[1]
+            result = np.concatenate((values, numbers), axis=-1)
+            self._constants = (id(engine), key), result
+        return result
 
     def rates(self, states: Array, times: Any, runtime: Array) -> Array:
         """Right-hand side at states (..., n) and local times (...); runtime: parameters and signal coefficients."""

@@ -1,4 +1,8 @@
-"""On which side of each switching surface a state stands."""
+"""On which side of each switching surface a state stands.
+
+The function of a switch may hold the modes of switches inside it (abs(abs(x) - a)), so modes are found from the inside
+out, at every start and at every crossing anew: nothing of an earlier run is used.
+"""
 
 from __future__ import annotations
 
@@ -16,32 +20,46 @@ from kapitza.model import time as time_symbol
 from kapitza.model import to_heyoka
 
 Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 ON_SURFACE = 1e-13
-"""A switching function this close to zero, relative to the state, counts as on its surface."""
+"""A switching function this close to zero, relative to what its terms can be, counts as on its surface."""
+
+PERHAPS_ON_SURFACE = 1e-7
+"""Farther away than this, relative to the state, the terms need not be looked at."""
+
+FLAT = 1e-12
+"""A function of this size all around, relative to the states, vanishes altogether."""
 
 WRONG_SIDE = 1e-9
 """A switch this far on the side that contradicts its mode, relative to the state, is an error."""
+
+MOMENT = 1e-5
+"""How far ahead, in the time scale of the state, the side is looked up where the rate decides nothing."""
 
 
 class Sides:
     """Modes of the switches at a state: signs of the functions, on a surface the side towards which the motion leaves.
 
-    Columns in every method: states (n, N), times (N,), parameters (npar, N), modes (switches, N).
+    Columns in every method: states (n, N), times (N,), runtime (npar + switches, N) with the modes at the end.
     """
 
     def __init__(self, system: System):
         self.switches, self.size = system.switches, len(system.states)
-        self.count = len(system.switches)
+        self.count, self.first = len(system.switches), len(system.parameters)
+        self._levels, self._probes = levels(system), Probes(system)
         table = full_table(system)
-        rates = [
-            sp.diff(s.function, time_symbol)
-            + sum(sp.diff(s.function, x) * f for x, f in zip(system.states, system.smooth_rates, strict=True))
-            for s in system.switches
-        ]
+        slopes = [[sp.diff(s.function, x) for x in (*system.states, time_symbol)] for s in system.switches]
+        rates = [row[-1] + sum(d * f for d, f in zip(row, system.smooth_rates, strict=False)) for row in slopes]
         inputs = [table[s] for s in system.states]
-        self._functions = hy.cfunc([to_heyoka(s.function, table) for s in system.switches], vars=inputs)
-        self._rates = hy.cfunc([to_heyoka(r, table) for r in rates], vars=inputs)
+
+        def compiled(expressions: Any) -> Any:
+            return hy.cfunc([to_heyoka(e, table) for e in expressions], vars=inputs)
+
+        self._functions = compiled(s.function for s in system.switches)
+        self._rates = compiled(rates)
+        self._slopes = compiled(d for row in slopes for d in row)
+        self._field = compiled(system.smooth_rates)
         # Switches on a single state, the usual case, need no compiled call.
         self._rows = [system.states.index(s.function) if s.function in system.states else -1 for s in system.switches]
         self._direct = all(row >= 0 for row in self._rows)
@@ -52,57 +70,117 @@ class Sides:
             return states[self._rows]
         return self._evaluate(self._functions, states, times, runtime)
 
-    def modes(self, states: Array, times: Array, runtime: Array, forward: Array | float) -> Array:
-        """Modes at the start of a run; runtime: (npar + switches, N), whose modes are overwritten on the way."""
-        values = self.functions(states, times, runtime)
-        modes = np.where(values >= 0, 1.0, -1.0)
-        on_surface = np.abs(values) <= ON_SURFACE * np.maximum(1.0, np.abs(states).max(axis=0))
-        if on_surface.any():
-            runtime = runtime.copy()
-            runtime[-self.count :] = modes
-            leaving = forward * self._evaluate(self._rates, states, times, runtime)
-            modes = np.where(on_surface, np.where(leaving >= 0, 1.0, -1.0), modes)
-        return modes
+    def modes(self, states: Array, times: Array, runtime: Array, forward: Array | float) -> tuple[Array, Flags | None]:
+        """Modes (switches, N) at the start of a run, and where the motion rests on a surface, if it does anywhere.
 
-    def resting(self, states: Array, times: Array, runtime: Array) -> NDArray[np.bool_]:
-        """(N,) which columns stand on a switching surface that they do not leave at first order.
-
-        There the event would fire at once and for ever.
+        Resting means that neither the rate nor the curvature of the path leads off the surface. The modes that
+        `runtime` brings along are not used.
         """
-        values = self.functions(states, times, runtime)
+        runtime = runtime[: self.first + self.count].copy()
+        runtime[self.first :] = 1.0
+        values = self._by_sign(states, times, runtime)
         size = np.maximum(1.0, np.abs(states).max(axis=0))
-        on_surface = np.abs(values) <= ON_SURFACE * size
-        if not on_surface.any():
-            return np.zeros(states.shape[1], bool)
-        rates = self._evaluate(self._rates, states, times, runtime)
-        return (on_surface & (np.abs(rates) <= ON_SURFACE * size)).any(axis=0)
+        if (np.abs(values) > PERHAPS_ON_SURFACE * size).all():
+            return runtime[self.first :], None
+        near = self._near(values, states, times, runtime)
+        if not near.any():
+            return runtime[self.first :], None
+        resting = self._leave(states, times, runtime, forward)
+        return runtime[self.first :], resting if resting.any() else None
 
-    def stays(self, states: Array, times: Array, runtime: Array) -> bool:
-        """Do all columns stand on every surface on which the first one stands?"""
-        values = np.abs(self.functions(states, times, np.broadcast_to(runtime, (runtime.shape[0], times.size))))
-        allowed = ON_SURFACE * np.maximum(1.0, np.abs(states).max(axis=0))
-        return bool((values <= allowed)[values[:, 0] <= allowed[0]].all())
+    def cross(self, state: Array, time: float, runtime: Array, crossed: int, side: float, forward: float) -> None:
+        """Set, in place, the modes at the instant at which one switch crosses to the given side.
 
-    def settle_others(self, state: Array, time: float, runtime: Array, crossed: int, forward: float) -> None:
-        """Set, in place, the modes of switches that are on their surface at the instant another one crosses.
-
-        Two events at one instant are reported as one; the second would be lost.
+        All the others are looked at as well: two events at one instant are reported as one, and the functions of
+        switches around the crossed one may have changed.
         """
-        columns = state[:, None], np.array([time]), runtime[:, None]
-        values = self.functions(*columns)[:, 0]
-        near = np.abs(values) <= ON_SURFACE * max(1.0, float(np.abs(state).max()))
-        near[crossed] = False
-        if near.any():
-            leaving = forward * self._evaluate(self._rates, *columns)[:, 0]
-            modes = runtime[-self.count :]
-            modes[near] = np.where(leaving[near] >= 0, 1.0, -1.0)
+        modes = runtime[self.first : self.first + self.count]
+        if side:
+            modes[crossed] = side
+        if self.count == 1:
+            return
+        column = runtime[: self.first + self.count, None].copy()
+        where = state[:, None], np.array([time])
+        values = self._evaluate(self._functions, *where, column)
+        near = self._near(values, *where, column)
+        near[crossed] = True
+        if len(self._levels) == 1 and near.sum() == 1:
+            return
+        self._leave(*where, column, forward, crossed, side)
+        modes[:] = column[self.first :, 0]
+
+    def _by_sign(self, states: Array, times: Array, runtime: Array) -> Array:
+        """Set the modes in `runtime` from the inside out by the signs of the functions; returns their values."""
+        values = self.functions(states, times, runtime)
+        for number, level in enumerate(self._levels):
+            if number:
+                values = self.functions(states, times, runtime)
+            runtime[self.first + level] = np.where(values[level] >= 0, 1.0, -1.0)
+        return values
+
+    def _leave(
+        self, states: Array, times: Array, runtime: Array, forward: Array | float, crossed: int = -1, side: float = 0.0
+    ) -> Flags:
+        """Set the modes, inside out, to the sides towards which the motion leaves; returns where it does not leave."""
+        resting = np.zeros((self.count, states.shape[1]), bool)
+        for level in self._levels:
+            values = self.functions(states, times, runtime)
+            near = self._near(values, states, times, runtime)
+            if crossed >= 0:
+                near[crossed] = True
+            leaving = forward * self._evaluate(self._rates, states, times, runtime)
+            tied = near & (np.abs(leaving) <= ON_SURFACE * np.maximum(1.0, np.abs(states).max(axis=0)))
+            if tied[level].any():
+                ahead, still = self._ahead(states, times, runtime, forward)
+                leaving = np.where(tied, ahead, leaving)
+                if crossed in level and tied[crossed, 0] and side:
+                    leaving[crossed] = side
+                    still[crossed] = False
+                resting[level] = (tied & still)[level]
+            shown = np.where(near, leaving, values)
+            runtime[self.first + level] = np.where(shown[level] >= 0, 1.0, -1.0)
+            for i, column in zip(*np.nonzero(near), strict=True):
+                if i in level and self._is_flat(i, states[:, column], times[column], runtime[:, column]):
+                    runtime[self.first + i, column] = 0.0
+                    resting[i, column] = False
+        return resting
+
+    def _ahead(self, states: Array, times: Array, runtime: Array, forward: Array | float) -> tuple[Array, Flags]:
+        """Values of the functions a moment later along the curved path, and whether they still say nothing."""
+        field = self._evaluate(self._field, states, times, runtime)
+        moment = forward * MOMENT * (1.0 + np.abs(states).max(axis=0)) / (1.0 + np.abs(field).max(axis=0))
+        middle = self._evaluate(self._field, states + moment / 2 * field, times + moment / 2, runtime)
+        place = states + moment * middle, times + moment
+        values = self.functions(*place, runtime)
+        return values, self._near(values, *place, runtime)
+
+    def _is_flat(self, switch: int, state: Array, time: float, runtime: Array) -> bool:
+        """Does a function that is zero here vanish altogether in the present modes?"""
+        if not self._probes.inner[switch]:
+            return False
+        states, times = self._probes.around(state, time)
+        columns = np.repeat(runtime[:, None], times.size, axis=1)
+        values = self.functions(states, times, columns)[switch]
+        return bool((np.abs(values) <= FLAT * (1.0 + np.abs(states).max(axis=0))).all())
+
+    def _near(self, values: Array, states: Array, times: Array, runtime: Array) -> Flags:
+        """Where a function is zero to rounding, compared with what its terms can be."""
+        slopes = np.abs(self._evaluate(self._slopes, states, times, runtime)).reshape(self.count, self.size + 1, -1)
+        place = 1.0 + np.abs(np.vstack((states, times[None])))
+        return np.abs(values) <= ON_SURFACE * np.maximum(1.0, np.einsum("scn,cn->sn", slopes, place))
+
+    def stays(self, states: Array, times: Array, runtime: Array, chosen: Flags) -> bool:
+        """Do the chosen switches (switches,) stand on their surfaces in every column?"""
+        runtime = np.broadcast_to(runtime[: self.first + self.count], (self.first + self.count, times.size))
+        return bool(self._near(self.functions(states, times, runtime), states, times, runtime)[chosen].all())
 
     def check(self, states: Array, times: Array, runtime: Array, tolerance: float = 0.0) -> None:
         """Raise when a switch stands on the side that contradicts its mode: a crossing was lost.
 
-        tolerance: of the integration; what it may have moved the state by is no evidence.
+        tolerance: of the integration; what it may have moved the state by is no evidence. A function with the mode 0
+        vanishes altogether.
         """
-        modes = runtime[-self.count :]
+        modes = runtime[self.first : self.first + self.count]
         values = self.functions(states, times, runtime)
         wrong = modes * values < -max(WRONG_SIDE, 1e3 * tolerance) * np.maximum(1.0, np.abs(states).max(axis=0))
         if wrong.any():
@@ -120,3 +198,29 @@ class Sides:
         if function.is_time_dependent:
             arguments["time"] = np.ascontiguousarray(times)
         return function(np.ascontiguousarray(states), **arguments)
+
+
+class Probes:
+    """Places around a state at which a function that vanishes altogether, as that of abs(max(x, 0)) does while x < 0,
+    is zero too. It may do so at some values of the parameters only, so this is asked in numbers.
+    """
+
+    def __init__(self, system: System):
+        number = {switch.mode: i for i, switch in enumerate(system.switches)}
+        self.inner = [[number[s] for s in switch.function.free_symbols if s in number] for switch in system.switches]
+        self._offsets = np.random.default_rng(0).uniform(-1.0, 1.0, (len(system.states) + 1, 3))
+
+    def around(self, state: Array, time: float) -> tuple[Array, Array]:
+        """States (n, 3) and times (3,) about as far from the given ones as these are from zero."""
+        offsets = self._offsets
+        return state[:, None] + (1.0 + np.abs(state))[:, None] * offsets[:-1], time + (1.0 + abs(time)) * offsets[-1]
+
+
+def levels(system: System) -> list[NDArray[np.intp]]:
+    """Indices of the switches: those whose functions hold no modes, then those around them, and so on."""
+    number = {switch.mode: i for i, switch in enumerate(system.switches)}
+    depth: list[int] = []
+    for switch in system.switches:
+        inside = [number[s] for s in switch.function.free_symbols if s in number]
+        depth.append(1 + max((depth[i] for i in inside), default=-1))
+    return [np.flatnonzero(np.array(depth) == level) for level in range(max(depth, default=-1) + 1)]

@@ -27,6 +27,9 @@ STEP_LIMIT = 100_000
 LANES = 8
 """Members of a SIMD batch; twice the register width still gains."""
 
+FIRST_STEPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.125)
+"""Parts of the way to the first time of interest after which a surface left at higher order may show its side."""
+
 RESTING_CHECKS = 17
 """Instants at which a motion that starts at rest on a surface is looked at, to see whether it stays there."""
 
@@ -37,33 +40,31 @@ _crossings = threading.local()
 class _SetMode:
     """At a crossing the mode takes the sign with which the function leaves zero, in the direction of integration."""
 
-    def __init__(self, switch: int, parameters: int, sides: Sides):
-        self.switch, self.row, self.sides = switch, parameters + switch, sides
+    def __init__(self, switch: int, sides: Sides):
+        self.switch, self.sides = switch, sides
 
     def __call__(self, integrator: Any, sign: int) -> bool:
         step = integrator.last_h
-        if sign and step:
-            integrator.pars[self.row] = sign if step > 0 else -sign
-        if self.sides.count > 1:
-            state = integrator.state[: self.sides.size]
-            self.sides.settle_others(state, integrator.time, integrator.pars, self.switch, 1.0 if step >= 0 else -1.0)
+        forward = 1.0 if step >= 0 else -1.0
+        side = sign * forward if step else 0.0
+        state = integrator.state[: self.sides.size]
+        self.sides.cross(state, integrator.time, integrator.pars, self.switch, side, forward)
         return True
 
 
 class _SetModeOfLane:
     """The same for one member of a batch."""
 
-    def __init__(self, switch: int, parameters: int, sides: Sides):
-        self.switch, self.row, self.sides = switch, parameters + switch, sides
+    def __init__(self, switch: int, sides: Sides):
+        self.switch, self.sides = switch, sides
 
     def __call__(self, integrator: Any, sign: int, lane: int) -> bool:
         step = integrator.last_h[lane]
-        if sign and step:
-            integrator.pars[self.row, lane] = sign if step > 0 else -sign
-        if self.sides.count > 1:
-            state, runtime = integrator.state[: self.sides.size, lane], integrator.pars[:, lane].copy()
-            self.sides.settle_others(state, integrator.time[lane], runtime, self.switch, 1.0 if step >= 0 else -1.0)
-            integrator.pars[:, lane] = runtime
+        forward = 1.0 if step >= 0 else -1.0
+        side = sign * forward if step else 0.0
+        state, runtime = integrator.state[: self.sides.size, lane], integrator.pars[:, lane].copy()
+        self.sides.cross(state, integrator.time[lane], runtime, self.switch, side, forward)
+        integrator.pars[:, lane] = runtime
         return True
 
 
@@ -96,8 +97,8 @@ class SmoothEngine:
         self.parameters = len(system.parameters)
         self._unit = np.eye(self.size, self.columns).ravel()
         self._sides = kept(("sides", system), lambda: Sides(system)) if system.switches else None
-        self._scalar: dict[tuple[bool, bool], Any] = {}
-        self._lanes: dict[bool, Any] = {}
+        self._scalar: dict[tuple[int, bool, bool], Any] = {}
+        self._lanes: dict[tuple[int, bool], Any] = {}
 
     def run(
         self,
@@ -114,9 +115,9 @@ class SmoothEngine:
             _crossings.events = []
         integrator = self._integrator(tangents is not None)
         resting = self._start(integrator, state, t0, t1, parameters)
-        if resting and t1 != t0:
-            ahead = t1 if grid is None else next((t for t in grid if t != t0), t1)
-            integrator = self._along_the_surface(tangents is not None, state, t0, float(ahead), t1, parameters)
+        if resting is not None and t1 != t0:
+            ahead = float(t1 if grid is None else next((t for t in grid if t != t0), t1))
+            integrator = self._along_the_surface(tangents is not None, state, t0, ahead, t1, parameters, resting)
         samples = None
         if grid is not None and len(grid):
             samples = self._sample(integrator, t0, state, grid)
@@ -164,8 +165,10 @@ class SmoothEngine:
         result[..., n:] += change[..., n:]
         return result
 
-    def _start(self, integrator: Any, state: Array, t0: float, t1: float, parameters: Array) -> bool:
-        """Load a start; True when it rests on a switching surface."""
+    def _start(
+        self, integrator: Any, state: Array, t0: float, t1: float, parameters: Array
+    ) -> NDArray[np.bool_] | None:
+        """Load a start; which switches (switches,) it rests on, None when on none."""
         n = self.size
         now, runtime = integrator.state, integrator.pars
         now[:n] = state
@@ -178,43 +181,60 @@ class SmoothEngine:
         # Parameters that occur in no equation may be missing at the end.
         used = min(runtime.size, self.parameters)
         runtime[:used] = parameters[:used]
-        if self._sides is not None:
-            forward = 1.0 if t1 >= t0 else -1.0
-            modes = self._sides.modes(state[:, None], np.array([t0]), runtime[:, None], forward)
-            runtime[self.parameters :] = modes[:, 0]
-            return bool(self._sides.resting(state[:, None], np.array([t0]), runtime[:, None])[0])
-        return False
+        if self._sides is None:
+            return None
+        modes, resting = self._sides.modes(state[:, None], np.array([t0]), runtime[:, None], _direction(t0, t1))
+        runtime[self.parameters : self.parameters + self._sides.count] = modes[:, 0]
+        return None if resting is None else resting[:, 0]
 
     def _along_the_surface(
-        self, tangents: bool, state: Array, t0: float, ahead: float, t1: float, parameters: Array
+        self,
+        tangents: bool,
+        state: Array,
+        t0: float,
+        ahead: float,
+        t1: float,
+        parameters: Array,
+        resting: NDArray[np.bool_],
     ) -> Any:
-        """An integrator loaded with a start that rests on a switching surface; ahead: the first time of interest.
+        """An integrator loaded with a start that rests on switching surfaces; ahead: the first time of interest.
 
-        Where the surface holds the motion (an equilibrium, a symmetric motion) no event is looked for. Otherwise the
-        surface is left at higher order: the first step is taken without events, in the mode that it ends in.
+        Where a surface holds the motion (an equilibrium, a symmetric motion) its crossing is not looked for, as it
+        would be met at once and for ever. Otherwise the surface is left at higher order: a first short step is taken
+        without looking for it, in the mode that it ends in.
         """
-        assert self._sides is not None
-        quiet = self._integrator(tangents, quiet=True)
-        self._start(quiet, state, t0, t1, parameters)
+        sides = self._sides
+        assert sides is not None
+        chosen = self._integrator(tangents, selective=True)
+        watched = chosen.pars[self.parameters + sides.count :]
+
+        def load(modes: Array | None = None) -> None:
+            self._start(chosen, state, t0, t1, parameters)
+            watched[:] = np.where(resting, 0.0, 1.0)
+            if modes is not None:
+                chosen.pars[self.parameters : self.parameters + sides.count] = modes
+
+        load()
         times = np.linspace(t0, t1, RESTING_CHECKS)
-        result = quiet.propagate_grid(times, max_steps=self.max_steps)
+        result = chosen.propagate_grid(times, max_steps=self.max_steps)
         path = np.ascontiguousarray(result[5][:, : self.size].T)
-        held = result[0] == _finished and self._sides.stays(path, times, quiet.pars[:, None])
-        self._start(quiet, state, t0, t1, parameters)
+        held = result[0] == _finished and sides.stays(path, times, chosen.pars[:, None], resting)
+        load()
         if held:
-            return quiet
-        first_step = (ahead - t0) / 8
-        quiet.step(first_step)
-        after, time = quiet.state[: self.size].copy(), quiet.time
-        self._start(quiet, state, t0, t1, parameters)
-        forward = 1.0 if t1 >= t0 else -1.0
-        modes = self._sides.modes(after[:, None], np.array([time]), quiet.pars[:, None], forward)[:, 0]
-        quiet.pars[self.parameters :] = modes
-        quiet.step(first_step)
-        integrator = self._integrator(tangents)
-        integrator.time, integrator.state[:] = quiet.time, quiet.state
-        integrator.pars[:] = quiet.pars
-        return integrator
+            return chosen
+        for part in FIRST_STEPS:
+            load()
+            step = part * (ahead - t0)
+            if chosen.propagate_until(t0 + step, max_steps=self.max_steps)[0] != _finished:
+                break
+            after, time = chosen.state[: self.size].copy(), np.array([chosen.time])
+            modes, still = sides.modes(after[:, None], time, chosen.pars[:, None], _direction(t0, t1))
+            load(modes[:, 0])
+            if still is None or not (still[:, 0] & resting).any():
+                chosen.propagate_until(t0 + step, max_steps=self.max_steps)
+                break
+        watched[:] = 1.0
+        return chosen
 
     def _sample(self, integrator: Any, t0: float, state: Array, grid: Array) -> Array:
         """States (with tangents) at the times of the grid; those at t0 are the start itself."""
@@ -242,10 +262,10 @@ class SmoothEngine:
         used = min(runtime.shape[0], self.parameters)
         runtime[:used] = parameters[:, :used].T
         if self._sides is not None:
-            forward = np.where(t1 >= t0, 1.0, -1.0)
-            runtime[self.parameters :] = self._sides.modes(states.T, t0, runtime, forward)
-            if self._sides.resting(states.T, t0, runtime).any():
+            modes, resting = self._sides.modes(states.T, t0, runtime, np.where(t1 >= t0, 1.0, -1.0))
+            if resting is not None:
                 return None
+            runtime[self.parameters :] = modes
         integrator.propagate_until(t1, max_steps=self.max_steps)
         if any(result[0] != _finished for result in integrator.propagate_res):
             return None
@@ -291,30 +311,45 @@ class SmoothEngine:
             "check the parameters and the start."
         )
 
-    def _integrator(self, tangents: bool, quiet: bool = False) -> Any:
-        """The scalar integrator; a quiet one looks for no switches."""
-        found = self._scalar.get((tangents, quiet))
+    def _integrator(self, tangents: bool, selective: bool = False) -> Any:
+        """The scalar integrator; a selective one looks only for the switches whose flags, after the modes, are 1."""
+        place = threading.get_ident(), tangents, selective
+        found = self._scalar.get(place)
         if found is None:
-            key = ("smooth", quiet, self.system, self.wrt if tangents else None, self.tolerance, self.observe)
-            found = kept(key, lambda: compile_integrator(lambda: self._build(tangents, quiet)))
-            self._scalar[tangents, quiet] = found
+            key = ("smooth", selective, self.system, self.wrt if tangents else None, self.tolerance, self.observe)
+            found = kept(key, lambda: compile_integrator(lambda: self._build(tangents, selective)))
+            self._scalar[place] = found
         return found
 
     def _batch(self, tangents: bool) -> Any:
-        if tangents not in self._lanes:
+        place = threading.get_ident(), tangents
+        if place not in self._lanes:
             key = ("smooth batch", self.system, self.wrt if tangents else None, self.tolerance)
-            self._lanes[tangents] = kept(key, lambda: compile_integrator(lambda: self._build_batch(tangents)))
-        return self._lanes[tangents]
+            self._lanes[place] = kept(key, lambda: compile_integrator(lambda: self._build_batch(tangents)))
+        return self._lanes[place]
 
     def _equations(self, tangents: bool) -> Any:
         return with_tangents(self.system, self.wrt) if tangents else equations(self.system)
 
-    def _build(self, tangents: bool, quiet: bool) -> Any:
+    def _surfaces(self, selective: bool = False) -> list[Any]:
+        """The switching functions; one that is not watched, or vanishes altogether (mode 0), is 1."""
         table = symbol_table(self.system)
+        modes = {switch.mode for switch in self.system.switches}
+        surfaces = []
+        for switch in self.system.switches:
+            function, mode = to_heyoka(switch.function, table), table[switch.mode]
+            nested = not modes.isdisjoint(switch.function.free_symbols)
+            surfaces.append(mode * mode * function + (1.0 - mode * mode) if nested else function)
+        if not selective:
+            return surfaces
+        flags = [hy.par[self.parameters + len(surfaces) + i] for i in range(len(surfaces))]
+        return [flag * s + (1.0 - flag) for flag, s in zip(flags, surfaces, strict=True)]
+
+    def _build(self, tangents: bool, selective: bool) -> Any:
+        table = symbol_table(self.system)
+        functions = self._surfaces(selective)
         switches = [
-            hy.t_event(to_heyoka(s.function, table), callback=_SetMode(i, self.parameters, self._sides))
-            for i, s in enumerate(self.system.switches)
-            if self._sides is not None and not quiet
+            hy.t_event(s, callback=_SetMode(i, self._sides)) for i, s in enumerate(functions) if self._sides is not None
         ]
         surfaces = [hy.nt_event(to_heyoka(s, table), _NoteCrossing(i, self.size)) for i, s in enumerate(self.observe)]
         written = self._equations(tangents)
@@ -322,16 +357,16 @@ class SmoothEngine:
             written,
             np.zeros(len(written)),
             tol=self.tolerance,
-            compact_mode=not is_short(written),
+            compact_mode=not is_short(written, functions),
             t_events=switches,
             nt_events=surfaces,
         )
 
     def _build_batch(self, tangents: bool) -> Any:
-        table = symbol_table(self.system)
+        functions = self._surfaces()
         switches = [
-            hy.t_event_batch(to_heyoka(s.function, table), callback=_SetModeOfLane(i, self.parameters, self._sides))
-            for i, s in enumerate(self.system.switches)
+            hy.t_event_batch(s, callback=_SetModeOfLane(i, self._sides))
+            for i, s in enumerate(functions)
             if self._sides is not None
         ]
         written = self._equations(tangents)
@@ -339,9 +374,13 @@ class SmoothEngine:
             written,
             np.zeros((len(written), LANES)),
             tol=self.tolerance,
-            compact_mode=not is_short(written),
+            compact_mode=not is_short(written, functions),
             t_events=switches,
         )
+
+
+def _direction(t0: float, t1: float) -> float:
+    return 1.0 if t1 >= t0 else -1.0
 
 
 def described(system: System, state: Array) -> str:

@@ -13,7 +13,7 @@ from kapitza.model.notation import parse_equation, parse_expression
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
 from kapitza.model.structure import Structure, derived_in_base
 from kapitza.model.switches import Switch, split_program, split_switches
-from kapitza.model.symbols import Expression, rate, symbol, time, vanishes
+from kapitza.model.symbols import Expression, rate, symbol, symbolic, time, vanishes
 from kapitza.model.text import to_text
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "split_program",
     "split_switches",
     "symbol",
+    "symbolic",
     "time",
     "to_heyoka",
     "to_text",

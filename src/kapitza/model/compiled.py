@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -143,6 +144,8 @@ class _Translation:
             return hy.logical_or([self(a) for a in node.args])
         if isinstance(node, sp.Not):
             return 1.0 - self(node.args[0])
+        if isinstance(node, sp.ITE):
+            return hy.select(*[self(a) for a in node.args])
         raise ModelError(f"The condition {node} cannot be compiled; write it with <, <=, >, >=, and, or.")
 
     def nonsmooth(self, node: Expression) -> hy.expression:
@@ -324,6 +327,8 @@ class _ArrayFunction:
     def __init__(self, compiled: Any, nexpr: int, nvars: int, ninputs: int, rows: NDArray[np.intp] | None = None):
         self.compiled, self.nexpr, self.nvars, self.npars = compiled, nexpr, nvars, ninputs - nvars
         self.rows = rows
+        # One function serves all threads, and heyoka evaluates without the interpreter's lock.
+        self._alone = threading.Lock()
 
     def __call__(self, values: ArrayLike, parameters: ArrayLike = ()) -> Array:
         values = np.asarray(values, float)
@@ -353,7 +358,9 @@ class _ArrayFunction:
             part[: self.nvars] = values[:, start:stop]
             if not constant:
                 part[self.nvars :] = parameters[:, start:stop]
+            with self._alone:
+                found = self.compiled(part)
             if self.rows is None:
-                result[:, start:stop] = self.compiled(part)
+                result[:, start:stop] = found
             else:
-                result[self.rows, start:stop] = self.compiled(part)
+                result[self.rows, start:stop] = found

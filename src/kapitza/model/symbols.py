@@ -6,12 +6,17 @@ model are the names of these symbols: ("phi", "phi'") for one second-order coord
 
 from __future__ import annotations
 
+import threading
 from typing import Any, TypeAlias
 
 import sympy as sp
 
 Expression: TypeAlias = Any
 """A real SymPy expression. SymPy's own annotations stop at Basic, which knows no arithmetic."""
+
+
+symbolic = threading.RLock()
+"""Held while models are analysed and compiled: SymPy's caches are not made for several threads at once."""
 
 
 def symbol(name: str) -> sp.Symbol:

@@ -69,7 +69,8 @@ def _build(geometry: Geometry, wrt: tuple[int, ...] | None, tolerance: float) ->
     system, endings = regime_flow(geometry, free)
     table = {**full_table(system), **offset_table(geometry)}
     falling, rising = hy.event_direction.negative, hy.event_direction.positive
-    terminal = [hy.t_event_batch(to_heyoka(e.expression, table), direction=falling, cooldown=COOLDOWN) for e in endings]
+    surfaces = [to_heyoka(e.expression, table) for e in endings]
+    terminal = [hy.t_event_batch(s, direction=falling, cooldown=COOLDOWN) for s in surfaces]
     watched = [
         hy.nt_event_batch(
             to_heyoka(speed, table) + NEARLY_ZERO_SPEED, NoteApproachOfLane(j, geometry.size), direction=rising
@@ -81,7 +82,7 @@ def _build(geometry: Geometry, wrt: tuple[int, ...] | None, tolerance: float) ->
         equations,
         np.zeros((integrated_size(geometry.size, free, wrt), LANES)),
         tol=tolerance,
-        compact_mode=not is_short(equations),
+        compact_mode=not is_short(equations, surfaces),
         t_events=terminal,
         nt_events=watched,
     )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
 from kapitza.flow.engine import System
+from kapitza.flow.sides import FLAT, Probes, levels
 from kapitza.model import Step, compile_derivatives, compile_expressions, split_switches, time
 
 Array = NDArray[Any]
@@ -163,6 +164,49 @@ class Geometry:
         """How far from zero each surface may be by rounding alone."""
         x, t = np.abs(point[: self.size]), abs(point[self.size])
         return ROUNDING * (1.0 + np.abs(gradients.by_state) @ (1.0 + x) + np.abs(gradients.by_time) * (1.0 + t))
+
+    @cached_property
+    def _probes(self) -> Probes:
+        return Probes(self.system)
+
+    def inner(self, switch: int) -> list[int]:
+        """The switches whose modes stand in the function of this one."""
+        return self._probes.inner[switch]
+
+    def is_flat(self, switch: int, state: Array, t: float, parameters: Array, modes: Array) -> bool:
+        """Does the function of a switch vanish altogether in these modes, here and around?"""
+        if not self.inner(switch):
+            return False
+        for place, instant in zip(*(p.T for p in self._probes.around(state, t)), strict=True):
+            value = self.values(self.point(place, instant, parameters, modes))[switch]
+            if abs(value) > FLAT * (1.0 + np.abs(place).max()):
+                return False
+        return True
+
+    @cached_property
+    def _levels(self) -> list[NDArray[np.intp]]:
+        return levels(self.system)
+
+    def complete(self, state: Array, t: float, parameters: Array, modes: Array, fixed: Sequence[int]) -> Array:
+        """Modes with those of outer switches read again where an inner mode has moved their functions.
+
+        fixed: switches whose modes are decided otherwise. Values within rounding of zero decide nothing.
+        """
+        if len(self._levels) < 2:
+            return modes
+        modes = modes.copy()
+        free = np.ones(self.switches, bool)
+        free[list(fixed)] = False
+        for level in self._levels[1:]:
+            point = self.point(state, t, parameters, modes)
+            gradients = self.of_switches(point)
+            clear = free & (np.abs(gradients.value) > self.closeness(gradients, point))
+            chosen = level[clear[level]]
+            modes[chosen] = np.where(gradients.value[chosen] >= 0, 1.0, -1.0)
+            for i in level[~clear[level]]:
+                if self.is_flat(i, state, t, parameters, modes):
+                    modes[i] = 0.0
+        return modes
 
     def is_smooth_at(self, parameters: Array) -> bool:
         """True when no wall is there and, with the parameters that are exactly zero, no switch makes the rates jump."""

@@ -14,7 +14,7 @@ from kapitza.errors import EventError
 from kapitza.flow.events.journey import WRONG_SIDE, Journey
 from kapitza.flow.events.regimes import CROSS, DETACH, IMPACT, RELEASE, Ending
 from kapitza.flow.events.saltation import cross_switch, pass_impact, per_unit, project
-from kapitza.flow.events.settle import FREE, HOLD, STICK, Question, Regime, motion, settle
+from kapitza.flow.events.settle import FREE, HOLD, STICK, Question, Regime, complete, motion, settle
 
 Array = NDArray[Any]
 
@@ -61,10 +61,14 @@ def question(journey: Journey, switches: dict[int, tuple], walls: dict[int, tupl
     """The switches and walls within rounding of their surfaces, with the answers to try for each."""
     geometry, point = journey.geometry, journey.point()
     open_switches, open_walls = [], []
+    place = journey.state, journey.t, journey.parameters
     if geometry.switches:
         gradients = geometry.of_switches(point)
         near = np.abs(gradients.value) <= geometry.closeness(gradients, point)
         for i, switch in enumerate(geometry.system.switches):
+            if near[i] and i not in switches and geometry.is_flat(i, *place, journey.modes):
+                # A function that vanishes altogether does so until a switch inside it changes.
+                near[i] = any(near[k] or k in switches for k in geometry.inner(i))
             if near[i] or i in switches or i in journey.regime.stuck:
                 options = (1, -1) if switch.continuous else (STICK, 1, -1)
                 open_switches.append((i, switches.get(i, options)))
@@ -92,11 +96,15 @@ def decide(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple]
     old_modes, old = journey.modes, journey.regime
     asked = question(journey, switches, walls)
     modes, regime = settle(journey.geometry, journey.place, old_modes, asked)
-    passed = [i for i, _ in asked.switches if i not in old.stuck and (i in regime.stuck or modes[i] != old_modes[i])]
+    passed = [
+        i
+        for i, _ in asked.switches
+        if i not in old.stuck and (i in regime.stuck or (modes[i] != old_modes[i] and modes[i] and old_modes[i]))
+    ]
     passed.sort(key=lambda i: i != trigger)
     rates = _carry(journey, passed, modes, regime)
     journey.modes, journey.regime = modes, regime
-    journey.changed = bool(passed) or regime != old
+    journey.changed = not np.array_equal(modes, old_modes) or regime != old
     hold(journey, old)
     for i, rate in zip(passed, rates, strict=True):
         if i in regime.stuck:
@@ -143,6 +151,7 @@ def _carry(journey: Journey, passed: list[int], modes: Array, regime: Regime) ->
             trial[i] = modes[i]
             if i in regime.stuck:
                 between = Regime((*between.stuck, i), between.contact)
+            trial = complete(geometry, place, trial, passed)
             after = motion(geometry, place, trial, between).field
         if journey.tangents is not None:
             journey.tangents, change = cross_switch(journey.tangents, gradients, i, field, after)

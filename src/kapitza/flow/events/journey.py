@@ -82,6 +82,7 @@ class Journey:
                 break
             self.modes = modes
             values = self.geometry.values(self.point())
+        self.modes = self.geometry.complete(self.state, self.t, self.parameters, self.modes, ())
         return values
 
     def rates_at(self, states: Array, times: Array) -> Array:

@@ -219,7 +219,8 @@ def _build(
     system, endings = regime_flow(geometry, regime)
     table = {**full_table(system), **offset_table(geometry)}
     falling, rising = hy.event_direction.negative, hy.event_direction.positive
-    terminal = [hy.t_event(to_heyoka(e.expression, table), direction=falling, cooldown=COOLDOWN) for e in endings]
+    surfaces = [to_heyoka(e.expression, table) for e in endings]
+    terminal = [hy.t_event(s, direction=falling, cooldown=COOLDOWN) for s in surfaces]
     notes: list[Any] = [NoteCrossing(i, geometry.size) for i in range(len(observe))]
     watched = [hy.nt_event(to_heyoka(h, table), note) for h, note in zip(observe, notes, strict=True)]
     for j in (j for j in range(geometry.walls) if j not in regime.contact):
@@ -235,7 +236,7 @@ def _build(
         rates,
         np.zeros(integrated_size(geometry.size, regime, wrt)),
         tol=tolerance,
-        compact_mode=regime.collapses or not is_short(rates),
+        compact_mode=regime.collapses or not is_short(rates, surfaces),
         t_events=terminal,
         nt_events=watched,
     )

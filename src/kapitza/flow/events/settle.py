@@ -27,6 +27,9 @@ TIE = 1e-10
 MOMENT = 1e-6
 """Length of that moment, relative to the time scale of the state."""
 
+MOVED = 1e-6
+"""A function this far from zero at an instant at which its surface was in question has jumped off it."""
+
 MOST_AT_ONCE = 4
 
 STICK, HOLD, FREE = "stick", "hold", "free"
@@ -126,8 +129,15 @@ def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -
         return passed, Regime()
     confirmed: list[tuple[Array, Regime, Array]] = []
     choices = [options for _, options in (*question.switches, *question.walls)]
+    asked = [i for i, _ in question.switches]
     for answer in product(*choices):
         trial, regime = _apply(modes, question, answer)
+        if regime.stuck and _moves_others(geometry, place, trial, regime, asked):
+            continue
+        trial = complete(geometry, place, trial, asked)
+        for i in asked:
+            if geometry.is_flat(i, place.state, place.t, place.parameters, trial):
+                trial[i] = 0.0
         if len(regime.stuck) > 1 and _modes_multiply(geometry, regime.stuck):
             continue
         now = motion(geometry, place, trial, regime)
@@ -148,6 +158,7 @@ def _simply_passed(geometry: Geometry, place: Place, modes: Array, question: Que
     i, _ = question.switches[0]
     above, below = modes.copy(), modes.copy()
     above[i], below[i] = 1.0, -1.0
+    above, below = complete(geometry, place, above, [i]), complete(geometry, place, below, [i])
     points = [geometry.point(place.state, place.t, place.parameters, m) for m in (above, below)]
     fields = [geometry.rates(p) for p in points]
     tables = [geometry.of_switches(p) for p in points]
@@ -156,6 +167,22 @@ def _simply_passed(geometry: Geometry, place: Place, modes: Array, question: Que
     if rates[0] * rates[1] <= 0 or min(abs(rates[0]), abs(rates[1])) <= TIE * size:
         return None
     return above if rates[0] > 0 else below
+
+
+def complete(geometry: Geometry, place: Place, modes: Array, asked: list[int]) -> Array:
+    """Modes with those of switches around the ones in question, whose functions may have moved with them."""
+    return geometry.complete(place.state, place.t, place.parameters, modes, asked)
+
+
+def _moves_others(geometry: Geometry, place: Place, modes: Array, regime: Regime, asked: list[int]) -> bool:
+    """True when a stuck switch throws another one from side to side: no control between its modes is determined."""
+    sides = []
+    for side in (1.0, -1.0):
+        trial = modes.copy()
+        trial[list(regime.stuck)] = side
+        sides.append(complete(geometry, place, trial, asked))
+    others = [i for i in range(geometry.switches) if i not in regime.stuck]
+    return not np.array_equal(sides[0][others], sides[1][others])
 
 
 def _apply(modes: Array, question: Question, answer: tuple[object, ...]) -> tuple[Array, Regime]:
@@ -216,7 +243,14 @@ def _margins(
         other = np.abs(geometry.rates(geometry.point(place.state, place.t, place.parameters, -modes)))
         terms = np.abs(switches.by_state) @ np.maximum(field, other) + np.abs(switches.by_time)
     for (i, _), choice in zip(question.switches, answer, strict=False):
-        if choice == STICK:
+        if geometry.is_flat(i, place.state, place.t, place.parameters, modes):
+            margins.append(np.inf if choice == 1 else -np.inf)
+            sizes.append(1.0)
+        elif abs(switches.value[i]) > MOVED * (1.0 + terms[i]) * (10.0 + 10.0 * np.abs(place.state).max()):
+            # The mode of a switch inside has taken this one off its surface: its side is the sign of its function.
+            margins.append(np.inf if choice != STICK and modes[i] * switches.value[i] > 0 else -np.inf)
+            sizes.append(1.0)
+        elif choice == STICK:
             margins.append(1.0 - abs(now.controls[regime.stuck.index(i)]))
             sizes.append(1.0)
         else:

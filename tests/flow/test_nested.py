@@ -1,0 +1,142 @@
+"""Switches inside switches: modes from the inside out, at the start and at each event, without history."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flow.differences import column_error
+from flow.nested import CONSTANTS, TIMES, oscillator, reference
+from kapitza import Flow, Model, simulate
+from kapitza.errors import EventError
+
+STRUCTURES, DRAWS = 20, 15
+
+
+@pytest.mark.parametrize("number", range(STRUCTURES))
+def test_three_hundred_random_nested_forces(number):
+    """20 random structures with 15 random sets of constants and starts each, against small steps in plain Python."""
+    rng = np.random.default_rng([7, number])
+    text = oscillator(rng)
+    model = Model.from_equations(f"x'' = {text}", parameters=dict.fromkeys(CONSTANTS, 0.5))
+    flow = Flow(model)
+    starts = rng.uniform(-1.0, 1.0, (DRAWS, 2))
+    values = rng.uniform(0.1, 0.9, (DRAWS, len(CONSTANTS)))
+    paths, members = [], []
+    for member, (start, row) in enumerate(zip(starts, values, strict=True)):
+        try:
+            path = flow.trajectory(start, TIMES, row)
+        except EventError:
+            # A contradiction may be refused by name; a wrong number may not be given.
+            continue
+        expected = reference(text, dict(zip(CONSTANTS, row.tolist(), strict=True)), start)
+        np.testing.assert_allclose(path, expected, atol=3e-6)
+        paths.append(path)
+        members.append(member)
+    assert len(members) >= DRAWS // 2
+    first = members[0]
+    # No memory of earlier runs: the first one again, and all of them side by side in lanes.
+    assert np.array_equal(flow.trajectory(starts[first], TIMES, values[first]), paths[0])
+    if number % 4 == 0:
+        together = flow.propagate_many(starts[members], TIMES[0], TIMES[-1], values[members])
+        np.testing.assert_allclose(together.state, [path[-1] for path in paths], atol=1e-10)
+
+
+@pytest.mark.parametrize("number", range(0, STRUCTURES, 4))
+def test_tangents_of_nested_forces(number):
+    rng = np.random.default_rng([7, number])
+    model = Model.from_equations(f"x'' = {oscillator(rng)}", parameters=dict.fromkeys(CONSTANTS, 0.5))
+    flow = Flow(model, wrt=("a",))
+    start, values = np.array([0.83, -0.41]), np.array([0.37, 0.61, 0.23])
+    run = flow.propagate(start, 0.0, 4.0, values)
+    for column in range(2):
+        error = column_error(
+            run.jacobian[:, column],
+            lambda s, i=column: flow.propagate(start + s * np.eye(2)[i], 0.0, 4.0, values, tangents=False).state,
+            1.0,
+        )
+        assert error < 1e-6
+
+    def moved(s: float) -> np.ndarray:
+        return flow.propagate(start, 0.0, 4.0, values + np.array([s, 0.0, 0.0]), tangents=False).state
+
+    if np.abs(run.sensitivity).max() > 1e-9:
+        assert column_error(run.sensitivity[:, 0], moved, 1.0) < 1e-6
+    else:
+        assert np.abs(moved(1e-3) - run.state).max() < 1e-12
+
+
+def test_the_second_call_is_the_first():
+    model = Model.from_equations("x'' = -x - 0.1*max(abs(x) - 0.5, 0)")
+    first, second = (simulate(model, [1, 0], t=[0, 0.5, 5])["x"] for _ in range(2))
+    assert np.array_equal(first, second)
+    assert first[1] == pytest.approx(0.8717303, abs=1e-6)
+
+
+FLAT = {
+    "sign(max(x, 0))": lambda x: float(x > 0),
+    "Heaviside(max(x, 0))": lambda x: 1.0 if x > 0 else 0.5,
+    "Piecewise((1, max(x, 0) > 0), (0, True))": lambda x: float(x > 0),
+    "Piecewise((1, Piecewise((x, x > 0), (0, True)) > 0), (0, True))": lambda x: float(x > 0),
+    "abs(max(x, 0))": lambda x: max(x, 0.0),
+    "Piecewise((x, min(x, 0) < 0), (2*x, True))": lambda x: x if x < 0 else 2 * x,
+    "abs(sign(x)*x)": abs,
+    "x*abs(sign(x))": lambda x: x,
+}
+
+
+@pytest.mark.parametrize("text", FLAT)
+def test_functions_that_vanish_for_a_while(text):
+    """Inside abs(max(x, 0)) the argument is zero as long as x < 0, and sign(0) = 0."""
+    model = Model.from_equations(f"x'' = -x + 0.3*cos(t) + 0.2*({text})")
+    plain = {"f": FLAT[text]}
+    expected = reference("-x + 0.3*cos(t) + 0.2*f(x)", plain, np.array([0.5, 0.1]), np.linspace(0, 9, 20))
+    flow = Flow(model)
+    np.testing.assert_allclose(flow.trajectory([0.5, 0.1], np.linspace(0, 9, 20)), expected, atol=1e-6)
+    start = np.array([0.5, 0.1])
+    jacobian = flow.propagate(start, 0.0, 5.0).jacobian
+    for i in range(2):
+        error = column_error(
+            jacobian[:, i],
+            lambda s, i=i: flow.propagate(start + s * np.eye(2)[i], 0.0, 5.0, tangents=False).state,
+            1.0,
+        )
+        assert error < 1e-6
+
+
+def test_a_jump_inside_moves_the_switch_around_it():
+    """|sign(x) v| = |v|: at x = 0 the argument jumps from v to -v without passing zero."""
+    flow = Flow(Model.from_equations("x'' = -x + 0.2*abs(sign(x)*x')"))
+    plain = Flow(Model.from_equations("x'' = -x + 0.2*abs(x')"))
+    times = np.linspace(0.0, 9.0, 30)
+    np.testing.assert_allclose(flow.trajectory([1.0, 0.2], times), plain.trajectory([1.0, 0.2], times), atol=1e-12)
+
+
+def test_one_coordinate_at_rest_does_not_blind_the_others():
+    """y rests on its switching surface; the crossings of x are found all the same."""
+    both = Flow(Model.from_equations(["x'' = -x - 0.5*abs(x)", "y'' = -y*abs(y)"], coordinates=["x", "y"]))
+    alone = Flow(Model.from_equations("x'' = -x - 0.5*abs(x)"))
+    times = np.linspace(0.0, 7.0, 15)
+    path = both.trajectory({"x": 1.0, "y": 0.0, "x'": 0.0, "y'": 0.0}, times)
+    np.testing.assert_allclose(path[:, [0, 2]], alone.trajectory([1.0, 0.0], times), atol=1e-13)
+
+
+def test_bilinear_spring_with_gap_against_its_closed_form():
+    """Free flight through the gap of an elastic stop at both sides: half periods of π/√k and flights of 2d/v."""
+    k, gap, speed = 4.0, 0.5, 1.2
+    flow = Flow(Model.from_equations("x'' = -k*max(abs(x) - d, 0)*sign(x)", parameters={"k": k, "d": gap}))
+    period = 2 * np.pi / np.sqrt(k) + 4 * gap / speed
+    run = flow.propagate([0.0, speed], 0.0, period)
+    np.testing.assert_allclose(run.state, [0.0, speed], atol=1e-13)
+    # dT/dv = -4 d/v² by the closed form: ∂x(T)/∂v = -v dT/dv, and the speed at the middle is kept.
+    np.testing.assert_allclose(run.jacobian[:, 1], [4 * gap / speed, 1.0], atol=1e-12)
+
+
+def test_elastic_perfectly_plastic_law():
+    """A hysteresis law with a bound on the force: z' = v unless |z| = 1 and v drives it further."""
+    law = "Piecewise((0, z >= 1 and v > 0), (0, z <= -1 and v < 0), (v, True))"
+    model = Model.from_equations([f"z' = {law}", "v' = -3*sin(t)"], coordinates=["z", "v"])
+    path = Flow(model).trajectory([0.0, 3.0], np.array([0.0, 0.2, 1.0, np.pi, 4.0, 6.0]))
+    # v = 3 cos t, ∫v = 3 sin t; z sticks at 1 from 3 sin t = 1 until t = π/2, then falls with 3 sin t to -1.
+    expected = [0.0, 3 * np.sin(0.2), 1.0, max(1 + 3 * np.sin(np.pi) - 3, -1), -1.0, min(-1 + 3 * np.sin(6.0) + 3, 1)]
+    np.testing.assert_allclose(path[:, 0], expected, atol=1e-9)

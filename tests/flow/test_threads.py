@@ -1,0 +1,62 @@
+"""One Flow, one Model, one OrbitSolver shared by threads give the numbers of one thread, to the last bit."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from kapitza import Flow, Model, library
+from kapitza.orbits_of_models import OrbitSolver
+
+THREADS, CALLS = 8, 200
+
+
+def numbers(given) -> np.ndarray:
+    return np.concatenate([np.ravel(np.asarray(part, float)) for part in given])
+
+
+def test_eight_threads_with_two_hundred_mixed_calls_each():
+    smooth = library.duffing()
+    jumps = Model.from_equations(
+        "x'' + 0.1*x' + x + F*sign(x' - u) = cos(w*t)", parameters={"F": 0.5, "u": 0.3, "w": 0.4}, period="2*pi/w"
+    )
+    nested = Model.from_equations("x'' = -x - k*max(abs(x) - d, 0) + 0.3*cos(t)", parameters={"k": 2.0, "d": 0.4})
+    flow, friction, gap = Flow(smooth, wrt=("k",)), Flow(jumps), Flow(nested)
+    solver = OrbitSolver(smooth)
+    first = flow.strobe([1.0, 0.0], 200).states[-1]
+
+    def call(number: int) -> np.ndarray:
+        rng = np.random.default_rng(number)
+        x, end = rng.uniform(-1.0, 1.0, 2), rng.uniform(0.5, 4.0)
+        kind = number % 8
+        if kind == 0:
+            run = flow.propagate(x, 0.0, end, {"k": rng.uniform(0.05, 0.3)})
+            return numbers([run.state, run.jacobian, run.sensitivity])
+        if kind == 1:
+            return numbers([flow.trajectory(x, np.linspace(0.0, end, 7), {"B": rng.uniform(1.0, 9.0)})])
+        if kind == 2:
+            run = friction.propagate(x, 0.0, end, {"F": rng.uniform(0.1, 0.6)})
+            return numbers([run.state, run.jacobian, [len(run.events)]])
+        if kind == 3:
+            run = gap.propagate(x, 0.0, end, {"k": rng.uniform(1.0, 3.0)})
+            return numbers([run.state, run.jacobian])
+        if kind == 4:
+            return numbers([flow.propagate_many(rng.uniform(-1.0, 1.0, (5, 2)), 0.0, end).state])
+        if kind == 5:
+            return numbers(flow.section(x, "x'", 2, direction=0))
+        if kind == 6:
+            found = solver.solve(first + 0.01 * x, parameters={"B": rng.uniform(7.0, 8.0)})
+            return numbers([found.point, found.monodromy, [found.gap]])
+        model = nested.with_values(k=rng.uniform(1.0, 3.0))
+        return numbers([[model.values["k"]], flow.rates(x, end), [smooth.period], gap.rates(x, end, model.vector)])
+
+    # The threads come first, so that they also meet nothing compiled.
+    with ThreadPoolExecutor(THREADS) as pool:
+        shared = list(pool.map(call, range(THREADS * CALLS)))
+    serial = [call(number) for number in range(THREADS * CALLS)]
+    assert len(shared) == THREADS * CALLS
+    different = [
+        i for i, (a, b) in enumerate(zip(shared, serial, strict=True)) if not np.array_equal(a, b, equal_nan=True)
+    ]
+    assert different == []
