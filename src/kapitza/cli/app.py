@@ -20,6 +20,7 @@ from kapitza.cli.inspect_file import inspect_file
 from kapitza.cli.models import models
 from kapitza.cli.orbits import orbits_command
 from kapitza.cli.predict import predict_command
+from kapitza.cli.rig import rig_app
 from kapitza.cli.simulate import simulate_command
 from kapitza.cli.studies import check_command, compare_command, identify_command, new_command, report_command, schema
 from kapitza.errors import KapitzaError
@@ -56,6 +57,7 @@ for name, command in {
     "schema": schema,
 }.items():
     app.command(name)(command)
+app.add_typer(rig_app)
 
 
 def show_version(wanted: bool) -> None:

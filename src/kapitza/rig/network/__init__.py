@@ -1,0 +1,6 @@
+"""A rig in another process or on another machine, over ZeroMQ (the extra `kapitza[rig]`)."""
+
+from kapitza.rig.network.client import RemoteRig
+from kapitza.rig.network.server import RigServer, serve_rig
+
+__all__ = ["RemoteRig", "RigServer", "serve_rig"]

@@ -1,0 +1,190 @@
+"""The side of the computer: a Rig whose requests travel, are sent again when lost, and fail in time."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from kapitza.errors import RigError, RigLostError
+from kapitza.rig.fourier import FourierSeries
+from kapitza.rig.network import messages
+from kapitza.rig.network.messages import Message, MessageError
+from kapitza.rig.network.sockets import Keys, check_address, zeromq
+from kapitza.rig.protocol import Guarded, PeriodicInput, RigParameter, Samples, check_settings
+
+
+class RemoteRig(Guarded):
+    """A rig in another process or on another machine; it is a `Rig`.
+
+    Parameters
+    ----------
+    address, token : str
+        As the server prints them.
+    server_key : str
+        Public CURVE key of the server, for connections beyond this machine (with remote=True).
+    timeout : float
+        Seconds without an answer after which RigLostError is raised; for `run` the duration of the samples is added.
+    retry : float
+        Seconds after which a request is sent again.
+
+    Notes
+    -----
+    A thread gives signs of life while Python computes between two measurements; when this process dies they end, and
+    the watchdog of the server puts the rig in its safe state.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str,
+        server_key: str | None = None,
+        timeout: float = 5.0,
+        retry: float = 0.5,
+        remote: bool = False,
+    ):
+        check_address(address, remote, server_key is not None)
+        self.address, self.timeout, self.retry = address, float(timeout), float(retry)
+        self._token, self._key = token, server_key
+        self._session, self._number = secrets.token_hex(8), 0
+        self._zmq = zeromq()
+        self._context = self._zmq.Context()
+        self._own = Keys.new() if server_key else None
+        self._socket = self._connected()
+        self._end = threading.Event()
+        self._dead = ""
+        self.resent = 0
+        try:
+            hello = self._ask("hello", {}, {}, self.timeout)
+        except BaseException:
+            self._close()
+            raise
+        self._inputs = messages.rig_inputs(hello.content)
+        self._outputs = tuple(str(n) for n in hello.content["outputs"])
+        self._parameters = messages.rig_parameters(hello.content)
+        self._step = float(hello.content["sample_time"])
+        self._beats = threading.Thread(target=self._beat, args=(float(hello.content["watchdog"]) / 4,), daemon=True)
+        self._beats.start()
+
+    def _connected(self) -> Any:
+        socket = self._context.socket(self._zmq.DEALER)
+        socket.setsockopt(self._zmq.LINGER, 0)
+        if self._own is not None:
+            assert self._key is not None
+            socket.curve_serverkey = self._key.encode()
+            socket.curve_publickey, socket.curve_secretkey = self._own.public.encode(), self._own.secret.encode()
+        socket.connect(self.address)
+        return socket
+
+    @property
+    def inputs(self) -> tuple[PeriodicInput, ...]:
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self._outputs
+
+    @property
+    def parameters(self) -> tuple[RigParameter, ...]:
+        return self._parameters
+
+    @property
+    def sample_time(self) -> float:
+        return self._step
+
+    def set(self, demands: Mapping[str, FourierSeries], **parameters: float) -> None:
+        check_settings(self, demands, parameters)
+        content, arrays = messages.demand_arrays(demands)
+        self._ask("set", {**content, "parameters": {k: float(v) for k, v in parameters.items()}}, arrays, self.timeout)
+
+    def run(self, samples: int) -> Samples:
+        answer = self._ask("run", {"samples": int(samples)}, {}, self.timeout + int(samples) * self._step)
+        found = messages.samples_of(answer)
+        if len(found) != int(samples) or found.values.shape != (len(found), len(self._outputs)):
+            raise RigError(f"The rig answered {found.values.shape} readings to a request for {samples} samples.")
+        return found
+
+    def stop(self) -> None:
+        """Ask for the safe state; a rig that no longer answers is left to its watchdog."""
+        if self._dead:
+            return
+        try:
+            self._ask("stop", {}, {}, self.timeout)
+        except RigLostError:
+            return
+
+    def close(self) -> None:
+        """Stop the rig and end the connection."""
+        self.stop()
+        self._close()
+
+    def __exit__(self, *problem: Any) -> None:
+        self.stop()
+
+    def _close(self) -> None:
+        self._end.set()
+        if hasattr(self, "_beats"):
+            self._beats.join(2.0)
+        self._socket.close()
+        self._context.term()
+
+    def _ask(self, verb: str, content: Mapping[str, Any], arrays: Mapping[str, Any], patience: float) -> Message:
+        if self._dead:
+            raise RigLostError(f"{self._dead} Connect again.")
+        self._number += 1
+        frames = messages.packed(Message(verb, self._session, self._number, self._token, content, arrays))
+        poller = self._zmq.Poller()
+        poller.register(self._socket, self._zmq.POLLIN)
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            try:
+                self._socket.send_multipart(frames, self._zmq.NOBLOCK)
+            except self._zmq.Again:
+                pass  # nobody to send to at present; the wait below is all there is to do
+            again = min(time.monotonic() + self.retry, deadline)
+            while (left := again - time.monotonic()) > 0:
+                if not poller.poll(1e3 * left):
+                    break
+                answer = self._received()
+                if answer is not None:
+                    return answer
+            self.resent += 1
+        self._dead = (
+            f"The rig at {self.address} did not answer within {patience:.3g} s (request {self._number}, {verb})."
+        )
+        self._end.set()
+        raise RigLostError(
+            f"{self._dead} What was measured so far is kept; the rig's watchdog puts it in its safe state."
+        )
+
+    def _received(self) -> Message | None:
+        """The answer to the present request; older and damaged ones are dropped."""
+        try:
+            message = messages.unpacked(self._socket.recv_multipart())
+        except MessageError:
+            return None
+        if message.number != self._number or message.session not in ("", self._session):
+            return None
+        if message.verb == "failed":
+            text = str(message.content.get("text", ""))
+            if "does not know this session" in text:
+                self._dead = f"The rig at {self.address} was restarted: its state is lost."
+                self._end.set()
+                raise RigLostError(f"{self._dead} Connect again and measure anew.")
+            raise messages.KINDS.get(str(message.content.get("kind")), RigError)(text)
+        return message
+
+    def _beat(self, interval: float) -> None:
+        """Signs of life on a socket of their own."""
+        socket = self._connected()
+        frames = messages.packed(Message("beat", self._session, 0, self._token))
+        try:
+            while not self._end.wait(interval):
+                try:
+                    socket.send_multipart(frames, self._zmq.NOBLOCK)
+                except self._zmq.ZMQError:
+                    continue  # the queue is full: the rig has been away for long
+        finally:
+            socket.close()

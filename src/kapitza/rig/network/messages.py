@@ -1,0 +1,156 @@
+"""What travels between a client and a rig: a version, a JSON header, arrays as raw bytes with a checksum.
+
+Every request carries a session and a number. The server answers a number it has seen before with the answer it gave then,
+so a request that is sent again after a lost answer is never carried out twice.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import RigError, RigLimitError, RigLostError
+from kapitza.rig.fourier import FourierSeries
+from kapitza.rig.protocol import PeriodicInput, RigParameter, Samples
+
+Array = NDArray[Any]
+
+VERSION = b"kapitza-rig/1"
+LONGEST_HEADER = 1_000_000
+LARGEST_ARRAY = 200_000_000
+KINDS: dict[str, type[RigError]] = {"RigError": RigError, "RigLimitError": RigLimitError, "RigLostError": RigLostError}
+DTYPES = ("<f8", "|b1", "<i8")
+
+
+@dataclass(frozen=True)
+class Message:
+    """A verb with its content; arrays go beside the header."""
+
+    verb: str
+    session: str = ""
+    number: int = 0
+    token: str = ""
+    content: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+
+
+class MessageError(RigError):
+    """Bytes that are no message of this version."""
+
+
+def packed(message: Message) -> list[bytes]:
+    """Frames to send."""
+    buffers, described = [], []
+    for name, array in message.arrays.items():
+        values = np.ascontiguousarray(array)
+        data = values.tobytes()
+        described.append({"name": name, "dtype": values.dtype.str, "shape": values.shape, "crc": zlib.crc32(data)})
+        buffers.append(data)
+    header = {
+        "verb": message.verb,
+        "session": message.session,
+        "number": message.number,
+        "token": message.token,
+        "content": message.content,
+        "arrays": described,
+    }
+    return [VERSION, json.dumps(header, allow_nan=True).encode(), *buffers]
+
+
+def unpacked(frames: Sequence[bytes]) -> Message:
+    """The message in these frames; anything else raises MessageError."""
+    if len(frames) < 2 or frames[0] != VERSION:
+        spoken = frames[0][:40] if frames else b""
+        raise MessageError(f"A message of another protocol arrived ({spoken!r}, expected {VERSION.decode()}).")
+    if len(frames[1]) > LONGEST_HEADER:
+        raise MessageError(f"A header of {len(frames[1])} bytes is too long.")
+    try:
+        header = json.loads(frames[1])
+        described = list(header["arrays"])
+        if len(described) != len(frames) - 2:
+            raise MessageError(f"{len(frames) - 2} arrays arrived, {len(described)} were announced.")
+        arrays = {str(d["name"]): _array(d, data) for d, data in zip(described, frames[2:], strict=True)}
+        return Message(
+            str(header["verb"]), str(header["session"]), int(header["number"]), str(header["token"]),
+            dict(header["content"]), arrays,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, UnicodeDecodeError) as problem:
+        raise MessageError(f"A damaged message arrived ({problem!r}).") from None
+
+
+def _array(described: Mapping[str, Any], data: bytes) -> Array:
+    shape = tuple(int(n) for n in described["shape"])
+    kind = str(described["dtype"])
+    if kind not in DTYPES:
+        raise MessageError(f"An array of type {kind!r} is not part of the protocol.")
+    dtype = np.dtype(kind)
+    size = math.prod(shape) * dtype.itemsize
+    if any(n < 0 for n in shape) or size != len(data) or size > LARGEST_ARRAY:
+        raise MessageError(f"An array of shape {shape} does not fit its {len(data)} bytes.")
+    if zlib.crc32(data) != int(described["crc"]):
+        raise MessageError("An array was changed on the way (its checksum differs).")
+    return np.frombuffer(data, dtype).reshape(shape).copy()
+
+
+def same_token(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())
+
+
+def described_rig(rig: Any) -> dict[str, Any]:
+    """Inputs, outputs, parameters and sample time in the types of JSON."""
+    return {
+        "inputs": [asdict(i) for i in rig.inputs],
+        "outputs": list(rig.outputs),
+        "parameters": [asdict(p) for p in rig.parameters],
+        "sample_time": rig.sample_time,
+    }
+
+
+def rig_inputs(content: Mapping[str, Any]) -> tuple[PeriodicInput, ...]:
+    return tuple(PeriodicInput(**entry) for entry in content["inputs"])
+
+
+def rig_parameters(content: Mapping[str, Any]) -> tuple[RigParameter, ...]:
+    return tuple(RigParameter(**{**entry, "bounds": tuple(entry["bounds"])}) for entry in content["parameters"])
+
+
+def demand_arrays(demands: Mapping[str, FourierSeries]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Demands as content and arrays."""
+    frequency = next((s.frequency for s in demands.values()), None)
+    return {"frequency": frequency}, {name: np.asarray(s.coefficients, "<f8") for name, s in demands.items()}
+
+
+def demands_of(message: Message) -> dict[str, FourierSeries]:
+    frequency = message.content.get("frequency")
+    return {name: FourierSeries(float(frequency or 0.0), values) for name, values in message.arrays.items()}
+
+
+def samples_arrays(samples: Samples) -> tuple[dict[str, Any], dict[str, Array]]:
+    arrays = {
+        "phases": samples.phases.astype("<f8"),
+        "values": samples.values.astype("<f8"),
+        "control": samples.control.astype("<f8"),
+        "lost": samples.lost.astype("|b1"),
+        "saturated": samples.saturated.astype("|b1"),
+    }
+    return {"index": samples.index}, arrays
+
+
+def samples_of(message: Message) -> Samples:
+    arrays = message.arrays
+    return Samples(
+        int(message.content["index"]),
+        arrays["phases"],
+        arrays["values"],
+        arrays["control"],
+        arrays["lost"],
+        arrays["saturated"],
+    )

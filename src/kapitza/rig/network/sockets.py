@@ -1,0 +1,46 @@
+"""ZeroMQ sockets with keys, and which addresses may be used without them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from kapitza.errors import RigError
+
+LOOPBACK = re.compile(r"(tcp://(127\.0\.0\.1|localhost|\[::1\]):(\d+|\*))|(ipc://.+)\Z")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A CURVE key pair in the text form of ZeroMQ (Z85); the server's public key is what clients need."""
+
+    public: str
+    secret: str
+
+    @classmethod
+    def new(cls) -> Keys:
+        public, secret = zeromq().curve_keypair()
+        return cls(public.decode(), secret.decode())
+
+
+def zeromq() -> Any:
+    """pyzmq, or a sentence that says how to get it."""
+    try:
+        import zmq
+    except ImportError:
+        raise RigError('A rig over the network needs pyzmq: pip install "kapitza[rig]".') from None
+    return zmq
+
+
+def check_address(address: str, remote: bool, encrypted: bool) -> None:
+    """Loopback unless told otherwise, and nothing else without keys."""
+    if LOOPBACK.match(address):
+        return
+    if not remote:
+        raise RigError(
+            f"{address} can be reached from outside this machine. Use tcp://127.0.0.1:PORT, or pass remote=True and keys "
+            "to let other machines drive the rig."
+        )
+    if not encrypted:
+        raise RigError(f"{address} can be reached from outside this machine: give CURVE keys (Keys.new()).")
