@@ -26,13 +26,9 @@ def serve(
     watchdog: Annotated[float, typer.Option(help="Silence of the client after which the rig is stopped [s].")] = 2.0,
     noise: Annotated[float, typer.Option(help="Noise of the sensors, as a share of typical readings.")] = 0.0,
     delay: Annotated[float, typer.Option(help="Delay of actuator and control [s] (pendulum).")] = 0.01,
-    actuator: Annotated[
-        float | None, typer.Option(help="Frequency of a second-order actuator [rad/s] (pendulum).")
-    ] = None,
+    actuator: Annotated[float | None, typer.Option(help="Second-order actuator [rad/s] (pendulum).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
-    remote: Annotated[
-        bool, typer.Option(help="Let other machines in; makes CURVE keys and prints the public one.")
-    ] = False,
+    remote: Annotated[bool, typer.Option(help="Let other machines in, with CURVE keys.")] = False,
 ) -> None:
     """Serve a simulated rig. Prints the address and the token, which kapitza.rig.network.RemoteRig takes."""
     from kapitza.rig import SecondOrder, Sensors, beam_rig, duffing_rig, pendulum_rig

@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from kapitza.errors import RigError, RigLostError
@@ -139,10 +140,8 @@ class RemoteRig(Guarded):
         poller.register(self._socket, self._zmq.POLLIN)
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
-            try:
+            with suppress(self._zmq.Again):  # nobody to send to at present: all there is to do is wait
                 self._socket.send_multipart(frames, self._zmq.NOBLOCK)
-            except self._zmq.Again:
-                pass  # nobody to send to at present; the wait below is all there is to do
             again = min(time.monotonic() + self.retry, deadline)
             while (left := again - time.monotonic()) > 0:
                 if not poller.poll(1e3 * left):
@@ -151,13 +150,9 @@ class RemoteRig(Guarded):
                 if answer is not None:
                     return answer
             self.resent += 1
-        self._dead = (
-            f"The rig at {self.address} did not answer within {patience:.3g} s (request {self._number}, {verb})."
-        )
+        self._dead = f"The rig at {self.address} did not answer within {patience:.3g} s ({verb} {self._number})."
         self._end.set()
-        raise RigLostError(
-            f"{self._dead} What was measured so far is kept; the rig's watchdog puts it in its safe state."
-        )
+        raise RigLostError(f"{self._dead} What was measured is kept; the rig's watchdog puts it in its safe state.")
 
     def _received(self) -> Message | None:
         """The answer to the present request; older and damaged ones are dropped."""

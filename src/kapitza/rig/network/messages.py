@@ -1,7 +1,7 @@
 """What travels between a client and a rig: a version, a JSON header, arrays as raw bytes with a checksum.
 
-Every request carries a session and a number. The server answers a number it has seen before with the answer it gave then,
-so a request that is sent again after a lost answer is never carried out twice.
+Every request carries a session and a number. The server answers a number it has seen before with the answer it gave
+then, so a request that is sent again after a lost answer is never carried out twice.
 """
 
 from __future__ import annotations

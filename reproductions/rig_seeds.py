@@ -1,0 +1,75 @@
+"""HYBRID branch on noisy rigs, 20 seeds each: unknown actuators, delays, and a network that loses messages."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from harness import markdown_table
+from harness.lossy import LossyNetwork
+
+from kapitza.rig.network import RemoteRig, serve_rig
+from reproductions._rig_runs import Run, hybrid_run, noisy_rig
+
+SEEDS = int(os.environ.get("KAPITZA_RIG_SEEDS", "20"))
+
+CASES = (
+    ("noise 1 %, pure delay 10 ms", "pure delay", 0.010, False),
+    ("noise 1 %, actuator ω_s = 100 rad/s, 0 ms", "actuator", 0.0, False),
+    ("noise 1 %, actuator ω_s = 100 rad/s, 10 ms", "actuator", 0.010, False),
+    ("noise 1 %, actuator ω_s = 100 rad/s, 20 ms", "actuator", 0.020, False),
+    ("the third over a network that loses 1 % and doubles 1 %", "actuator", 0.010, True),
+)
+
+
+def over_network(kind: str, delay: float, seed: int) -> Run:
+    server = serve_rig(noisy_rig(kind, delay, seed), watchdog=30.0)
+    network = LossyNetwork(server.address, 0.01, 0.01, seed)
+    try:
+        rig = RemoteRig(network.address, server.token, timeout=60.0, retry=2.0)
+        try:
+            return hybrid_run(rig)
+        finally:
+            rig.close()
+    finally:
+        network.close()
+        server.close()
+
+
+def row_of(name: str, runs: list[Run]) -> tuple[str, ...]:
+    done = [r for r in runs if r.complete]
+    doubling, fold = (np.abs([getattr(r, what) for r in runs if not r.problem]) for what in ("doubling", "fold"))
+    per_point = np.mean([r.measurements / r.points for r in done]) if done else np.nan
+    return (
+        name,
+        f"{len(done)}/{len(runs)}" + ("" if len(done) == len(runs) else " **missed**"),
+        f"{np.median(doubling):.1e} / {doubling.max():.1e}",
+        f"{np.median(fold):.1e} / {fold.max():.1e}",
+        f"{np.mean([r.measurements for r in done]):.0f} ({per_point:.1f})" if done else "-",
+        f"{np.mean([r.rig_time for r in done]):.0f} s" if done else "-",
+        f"{np.mean([r.seconds for r in runs]):.1f} s",
+    )
+
+
+def main() -> str:
+    rows, problems = [], []
+    for name, kind, delay, networked in CASES:
+        runs = []
+        for seed in range(SEEDS):
+            run = over_network(kind, delay, seed) if networked else hybrid_run(noisy_rig(kind, delay, seed))
+            runs.append(run)
+            print(name, seed, run.complete, f"{run.doubling:.4f} {run.fold:.4f}", run.problem, flush=True)
+            if not run.complete:
+                problems.append(f"- {name}, seed {seed}: {run.problem or 'errors of doubling or fold beyond 2 %'}")
+        rows.append(row_of(name, runs))
+    header = ("rig", "complete", "doubling, median / max error", "fold, median / max", "measurements (per point)",
+              "rig time of the branch", "processor time")  # fmt: skip
+    text = markdown_table(header, rows)
+    note = (
+        f"{SEEDS} seeds each, six modes to begin with (more are added where energy beyond them says so). Complete: doubling "
+        "and fold within 2 % of the emulated system (0.0132082 and 0.0080091), and the branch followed beyond the fold to "
+        "a forcing of 0.012. The doubling is searched upwards from 0.006, no value of a model is used. Noise is white per "
+        "sample, fixed at one per cent of the typical angle, travel and force on the branch (the small motions near the "
+        "doubling see it as seven per cent). The prototype took 4.2 measurements per point."
+    )
+    return "\n\n".join([text, note, *(["What failed:", "\n".join(problems)] if problems else [])])
