@@ -50,11 +50,11 @@ def noisy_rig(kind: str, delay: float, seed: int, noise: float = 1.0) -> Rig:
     return pendulum_rig(actuator_of(kind, delay), delay=delay, sensors=sensors, seed=seed)
 
 
-def hybrid_run(rig: Rig, modes: int = 6, last: float = 0.012) -> Run:
+def hybrid_run(rig: Rig, modes: int = 6, last: float = 0.010) -> Run:
     """Doubling without a model's value, then the branch through its fold up to the forcing `last` beyond it."""
     began, test, scale = time.process_time(), pendulum_test(rig, modes=modes), quoted()
     try:
-        start = find_doubling(test, "a", (0.006 * scale, 0.018 * scale), points=4)
+        start = find_doubling(test, "a", (0.010 * scale, 0.018 * scale), points=3)
         past = []
 
         def far_enough(point: object) -> bool:
@@ -70,6 +70,5 @@ def hybrid_run(rig: Rig, modes: int = 6, last: float = 0.012) -> Run:
             time.process_time() - began, branch, "" if branch.folds else branch.message or "no fold",
         )  # fmt: skip
     except KapitzaError as problem:
-        return Run(
-            float("nan"), float("nan"), test.measurements, 0, 0.0, 0.0, time.process_time() - began, None, str(problem)
-        )
+        spent = time.process_time() - began
+        return Run(float("nan"), float("nan"), test.measurements, 0, 0.0, 0.0, spent, None, str(problem))
