@@ -5,6 +5,7 @@ from kapitza.rig.continuation import RigStepping, TooFewModesError, follow_rig
 from kapitza.rig.delay_stability import Compensation, DelayStability, delay_stability, essential_radius
 from kapitza.rig.doubling import doubling_at_amplitude, find_doubling
 from kapitza.rig.experiment import Experiment, RigUnsettledError
+from kapitza.rig.floquet import FloquetSettings, MeasuredMultipliers, measure_multipliers
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.journal import Journal
 from kapitza.rig.measure import Measurement, NoiseLevel, settle_and_measure
@@ -19,8 +20,10 @@ __all__ = [
     "Driven",
     "Experiment",
     "Feedback",
+    "FloquetSettings",
     "FourierSeries",
     "Journal",
+    "MeasuredMultipliers",
     "Measurement",
     "NoiseLevel",
     "PeriodicInput",
@@ -44,6 +47,7 @@ __all__ = [
     "essential_radius",
     "find_doubling",
     "follow_rig",
+    "measure_multipliers",
     "pendulum_rig",
     "pendulum_test",
     "settle_and_measure",

@@ -25,7 +25,9 @@ class RigPoint:
     value: of the parameter followed; z: (N,) unknowns with it. residual: rms of the residuals over their deviations.
     effort: rms of the periodic control over that of the controlled coordinate's own acceleration. beyond: what modes
     that are not unknowns hold, as a share of the scales. measurements: that this point took. sign: of the determinant
-    of the Jacobian by the demands, which changes where a real multiplier passes 1.
+    of the Jacobian by the demands, which changes where a real multiplier passes 1. spread: covariance of the demands at
+    which the control would vanish exactly, J⁻¹ Σ J⁻ᵀ with the residuals that are left and their noise in Σ; channels:
+    the output of each block of demands.
     """
 
     value: float
@@ -39,6 +41,8 @@ class RigPoint:
     measurements: int
     arclength: float
     sign: int = 0
+    spread: Array | None = field(default=None, repr=False)
+    channels: tuple[str, ...] = ()
     multipliers: NDArray[np.complex128] | None = None
     multiplier_deviation: Array | None = None
 
@@ -177,9 +181,9 @@ def _orbit(
         for j, (order_j, name_j) in enumerate((o, n) for o in (0, 1) for n in names):
             if name_i != name_j:
                 continue
-            variance = found.deviations[found.outputs.index(name_i)] ** 2
+            known = _coefficient_covariance(point, name_i)
             first, second = (_reading_rows(found, name_i, sections, o) for o in (order_i, order_j))
-            covariance[i :: len(states), j :: len(states)] = (first * variance) @ second.T
+            covariance[i :: len(states), j :: len(states)] = first @ known @ second.T
     return PeriodicOrbit(
         states=states,
         points=np.column_stack(points),
@@ -195,6 +199,17 @@ def _orbit(
         visits=found.averaged,
         method="rig",
     )
+
+
+def _coefficient_covariance(point: RigPoint, name: str) -> Array:
+    """Of the measured coefficients as those of a free motion: sensor noise, and what is left of the control."""
+    found = point.measurement
+    result = np.diag(found.deviations[found.outputs.index(name)] ** 2)
+    if point.spread is not None and name in point.channels:
+        count = point.spread.shape[0] // len(point.channels)
+        first = point.channels.index(name) * count
+        result[:count, :count] += point.spread[first : first + count, first : first + count]
+    return result
 
 
 def _reading_rows(found: Measurement, name: str, times: Array, order: int) -> Array:

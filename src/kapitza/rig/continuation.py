@@ -185,6 +185,8 @@ def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength:
         own = found.series(part.feedback).with_modes(experiment.modes).derivative(2).rms
         efforts.append(float(found.effort[k]) / max(own, 1e-300))
     square = outcome.jacobian[:, :-1] * family.scale[:-1]
+    inverse = np.linalg.pinv(outcome.jacobian[:, :-1])
+    left = outcome.found.deviation**2 + outcome.found.value**2
     try:
         sign = DenseSolver(square / np.abs(square).max(axis=1, keepdims=True)).sign
     except np.linalg.LinAlgError:
@@ -201,6 +203,8 @@ def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength:
         measurements=measurements,
         arclength=arclength,
         sign=sign,
+        spread=(inverse * left) @ inverse.T,
+        channels=tuple(i.feedback or i.name for i in experiment.inputs),
     )
 
 

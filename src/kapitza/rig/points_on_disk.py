@@ -28,6 +28,8 @@ def note_point(journal: Journal, point: RigPoint) -> None:
             "measurements": point.measurements,
             "arclength": point.arclength,
             "sign": point.sign,
+            "spread": point.spread,
+            "channels": list(point.channels),
             "measurement": {
                 "frequency": found.frequency,
                 "modes": found.modes,
@@ -93,4 +95,6 @@ def _revived(entry: dict[str, Any]) -> RigPoint:
         measurements=int(entry["measurements"]),
         arclength=float(entry["arclength"]),
         sign=int(entry["sign"]),
+        spread=None if entry["spread"] is None else np.array(entry["spread"], float),
+        channels=tuple(entry["channels"]),
     )
