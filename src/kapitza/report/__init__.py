@@ -13,7 +13,7 @@ from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot
 from kapitza.report.harmonic_figures import plot_residues
 from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
-from kapitza.report.rig_figures import plot_delay_stability, plot_rig_branch
+from kapitza.report.rig_figures import plot_delay_stability, plot_growing_branch, plot_rig_branch
 from kapitza.report.skeleton_figures import plot_inspection
 from kapitza.report.study_figures import plot_fit, plot_forces, plot_intervals, plot_section
 from kapitza.report.study_report import write_study_report
@@ -29,6 +29,7 @@ __all__ = [
     "plot_fit",
     "plot_forces",
     "plot_frequency_response",
+    "plot_growing_branch",
     "plot_inspection",
     "plot_intervals",
     "plot_multipliers",

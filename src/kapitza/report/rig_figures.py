@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from kapitza.errors import RigError
 from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, figure_of, styled
@@ -70,3 +71,19 @@ def plot_rig_branch(branch: RigBranch, output: str | None = None, ax: Axes | Non
         axes.set_ylabel(f"max |{axis_label(name)}|")
         axes.legend()
         return figure_of(axes)
+
+
+def plot_growing_branch(points: NDArray[np.float64], parameter: str, output: str) -> Figure:
+    """Points (N, 2) of a branch while it is followed, the last one marked."""
+    with styled():
+        axes = axes_for(None)
+        axes.plot(points[:, 0], points[:, 1], "o-", ms=3, lw=0.8, color=CYCLE[0])
+        axes.plot(points[-1:, 0], points[-1:, 1], "o", ms=7, mfc="none", color=ACCENT)
+        axes.set_xlabel(axis_label(parameter))
+        axes.set_ylabel(f"max |{axis_label(output)}|")
+        axes.set_title(f"{len(points)} points")
+        figure = figure_of(axes)
+        import matplotlib.pyplot as plt
+
+        plt.close(figure)  # it goes to a file; a long walk must not pile up open figures
+        return figure

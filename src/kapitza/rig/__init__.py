@@ -8,6 +8,7 @@ from kapitza.rig.experiment import Experiment, RigUnsettledError
 from kapitza.rig.floquet import FloquetSettings, MeasuredMultipliers, measure_multipliers
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.journal import Journal
+from kapitza.rig.live import GrowingPlot, LiveTable, watching
 from kapitza.rig.measure import Measurement, NoiseLevel, settle_and_measure
 from kapitza.rig.parts import Driven, Feedback, PureDelay, SecondOrder, Sensors
 from kapitza.rig.protocol import PeriodicInput, Rig, RigParameter, Samples
@@ -22,7 +23,9 @@ __all__ = [
     "Feedback",
     "FloquetSettings",
     "FourierSeries",
+    "GrowingPlot",
     "Journal",
+    "LiveTable",
     "MeasuredMultipliers",
     "Measurement",
     "NoiseLevel",
@@ -52,4 +55,5 @@ __all__ = [
     "pendulum_test",
     "settle_and_measure",
     "spring_part",
+    "watching",
 ]

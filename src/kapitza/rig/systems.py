@@ -64,7 +64,7 @@ def pendulum_rig(
     """
     return SimulatedRig(
         pendulum_on_spring(),
-        driven=[Driven("y", actuator or PureDelay(delay), limit=0.1, rate_limit=5.0)],
+        driven=[Driven("y", actuator or PureDelay(delay), limit=0.3, rate_limit=8.0)],
         feedback=[Feedback("theta", gains, delay, velocity, limit=3.0, rate_limit=60.0)],
         outputs={"F": PENDULUM_FORCE},
         sample_time=sample_time,
