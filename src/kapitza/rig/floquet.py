@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import expm
 
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigPoint
@@ -62,8 +61,8 @@ class FloquetSettings:
     """
 
     periods: int = 40
-    angle: float = 0.07
-    travel: float = 0.075
+    angle: float = 0.05
+    travel: float = 0.06
     highest: float | None = None
     modes: int = 8
     window: float | None = None
@@ -216,24 +215,32 @@ def _weak_rows(
     turned = np.zeros_like(shape)
     turned[:, :, 1::2], turned[:, :, 2::2] = -shape[:, :, 2::2] * order[1::2], shape[:, :, 1::2] * order[2::2]
     curved = -shape * order**2
-    x = signals[experiment.tracked[0].feedback]
-    control = signals["control"]
+
+    def against(weight: Array, signal: Array, shapes: Array) -> Array:
+        return np.matmul((signal * weight)[:, None, :], shapes)[:, 0, :]
+
+    x, control = signals[experiment.tracked[0].feedback], signals["control"]
     blocks = {
-        "x": np.einsum("j,njk,nj->nk", w, shape, x),
-        "x'": -(np.einsum("j,njk,nj->nk", w1, shape, x) + np.einsum("j,njk,nj->nk", w, turned, x)),
+        "x": against(w, x, shape),
+        "x'": -(against(w1, x, shape) + against(w, x, turned)),
         "x''": (x @ w2)[:, None],
-        "u": np.einsum("j,njk,nj->nk", w, shape, control),
-        "u'": -(np.einsum("j,njk,nj->nk", w1, shape, control) + np.einsum("j,njk,nj->nk", w, turned, control)),
+        "u": against(w, control, shape),
+        "u'": -(against(w1, control, shape) + against(w, control, turned)),
     }
     if experiment.part is not None:
         y, force = signals[experiment.part.coordinate], signals[experiment.force]
-        blocks["y''"] = (
-            np.einsum("j,njk,nj->nk", w2, shape, y)
-            + 2 * np.einsum("j,njk,nj->nk", w1, turned, y)
-            + np.einsum("j,njk,nj->nk", w, curved, y)
-        )
+        blocks["y''"] = against(w2, y, shape) + 2 * against(w1, y, turned) + against(w, y, curved)
         blocks["F"] = (force @ w)[:, None]
     return _Rows(phases[:, phases.shape[1] // 2], blocks)
+
+
+def _exponentials(matrices: Array) -> Array:
+    """exp of many small matrices of small norm (N, n, n), by its series."""
+    result = term = np.broadcast_to(np.eye(matrices.shape[1]), matrices.shape).copy()
+    for k in range(1, 21):
+        term = term @ matrices / k
+        result = result + term
+    return result
 
 
 class _Fit:
@@ -276,10 +283,11 @@ class _Fit:
         h = period / steps
         times = (np.arange(steps)[:, None] + nodes[None, :]).ravel() * h
         generators = self._generators(frequency * times).reshape(steps, 2, *self._size())
+        first, second = generators[:, 0], generators[:, 1]
+        exponents = 0.5 * h * (first + second) + math.sqrt(3) / 12 * h**2 * (second @ first - first @ second)
         total = np.eye(self._size()[0])
-        for first, second in generators:
-            commutator = second @ first - first @ second
-            total = expm(0.5 * h * (first + second) + math.sqrt(3) / 12 * h**2 * commutator) @ total
+        for factor in _exponentials(exponents):
+            total = factor @ total
         found = np.linalg.eigvals(total)
         return found[np.argsort(-np.abs(found))].astype(complex)
 
