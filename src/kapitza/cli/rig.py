@@ -31,9 +31,7 @@ def serve(
     remote: Annotated[bool, typer.Option(help="Let other machines in, with CURVE keys.")] = False,
 ) -> None:
     """Serve a simulated rig. Prints the address and the token, which kapitza.rig.network.RemoteRig takes."""
-    from kapitza.rig import SecondOrder, Sensors, beam_rig, duffing_rig, pendulum_rig
-    from kapitza.rig.network import RigServer
-    from kapitza.rig.network.sockets import Keys
+    from kapitza.rig import Keys, RigServer, SecondOrder, Sensors, beam_rig, duffing_rig, pendulum_rig
 
     if system not in RIGS:
         raise RigError(

@@ -10,6 +10,7 @@ from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.journal import Journal
 from kapitza.rig.live import GrowingPlot, LiveTable, watching
 from kapitza.rig.measure import Measurement, NoiseLevel, settle_and_measure
+from kapitza.rig.network import Keys, RemoteRig, RigServer, serve_rig
 from kapitza.rig.parts import Driven, Feedback, PureDelay, SecondOrder, Sensors
 from kapitza.rig.protocol import PeriodicInput, Rig, RigParameter, Samples
 from kapitza.rig.simulated import SimulatedRig
@@ -25,17 +26,20 @@ __all__ = [
     "FourierSeries",
     "GrowingPlot",
     "Journal",
+    "Keys",
     "LiveTable",
     "MeasuredMultipliers",
     "Measurement",
     "NoiseLevel",
     "PeriodicInput",
     "PureDelay",
+    "RemoteRig",
     "Rig",
     "RigBifurcation",
     "RigBranch",
     "RigParameter",
     "RigPoint",
+    "RigServer",
     "RigStepping",
     "RigUnsettledError",
     "Samples",
@@ -53,6 +57,7 @@ __all__ = [
     "measure_multipliers",
     "pendulum_rig",
     "pendulum_test",
+    "serve_rig",
     "settle_and_measure",
     "spring_part",
     "watching",
