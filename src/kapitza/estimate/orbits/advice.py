@@ -14,11 +14,11 @@ from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.nested import close_orbits
-from kapitza.estimate.orbits.problem import Problem, lay_out
-from kapitza.estimate.orbits.result import Workings
+from kapitza.estimate.orbits.problem import OrbitProblem, lay_out
+from kapitza.estimate.orbits.result import OrbitWorkings
 from kapitza.estimate.orbits.solver import covariance_of, reduce_block
 from kapitza.estimate.orbits.targets import Item, Reader, whitening
-from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.result import workings_of
 from kapitza.orbit import PeriodicOrbit
 
@@ -56,7 +56,7 @@ def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataF
     >>> float(ranking.set_index("what").loc["orbit located once more", "k"].round(1))  # 1 - 1/√2
     29.3
     """
-    workings = workings_of(estimate, Workings)
+    workings = workings_of(estimate, OrbitWorkings)
     task, outcome = workings.task, workings.outcome
     if not np.isfinite(estimate.covariance).all():
         raise KapitzaError(
@@ -99,14 +99,14 @@ def _typical_noise(outcome: Outcome) -> Array:
     return np.array([np.median(values[channel == c]) for c in range(len(problem.sensors.channels))])
 
 
-def _further(task: Task, outcome: Outcome, estimate: Estimate, orbit: PeriodicOrbit) -> Array | None:
+def _further(task: OrbitTask, outcome: Outcome, estimate: Estimate, orbit: PeriodicOrbit) -> Array | None:
     """The information that an orbit of the model would add; None where the model has no such orbit."""
     problem = outcome.problem
     noise = dict(zip(problem.sensors.channels, _typical_noise(outcome), strict=True))
     item = Item(orbit.with_(covariance=None), {}, 0.0, task.model.angles)
     reader = Reader(estimate.model, problem.sensors, task.names, nodes=1, profiles=False, noise=noise)
     targets = reader.targets([item])
-    extra = Problem(
+    extra = OrbitProblem(
         task.model, task.names, problem.sensors, targets, problem.flow, problem.scale, problem.channel_scale,
         problem.prior_mean, problem.prior_weight, lay_out(problem.sensors, targets),
     )  # fmt: skip

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kapitza.circle import difference
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.block import Block
-from kapitza.estimate.orbits.problem import Problem
+from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.readings import Target
 from kapitza.orbits_of_models import spelled
 from kapitza.solve import Halving, Outcome, walk_to
@@ -29,7 +29,7 @@ CLOSED = 1e-10
 """Largest gap, in units of the spread, of an orbit that counts as solved."""
 
 
-def lost_character(problem: Problem, index: int, z: Array, block: Block) -> str:
+def lost_character(problem: OrbitProblem, index: int, z: Array, block: Block) -> str:
     """Why the orbit at z is another one than the data show; "" when it is not."""
     target = problem.targets[index]
     nodes = z[: target.nodes.size].reshape(target.nodes.shape)
@@ -45,7 +45,7 @@ def lost_character(problem: Problem, index: int, z: Array, block: Block) -> str:
     return ""
 
 
-def shorter_period(problem: Problem, target: Target, nodes: Array) -> int:
+def shorter_period(problem: OrbitProblem, target: Target, nodes: Array) -> int:
     """The excitation periods q < p after which the nodes repeat, although those of the data do not; else 0."""
     if not target.repeats or target.repeats < 2 or target.count % target.repeats:
         return 0
@@ -58,12 +58,12 @@ def shorter_period(problem: Problem, target: Target, nodes: Array) -> int:
     return 0
 
 
-def _apart(problem: Problem, nodes: Array, shift: int) -> float:
+def _apart(problem: OrbitProblem, nodes: Array, shift: int) -> float:
     gap = difference(np.roll(nodes, -shift, axis=0), nodes, problem.model.angles)
     return float(np.abs(gap / problem.scale).max())
 
 
-def strobed_letters(problem: Problem, target: Target, nodes: Array) -> str:
+def strobed_letters(problem: OrbitProblem, target: Target, nodes: Array) -> str:
     """One letter per excitation period, from the cells of the model's partition; "" where there is none."""
     model = problem.model
     if not (model.partition and model.letters) or not target.repeats or target.count % target.repeats:
@@ -71,7 +71,7 @@ def strobed_letters(problem: Problem, target: Target, nodes: Array) -> str:
     return spelled(model, nodes[:: target.count // target.repeats])
 
 
-def letters(problem: Problem, target: Target) -> str:
+def letters(problem: OrbitProblem, target: Target) -> str:
     """Those of the data, with "*" where a point lies too near a border to say."""
     word = list(strobed_letters(problem, target, target.nodes))
     if not word:
@@ -94,7 +94,7 @@ def letters(problem: Problem, target: Target) -> str:
     return "".join(word)
 
 
-def close_from_data(problem: Problem, index: int, theta: Array) -> tuple[Array, Block] | None:
+def close_from_data(problem: OrbitProblem, index: int, theta: Array) -> tuple[Array, Block] | None:
     """The orbit at fixed parameters that continues the measured one; None where the way ends.
 
     The nodes of the data are an orbit of the model with a kick c_j at the end of every segment, c the gaps. The kicks
@@ -116,7 +116,7 @@ def close_from_data(problem: Problem, index: int, theta: Array) -> tuple[Array, 
     return found if done == 1.0 else None
 
 
-def _correct(one: Problem, z: Array, block: Block, theta: Array, kick: Array) -> tuple[Array, Block] | None:
+def _correct(one: OrbitProblem, z: Array, block: Block, theta: Array, kick: Array) -> tuple[Array, Block] | None:
     """Newton on c(z) = kick; None when it does not contract at once: the step was too long."""
     scale, before = np.tile(one.scale, len(kick) // one.scale.size), np.inf
     for _ in range(12):

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.character import close_from_data, lost_character
-from kapitza.estimate.orbits.problem import Problem
+from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.solver import Solver, SolverSettings
-from kapitza.estimate.orbits.task import Task, weights_of
+from kapitza.estimate.orbits.task import OrbitTask, weights_of
 from kapitza.solve import Halving, Outcome, walk_to
 
 Array = NDArray[np.float64]
@@ -30,7 +30,7 @@ SMALLEST = 1 / 128
 """Of a step: a path that needs smaller ones has come to an end."""
 
 
-def continue_readings(task: Task, deviations: Array, theta: Array) -> Array | None:
+def continue_readings(task: OrbitTask, deviations: Array, theta: Array) -> Array | None:
     """Parameters at the end of the path, or as far as it goes; None where no orbit of the data closes at θ₀."""
     closed = {i: found for i in range(len(task.problem.targets))
               if (found := close_from_data(task.problem, i, theta)) is not None
@@ -56,7 +56,7 @@ def continue_readings(task: Task, deviations: Array, theta: Array) -> Array | No
 
 
 def _step(
-    task: Task, problem: Problem, weights: list[Array], theta: Array, unknowns: list[Array]
+    task: OrbitTask, problem: OrbitProblem, weights: list[Array], theta: Array, unknowns: list[Array]
 ) -> tuple[Array, list[Array]] | None:
     settings = SolverSettings(tolerance=1e-7, max_iterations=10)
     solver = Solver(problem, settings, weights, task.low, task.high, task.typical)

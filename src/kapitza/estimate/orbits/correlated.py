@@ -14,14 +14,14 @@ from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.noise import noise_freedom
 from kapitza.estimate.orbits.readings import Target
 from kapitza.estimate.orbits.solver import Reduced
-from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_in_data import Influence
 
 Array = NDArray[np.float64]
 
 
-def robust_covariance(task: Task, outcome: Outcome) -> tuple[Array, float]:
+def robust_covariance(task: OrbitTask, outcome: Outcome) -> tuple[Array, float]:
     """Covariance (k, k) of the parameters and its degrees of freedom (infinite where the noise was known).
 
     Orbits found in one record share samples of it: the noise of every sample is followed into all orbits it touches.

@@ -21,11 +21,11 @@ from kapitza.estimate.orbits.matching import hopeless, sort_out
 from kapitza.estimate.orbits.multipliers import MultiplierTerms
 from kapitza.estimate.orbits.nested import NestedFit
 from kapitza.estimate.orbits.noise import residual_deviations
-from kapitza.estimate.orbits.problem import Problem
+from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.result import estimate_of
-from kapitza.estimate.orbits.solver import SOFTNESS, Solution, Solver, SolverSettings
+from kapitza.estimate.orbits.solver import SOFTNESS, OrbitSolution, Solver, SolverSettings
 from kapitza.estimate.orbits.starts import further_starts
-from kapitza.estimate.orbits.task import Task, identifiability, prepare, refuse_unidentifiable, weights_of
+from kapitza.estimate.orbits.task import OrbitTask, identifiability, prepare, refuse_unidentifiable, weights_of
 from kapitza.estimate.request import Request
 
 Array = NDArray[np.float64]
@@ -119,7 +119,7 @@ class OrbitFit:
             raise ConvergenceError(post_mortem(task, outcome), estimate)
         return estimate
 
-    def search(self, task: Task) -> Outcome:
+    def search(self, task: OrbitTask) -> Outcome:
         """From the given start, by continuation from it, then from others, until χ² accepts a minimum.
 
         Where χ² can hardly tell (few degrees of freedom) all starts are tried, and what fits as well is matched too.
@@ -149,7 +149,7 @@ class OrbitFit:
             )
         return replace(best, tried=tried, alternatives=_distinct(best, others))
 
-    def _starts(self, task: Task) -> Iterator[tuple[str, Array]]:
+    def _starts(self, task: OrbitTask) -> Iterator[tuple[str, Array]]:
         for number, theta in enumerate(further_starts(task, task.request.start, self.restarts, self.spread, self.seed)):
             if number == 0:
                 yield "the given values", theta
@@ -160,7 +160,7 @@ class OrbitFit:
             else:
                 yield "a point around them", theta
 
-    def attempt(self, task: Task, theta: Array) -> Outcome:
+    def attempt(self, task: OrbitTask, theta: Array) -> Outcome:
         """One fit from one start: solve, put lost orbits back, set unmatched ones aside, settle noise, multipliers."""
         problem, deviations = task.problem, task.deviations
         solution = self._solve(task, problem, weights_of(task, problem, deviations), theta, problem.starts(), True)
@@ -194,8 +194,14 @@ class OrbitFit:
         return replace(outcome, accepted=acceptable(task, outcome))
 
     def _solve(
-        self, task: Task, problem: Problem, weights: list[Array], theta: Array, unknowns: list[Array], far: bool
-    ) -> Solution:
+        self,
+        task: OrbitTask,
+        problem: OrbitProblem,
+        weights: list[Array],
+        theta: Array,
+        unknowns: list[Array],
+        far: bool,
+    ) -> OrbitSolution:
         settings = SolverSettings(self.tolerance, self.max_iterations, softness=SOFTNESS)
         solver = Solver(problem, settings, weights, task.low, task.high, task.typical)
         if self.formulation == "nested":
@@ -203,8 +209,8 @@ class OrbitFit:
         return solver.solve(theta, unknowns, far)
 
     def _settle_noise(
-        self, task: Task, problem: Problem, solution: Solution, deviations: Array
-    ) -> tuple[Solution, Array]:
+        self, task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution, deviations: Array
+    ) -> tuple[OrbitSolution, Array]:
         """Maximum likelihood: noise of every channel and parameters in turn; least squares: one common factor."""
         if task.noise_known:
             return solution, deviations
@@ -220,7 +226,9 @@ class OrbitFit:
                 break
         return solution, deviations
 
-    def _tame(self, task: Task, problem: Problem, solution: Solution, deviations: Array) -> tuple[Solution, Array]:
+    def _tame(
+        self, task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution, deviations: Array
+    ) -> tuple[OrbitSolution, Array]:
         """Orbits that fit worse than their covariance allows count with a larger one (a factor on the variances)."""
         inflation = np.ones(len(problem.targets))
         # With few orbits there is no telling which of them is wrong.
@@ -239,8 +247,8 @@ class OrbitFit:
         return solution, inflation
 
     def _with_multipliers(
-        self, task: Task, problem: Problem, solution: Solution, deviations: Array, inflation: Array
-    ) -> tuple[Solution, MultiplierTerms]:
+        self, task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution, deviations: Array, inflation: Array
+    ) -> tuple[OrbitSolution, MultiplierTerms]:
         settings = SolverSettings(max(self.tolerance, 1e-8), self.max_iterations)
         weights = weights_of(task, problem, deviations, inflation)
         spread = np.ones(len(problem.targets))

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits.judge import Outcome
-from kapitza.estimate.orbits.result import Workings
-from kapitza.estimate.orbits.solver import Iterate, Reduced, Solution, Solver, SolverSettings, reduce_block
-from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.orbits.result import OrbitWorkings
+from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced, Solver, SolverSettings, reduce_block
+from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.result import workings_of
 from kapitza.monitor import Monitor, watch
 
@@ -24,8 +24,8 @@ FAITHFUL = 0.05
 """Root mean square error of log p of the expansion, over its own draws, up to which it stands for the model."""
 
 
-def _inside(estimate: Estimate) -> tuple[Task, Outcome]:
-    workings = workings_of(estimate, Workings)
+def _inside(estimate: Estimate) -> tuple[OrbitTask, Outcome]:
+    workings = workings_of(estimate, OrbitWorkings)
     if estimate.names != workings.task.names:
         raise KapitzaError(
             f"This estimate is in combinations: take estimate.base, in {', '.join(workings.task.names)}."
@@ -49,7 +49,7 @@ def _chi2(outcome: Outcome, reduced: list[Reduced], theta: Array) -> float:
     return sum(float(r.residual @ r.residual) for r in reduced) + float(prior.sum())
 
 
-def _moved(solution: Solution, theta: Array) -> list[Array]:
+def _moved(solution: OrbitSolution, theta: Array) -> list[Array]:
     """Unknowns of every orbit carried along their tangents to other parameters."""
     shift = theta - solution.theta
     return [z + r.follow @ shift for z, r in zip(solution.unknowns, solution.reduced, strict=True)]
@@ -98,7 +98,7 @@ def log_posterior(estimate: Estimate, theta: Array) -> float:
 def _reduced_at(outcome: Outcome, theta: Array) -> list[Reduced] | None:
     unknowns = _moved(outcome.solution, theta)
     try:
-        now = Iterate(theta, unknowns, outcome.problem.evaluate(unknowns, theta))
+        now = OrbitIterate(theta, unknowns, outcome.problem.evaluate(unknowns, theta))
         reduced = [reduce_block(b, w) for b, w in zip(now.blocks, outcome.solution.weights, strict=True)]
         return reduced if outcome.extra is None else outcome.extra(now, reduced)
     except FlowError:
@@ -245,7 +245,7 @@ def posterior(
     return samples
 
 
-def _first_draws(estimate: Estimate, task: Task, walkers: int, random: np.random.RandomState) -> Array:
+def _first_draws(estimate: Estimate, task: OrbitTask, walkers: int, random: np.random.RandomState) -> Array:
     if estimate.draws is not None:
         return estimate.draws[random.choice(len(estimate.draws), walkers, replace=False)]
     centre = np.array([estimate.values[name] for name in estimate.names])

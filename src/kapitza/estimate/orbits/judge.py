@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from kapitza.estimate.judge import NOT_WHITE, whiteness
-from kapitza.estimate.orbits.problem import Problem
-from kapitza.estimate.orbits.solver import OUTLYING, Extra, Solution
-from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.orbits.problem import OrbitProblem
+from kapitza.estimate.orbits.solver import OUTLYING, Extra, OrbitSolution
+from kapitza.estimate.orbits.task import OrbitTask
 
 Array = NDArray[np.float64]
 
@@ -53,8 +53,8 @@ class Outcome:
     parameters that fit as well.
     """
 
-    problem: Problem
-    solution: Solution
+    problem: OrbitProblem
+    solution: OrbitSolution
     deviations: Array
     matched: tuple[int, ...]
     reasons: Mapping[int, str]
@@ -109,7 +109,7 @@ class Outcome:
         return (self.misfit + lost) * (1.0 if self.solution.status.ok else 1e3) if not self.accepted else -1.0
 
 
-def acceptable(task: Task, outcome: Outcome) -> bool:
+def acceptable(task: OrbitTask, outcome: Outcome) -> bool:
     """Whether χ² (or, with unknown noise, the residuals beside the spread of the data) speaks for this minimum."""
     total, good = len(task.problem.targets), outcome.inflation <= OUTLYING
     if not outcome.solution.status.ok:
@@ -125,7 +125,7 @@ def acceptable(task: Task, outcome: Outcome) -> bool:
     return share >= LEAST_MATCHED and outcome.misfit <= limit
 
 
-def decided(task: Task, outcome: Outcome) -> bool:
+def decided(task: OrbitTask, outcome: Outcome) -> bool:
     """Whether an accepted minimum is the answer without a look at the other starts."""
     if not task.noise_known or outcome.freedom >= PLENTY:
         return True
@@ -160,7 +160,7 @@ def residual_pattern(outcome: Outcome) -> dict[str, float]:
     return found
 
 
-def post_mortem(task: Task, outcome: Outcome) -> str:
+def post_mortem(task: OrbitTask, outcome: Outcome) -> str:
     total, status = len(task.problem.targets), outcome.solution.status
     how = "" if status.ok else f" ({status.value})"
     text = (

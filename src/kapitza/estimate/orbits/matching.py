@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from kapitza.estimate.orbits.block import Block
 from kapitza.estimate.orbits.character import close_from_data, lost_character
 from kapitza.estimate.orbits.multipliers import joint_covariance, known_multipliers
-from kapitza.estimate.orbits.problem import Problem
+from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.readings import Target
-from kapitza.estimate.orbits.solver import OUTLYING, Solution, reduce_block
+from kapitza.estimate.orbits.solver import OUTLYING, OrbitSolution, reduce_block
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import monodromy
 
@@ -37,7 +37,7 @@ class Sorted:
     returned: tuple[int, ...]
 
 
-def sort_out(problem: Problem, weights: list[Array], before: tuple[int, ...], solution: Solution) -> Sorted:
+def sort_out(problem: OrbitProblem, weights: list[Array], before: tuple[int, ...], solution: OrbitSolution) -> Sorted:
     """Judge every orbit of the data at the parameters of a solution.
 
     An orbit that does not close, lost its period, code or winding, or fits far worse than the others is solved again
@@ -72,7 +72,7 @@ def sort_out(problem: Problem, weights: list[Array], before: tuple[int, ...], so
     return Sorted(matched, reasons, tuple(returned))
 
 
-def hopeless(problem: Problem, solution: Solution) -> bool:
+def hopeless(problem: OrbitProblem, solution: OrbitSolution) -> bool:
     """Whether most orbits lie so far from their readings that these parameters are not worth sorting orbits at."""
     sizes = [
         float(np.sqrt(np.mean((block.residual[: t.times.size] / problem.channel_scale[t.channel]) ** 2)))
@@ -81,7 +81,7 @@ def hopeless(problem: Problem, solution: Solution) -> bool:
     return float(np.median(sizes)) > HOPELESS
 
 
-def why_not(problem: Problem, index: int, z: Array, block: Block, weight: Array, typical: float) -> str:
+def why_not(problem: OrbitProblem, index: int, z: Array, block: Block, weight: Array, typical: float) -> str:
     """Why the model's orbit at z does not match the measured one; "" when it does."""
     gap = float(np.abs(block.gap.reshape(-1, problem.scale.size) / problem.scale).max())
     if not gap <= CLOSED:

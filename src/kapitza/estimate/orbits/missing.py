@@ -12,8 +12,8 @@ from kapitza.circle import difference, wrap_states
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.orbits.result import Workings
-from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.orbits.result import OrbitWorkings
+from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.result import workings_of
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -58,7 +58,7 @@ def missing_orbits(
     >>> "matched" in set(table["found"])
     True
     """
-    workings = workings_of(estimate, Workings)
+    workings = workings_of(estimate, OrbitWorkings)
     task, outcome = workings.task, workings.outcome
     if estimate.model.period is None:
         raise KapitzaError("The census of missing orbits needs a forced model: its orbits have points once per period.")
@@ -99,7 +99,7 @@ def _carried(orbit: PeriodicOrbit, model: Model, phase: float) -> PeriodicOrbit:
     return orbit.with_(points=wrap_states(points, model.angles), section_phase=phase)
 
 
-def _section(data: OrbitSet | None, task: Task, phase: float) -> Section | None:
+def _section(data: OrbitSet | None, task: OrbitTask, phase: float) -> Section | None:
     """The strobed record behind the orbits, when it is at hand and shows the states."""
     record = None if data is None else data.source
     if not isinstance(record, Record) or record.period is None or not set(task.model.states) <= set(record.channels):
@@ -109,7 +109,7 @@ def _section(data: OrbitSet | None, task: Task, phase: float) -> Section | None:
 
 
 def _row(
-    orbit: PeriodicOrbit, task: Task, matched: list[PeriodicOrbit], aside: list[Any], data: OrbitSet | None,
+    orbit: PeriodicOrbit, task: OrbitTask, matched: list[PeriodicOrbit], aside: list[Any], data: OrbitSet | None,
     section: Section | None,
 ) -> dict[str, Any]:  # fmt: skip
     largest = float(np.abs(orbit.multipliers).max()) if orbit.multipliers is not None else float("nan")

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.estimate.orbits.problem import Problem
+from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.readings import Target
-from kapitza.estimate.orbits.solver import Iterate, Reduced
+from kapitza.estimate.orbits.solver import OrbitIterate, Reduced
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import monodromy
 
@@ -40,7 +40,7 @@ def joint_covariance(target: Target) -> tuple[Array, Array]:
     return own, cross
 
 
-def moduli(problem: Problem, unknowns: list[Array], theta: Array) -> list[Array]:
+def moduli(problem: OrbitProblem, unknowns: list[Array], theta: Array) -> list[Array]:
     """|μ| of every orbit at these nodes, largest first."""
     blocks = problem.evaluate(unknowns, theta)
     return [np.abs(monodromy(block.jacobians).multipliers) for block in blocks]
@@ -57,11 +57,11 @@ class MultiplierTerms:
     weights: W of every orbit, Wᵀ W = Σ_xx⁻¹.
     """
 
-    problem: Problem
+    problem: OrbitProblem
     inflation: Array
     weights: list[Array]
 
-    def __call__(self, now: Iterate, reduced: list[Reduced]) -> list[Reduced]:
+    def __call__(self, now: OrbitIterate, reduced: list[Reduced]) -> list[Reduced]:
         here = [np.abs(monodromy(block.jacobians).multipliers) for block in now.blocks]
         slopes = self._slopes(now, reduced, here)
         result = []
@@ -75,7 +75,7 @@ class MultiplierTerms:
             result.append(self._with_rows(i, target, reduced[i], use, gap, slopes[i][use]))
         return result
 
-    def _slopes(self, now: Iterate, reduced: list[Reduced], here: list[Array]) -> list[Array]:
+    def _slopes(self, now: OrbitIterate, reduced: list[Reduced], here: list[Array]) -> list[Array]:
         """d|μ|/dθ (n, k) of every orbit, along the family of orbits."""
         slopes = [np.zeros((m.size, now.theta.size)) for m in here]
         for column, value in enumerate(now.theta):

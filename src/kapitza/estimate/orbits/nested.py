@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.block import Block
-from kapitza.estimate.orbits.problem import Problem
-from kapitza.estimate.orbits.solver import Iterate, Reduced, Solution, Solver, whiten
+from kapitza.estimate.orbits.problem import OrbitProblem
+from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced, Solver, whiten
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import FlowLoop, MultipleShooting, Shooting, solve_orbit
@@ -36,7 +36,7 @@ class NestedFit:
     def __init__(self, solver: Solver, method: Any = None):
         self.solver, self.problem, self.method = solver, solver.problem, method
 
-    def solve(self, theta: Array, unknowns: list[Array], tolerance: float, max_iterations: int) -> Solution:
+    def solve(self, theta: Array, unknowns: list[Array], tolerance: float, max_iterations: int) -> OrbitSolution:
         self.unknowns, self.last = unknowns, theta
         self.follow = [np.zeros((z.size, theta.size)) for z in unknowns]
         self.known: dict[int, PeriodicOrbit] = {}
@@ -45,7 +45,7 @@ class NestedFit:
         found = gauss_newton(self._evaluate, theta, self.solver.low, self.solver.high, settings=settings)
         if not np.array_equal(self.last, found.x):
             self._evaluate(found.x)
-        now = Iterate(found.x, self.unknowns, self.problem.evaluate(self.unknowns, found.x))
+        now = OrbitIterate(found.x, self.unknowns, self.problem.evaluate(self.unknowns, found.x))
         if not self.discretised:
             return self.solver._finish(now, self.solver.reduce(now), found.status)
         own = [replace(b, residual=r, gap=np.zeros_like(b.gap)) for b, r in zip(now.blocks, self.readings, strict=True)]
@@ -59,14 +59,14 @@ class NestedFit:
     def _evaluate(self, theta: Array) -> tuple[Array, Array]:
         unknowns, blocks = self._orbits(theta)
         reduced = self._by_own_curves(theta) if self.discretised else self.solver.reduce(
-            Iterate(theta, unknowns, blocks)
+            OrbitIterate(theta, unknowns, blocks)
         )  # fmt: skip
         if self.problem.autonomous:
             # The phase of a free motion is not set by its closure: the readings set it.
             for _ in range(2):
                 moved = [z + r.shift for z, r in zip(unknowns, reduced, strict=True)]
                 unknowns, blocks = close_orbits(self.problem, moved, theta)
-                reduced = self.solver.reduce(Iterate(theta, unknowns, blocks))
+                reduced = self.solver.reduce(OrbitIterate(theta, unknowns, blocks))
         self.unknowns, self.last, self.follow = unknowns, theta, [r.follow for r in reduced]
         root = np.sqrt(self.problem.prior_weight)
         residual = np.concatenate([*(r.residual for r in reduced), root * (theta - self.problem.prior_mean)])
@@ -74,7 +74,7 @@ class NestedFit:
         if cost < self.lowest:
             # Only steps that lower the cost are accepted: these are the iterations.
             self.lowest = cost
-            self.solver.note(0.0, cost, Iterate(theta, unknowns, blocks))
+            self.solver.note(0.0, cost, OrbitIterate(theta, unknowns, blocks))
         return residual, np.vstack([*(r.slope for r in reduced), np.diag(root)])
 
     def _orbits(self, theta: Array) -> tuple[list[Array], list[Block]]:
@@ -153,7 +153,7 @@ def _curve(orbit: PeriodicOrbit) -> Callable[[Array], Array]:
 
 
 def close_orbits(
-    problem: Problem, unknowns: list[Array], theta: Array, max_iterations: int = 25, throw: bool = True
+    problem: OrbitProblem, unknowns: list[Array], theta: Array, max_iterations: int = 25, throw: bool = True
 ) -> tuple[list[Array], list[Block]]:
     """Newton on the closure of every orbit at fixed parameters, steps cut at a quarter of the spread."""
     blocks = problem.evaluate(unknowns, theta)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.estimate.orbits.problem import Problem
-from kapitza.estimate.orbits.solver import Solution, covariance_of
-from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.orbits.problem import OrbitProblem
+from kapitza.estimate.orbits.solver import OrbitSolution, covariance_of
+from kapitza.estimate.orbits.task import OrbitTask
 
 Array = NDArray[np.float64]
 
 
-def residual_deviations(task: Task, problem: Problem, solution: Solution) -> Array:
+def residual_deviations(task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution) -> Array:
     """σ_c (c,) of every channel; with plain least squares one σ for all of them."""
     channel = np.concatenate([t.channel for t in problem.targets])
     residual = np.concatenate(
@@ -32,7 +32,7 @@ def residual_deviations(task: Task, problem: Problem, solution: Solution) -> Arr
     return np.maximum(np.sqrt(squares / left), least)
 
 
-def noise_freedom(task: Task, problem: Problem, solution: Solution, plain: float) -> float:
+def noise_freedom(task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution, plain: float) -> float:
     """Degrees of freedom of the intervals when σ_c is estimated per channel.
 
     The variance of parameter i is a sum over channels, v_i = Σ_c v_ic with v_ic = (F⁻¹ F_c F⁻¹)_ii, and every part is
@@ -51,7 +51,7 @@ def noise_freedom(task: Task, problem: Problem, solution: Solution, plain: float
     return float(min(known.min(initial=np.inf), plain))
 
 
-def _left_over(problem: Problem, solution: Solution) -> Array:
+def _left_over(problem: OrbitProblem, solution: OrbitSolution) -> Array:
     """m_c - h_c of every channel; phases and periods of free motions are charged in proportion to the readings."""
     channel = np.concatenate([t.channel for t in problem.targets])
     count = np.bincount(channel, minlength=len(problem.channel_scale)).astype(float)
@@ -62,7 +62,7 @@ def _left_over(problem: Problem, solution: Solution) -> Array:
     return count * (1 - _loose(solution) / channel.size) - np.array(leverage)
 
 
-def _information_by_channel(problem: Problem, solution: Solution) -> list[Array]:
+def _information_by_channel(problem: OrbitProblem, solution: OrbitSolution) -> list[Array]:
     """F_c (k, k) of every channel; Σ_c F_c and the priors make up the information."""
     channel = np.concatenate([t.channel for t in problem.targets])
     pairs = zip(solution.reduced, problem.targets, strict=True)
@@ -71,6 +71,6 @@ def _information_by_channel(problem: Problem, solution: Solution) -> list[Array]
     return [s.T @ s for s in chosen]
 
 
-def _loose(solution: Solution) -> int:
+def _loose(solution: OrbitSolution) -> int:
     """Unknowns of the orbits that closure leaves open: phase and period of free motions."""
     return sum(block.free for block in solution.blocks)

@@ -35,7 +35,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Problem:
+class OrbitProblem:
     """Orbits of `targets` as orbits of `model` with free parameters `names`."""
 
     model: Model
@@ -57,14 +57,14 @@ class Problem:
     def autonomous(self) -> bool:
         return self.model.excitation is None
 
-    def subset(self, keep: list[int]) -> Problem:
+    def subset(self, keep: list[int]) -> OrbitProblem:
         targets = tuple(self.targets[i] for i in keep)
-        return Problem(
+        return OrbitProblem(
             self.model, self.names, self.sensors, targets, self.flow, self.scale, self.channel_scale, self.prior_mean,
             self.prior_weight, lay_out(self.sensors, targets),
         )  # fmt: skip
 
-    def with_values(self, values: list[Array]) -> Problem:
+    def with_values(self, values: list[Array]) -> OrbitProblem:
         """The same orbits with other readings, one array (m,) each."""
         targets = tuple(replace(t, values=v) for t, v in zip(self.targets, values, strict=True))
         return replace(self, targets=targets)

@@ -17,7 +17,7 @@ from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.orbits.correlated import robust_covariance
 from kapitza.estimate.orbits.judge import Outcome, post_mortem
 from kapitza.estimate.orbits.matching import multiplier_mismatch
-from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.orbits.truncated import draws_within_bounds
 from kapitza.estimate.orbits.warnings import warnings_of
 from kapitza.estimate.parts import Likelihood, OrbitMatches
@@ -32,14 +32,14 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Workings:
+class OrbitWorkings:
     """The fit itself, from which profiles, samples of the posterior and advice go on."""
 
-    task: Task
+    task: OrbitTask
     outcome: Outcome
 
 
-def estimate_of(task: Task, outcome: Outcome, known: Identifiability, settings: OrbitFit) -> Estimate:
+def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, settings: OrbitFit) -> Estimate:
     model, solution, names = task.model, outcome.solution, task.names
     moved = model.with_values(**dict(zip(names, solution.theta.tolist(), strict=True)))
     covariance, dof = robust_covariance(task, outcome)
@@ -85,7 +85,7 @@ def estimate_of(task: Task, outcome: Outcome, known: Identifiability, settings: 
             scatter=scatter,
             without_multipliers=outcome.without_multipliers,
         ),
-        workings=Workings(task, outcome),
+        workings=OrbitWorkings(task, outcome),
     )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def _status(outcome: Outcome, known: Identifiability) -> Status:
     return status if outcome.accepted or not status.ok else Status.FALSE_MINIMUM
 
 
-def _likelihood(task: Task, outcome: Outcome) -> Likelihood:
+def _likelihood(task: OrbitTask, outcome: Outcome) -> Likelihood:
     """log p(readings | θ) at the minimum."""
     total = -0.5 * outcome.chi2 - 0.5 * outcome.count * np.log(2 * np.pi)
     for weight in outcome.solution.weights:
@@ -141,7 +141,7 @@ def fitted_orbits(model: Any, outcome: Outcome) -> tuple[PeriodicOrbit, ...]:
     return tuple(found)
 
 
-def matches(task: Task, outcome: Outcome) -> pd.DataFrame:
+def matches(task: OrbitTask, outcome: Outcome) -> pd.DataFrame:
     """One row per orbit given: χ² per reading, largest residual, factor on its variances, multipliers, or why not."""
     place = {index: i for i, index in enumerate(outcome.matched)}
     rows = []

@@ -17,7 +17,7 @@ from scipy.optimize import lsq_linear
 
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.orbits.block import Block, soft_step
-from kapitza.estimate.orbits.problem import Problem
+from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.monitor import checkpoint
 
 Array = NDArray[np.float64]
@@ -54,7 +54,7 @@ class Reduced:
 
 
 @dataclass
-class Iterate:
+class OrbitIterate:
     """Parameters, unknowns of every orbit, the equations there."""
 
     theta: Array
@@ -62,12 +62,12 @@ class Iterate:
     blocks: list[Block]
 
 
-Extra = Callable[[Iterate, list[Reduced]], list[Reduced]]
+Extra = Callable[[OrbitIterate, list[Reduced]], list[Reduced]]
 """Adds rows that are not readings along the orbit, such as multipliers, to the reduced equations."""
 
 
 @dataclass(frozen=True)
-class Solution:
+class OrbitSolution:
     theta: Array
     unknowns: list[Array]
     blocks: list[Block]
@@ -84,7 +84,7 @@ class Solver:
     """weights: per orbit W, (m, m) or its diagonal (m,), that makes its readings independent with unit variance."""
 
     def __init__(
-        self, problem: Problem, settings: SolverSettings, weights: list[Array], low: Array, high: Array,
+        self, problem: OrbitProblem, settings: SolverSettings, weights: list[Array], low: Array, high: Array,
         typical: Array, extra: Extra | None = None,
     ):  # fmt: skip
         self.problem, self.settings, self.weights, self.low, self.high = problem, settings, weights, low, high
@@ -97,8 +97,8 @@ class Solver:
         unit = np.tile(self.problem.scale, states // self.problem.scale.size)
         return unit if size == states else np.append(unit, 0.01 * max(t.period for t in self.problem.targets))
 
-    def solve(self, theta: Array, unknowns: list[Array], soft: bool = True) -> Solution:
-        now = Iterate(theta, unknowns, self.problem.evaluate(unknowns, theta))
+    def solve(self, theta: Array, unknowns: list[Array], soft: bool = True) -> OrbitSolution:
+        now = OrbitIterate(theta, unknowns, self.problem.evaluate(unknowns, theta))
         if soft:
             for level in self.settings.softness:
                 now = self._soften(now, level)
@@ -122,7 +122,7 @@ class Solver:
     def _shapes(self) -> list[int]:
         return [len(w) for w in self.weights]
 
-    def _soften(self, now: Iterate, level: float) -> Iterate:
+    def _soften(self, now: OrbitIterate, level: float) -> OrbitIterate:
         """Levenberg-Marquardt over states and parameters at one softness of the closure.
 
         Orbits that fit far worse than the others count less (Huber's weights on whole orbits), so that a spurious one,
@@ -153,14 +153,14 @@ class Solver:
     def _prior_cost(self, theta: Array) -> float:
         return 0.5 * float((self.problem.prior_weight * (theta - self.problem.prior_mean) ** 2).sum())
 
-    def _soft_costs(self, now: Iterate, weights: list[Array], slack: Array) -> Array:
+    def _soft_costs(self, now: OrbitIterate, weights: list[Array], slack: Array) -> Array:
         """½|W r|² + ½|c/s|² of every orbit."""
         gaps = [(block.gap.reshape(-1, slack.size) / slack).ravel() for block in now.blocks]
         parts = zip(now.blocks, weights, gaps, strict=True)
         return np.array([0.5 * float(((w * b.residual) ** 2).sum() + g @ g) for b, w, g in parts])
 
     def _soft_step(
-        self, now: Iterate, weights: list[Array], slack: Array, trust: Array, damping: float
+        self, now: OrbitIterate, weights: list[Array], slack: Array, trust: Array, damping: float
     ) -> tuple[Array, list[Array]]:
         """Step of the parameters and of every orbit's unknowns: states eliminated orbit by orbit."""
         hessian = np.diag(self.problem.prior_weight)
@@ -191,11 +191,11 @@ class Solver:
 
     # ---------------------------------------------------------------------------------------------- rigid closure
 
-    def reduce(self, now: Iterate) -> list[Reduced]:
+    def reduce(self, now: OrbitIterate) -> list[Reduced]:
         reduced = [reduce_block(b, w) for b, w in zip(now.blocks, self.weights, strict=True)]
         return reduced if self.extra is None else self.extra(now, reduced)
 
-    def put_back(self, now: Iterate) -> Iterate:
+    def put_back(self, now: OrbitIterate) -> OrbitIterate:
         """Orbits that drifted far from their readings while the parameters were wrong start again from the readings."""
         misfit = self._misfits(self.reduce(now))
         astray = misfit > OUTLYING * max(float(np.median(misfit)), 1.0)
@@ -203,7 +203,7 @@ class Solver:
             return now
         fresh = [s if away else z for s, z, away in zip(self.problem.starts(), now.unknowns, astray, strict=True)]
         try:
-            return Iterate(now.theta, fresh, self.problem.evaluate(fresh, now.theta))
+            return OrbitIterate(now.theta, fresh, self.problem.evaluate(fresh, now.theta))
         except FlowError:
             return now
 
@@ -211,7 +211,7 @@ class Solver:
     def _misfits(reduced: list[Reduced]) -> Array:
         return np.array([float((r.residual**2).mean()) for r in reduced])
 
-    def rigid(self, now: Iterate) -> Solution:
+    def rigid(self, now: OrbitIterate) -> OrbitSolution:
         """Full steps with closure as a constraint; each orbit's own step is cut where it would leap."""
         status, smallest, trouble = Status.ITERATION_LIMIT, np.inf, 0
         reduced = self.reduce(now)
@@ -237,7 +237,7 @@ class Solver:
                 break
         return self._finish(now, reduced, status)
 
-    def _parameter_step(self, now: Iterate, reduced: list[Reduced]) -> Array:
+    def _parameter_step(self, now: OrbitIterate, reduced: list[Reduced]) -> Array:
         """From the orbits that nearly close and do not fit far worse than the others, if those determine it."""
         misfit = self._misfits(reduced)
         fits = misfit <= OUTLYING * max(float(np.median(misfit)), 1.0)
@@ -258,27 +258,27 @@ class Solver:
             gradient = gradient + r.slope.T @ r.residual
         return information, gradient
 
-    def _finish(self, now: Iterate, reduced: list[Reduced], status: Status) -> Solution:
+    def _finish(self, now: OrbitIterate, reduced: list[Reduced], status: Status) -> OrbitSolution:
         information, _ = self._normal(now.theta, reduced)
         at_bound = (now.theta <= self.low) | (now.theta >= self.high)
         covariance = np.zeros_like(information)
         inside = np.ix_(~at_bound, ~at_bound)
         covariance[inside] = covariance_of(information[inside])
-        return Solution(
+        return OrbitSolution(
             now.theta, now.unknowns, now.blocks, reduced, information, covariance, status, at_bound,
             self.weights, tuple(self.rows),
         )  # fmt: skip
 
-    def cost(self, now: Iterate) -> float:
+    def cost(self, now: OrbitIterate) -> float:
         parts = zip(now.blocks, self.weights, strict=True)
         return self._prior_cost(now.theta) + 0.5 * sum(float((whiten(w, b.residual) ** 2).sum()) for b, w in parts)
 
-    def _immaterial(self, step: Array, reduced: list[Reduced], now: Iterate, size: float) -> bool:
+    def _immaterial(self, step: Array, reduced: list[Reduced], now: OrbitIterate, size: float) -> bool:
         """Whether the step no longer matters beside the standard errors, and the orbits close."""
         information, _ = self._normal(now.theta, reduced)
         return size <= 1e-6 and float(step @ information @ step) <= 1e-8
 
-    def _try(self, now: Iterate, step: Array, moves: list[Array]) -> Iterate | None:
+    def _try(self, now: OrbitIterate, step: Array, moves: list[Array]) -> OrbitIterate | None:
         """The iterate after the step, or after a shorter one where the flow fails."""
         for fraction in (1.0, 0.3, 0.1, 0.03):
             theta = np.clip(now.theta + fraction * step, self.low, self.high)
@@ -288,7 +288,7 @@ class Solver:
             except FlowError:
                 continue
             if all(block.finite() for block in blocks):
-                return Iterate(theta, unknowns, blocks)
+                return OrbitIterate(theta, unknowns, blocks)
         return None
 
     @staticmethod
@@ -300,7 +300,7 @@ class Solver:
         size = np.maximum(np.abs(theta), np.abs(theta + step))
         return float((np.abs(step) / np.maximum(size, 1e-300)).max(initial=0.0))
 
-    def note(self, level: float, cost: float, now: Iterate) -> None:
+    def note(self, level: float, cost: float, now: OrbitIterate) -> None:
         gap = np.concatenate([b.gap.reshape(-1, self.problem.scale.size) / self.problem.scale for b in now.blocks])
         row = {"softness": level, "cost": cost, "closure": float(np.sqrt((gap**2).mean()))}
         self.rows.append(row | dict(zip(self.problem.names, now.theta.tolist(), strict=True)))

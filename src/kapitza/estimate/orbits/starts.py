@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from kapitza.errors import FlowError
-from kapitza.estimate.orbits.problem import Problem
-from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.orbits.problem import OrbitProblem
+from kapitza.estimate.orbits.task import OrbitTask
 
 Array = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ SCREENED = 12
 """Orbits, the shortest, that judge a candidate."""
 
 
-def further_starts(task: Task, given: Array, restarts: int, spread: float, seed: int) -> Iterator[Array]:
+def further_starts(task: OrbitTask, given: Array, restarts: int, spread: float, seed: int) -> Iterator[Array]:
     """The given start; then random ones around it, sorted by how well one shooting interval predicts the next node.
 
     With states taken from the data, the median over the orbits of the gaps |Φ(x_j, θ) - x_{j+1}| is cheap and has few
@@ -46,7 +46,7 @@ def further_starts(task: Task, given: Array, restarts: int, spread: float, seed:
             yield points[index]
 
 
-def _prediction_error(problem: Problem, theta: Array) -> float:
+def _prediction_error(problem: OrbitProblem, theta: Array) -> float:
     try:
         blocks = problem.evaluate(problem.starts(), theta)
     except FlowError:

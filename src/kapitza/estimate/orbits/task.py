@@ -15,9 +15,9 @@ from kapitza.estimate.identifiability import Identifiability, analyse
 from kapitza.estimate.observation import Differenced, Output
 from kapitza.estimate.orbits.checks import check_freedom
 from kapitza.estimate.orbits.multipliers import known_multipliers
-from kapitza.estimate.orbits.problem import Problem, lay_out
+from kapitza.estimate.orbits.problem import OrbitProblem, lay_out
 from kapitza.estimate.orbits.readings import Sensors, Target, sensors_of
-from kapitza.estimate.orbits.solver import Iterate, reduce_block
+from kapitza.estimate.orbits.solver import OrbitIterate, reduce_block
 from kapitza.estimate.orbits.targets import Reader, common_channels, items_of, whitening
 from kapitza.estimate.request import Request
 from kapitza.flow import Flow
@@ -34,11 +34,11 @@ FLOW_TOLERANCE = 1e-14
 
 
 @dataclass(frozen=True)
-class Task:
+class OrbitTask:
     """What was asked, the problem, estimator in force, first noise level per channel, bounds, sizes."""
 
     request: Request
-    problem: Problem
+    problem: OrbitProblem
     estimator: str
     deviations: Array
     low: Array
@@ -58,7 +58,7 @@ class Task:
         return self.estimator == "weighted"
 
 
-def prepare(request: Request, settings: OrbitFit) -> Task:
+def prepare(request: Request, settings: OrbitFit) -> OrbitTask:
     """Everything that can be refused is refused here, before anything is iterated."""
     model, names = request.model, request.names
     _refuse_names(request)
@@ -80,13 +80,13 @@ def prepare(request: Request, settings: OrbitFit) -> Task:
     if settings.estimator == "bayes" and not any(priors):
         raise ModelError('estimator = "bayes" needs a prior: Parameter(..., prior=Prior(mean, deviation)).')
     used = [p if settings.estimator in ("auto", "bayes") else None for p in priors]
-    problem = Problem(
+    problem = OrbitProblem(
         model, names, sensors, targets, Flow(model, wrt=names, tolerance=FLOW_TOLERANCE), scale, channel_scale,
         np.array([p.mean if p else 0.0 for p in used], float),
         np.array([p.deviation**-2 if p else 0.0 for p in used], float), lay_out(sensors, targets),
     )  # fmt: skip
     low, high = request.bounds
-    return Task(request, problem, weigh, 0.01 * channel_scale, low, high, typical_sizes(problem, request.start))
+    return OrbitTask(request, problem, weigh, 0.01 * channel_scale, low, high, typical_sizes(problem, request.start))
 
 
 def _refuse_names(request: Request) -> None:
@@ -125,7 +125,7 @@ def _refuse_useless(settings: OrbitFit, targets: Sequence[Target], noise: Mappin
         )
 
 
-def typical_sizes(problem: Problem, theta: Array) -> Array:
+def typical_sizes(problem: OrbitProblem, theta: Array) -> Array:
     """Size of every parameter: its start, or from zero a change that moves the readings by 1 % of their spread."""
     if (theta != 0).all():
         return np.abs(theta)
@@ -137,7 +137,7 @@ def typical_sizes(problem: Problem, theta: Array) -> Array:
     return np.where(theta != 0, np.abs(theta), np.minimum(felt, 1e3))
 
 
-def _plain_weights(problem: Problem) -> list[Array]:
+def _plain_weights(problem: OrbitProblem) -> list[Array]:
     weights = [1.0 / problem.channel_scale[t.channel] for t in problem.targets]
     pairs = zip(weights, problem.targets, strict=True)
     return [np.append(w, 1 / t.period) if t.period_deviation else w for w, t in pairs]
@@ -201,7 +201,9 @@ def _size(values: Array) -> float:
     return spread if spread > 1e-6 * largest and spread > 0 else largest or 1.0
 
 
-def weights_of(task: Task, problem: Problem, deviations: Array, inflation: Array | None = None) -> list[Array]:
+def weights_of(
+    task: OrbitTask, problem: OrbitProblem, deviations: Array, inflation: Array | None = None
+) -> list[Array]:
     """W of every orbit: from its covariance, or from the noise of the channels (1 for plain least squares)."""
     result = []
     for i, target in enumerate(problem.targets):
@@ -224,7 +226,7 @@ def _with_period(weight: Array, deviation: float) -> Array:
     return wider
 
 
-def identifiability(task: Task, starts: Iterable[Array]) -> Identifiability:
+def identifiability(task: OrbitTask, starts: Iterable[Array]) -> Identifiability:
     """Rank of the sensitivities of all readings, orbits eliminated, before anything is iterated.
 
     starts: the given values, then others, of which the first is taken at which the model can be run. Parameters that
@@ -250,14 +252,14 @@ def identifiability(task: Task, starts: Iterable[Array]) -> Identifiability:
     return analyse(information + prior, task.names, np.clip(np.abs(theta), np.minimum(least, 1e6), None))
 
 
-def _information(problem: Problem, theta: Array, weights: list[Array]) -> Array:
-    now = Iterate(theta, problem.starts(), problem.evaluate(problem.starts(), theta))
+def _information(problem: OrbitProblem, theta: Array, weights: list[Array]) -> Array:
+    now = OrbitIterate(theta, problem.starts(), problem.evaluate(problem.starts(), theta))
     reduced = [reduce_block(b, w) for b, w in zip(now.blocks, weights, strict=True)]
     slopes = [r.slope for r in reduced]
     return sum((s.T @ s for s in slopes), np.zeros((theta.size, theta.size)))
 
 
-def start_text(task: Task) -> str:
+def start_text(task: OrbitTask) -> str:
     """The starting values, with the bounds of those that lie outside."""
     parts = []
     for name, low, high in zip(task.names, task.low, task.high, strict=True):
@@ -267,6 +269,6 @@ def start_text(task: Task) -> str:
     return ", ".join(parts)
 
 
-def refuse_unidentifiable(task: Task, found: Identifiability) -> None:
+def refuse_unidentifiable(task: OrbitTask, found: Identifiability) -> None:
     if not found.complete:
         raise IdentifiabilityError(f"{found.message()} (Judged at the start, {start_text(task)}.)")

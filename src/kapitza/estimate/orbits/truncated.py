@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from kapitza.estimate.intervals import truncated_gaussian
 from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.solver import covariance_of
-from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.orbits.task import OrbitTask
 
 Array = NDArray[np.float64]
 
 
-def draws_within_bounds(task: Task, outcome: Outcome, covariance: Array) -> Array | None:
+def draws_within_bounds(task: OrbitTask, outcome: Outcome, covariance: Array) -> Array | None:
     """Draws (S, k) from the Gaussian around the unbounded minimum, cut off at the bounds; None where none is active.
 
     With F the information and g the gradient at the bound, the unbounded minimum of the quadratic is θ - F⁻¹ g. A

@@ -11,14 +11,14 @@ from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.orbits.judge import LEAST_MATCHED, SURE, Outcome, residual_pattern
 from kapitza.estimate.orbits.matching import multiplier_mismatch
-from kapitza.estimate.orbits.task import Task
+from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.priors import surprising_priors
 
 Array = NDArray[np.float64]
 
 
 def warnings_of(
-    task: Task, outcome: Outcome, known: Identifiability, covariance: Array, scatter: float
+    task: OrbitTask, outcome: Outcome, known: Identifiability, covariance: Array, scatter: float
 ) -> Iterator[str]:
     """scatter: the factor by which the covariance was widened, 1 where it was not."""
     if not known.complete:
@@ -38,7 +38,7 @@ def warnings_of(
     yield from _about_the_minimum(task, outcome)
 
 
-def _about_parameters(task: Task, outcome: Outcome, covariance: Array) -> Iterator[str]:
+def _about_parameters(task: OrbitTask, outcome: Outcome, covariance: Array) -> Iterator[str]:
     solution = outcome.solution
     yield from doubtful_parameters(task.request, solution.theta, covariance, solution.at_bound)
     for i, name in enumerate(task.names):
@@ -48,7 +48,7 @@ def _about_parameters(task: Task, outcome: Outcome, covariance: Array) -> Iterat
         yield from surprising_priors(task.request, task.names, solution.theta, covariance, solution.at_bound)
 
 
-def _about_orbits(task: Task, outcome: Outcome) -> Iterator[str]:
+def _about_orbits(task: OrbitTask, outcome: Outcome) -> Iterator[str]:
     for index, reason in outcome.reasons.items():
         yield f"orbit {task.problem.targets[index].label} was not matched: {reason}."
     for i, index in enumerate(outcome.matched):
@@ -67,7 +67,7 @@ def _about_orbits(task: Task, outcome: Outcome) -> Iterator[str]:
         )
 
 
-def _about_the_minimum(task: Task, outcome: Outcome) -> Iterator[str]:
+def _about_the_minimum(task: OrbitTask, outcome: Outcome) -> Iterator[str]:
     if outcome.attempts > 1:
         yield f"the given start led to a false minimum; start number {outcome.attempts} ({outcome.begun}) led here."
     for other in outcome.alternatives:

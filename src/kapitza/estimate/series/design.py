@@ -17,11 +17,11 @@ from kapitza.estimate.request import make_request
 from kapitza.estimate.result import workings_of
 from kapitza.estimate.series.fit import ShootingFit
 from kapitza.estimate.series.pieces import place_nodes
-from kapitza.estimate.series.result import Workings
+from kapitza.estimate.series.result import MotionWorkings
 from kapitza.estimate.series.search import finish, fitter_for, search
 from kapitza.estimate.series.solver import Fitter, Iterate, SolverSettings
 from kapitza.estimate.series.sweep import sweep
-from kapitza.estimate.series.task import Task, prepare
+from kapitza.estimate.series.task import MotionTask, prepare
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
@@ -106,7 +106,7 @@ class MotionProfile:
     def __init__(self, estimate: Estimate, name: str):
         self.estimate, self.name, method = estimate, name, estimate.settings
         assert isinstance(method, ShootingFit)
-        workings = workings_of(estimate, Workings)
+        workings = workings_of(estimate, MotionWorkings)
         task, found = workings.task, workings.found
         kicks = None if estimate.motion is None else estimate.motion.process_noise
         self.method = replace(method, softness=1e-3, throw=False, process_noise=kicks or False)
@@ -123,13 +123,13 @@ class MotionProfile:
     def rise(self, value: float) -> float:
         return self.objective(value) - self.best
 
-    def _task(self) -> Task:
+    def _task(self) -> MotionTask:
         """The fit of the others on the very samples of the estimate: its windows, its nodes in free flight."""
         task = prepare(self.method, make_request(self.estimate.model, self.estimate.data, self.others, self.method))
         problem = replace(task.problem, samples=self.samples)
         return replace(task, problem=problem, states=self.first_states, sensors=self.sensors)
 
-    def _task_at(self, value: float) -> Task:
+    def _task_at(self, value: float) -> MotionTask:
         samples = self.task.problem.samples
         vectors = samples.parameters.copy()
         vectors[:, self.estimate.model.names.index(self.name)] = value

@@ -15,11 +15,11 @@ from kapitza.estimate.parts import Likelihood, Prediction
 from kapitza.estimate.series.post_mortem import explain
 from kapitza.estimate.series.residuals import whiteness_by_channel
 from kapitza.estimate.series.search import Found
-from kapitza.estimate.series.solver import Solution
+from kapitza.estimate.series.solver import MotionSolution
 from kapitza.estimate.series.suspicions import warnings_of
 
 if TYPE_CHECKING:
-    from kapitza.estimate.series.task import Task
+    from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ class Judgement:
     likelihood: Likelihood
 
 
-def judge(task: Task, found: Found) -> Judgement:
+def judge(task: MotionTask, found: Found) -> Judgement:
     solution, samples = found.solution, task.problem.samples
     identifiability = analyse(solution.information, task.names, _sizes(solution))
     # States that may jump follow the noise: what they leave of it is not white, and need not be.
@@ -66,7 +66,7 @@ def judge(task: Task, found: Found) -> Judgement:
     return Judgement(tuple(warnings), chances, identifiability, covariance, prediction, post_mortem, known)
 
 
-def _honest_covariance(solution: Solution, identifiability: Identifiability) -> Array:
+def _honest_covariance(solution: MotionSolution, identifiability: Identifiability) -> Array:
     """Infinite variance for parameters that the data do not determine, none stated for those held by a bound."""
     covariance = solution.covariance.copy()
     loose = (identifiability.directions != 0).any(axis=1)
@@ -76,7 +76,7 @@ def _honest_covariance(solution: Solution, identifiability: Identifiability) -> 
     return covariance
 
 
-def _sizes(solution: Solution) -> Array:
+def _sizes(solution: MotionSolution) -> Array:
     """Size of each parameter: its value, or what the data could resolve were the others known, if that is larger."""
     power = np.diag(solution.information)
     resolved = np.where(power > 0, 1 / np.sqrt(np.where(power > 0, power, 1.0)), 0.0)
@@ -84,7 +84,7 @@ def _sizes(solution: Solution) -> Array:
     return np.where(size > 0, size, 1.0)
 
 
-def predict(task: Task, found: Found) -> Prediction | None:
+def predict(task: MotionTask, found: Found) -> Prediction | None:
     """Carry the last state of each record on over its samples that were held back, as far as no gap intervenes."""
     everything, solution = task.everything, found.solution
     if not task.settings.hold_back:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from kapitza.errors import ModelError, Status
 from kapitza.estimate.series.marginal import Marginal, with_states_integrated_out
-from kapitza.estimate.series.solver import Fitter, Solution
+from kapitza.estimate.series.solver import Fitter, MotionSolution
 
 if TYPE_CHECKING:
-    from kapitza.estimate.series.task import Task
+    from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ CLEARLY_WORSE = 20.0
 """Rise of -log p at which still smaller sizes are not tried any more."""
 
 
-def first_kicks(task: Task) -> Array | None:
+def first_kicks(task: MotionTask) -> Array | None:
     """Deviations (n,) of the kicks to begin with: those given, or a hundredth of each state's size."""
     wanted, states = task.settings.process_noise, task.model.states
     if isinstance(wanted, Mapping):
@@ -42,7 +42,7 @@ def first_kicks(task: Task) -> Array | None:
     return FIRST_SIZE * np.where(pushed, task.scale, 0.0) if wanted else None
 
 
-def with_likeliest_kicks(task: Task, fitter: Fitter, first: Solution) -> Solution:
+def with_likeliest_kicks(task: MotionTask, fitter: Fitter, first: MotionSolution) -> MotionSolution:
     """Parameters, and the common relative size of the kicks unless it is given, that make the data most likely.
 
     Links soften from sample to sample, so the nodes stay at the samples.

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, Status
-from kapitza.estimate.series.solver import Fitter, Iterate, Solution
+from kapitza.estimate.series.solver import Fitter, Iterate, MotionSolution
 from kapitza.solve import ChainProgram, Minimum, minimise_by_differences, scaled_inverse
 
 if TYPE_CHECKING:
-    from kapitza.estimate.series.task import Task
+    from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class Marginal:
     pattern: (n,) kicks of size one; sought: whether their common size is a variable.
     """
 
-    def __init__(self, fitter: Fitter, solution: Solution, pattern: Array, size: float, sought: bool):
+    def __init__(self, fitter: Fitter, solution: MotionSolution, pattern: Array, size: float, sought: bool):
         self.fitter, self.nodes = fitter, solution.nodes
         self.pattern, self.size, self.sought = pattern, size, sought
         self.unknown = np.flatnonzero(~fitter.sensors.known)
@@ -98,8 +98,8 @@ class Marginal:
 
 
 def with_states_integrated_out(
-    task: Task, fitter: Fitter, first: Solution, pattern: Array, size: float, sought: bool
-) -> Solution:
+    task: MotionTask, fitter: Fitter, first: MotionSolution, pattern: Array, size: float, sought: bool
+) -> MotionSolution:
     """The likeliest parameters, kicks and noise from a fit of states and parameters together, with their covariance."""
     marginal = Marginal(fitter, first, pattern, size, sought)
     start, k = marginal.start, first.theta.size
@@ -114,7 +114,7 @@ def with_states_integrated_out(
     return _solution(marginal, first, found)
 
 
-def _solution(marginal: Marginal, first: Solution, found: Minimum) -> Solution:
+def _solution(marginal: Marginal, first: MotionSolution, found: Minimum) -> MotionSolution:
     fitter, k = marginal.fitter, first.theta.size
     value, now = marginal.settle(found.x)
     free = ~found.at_limit

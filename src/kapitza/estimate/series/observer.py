@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kapitza.circle import difference
 from kapitza.estimate.series.pieces import Samples
-from kapitza.estimate.series.sweep import Problem
+from kapitza.estimate.series.sweep import MotionProblem
 
 Array = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class _Windows:
 
 
 def observe_unseen(
-    problem: Problem, theta: Array, states: Array, known: NDArray[np.bool_], scale: Array, seed: int = 0
+    problem: MotionProblem, theta: Array, states: Array, known: NDArray[np.bool_], scale: Array, seed: int = 0
 ) -> Array | None:
     """States (N, n) at all samples, or None where a record is too short or all guesses of a window run away."""
     windows = _cut(problem.samples)
@@ -94,7 +94,12 @@ def _fill_tails(filled: Array, windows: _Windows, samples: Samples) -> None:
 
 
 def _refine(
-    problem: Problem, theta: Array, windows: NDArray[np.intp], start: Array, known: NDArray[np.bool_], scale: Array
+    problem: MotionProblem,
+    theta: Array,
+    windows: NDArray[np.intp],
+    start: Array,
+    known: NDArray[np.bool_],
+    scale: Array,
 ) -> tuple[Array, Array, Array]:
     """Start states (B, n) that fit their windows (W, width + 1), their cost (B,), their motions (B, width + 1, n)."""
     at = np.repeat(windows, GUESSES, axis=0)
@@ -125,7 +130,7 @@ def _refine(
 
 
 def _misfit(
-    problem: Problem, state: Array, times: Array, rows: Array, at: NDArray[np.intp], weights: Array
+    problem: MotionProblem, state: Array, times: Array, rows: Array, at: NDArray[np.intp], weights: Array
 ) -> tuple[Array, ...]:
     """½ Σ r² (B,), its gradient (B, n), its Gauss-Newton Hessian (B, n, n), the motions (B, width + 1, n)."""
     run, by_state, by_theta = problem.flow.trajectories(state, times, rows, 2, 1000, refuse=False)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from kapitza.circle import mean
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.series.residuals import LARGEST_MISFIT, misfit
-from kapitza.estimate.series.solver import Solution
+from kapitza.estimate.series.solver import MotionSolution
 
 if TYPE_CHECKING:
-    from kapitza.estimate.series.task import Task
+    from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ SLOPPY = 1e6
 """Ratio of the largest to the smallest relative standard error from which parameters count as exchangeable."""
 
 
-def explain(task: Task, solution: Solution, identifiability: Identifiability) -> str:
+def explain(task: MotionTask, solution: MotionSolution, identifiability: Identifiability) -> str:
     """One line for every likely cause."""
     lines = [f"ShootingFit did not converge: {solution.status.value}."]
     flat = solution.sweep.predicted.std(axis=0) < FLAT * task.problem.samples.spread
@@ -61,7 +61,7 @@ def explain(task: Task, solution: Solution, identifiability: Identifiability) ->
     return " ".join(lines) + task.doubtful_bridges
 
 
-def _open_gaps(task: Task, solution: Solution) -> list[str]:
+def _open_gaps(task: MotionTask, solution: MotionSolution) -> list[str]:
     """The defects of the links, where they do not close."""
     defect = np.sqrt((solution.sweep.defect**2).mean(axis=0)) / task.scale
     if solution.softness <= 1e-4 and defect.max() <= 1e-3:
@@ -76,7 +76,7 @@ def _open_gaps(task: Task, solution: Solution) -> list[str]:
     ]
 
 
-def _undeclared_turns(task: Task) -> list[str]:
+def _undeclared_turns(task: MotionTask) -> list[str]:
     """Channels that jump by a turn though nobody said that they are angles."""
     samples, lines = task.problem.samples, []
     for c in np.flatnonzero(~task.observation.angles):
@@ -90,7 +90,7 @@ def _undeclared_turns(task: Task) -> list[str]:
     return lines
 
 
-def _out_of_step(task: Task, solution: Solution) -> list[str]:
+def _out_of_step(task: MotionTask, solution: MotionSolution) -> list[str]:
     """A motion as large as the data but not with them: counts of the oscillations say by how many periods it slips."""
     samples = task.problem.samples
     size = misfit(samples, solution)
@@ -126,7 +126,7 @@ def _oscillations(values: Array, joined: NDArray[np.bool_], angle: bool) -> int:
     return int(change.sum()) // 2
 
 
-def _weakest(names: tuple[str, ...], solution: Solution) -> str:
+def _weakest(names: tuple[str, ...], solution: MotionSolution) -> str:
     """The combination of parameters that the data determine worst, by its largest members."""
     if not names:
         return ""

@@ -9,7 +9,7 @@ from kapitza.errors import Status
 from kapitza.estimate.judge import NOT_WHITE, robust_scale, whiteness
 from kapitza.estimate.series.noise import Sensors, power_of
 from kapitza.estimate.series.pieces import Samples
-from kapitza.estimate.series.solver import Solution
+from kapitza.estimate.series.solver import MotionSolution
 
 Array = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ ROUNDING = 1e-9
 """Residuals below this fraction of the spread are not noise."""
 
 
-def misfit(samples: Samples, solution: Solution) -> float:
+def misfit(samples: Samples, solution: MotionSolution) -> float:
     """Root mean square residual in units of the spread of the data (by medians where outliers are expected)."""
     relative = (solution.sweep.residual / samples.spread)[samples.sensor >= 0]
     if samples.outliers:
@@ -31,7 +31,7 @@ def misfit(samples: Samples, solution: Solution) -> float:
     return float(np.sqrt((relative**2).mean()))
 
 
-def follows(samples: Samples, solution: Solution, sensors: Sensors) -> bool:
+def follows(samples: Samples, solution: MotionSolution, sensors: Sensors) -> bool:
     """Converged, and on the data rather than on a false minimum far from them.
 
     Large residuals belong to a fit if the noise is known to be that large, or if they are white while the motion
@@ -48,7 +48,7 @@ def follows(samples: Samples, solution: Solution, sensors: Sensors) -> bool:
     return size < LARGEST_NOISE and min(whiteness_by_channel(samples, solution, sensors), default=0.0) > NOT_WHITE
 
 
-def whiteness_by_channel(samples: Samples, solution: Solution, sensors: Sensors) -> list[float]:
+def whiteness_by_channel(samples: Samples, solution: MotionSolution, sensors: Sensors) -> list[float]:
     """Ljung-Box p-value of the residuals of each channel, lags up to 10, within pieces (1 where there are too few).
 
     Residuals count in standard deviations of their sensors: otherwise the noisiest record would decide alone.

@@ -13,20 +13,20 @@ from kapitza.estimate.result import make_estimate
 from kapitza.estimate.series.judge import Judgement
 from kapitza.estimate.series.noise import per_sensor
 from kapitza.estimate.series.search import Found
-from kapitza.estimate.series.task import Task
+from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Workings:
+class MotionWorkings:
     """The fit itself, from which a profile goes on."""
 
-    task: Task
+    task: MotionTask
     found: Found
 
 
-def estimate_of(task: Task, found: Found, verdict: Judgement) -> Estimate:
+def estimate_of(task: MotionTask, found: Found, verdict: Judgement) -> Estimate:
     model, samples = task.model, task.problem.samples
     solution, sensors = found.solution, found.sensors
     weighted = solution.sweep.residual / samples.at_readings(sensors.deviations)
@@ -60,11 +60,11 @@ def estimate_of(task: Task, found: Found, verdict: Judgement) -> Estimate:
             process_noise=kicks,
             prediction=verdict.prediction,
         ),
-        workings=Workings(task, found),
+        workings=MotionWorkings(task, found),
     )
 
 
-def _noise(task: Task, found: Found) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
+def _noise(task: MotionTask, found: Found) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
     """Standard deviation of each channel (root mean square over the records), and the same of each record."""
     samples, channels, deviations = task.problem.samples, task.observation.channels, found.sensors.deviations
     count = per_sensor(samples, np.ones(samples.values.shape), deviations.size)

@@ -14,8 +14,8 @@ from kapitza.estimate.series.kicks import first_kicks, with_likeliest_kicks
 from kapitza.estimate.series.noise import Sensors, robust_deviations
 from kapitza.estimate.series.observer import observe_unseen
 from kapitza.estimate.series.residuals import follows, misfit, whiteness_by_channel
-from kapitza.estimate.series.solver import Fitter, Solution, SolverSettings
-from kapitza.estimate.series.task import Task
+from kapitza.estimate.series.solver import Fitter, MotionSolution, SolverSettings
+from kapitza.estimate.series.task import MotionTask
 from kapitza.estimate.series.windows import best_window, best_windows
 
 Array = NDArray[np.float64]
@@ -37,12 +37,12 @@ SAME_NOISE = 0.03
 class Found:
     """The answer with the noise that belongs to it; objective: -2 log of what was maximised, up to a constant."""
 
-    solution: Solution
+    solution: MotionSolution
     sensors: Sensors
     objective: float
 
 
-def search(task: Task) -> Found:
+def search(task: MotionTask) -> Found:
     """From several beginnings in turn, until the motion follows the data; the best is positions."""
     samples, best, distance = task.problem.samples, None, (True, np.inf)
     for number, (start, factor) in enumerate(_beginnings(task)):
@@ -59,7 +59,7 @@ def search(task: Task) -> Found:
     return best
 
 
-def _may_be_false(task: Task, found: Found) -> bool:
+def _may_be_false(task: MotionTask, found: Found) -> bool:
     """Whether states that nothing sees may have led astray: residuals neither white nor as small as the scatter."""
     if task.known.all():
         return False
@@ -69,7 +69,7 @@ def _may_be_false(task: Task, found: Found) -> bool:
     return min(whiteness_by_channel(task.problem.samples, found.solution, found.sensors)) < 1e-6
 
 
-def _beginnings(task: Task) -> Iterator[tuple[Task, float]]:
+def _beginnings(task: MotionTask) -> Iterator[tuple[MotionTask, float]]:
     """States as they are, then those of an observer where some are not seen; then softer and stiffer links."""
     yield task, 1.0
     if not task.known.all():
@@ -81,7 +81,7 @@ def _beginnings(task: Task) -> Iterator[tuple[Task, float]]:
         yield task, factor
 
 
-def in_best_windows(task: Task) -> Task:
+def in_best_windows(task: MotionTask) -> MotionTask:
     """The task on the windows that tell most about the parameters alone, where so many are asked for."""
     count, width, samples = task.settings.windows, task.settings.window, task.problem.samples
     if not count or samples.size <= count * width:
@@ -97,11 +97,11 @@ def in_best_windows(task: Task) -> Task:
     )
 
 
-def _start_values(task: Task) -> Array:
+def _start_values(task: MotionTask) -> Array:
     return task.request.start
 
 
-def fitter_for(task: Task, softness: float) -> Fitter:
+def fitter_for(task: MotionTask, softness: float) -> Fitter:
     method = task.settings
     settings = SolverSettings(
         softness=softness, tolerance=method.tolerance, max_iterations=method.max_iterations, spacing=method.spacing,
@@ -111,7 +111,7 @@ def fitter_for(task: Task, softness: float) -> Fitter:
     return Fitter(task.problem, settings, task.scale, task.sensors, *task.request.bounds)
 
 
-def _solve(task: Task, softness: float) -> Found:
+def _solve(task: MotionTask, softness: float) -> Found:
     fitter = fitter_for(task, softness)
     theta, spacing = _start_values(task), 1
     if task.problem.samples.size > 2 * task.settings.window:
@@ -122,7 +122,7 @@ def _solve(task: Task, softness: float) -> Found:
     return finish(task, fitter, solution)
 
 
-def finish(task: Task, fitter: Fitter, solution: Solution) -> Found:
+def finish(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Found:
     """Noise and kicks to the solution, and its covariance as they make it."""
     if task.settings.process_noise and solution.status is Status.CONVERGED:
         solution = with_likeliest_kicks(task, fitter, solution)
@@ -135,7 +135,7 @@ def finish(task: Task, fitter: Fitter, solution: Solution) -> Found:
     return Found(solution, fitter.sensors, fitter.objective(solution))
 
 
-def with_noise(task: Task, fitter: Fitter, solution: Solution) -> Solution:
+def with_noise(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> MotionSolution:
     """Noise of each sensor from the residuals, and the fit again with these weights until their ratios stand."""
     method, unknown = task.settings, ~task.sensors.known
     plain = not (method.robust or method.process_noise or task.sensors.known.any() or fitter.problem.prior_weight.any())
@@ -155,7 +155,7 @@ def with_noise(task: Task, fitter: Fitter, solution: Solution) -> Solution:
     return solution
 
 
-def _first_window(task: Task, fitter: Fitter, theta: Array) -> tuple[Array, float, int]:
+def _first_window(task: MotionTask, fitter: Fitter, theta: Array) -> tuple[Array, float, int]:
     """Parameters from the most informative stretch, a softness and a node spacing to go on with.
 
     The noise found there becomes that of `fitter`. From good parameters and states that the data give, nodes need not

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.series.noise import Sensors, noise_found
 from kapitza.estimate.series.pieces import Nodes, kicks_between, place_nodes
-from kapitza.estimate.series.sweep import Problem, Sweep, sweep
+from kapitza.estimate.series.sweep import MotionProblem, Sweep, sweep
 from kapitza.monitor import checkpoint
 from kapitza.solve import UNDETERMINED, ChainProgram, ChainStep, scaled_inverse
 
@@ -73,7 +73,7 @@ class Iterate:
 
 
 @dataclass(frozen=True)
-class Solution:
+class MotionSolution:
     """Where the iteration ended; information (k, k) is the Fisher matrix of the parameters, states eliminated.
 
     kicks: (n,) deviations of the kicks of the motion; marginal: -2 log p with the states integrated out, up to a
@@ -94,7 +94,7 @@ class Solution:
     kicks: Array | None = None
     marginal: float | None = None
 
-    def with_noise_scaled(self, factor: float) -> Solution:
+    def with_noise_scaled(self, factor: float) -> MotionSolution:
         """The same answer for noise larger by a common factor (where no prior competes with the data)."""
         return replace(
             self,
@@ -137,14 +137,14 @@ class Fitter:
     """Carries the iterate through the levels of softness."""
 
     def __init__(
-        self, problem: Problem, settings: SolverSettings, scale: Array, sensors: Sensors, low: Array, high: Array
+        self, problem: MotionProblem, settings: SolverSettings, scale: Array, sensors: Sensors, low: Array, high: Array
     ):
         self.problem, self.settings = problem, settings
         self.scale, self.low, self.high = scale, low, high
         self.sensors = sensors
         self.rows: list[tuple[float, ...]] = []
 
-    def solve(self, theta: Array, states: Array, softness: float | None = None, spacing: int = 1) -> Solution:
+    def solve(self, theta: Array, states: Array, softness: float | None = None, spacing: int = 1) -> MotionSolution:
         """Iterate from parameters theta (k,) and states (N, n) at all samples, a node every `spacing` samples."""
         nodes = place_nodes(self.problem.samples, spacing)
         theta = np.clip(theta, self.low, self.high)
@@ -156,17 +156,17 @@ class Fitter:
             now = self._reweigh(now, 0.0)
         return self._iterate(now, self.settings.softness if softness is None else softness, thin=spacing == 1)
 
-    def resume(self, solution: Solution) -> Solution:
+    def resume(self, solution: MotionSolution) -> MotionSolution:
         """Go on from a solution with rigid links, after the weights have changed."""
         return self.go_on(solution.theta, solution.states, solution.nodes, solution.sweep.residual)
 
-    def go_on(self, theta: Array, states: Array, nodes: Nodes, residual: Array | None) -> Solution:
+    def go_on(self, theta: Array, states: Array, nodes: Nodes, residual: Array | None) -> MotionSolution:
         """Iterate with rigid links from parameters and states (J, n) at nodes that are nearly right."""
         weights = self._weights(residual)
         again = sweep(self.problem, nodes, states, theta, weights)
         return self._iterate(Iterate(theta, states, nodes, again, weights), 0.0, thin=False)
 
-    def _iterate(self, now: Iterate, level: float, thin: bool) -> Solution:
+    def _iterate(self, now: Iterate, level: float, thin: bool) -> MotionSolution:
         typical = np.where(now.theta != 0, np.abs(now.theta), 1.0)
         farthest = np.where(now.theta != 0, RUNAWAY * typical, np.inf)
         status, trouble, creeping = Status.ITERATION_LIMIT, 0, 0
@@ -225,7 +225,7 @@ class Fitter:
         names = [f"theta_{i}" for i in range(self.low.size)]
         columns = ["softness", "cost", "fraction", "step", "state_step", "defect", *names]
         history = pd.DataFrame(self.rows, columns=columns)
-        return Solution(
+        return MotionSolution(
             now.theta, now.states, now.nodes, now.sweep, now.weights, information, covariance, status, history,
             at_bound, level, self.settings.process_noise,
         )  # fmt: skip
@@ -259,7 +259,7 @@ class Fitter:
             now = reached
         raise FlowError("The states at given parameters did not settle.")
 
-    def objective(self, solution: Solution) -> float:
+    def objective(self, solution: MotionSolution) -> float:
         """-2 log of what was maximised: readings under the loss in use, priors, given initial states, kicks."""
         if solution.marginal is not None:
             return solution.marginal
@@ -272,7 +272,7 @@ class Fitter:
         loss = np.where(size > limit, 2 * limit * size - limit**2, size**2)
         return plain + weighted - 2 * solution.sweep.cost + float(loss.sum())
 
-    def with_plain_weights(self, solution: Solution, weights: Array) -> Solution:
+    def with_plain_weights(self, solution: MotionSolution, weights: Array) -> MotionSolution:
         """The same answer with the information and covariance that these weights (N, c) give."""
         again = sweep(self.problem, solution.nodes, solution.states, solution.theta, weights)
         typical = np.where(solution.theta != 0, np.abs(solution.theta), 1.0)
@@ -398,7 +398,7 @@ class Fitter:
                 weights = self._weights(now.sweep.residual)
         return Iterate(now.theta, states, nodes, sweep(self.problem, nodes, states, now.theta, weights), weights)
 
-    def noise_of(self, now: Iterate | Solution) -> Array:
+    def noise_of(self, now: Iterate | MotionSolution) -> Array:
         """Noise (S,) from the residuals, each sensor charged its share of the fitted numbers."""
         samples = self.problem.samples
         fitted = now.states.shape[1] * len(samples.pieces) + now.theta.size

@@ -14,10 +14,10 @@ from kapitza.estimate.judge import NOT_WHITE, doubtful_parameters, robust_scale
 from kapitza.estimate.priors import surprising_priors
 from kapitza.estimate.series.noise import power_of
 from kapitza.estimate.series.search import Found
-from kapitza.estimate.series.solver import Solution
+from kapitza.estimate.series.solver import MotionSolution
 
 if TYPE_CHECKING:
-    from kapitza.estimate.series.task import Task
+    from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ FAR_ABOVE_NOISE = 5.0
 
 
 def warnings_of(
-    task: Task, found: Found, whiteness: Mapping[str, float], identifiability: Identifiability, covariance: Array
+    task: MotionTask, found: Found, whiteness: Mapping[str, float], identifiability: Identifiability, covariance: Array
 ) -> list[str]:
     solution = found.solution
     texts = list(doubtful_parameters(task.request, solution.theta, covariance, solution.at_bound))
@@ -47,7 +47,7 @@ def warnings_of(
     return texts + _wrong_noise(task, found) + priors + _shared_noise(task, solution)
 
 
-def _far_above_noise(task: Task, found: Found, channel: str) -> str:
+def _far_above_noise(task: MotionTask, found: Found, channel: str) -> str:
     """What neighbouring readings say of the noise, where the residuals are many times larger."""
     mine = (found.sensors.channel == task.observation.channels.index(channel)) & ~found.sensors.known
     if not mine.any():
@@ -63,7 +63,7 @@ def _far_above_noise(task: Task, found: Found, channel: str) -> str:
     )
 
 
-def _wrong_noise(task: Task, found: Found) -> list[str]:
+def _wrong_noise(task: MotionTask, found: Found) -> list[str]:
     """Sensors whose residuals contradict the noise that was given for them."""
     samples, sensors, robust = task.problem.samples, found.sensors, task.settings.robust
     power, count = power_of(samples, found.solution.sweep.residual, sensors.deviations, None)
@@ -89,7 +89,7 @@ def _wrong_noise(task: Task, found: Found) -> list[str]:
     return texts
 
 
-def _shared_noise(task: Task, solution: Solution) -> list[str]:
+def _shared_noise(task: MotionTask, solution: MotionSolution) -> list[str]:
     """Channels whose residuals agree: the same sensor counted twice."""
     residual, channels = solution.sweep.residual, task.observation.channels
     size = np.sqrt((residual**2).mean(axis=0))

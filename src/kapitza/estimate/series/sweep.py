@@ -22,7 +22,7 @@ STEPS_PER_INTERVAL = 5000
 
 
 @dataclass(frozen=True)
-class Problem:
+class MotionProblem:
     """What a fit works on: a compiled flow with sensitivities, samples, the observation, prior knowledge.
 
     columns: (k,) positions of the free parameters in the run-time vector; angles: (n,) states on a circle.
@@ -76,7 +76,7 @@ class Sweep:
     influence: Array
 
 
-def sweep(problem: Problem, nodes: Nodes, states: Array, theta: Array, weights: Array) -> Sweep:
+def sweep(problem: MotionProblem, nodes: Nodes, states: Array, theta: Array, weights: Array) -> Sweep:
     """Propagate every interval from its node and linearise; weights: (N, c) inverse variances."""
     count, n, k = nodes.size, states.shape[1], theta.size
     result = Sweep(
@@ -111,7 +111,7 @@ def sweep(problem: Problem, nodes: Nodes, states: Array, theta: Array, weights: 
 
 
 def _add(
-    problem: Problem,
+    problem: MotionProblem,
     nodes: Nodes,
     states: Array,
     theta: Array,
@@ -156,7 +156,7 @@ def _add(
 
 def _add_at_nodes(
     matrix: Array,
-    problem: Problem,
+    problem: MotionProblem,
     states: Array,
     at: NDArray[np.intp],
     weights: Array,

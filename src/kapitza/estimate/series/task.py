@@ -17,7 +17,7 @@ from kapitza.estimate.series.impacts import in_flight
 from kapitza.estimate.series.noise import Sensors, sensors_of
 from kapitza.estimate.series.pieces import Samples, bridged_segments, gather
 from kapitza.estimate.series.start import sizes, states_from_data
-from kapitza.estimate.series.sweep import Problem
+from kapitza.estimate.series.sweep import MotionProblem
 from kapitza.flow import Flow
 from kapitza.model import Model
 
@@ -33,7 +33,7 @@ FLOW_TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True)
-class Task:
+class MotionTask:
     """What was asked and what the fit starts from.
 
     states: (N, n) at the samples; known: (n,) which of them the data gave; scale: (n,) size of each state.
@@ -42,7 +42,7 @@ class Task:
 
     request: Request
     settings: ShootingFit
-    problem: Problem
+    problem: MotionProblem
     states: Array
     known: NDArray[np.bool_]
     scale: Array
@@ -77,7 +77,7 @@ class Task:
         return f" The motion is carried over {gaps} between segments: if these are trials of their own, bridge=False."
 
 
-def prepare(method: ShootingFit, request: Request) -> Task:
+def prepare(method: ShootingFit, request: Request) -> MotionTask:
     """Everything that the fit works on, checked."""
     check_settings(method)
     request.require_start()
@@ -99,7 +99,7 @@ def prepare(method: ShootingFit, request: Request) -> Task:
         positions, states, seen = positions[flying], states[flying], seen[flying] | ~flights.free[flying, None]
     scale = sizes(model, samples, states, seen)
     prior_mean, prior_weight = request.priors
-    problem = Problem(
+    problem = MotionProblem(
         flow=Flow(model, wrt=names, tolerance=FLOW_TOLERANCE),
         samples=samples,
         observation=observation,
@@ -111,7 +111,7 @@ def prepare(method: ShootingFit, request: Request) -> Task:
     if method.initial:
         problem = replace(problem, **_held(model, method.initial, scale, len(records)))
     known = np.asarray(seen.all(axis=0))
-    return Task(request, method, problem, states, known, scale, sensors, everything, positions)
+    return MotionTask(request, method, problem, states, known, scale, sensors, everything, positions)
 
 
 def _positions(samples: Samples, hold_back: float) -> NDArray[np.intp]:

@@ -35,7 +35,7 @@ from kapitza.estimate.weak.measured import (
 )
 from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
 from kapitza.estimate.weak.solvers import (
-    Solution,
+    RowSolution,
     System,
     exclude_by_residue,
     identification_error,
@@ -218,7 +218,7 @@ def _whitened(rows: OrbitRows) -> tuple[Array, Array]:
 
 def solve_balance(
     settings: HarmonicFit, regressors: Regressors, rows: list[OrbitRows]
-) -> tuple[Solution, NDArray[np.bool_], tuple[Exclusion, ...]]:
+) -> tuple[RowSolution, NDArray[np.bool_], tuple[Exclusion, ...]]:
     """Solve the rows of all orbits; rows come equation by equation within an orbit."""
     names = regressors.linear
     exclusions: tuple[Exclusion, ...] = ()

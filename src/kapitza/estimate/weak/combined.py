@@ -27,7 +27,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.weak.regressors import Regressors
 from kapitza.estimate.weak.solvers import System, check_columns, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble
-from kapitza.estimate.weak.weak_fit import Problem, estimate_of, stack, weigh, whiten
+from kapitza.estimate.weak.weak_fit import WeakProblem, estimate_of, stack, weigh, whiten
 from kapitza.model import combinations_of, compile_derivatives, symbol
 
 Array = NDArray[Any]
@@ -94,7 +94,7 @@ class _Combinations:
         return np.append(value, 1.0), np.vstack([slopes, np.zeros(theta.size)])
 
 
-def fit_combined(problem: Problem) -> Estimate:
+def fit_combined(problem: WeakProblem) -> Estimate:
     """Gauss-Newton on the weak rows in the physical parameters, from the best of many starts."""
     free, model = problem.request.names, problem.model
     regressors = problem.regressors
@@ -191,7 +191,7 @@ def _scaled(squares: Array, sizes: Array | None, c: Array, slopes: Array) -> tup
     return value, weight[:, None, None] * slopes[None] - value[:, :, None] * inward[:, None, :]
 
 
-def _search(problem: Problem, combinations: _Combinations, rows: _Rows) -> Array:
+def _search(problem: WeakProblem, combinations: _Combinations, rows: _Rows) -> Array:
     """The values at which the equations are fulfilled best, relative to their terms, from many starts."""
     free, model = problem.request.names, problem.model
     low, high = np.array([model.parameter(n).bounds for n in free]).T
@@ -260,7 +260,7 @@ def _whitened(rows: list[Rows], factors: list[Whitener], functions: int, equatio
 
 
 def _linearised(
-    problem: Problem,
+    problem: WeakProblem,
     combinations: _Combinations,
     rows: list[Rows],
     white: list[Array],

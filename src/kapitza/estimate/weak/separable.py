@@ -16,7 +16,7 @@ from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.weak.solvers import System, check_columns, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble
-from kapitza.estimate.weak.weak_fit import Problem, estimate_of, stack, weigh, whiten
+from kapitza.estimate.weak.weak_fit import WeakProblem, estimate_of, stack, weigh, whiten
 
 Array = NDArray[Any]
 
@@ -25,7 +25,7 @@ DIFFERENCE = 1e-5
 """Relative step of the differences by the nonlinear parameters."""
 
 
-def with_nonlinear(problem: Problem, p: Array) -> Problem:
+def with_nonlinear(problem: WeakProblem, p: Array) -> WeakProblem:
     """The problem at other values of the nonlinear parameters."""
     values = problem.values.copy()
     for name, value in zip(problem.regressors.nonlinear, p, strict=True):
@@ -33,12 +33,12 @@ def with_nonlinear(problem: Problem, p: Array) -> Problem:
     return replace(problem, values=values)
 
 
-def rows_at(problem: Problem, p: Array) -> list[Rows]:
+def rows_at(problem: WeakProblem, p: Array) -> list[Rows]:
     here = with_nonlinear(problem, p)
     return assemble(here.regressors, here.states, here.windows, here.values, here.noise)
 
 
-def eliminate(problem: Problem, p: Array, factors: list[Whitener] | None, scale: Array) -> tuple[System, Array]:
+def eliminate(problem: WeakProblem, p: Array, factors: list[Whitener] | None, scale: Array) -> tuple[System, Array]:
     """Whitened rows at p and the linear parameters that fit them best."""
     rows = rows_at(problem, p)
     white = (
@@ -50,7 +50,7 @@ def eliminate(problem: Problem, p: Array, factors: list[Whitener] | None, scale:
     return system, np.linalg.lstsq(system.matrix, -system.rest, rcond=None)[0]
 
 
-def fit_separable(problem: Problem) -> Estimate:
+def fit_separable(problem: WeakProblem) -> Estimate:
     """Iterate on the nonlinear parameters from the values of the model."""
     names = problem.regressors.nonlinear
     p = np.array([problem.model.values[n] for n in names])
@@ -98,7 +98,7 @@ def fit_separable(problem: Problem) -> Estimate:
 
 
 def _linearised(
-    problem: Problem, system: System, theta: Array, p: Array, size: Array, factors: list[Whitener] | None
+    problem: WeakProblem, system: System, theta: Array, p: Array, size: Array, factors: list[Whitener] | None
 ) -> System:
     """Rows linear in all parameters near the solution: columns of the nonlinear ones by central differences."""
     columns = []

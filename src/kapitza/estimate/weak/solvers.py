@@ -41,7 +41,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Solution:
+class RowSolution:
     """theta: (k,); covariance: (k, k); residual: (n,); weights: (n,) in 0 … 1; chi2 over degrees of freedom `dof`.
 
     information: (k, k) of the weighted rows; condition: of the rows with columns scaled to unit length.
@@ -75,7 +75,7 @@ def check_columns(system: System, names: tuple[str, ...]) -> float:
     return condition
 
 
-def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -> Solution:
+def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -> RowSolution:
     """kind: "least squares", "robust", "total" (errors in variables), "instruments"."""
     condition = check_columns(system, names)
     weights = np.ones(len(system.rest))
@@ -97,7 +97,7 @@ def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -
     dof = max(len(system.rest) - len(theta), 1)
     chi2 = float(weights @ residual**2)
     covariance, groups = _covariance(weighted, system.matrix, residual, information, system.groups, chi2 / dof)
-    return Solution(theta, covariance, residual, weights, chi2, groups, information, condition)
+    return RowSolution(theta, covariance, residual, weights, chi2, groups, information, condition)
 
 
 def _least_squares(system: System, condition: float) -> Array:

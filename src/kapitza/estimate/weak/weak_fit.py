@@ -20,7 +20,7 @@ from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.measured import Measured, input_signals, known_values, measured_from
 from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
-from kapitza.estimate.weak.solvers import Solution, System, solve
+from kapitza.estimate.weak.solvers import RowSolution, System, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble, row_covariance, whitener
 from kapitza.estimate.weak.windows import Windows
 from kapitza.model import Model
@@ -45,7 +45,7 @@ SIMULATED = 4
 
 
 @dataclass(frozen=True)
-class Problem:
+class WeakProblem:
     """Everything that stays the same while the parameters are solved for."""
 
     settings: HarmonicFit
@@ -98,7 +98,7 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     return estimate_of(problem, solution, history)
 
 
-def pose(settings: HarmonicFit, request: Request) -> Problem:
+def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
     """Read the data, derive the regressors, choose smoothing and windows."""
     model = request.model
     if model.is_map:
@@ -112,7 +112,7 @@ def pose(settings: HarmonicFit, request: Request) -> Problem:
     windows = choose_windows(settings, model, measured, states)
     noise = noise_covariance(regressors, measured, kernels) if settings.correct_bias else None
     calm = calmed(states, kernels, measured) if settings.correct_bias else states
-    return Problem(settings, request, measured, regressors, kernels, windows, states, calm, noise, values)
+    return WeakProblem(settings, request, measured, regressors, kernels, windows, states, calm, noise, values)
 
 
 def choose_kernels(settings: HarmonicFit, measured: Measured, offsets: Any = None) -> Kernels:
@@ -212,7 +212,7 @@ def noise_covariance(regressors: Regressors, measured: Measured, kernels: Kernel
     return spread[np.ix_(i, i)] * gain[np.ix_(order, order)]
 
 
-def unweighted(rows: list[Rows], problem: Problem) -> Array:
+def unweighted(rows: list[Rows], problem: WeakProblem) -> Array:
     """First values: plain least squares with every kind of row scaled to the size of its largest term."""
     rms = np.sqrt(
         np.mean([np.mean(r.rest**2, axis=0) + np.mean(r.matrix**2, axis=0).max(axis=-1) for r in rows], axis=0)
@@ -221,7 +221,7 @@ def unweighted(rows: list[Rows], problem: Problem) -> Array:
     return solve(stack(scaled, problem.windows.parts), problem.regressors.linear).theta
 
 
-def weigh(problem: Problem, values: Array) -> list[Whitener]:
+def weigh(problem: WeakProblem, values: Array) -> list[Whitener]:
     """Whitening from the noise at the present parameter values; without noise, from noise of one size everywhere."""
     measured = problem.measured
     if not (measured.noise > 0).all():
@@ -255,7 +255,7 @@ def whiten(rows: list[Rows], factors: list[Whitener]) -> list[Rows]:
     return [factor(r) for factor, r in zip(factors, rows, strict=True)]
 
 
-def solve_rows(problem: Problem, rows: list[Rows], factors: list[Whitener] | None) -> Solution:
+def solve_rows(problem: WeakProblem, rows: list[Rows], factors: list[Whitener] | None) -> RowSolution:
     """Solve the whitened rows by the solver that was asked for."""
     kind = problem.settings.solver
     white = rows if factors is None else whiten(rows, factors)
@@ -267,7 +267,7 @@ def solve_rows(problem: Problem, rows: list[Rows], factors: list[Whitener] | Non
     return solve(system, problem.regressors.linear, kind)
 
 
-def simulated_noise(problem: Problem, rows: list[Rows], factors: list[Whitener]) -> Array:
+def simulated_noise(problem: WeakProblem, rows: list[Rows], factors: list[Whitener]) -> Array:
     """Noise part of [A b]ᵀ[A b], from copies of the data with fresh noise of the known size on top."""
     generator = np.random.default_rng(problem.settings.seed)
     size = len(problem.regressors.linear) + 1
@@ -284,7 +284,7 @@ def simulated_noise(problem: Problem, rows: list[Rows], factors: list[Whitener])
     return total / SIMULATED
 
 
-def split_halves(problem: Problem, factors: list[Whitener]) -> System:
+def split_halves(problem: WeakProblem, factors: list[Whitener]) -> System:
     """Rows from even samples with instruments from odd ones, and the other way round: independent noise."""
     m = problem.kernels.half_width
     wide = max(m, problem.settings.degree + 2)
@@ -310,7 +310,7 @@ def split_halves(problem: Problem, factors: list[Whitener]) -> System:
     )
 
 
-def estimate_of(problem: Problem, solution: Solution, history: list[Array]) -> Estimate:
+def estimate_of(problem: WeakProblem, solution: RowSolution, history: list[Array]) -> Estimate:
     """The estimate with what is suspicious about it."""
     free = problem.request.names
     names = (*problem.regressors.linear, *problem.regressors.nonlinear)
@@ -343,7 +343,9 @@ def estimate_of(problem: Problem, solution: Solution, history: list[Array]) -> E
     )
 
 
-def warnings_of(problem: Problem, solution: Solution, theta: Array, covariance: Array, level: float) -> tuple[str, ...]:
+def warnings_of(
+    problem: WeakProblem, solution: RowSolution, theta: Array, covariance: Array, level: float
+) -> tuple[str, ...]:
     request = problem.request
     found = list(doubtful_parameters(request, theta, covariance))
     found += surprising_priors(request, request.names, theta, covariance)
