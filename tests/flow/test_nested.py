@@ -140,3 +140,12 @@ def test_elastic_perfectly_plastic_law():
     # v = 3 cos t, ∫v = 3 sin t; z sticks at 1 from 3 sin t = 1 until t = π/2, then falls with 3 sin t to -1.
     expected = [0.0, 3 * np.sin(0.2), 1.0, max(1 + 3 * np.sin(np.pi) - 3, -1), -1.0, min(-1 + 3 * np.sin(6.0) + 3, 1)]
     np.testing.assert_allclose(path[:, 0], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("force", ["max(cos(t) - 1, 0)", "max(abs(cos(t)) - 1, 0)"])
+def test_a_surface_that_is_touched_is_not_crossed(force):
+    """The function touches zero every period and at the very start; the force is zero for ever."""
+    flow = Flow(Model.from_equations(f"x'' = -x - 0.1*x' + {force}"))
+    free = Flow(Model.from_equations("x'' = -x - 0.1*x'"))
+    times = np.linspace(0.0, 40.0, 30)
+    np.testing.assert_allclose(flow.trajectory([1.0, 0.2], times), free.trajectory([1.0, 0.2], times), atol=1e-13)

@@ -31,6 +31,9 @@ PERHAPS_ON_SURFACE = 1e-7
 FLAT = 1e-12
 """A function of this size all around, relative to the states, vanishes altogether."""
 
+TOUCH = 1e-7
+"""At rates below this, relative to the state, a surface may be touched and not crossed."""
+
 WRONG_SIDE = 1e-9
 """A switch this far on the side that contradicts its mode, relative to the state, is an error."""
 
@@ -73,8 +76,8 @@ class Sides:
     def modes(self, states: Array, times: Array, runtime: Array, forward: Array | float) -> tuple[Array, Flags | None]:
         """Modes (switches, N) at the start of a run, and where the motion rests on a surface, if it does anywhere.
 
-        Resting means that neither the rate nor the curvature of the path leads off the surface. The modes that
-        `runtime` brings along are not used.
+        Resting means that the rate does not lead off the surface: it stays there, or leaves it by the curvature of the
+        path, in the modes given. The modes that `runtime` brings along are not used.
         """
         runtime = runtime[: self.first + self.count].copy()
         runtime[self.first :] = 1.0
@@ -97,15 +100,15 @@ class Sides:
         modes = runtime[self.first : self.first + self.count]
         if side:
             modes[crossed] = side
-        if self.count == 1:
-            return
         column = runtime[: self.first + self.count, None].copy()
         where = state[:, None], np.array([time])
+        if self.count == 1:
+            rate = float(self._evaluate(self._rates, *where, column)[0, 0])
+            if side and abs(rate) > TOUCH * max(1.0, float(np.abs(state).max())):
+                return
         values = self._evaluate(self._functions, *where, column)
         near = self._near(values, *where, column)
         near[crossed] = True
-        if len(self._levels) == 1 and near.sum() == 1:
-            return
         self._leave(*where, column, forward, crossed, side)
         modes[:] = column[self.first :, 0]
 
@@ -129,14 +132,17 @@ class Sides:
             if crossed >= 0:
                 near[crossed] = True
             leaving = forward * self._evaluate(self._rates, states, times, runtime)
-            tied = near & (np.abs(leaving) <= ON_SURFACE * np.maximum(1.0, np.abs(states).max(axis=0)))
+            size = np.maximum(1.0, np.abs(states).max(axis=0))
+            tied = near & (np.abs(leaving) <= TOUCH * size)
             if tied[level].any():
+                # A surface that is touched is located before or after the turning point: the curved path decides.
                 ahead, still = self._ahead(states, times, runtime, forward)
-                leaving = np.where(tied, ahead, leaving)
-                if crossed in level and tied[crossed, 0] and side:
+                stopped = tied & (np.abs(leaving) <= ON_SURFACE * size)
+                leaving = np.where(tied & ~still, ahead, leaving)
+                if crossed in level and still[crossed, 0] and side:
                     leaving[crossed] = side
-                    still[crossed] = False
-                resting[level] = (tied & still)[level]
+                    stopped[crossed] = False
+                resting[level] = stopped[level]
             shown = np.where(near, leaving, values)
             runtime[self.first + level] = np.where(shown[level] >= 0, 1.0, -1.0)
             for i, column in zip(*np.nonzero(near), strict=True):
