@@ -6,6 +6,10 @@ from scipy.integrate import solve_ivp
 
 import kapitza as kz
 from kapitza.flow import Flow
+from kapitza.flow.events import settle
+from kapitza.flow.events.geometry import Geometry
+from kapitza.flow.events.many import complementary
+from kapitza.flow.system import system_of
 from linkages import accelerations, energy, linked_pendulum
 
 
@@ -135,3 +139,38 @@ def test_a_wall_reflects_and_tangents_pass_it():
     slope = [flow.propagate(start + s * step * np.eye(6)[1], 0.0, 1.0, tangents=False).state for s in (1, -1)]
     assert np.abs((slope[0] - slope[1]) / (2 * step) - run.jacobian[:, 1]).max() < 1e-5 * np.abs(run.jacobian).max()
     assert run.log_determinant == pytest.approx(np.linalg.slogdet(run.jacobian)[1], abs=1e-8)
+
+
+def test_five_joints_at_rest_settle_as_by_trying_every_answer(monkeypatch):
+    """Which joints stick and which slip: the pivoting rule against all 243 answers."""
+    model = linked_pendulum(5, friction=0.35)
+    states = [np.array([*angles, *np.zeros(5)]) for angles in np.random.default_rng(8).uniform(-0.7, 0.7, (12, 5))]
+    geometry = Geometry(system_of(model), ())
+    quick = [_settled(geometry, model, x) for x in states]
+    monkeypatch.setattr(settle, "MOST_AT_ONCE", 5)
+    assert quick == [_settled(geometry, model, x) for x in states]
+    assert len({stuck for _, stuck in quick}) > 3
+
+
+def _settled(geometry, model, state):
+    """Modes and stuck switches at a state at rest."""
+    place = settle.Place(state, 0.0, model.vector)
+    question = settle.Question(tuple((i, (settle.STICK, 1, -1)) for i in range(5)), ())
+    modes, regime = settle.settle(geometry, place, np.ones(5), question)
+    return tuple(m for i, m in enumerate(modes) if i not in regime.stuck), regime.stuck
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_complementarity_with_limits(seed):
+    random = np.random.default_rng(seed)
+    for size in (2, 4, 6):
+        root = random.normal(size=(size, size))
+        gain, free = -(root @ root.T + 0.1 * np.eye(size)), 2 * random.normal(size=size)
+        found = complementary(gain, free)
+        stuck = found == 0
+        control = found.copy()
+        control[stuck] = np.linalg.solve(gain[np.ix_(stuck, stuck)], -(free + gain @ found)[stuck])
+        rates = free + gain @ control
+        assert (np.abs(control) <= 1 + 1e-9).all()
+        assert np.abs(rates[stuck]).max(initial=0.0) < 1e-9
+        assert (found * rates)[~stuck].min(initial=0.0) > -1e-9

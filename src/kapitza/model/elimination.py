@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import sympy as sp
@@ -120,8 +120,14 @@ def _total(terms: list[Any]) -> Any:
     return result
 
 
+class Naming(Protocol):
+    """Takes an expression as a step and gives its symbol."""
+
+    def name(self, expression: Expression) -> Expression: ...
+
+
 @dataclass
-class _Program:
+class Program:
     """Steps as they are named; equal expressions get one symbol."""
 
     steps: list[Step] = field(default_factory=list)
@@ -145,7 +151,7 @@ def eliminate(
     mass: sp.ImmutableMatrix, rest: Sequence[Expression], blocks: Sequence[Block], definite: bool
 ) -> tuple[Elimination, tuple[Step, ...]]:
     """The steps that solve M w + h = 0; definite: symmetric blocks are definite where they will be evaluated."""
-    program = _Program()
+    program = Program()
     size = mass.rows
     flat: Any = mass.flat()
     entries = [[program.entry(flat[i * size + j]) for j in range(size)] for i in range(size)]
@@ -164,7 +170,7 @@ def eliminate(
     return solved, tuple(program.steps)
 
 
-def _definite(matrix: list[list[Expression]], program: _Program) -> Factors:
+def _definite(matrix: list[list[Expression]], program: Naming) -> Factors:
     """L D Lᵀ, column by column; only entries on and below the diagonal are read."""
     size = len(matrix)
     zero = sp.Integer(0)
@@ -194,7 +200,7 @@ def _definite_numbers(matrix: NDArray[np.float64]) -> Factors:
     return Factors(tuple(map(tuple, lower)), tuple(sp.Float(sign * d**2) for d in diagonal), None)
 
 
-def _orthogonal(matrix: list[list[Expression]], program: _Program) -> Factors:
+def _orthogonal(matrix: list[list[Expression]], program: Naming) -> Factors:
     """L Q by taking from every row its shares along the rows before it."""
     size = len(matrix)
     zero = sp.Integer(0)
@@ -212,6 +218,13 @@ def _orthogonal(matrix: list[list[Expression]], program: _Program) -> Factors:
         rows.append(row)
         divisors.append(program.name(sp.Add(*[a**2 for a in row])))
     return Factors(tuple(map(tuple, lower)), tuple(divisors), tuple(map(tuple, rows)))
+
+
+def solve_named(
+    matrix: Sequence[Sequence[Expression]], right: Sequence[Expression], naming: Naming
+) -> list[Expression]:
+    """x with matrix x = right, by steps that `naming` takes; safe wherever the matrix is regular."""
+    return _orthogonal([list(row) for row in matrix], naming).solve(right, lambda e: e, naming.name)
 
 
 def blocks_of(mass: sp.ImmutableMatrix, tops: Sequence[sp.Symbol]) -> tuple[Block, ...]:

@@ -113,11 +113,11 @@ def fitter_for(task: MotionTask, softness: float) -> Fitter:
 
 def _solve(task: MotionTask, softness: float) -> Found:
     fitter = fitter_for(task, softness)
-    theta, spacing = _start_values(task), 1
+    theta, spacing = _start_values(task), None
     if task.problem.samples.size > 2 * task.settings.window:
         theta, softness, spacing = _first_window(task, fitter, theta)
     solution = fitter.solve(theta, task.states, softness=softness, spacing=spacing)
-    if spacing > 1 and solution.status is not Status.CONVERGED:
+    if spacing is not None and solution.status is not Status.CONVERGED:
         solution = fitter.solve(theta, task.states, softness=softness)
     return finish(task, fitter, solution)
 
@@ -155,7 +155,7 @@ def with_noise(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Mo
     return solution
 
 
-def _first_window(task: MotionTask, fitter: Fitter, theta: Array) -> tuple[Array, float, int]:
+def _first_window(task: MotionTask, fitter: Fitter, theta: Array) -> tuple[Array, float, int | None]:
     """Parameters from the most informative stretch, a softness and a node spacing to go on with.
 
     The noise found there becomes that of `fitter`. From good parameters and states that the data give, nodes need not
@@ -171,6 +171,6 @@ def _first_window(task: MotionTask, fitter: Fitter, theta: Array) -> tuple[Array
         if follows(inner.samples, found, first.sensors):
             found = with_noise(task, first, found)
             fitter.sensors = first.sensors
-            spacing = int(found.nodes.length.max()) if task.known.all() else 1
+            spacing = int(found.nodes.length.max()) if task.known.all() else None
             return found.theta, min(fitter.settings.softness, 0.01), spacing
-    return theta, fitter.settings.softness, 1
+    return theta, fitter.settings.softness, None

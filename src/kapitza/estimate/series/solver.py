@@ -36,6 +36,16 @@ LARGEST_CHANGE_OF_WEIGHTS = 1.0
 """Logarithm of the change between channels up to which their noise is corrected on the way."""
 
 
+NUMBERS_PER_NODE = 20
+"""Numbers that the equations of one node hold for each pair of states: its band and the factors of it."""
+
+LARGEST_CHAIN = 150_000_000
+"""Numbers that the equations of all nodes may hold at the start, when nodes are dense (1.2 GB)."""
+
+WIDEST_START = 20
+"""Samples per interval beyond which a start from afar often fails."""
+
+
 @dataclass(frozen=True)
 class SolverSettings:
     """Settings of the iteration.
@@ -144,8 +154,14 @@ class Fitter:
         self.sensors = sensors
         self.rows: list[tuple[float, ...]] = []
 
-    def solve(self, theta: Array, states: Array, softness: float | None = None, spacing: int = 1) -> MotionSolution:
-        """Iterate from parameters theta (k,) and states (N, n) at all samples, a node every `spacing` samples."""
+    def solve(self, theta: Array, states: Array, softness: float | None = None, spacing: int | None = None) -> MotionSolution:
+        """Iterate from parameters theta (k,) and states (N, n) at all samples, a node every `spacing` samples.
+
+        Without spacing: at every sample, or as densely as memory allows where the states are many.
+        """
+        if spacing is None:
+            numbers = NUMBERS_PER_NODE * states.shape[1] ** 2 * len(states)
+            spacing = int(np.clip(np.ceil(numbers / LARGEST_CHAIN), 1, WIDEST_START))
         nodes = place_nodes(self.problem.samples, spacing)
         theta = np.clip(theta, self.low, self.high)
         weights = self._weights(None)

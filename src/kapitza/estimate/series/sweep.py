@@ -14,8 +14,11 @@ from kapitza.flow import Flow
 
 Array = NDArray[np.float64]
 
-LARGEST_CHUNK = 100_000
-"""Samples whose tangents are held at once."""
+LARGEST_CHUNK = 4_000_000
+"""Numbers of the tangents that are held at once."""
+
+FEWEST_TOGETHER = 8
+"""Intervals that are propagated together at least: they share a batch of the integrator."""
 
 STEPS_PER_INTERVAL = 5000
 """Integration steps beyond which trial values are given up: good ones need a few to a few hundred."""
@@ -94,7 +97,7 @@ def sweep(problem: MotionProblem, nodes: Nodes, states: Array, theta: Array, wei
     )
     for length in np.unique(nodes.length):
         group = np.flatnonzero(nodes.length == length)
-        size = max(1, LARGEST_CHUNK // max(int(length), 1))
+        size = max(FEWEST_TOGETHER, LARGEST_CHUNK // (max(int(length), 1) * n * (n + k)))
         for first in range(0, group.size, size):
             _add(problem, nodes, states, theta, weights, result, group[first : first + size], int(length))
     cost = 0.5 * float((weights * result.residual**2).sum())

@@ -28,6 +28,7 @@ from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.held import HeldSteps, split_steps
 from kapitza.flow.events.settle import Regime
 from kapitza.model import to_heyoka
+from kapitza.model.elimination import solve_named
 
 Array = NDArray[Any]
 
@@ -151,8 +152,11 @@ def _held_rates(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Exp
     gain: Any = sp.Matrix([[name(_dot(row, column)) for column in directions] for row in rows])
     drift = [sp.diff(h, geometry.differentiate[geometry.size]) for h in surfaces]
     lacking: Any = sp.Matrix([name(-_dot(row, base) - d) for row, d in zip(rows, drift, strict=True)])
-    balance = list(gain.adjugate() * lacking / gain.det()) if len(surfaces) > 1 else [lacking[0] / gain[0, 0]]
-    balance = [name(z) for z in balance]
+    if system.elimination is not None and len(surfaces) > 1:
+        balance = solve_named(gain.tolist(), list(lacking), held)
+    else:
+        balance = list(gain.adjugate() * lacking / gain.det()) if len(surfaces) > 1 else [lacking[0] / gain[0, 0]]
+        balance = [name(z) for z in balance]
     rates = [b + _dot([c[k] for c in directions], balance) for k, b in enumerate(base)]
     for row, d in zip(rows, drift, strict=True):
         # A surface that is one bare state: its rate is zero without rounding.

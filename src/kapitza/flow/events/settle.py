@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import EventError
 from kapitza.flow.events.geometry import Geometry
+from kapitza.flow.events.many import likely_modes
 
 Array = NDArray[Any]
 
@@ -31,6 +32,10 @@ MOVED = 1e-6
 """A function this far from zero at an instant at which its surface was in question has jumped off it."""
 
 MOST_AT_ONCE = 4
+"""Surfaces at an instant for which all combinations of answers are tried."""
+
+MOST_TOGETHER = 12
+"""Switches on their surfaces at an instant that can be resolved at all; the proof of uniqueness takes 2^k minors."""
 
 STICK, HOLD, FREE = "stick", "hold", "free"
 
@@ -123,7 +128,7 @@ def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -
     if not question.switches and not question.walls:
         return modes, Regime()
     if len(question.switches) + len(question.walls) > MOST_AT_ONCE:
-        _refuse(geometry, place, question, "too many surfaces are reached at once")
+        return _settle_many(geometry, place, modes, question)
     passed = _simply_passed(geometry, place, modes, question)
     if passed is not None:
         return passed, Regime()
@@ -149,6 +154,24 @@ def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -
     if any(np.abs(field - confirmed[0][2]).max() > scale for _, _, field in confirmed[1:]):
         _refuse(geometry, place, question, f"{len(confirmed)} different motions leave this state")
     return confirmed[0][0], confirmed[0][1]
+
+
+def _settle_many(geometry: Geometry, place: Place, modes: Array, question: Question) -> tuple[Array, Regime]:
+    """The same for more surfaces than can be tried through: the answer of a pivoting rule, if confirmed."""
+    indices = tuple(i for i, _ in question.switches)
+    if question.walls or len(indices) > MOST_TOGETHER or _modes_multiply(geometry, indices):
+        _refuse(geometry, place, question, "too many surfaces are reached at once")
+    found = likely_modes(geometry, place.state, place.t, place.parameters, modes, indices)
+    if found is None:
+        _refuse(geometry, place, question, "no combination of modes continues the motion")
+        raise AssertionError
+    answer = tuple(STICK if m == 0 else float(m) for m in found)
+    allowed = all(choice in options for choice, (_, options) in zip(answer, question.switches, strict=True))
+    trial, regime = _apply(modes, question, answer)
+    now = motion(geometry, place, trial, regime)
+    if not allowed or not _holds(geometry, place, trial, regime, question, answer, now):
+        _refuse(geometry, place, question, "no combination of modes continues the motion")
+    return trial, regime
 
 
 def _simply_passed(geometry: Geometry, place: Place, modes: Array, question: Question) -> Array | None:

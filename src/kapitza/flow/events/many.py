@@ -1,0 +1,65 @@
+"""Many switches on their surfaces at once, such as all joints of a linkage at rest: which stick, which slip, and how.
+
+With modes m in [-1, 1] between the sides, the rates of the switching functions are ds/dt = q + A m where the right-hand
+side is linear in the modes. Sought are m with ds/dt = 0 where |m| < 1 (stick), and m = ±1 with m ds/dt ≥ 0 where not: a
+linear complementarity problem with limits. Trying all 3^k answers is for few; here single switches change their answer
+until none contradicts itself, as in principal pivoting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.flow.events.geometry import Geometry
+
+Array = NDArray[Any]
+
+ROUNDS_PER_SWITCH = 8
+
+
+def likely_modes(
+    geometry: Geometry, state: Array, t: float, parameters: Array, modes: Array, open_: Sequence[int]
+) -> Array | None:
+    """Modes (k,) of the open switches: ±1 where they slip, 0 where they stick; None when no answer was found."""
+    chosen = list(open_)
+
+    def field(values: Array) -> Array:
+        trial = modes.copy()
+        trial[chosen] = values
+        return geometry.rates(geometry.point(state, t, parameters, trial))
+
+    size = len(chosen)
+    above = field(np.ones(size))
+    halves = np.array([(above - field(1.0 - 2.0 * np.eye(size)[k])) / 2 for k in range(size)])
+    mean = above - halves.sum(axis=0)
+    table = geometry.of_switches(geometry.point(state, t, parameters, modes))
+    rows, drift = table.by_state[chosen], table.by_time[chosen]
+    gain, free = rows @ halves.T, rows @ mean + drift
+    return complementary(gain, free)
+
+
+def complementary(gain: Array, free: Array) -> Array | None:
+    """m with free + gain m = 0 where it is stuck (0 in the answer), and of one sign with m = ±1 where it is not."""
+    size = len(free)
+    answer = np.zeros(size)
+    for round_ in range(ROUNDS_PER_SWITCH * size):
+        stuck = answer == 0
+        control = answer.copy()
+        if stuck.any():
+            inner = gain[np.ix_(stuck, stuck)]
+            if np.linalg.matrix_rank(inner) < stuck.sum():
+                return None
+            control[stuck] = np.linalg.solve(inner, -(free + gain @ answer)[stuck])
+        rates = free + gain @ control
+        excess = np.where(stuck, np.abs(control) - 1.0, -answer * rates / np.maximum(np.abs(np.diag(gain)), 1e-300))
+        wrong = np.flatnonzero(excess > 1e-12)
+        if not wrong.size:
+            return answer
+        # All at once is quick; one at a time, the last one first, cannot go round in circles.
+        change = wrong if round_ < size else wrong[-1:]
+        answer[change] = np.where(stuck[change], np.sign(control[change]), 0.0)
+    return None
