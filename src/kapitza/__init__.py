@@ -23,9 +23,11 @@ if TYPE_CHECKING:
         switch_branch,
     )
     from kapitza.data import Record, measure, read, write
+    from kapitza.ensemble import Ensemble, ensemble
     from kapitza.errors import KapitzaError, Status
     from kapitza.estimate import (
         Automatic,
+        Coverage,
         Differenced,
         Estimate,
         HarmonicFit,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         ShootingFit,
         advise,
         compare_fits,
+        coverage,
         cramer_rao,
         identify,
         missing_orbits,
@@ -63,12 +66,14 @@ if TYPE_CHECKING:
     from kapitza.orbits import find_orbits
     from kapitza.orbits_in_data import GlobalMap, Inspection, LocalMap, ReturnSearch, SectionSearch, inspect
     from kapitza.orbits_of_models import (
+        Basins,
         Collocation,
         Differences,
         HarmonicBalance,
         Homotopy,
         MultipleShooting,
         Shooting,
+        basins,
         certify,
         solve_orbit,
     )
@@ -102,6 +107,7 @@ _HOMES = {
     ),
     "kapitza.estimate": (
         "Automatic",
+        "Coverage",
         "Differenced",
         "Estimate",
         "HarmonicFit",
@@ -110,12 +116,17 @@ _HOMES = {
         "ShootingFit",
         "advise",
         "compare_fits",
+        "coverage",
         "cramer_rao",
         "identify",
         "missing_orbits",
         "posterior",
         "profile_interval",
         "suggest",
+    ),
+    "kapitza.ensemble": (
+        "Ensemble",
+        "ensemble",
     ),
     "kapitza.flow": (
         "Flow",
@@ -158,12 +169,14 @@ _HOMES = {
         "inspect",
     ),
     "kapitza.orbits_of_models": (
+        "Basins",
         "Collocation",
         "Differences",
         "HarmonicBalance",
         "Homotopy",
         "MultipleShooting",
         "Shooting",
+        "basins",
         "certify",
         "solve_orbit",
     ),
@@ -209,13 +222,16 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Automatic",
     "Bar",
+    "Basins",
     "Bifurcation",
     "Branch",
     "Collocation",
     "Coordinate",
+    "Coverage",
     "Diagram",
     "Differenced",
     "Differences",
+    "Ensemble",
     "Estimate",
     "Excitation",
     "Flow",
@@ -254,10 +270,13 @@ __all__ = [
     "Symmetry",
     "advise",
     "backbone",
+    "basins",
     "certify",
     "compare_fits",
+    "coverage",
     "cramer_rao",
     "diagram",
+    "ensemble",
     "find_invariant",
     "find_orbits",
     "follow",

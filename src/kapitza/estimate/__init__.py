@@ -2,6 +2,7 @@
 
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.comparison import compare_fits
+from kapitza.estimate.coverage import Coverage, coverage
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.identify import identify
@@ -25,6 +26,7 @@ from kapitza.estimate.weak import HarmonicFit
 
 __all__ = [
     "Automatic",
+    "Coverage",
     "Differenced",
     "Estimate",
     "Estimator",
@@ -46,6 +48,7 @@ __all__ = [
     "WeakRows",
     "advise",
     "compare_fits",
+    "coverage",
     "cramer_rao",
     "identify",
     "missing_orbits",

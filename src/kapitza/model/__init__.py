@@ -1,7 +1,7 @@
 """The equations, written once."""
 
 from kapitza.model.compiled import Evaluator, compile_derivatives, compile_expressions, to_heyoka, translate_steps
-from kapitza.model.elimination import Elimination, Step
+from kapitza.model.elimination import Elimination, Step, solve_named
 from kapitza.model.files import model_from_dict, model_to_dict, read_model, write_model
 from kapitza.model.implicit import top_slopes
 from kapitza.model.laws import LAWS, Law, with_laws
@@ -46,6 +46,7 @@ __all__ = [
     "parse_expression",
     "rate",
     "read_model",
+    "solve_named",
     "split_program",
     "split_switches",
     "symbol",

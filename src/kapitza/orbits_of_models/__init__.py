@@ -1,6 +1,7 @@
 """Periodic orbits of a model, by every solver, with multipliers one can trust."""
 
 from kapitza.orbit import Loop, Sensitivity
+from kapitza.orbits_of_models.basins import Attractor, Basins, basins
 from kapitza.orbits_of_models.census import CensusReport, find_orbits_of_model
 from kapitza.orbits_of_models.certify import certify
 from kapitza.orbits_of_models.codes import spelled, symbolic_code
@@ -30,6 +31,8 @@ from kapitza.orbits_of_models.solver import ClosedOrbit, OrbitSolver
 from kapitza.orbits_of_models.surfaces import volume_change
 
 __all__ = [
+    "Attractor",
+    "Basins",
     "CensusReport",
     "ClosedOrbit",
     "Collocation",
@@ -61,6 +64,7 @@ __all__ = [
     "Unknowns",
     "VectorField",
     "as_point",
+    "basins",
     "certificate",
     "certify",
     "described",

@@ -154,7 +154,9 @@ class Fitter:
         self.sensors = sensors
         self.rows: list[tuple[float, ...]] = []
 
-    def solve(self, theta: Array, states: Array, softness: float | None = None, spacing: int | None = None) -> MotionSolution:
+    def solve(
+        self, theta: Array, states: Array, softness: float | None = None, spacing: int | None = None
+    ) -> MotionSolution:
         """Iterate from parameters theta (k,) and states (N, n) at all samples, a node every `spacing` samples.
 
         Without spacing: at every sample, or as densely as memory allows where the states are many.

@@ -27,8 +27,7 @@ from kapitza.flow.engine import Event, System
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.held import HeldSteps, split_steps
 from kapitza.flow.events.settle import Regime
-from kapitza.model import to_heyoka
-from kapitza.model.elimination import solve_named
+from kapitza.model import solve_named, to_heyoka
 
 Array = NDArray[Any]
 

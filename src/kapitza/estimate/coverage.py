@@ -1,0 +1,111 @@
+"""Do the intervals hold the truth as often as they say? Many fits to one motion with fresh noise each time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import beta
+
+from kapitza import gate
+from kapitza.data import Noise, Record, measure
+from kapitza.ensemble import Ensemble, ensemble
+from kapitza.errors import ConvergenceError, DataError
+from kapitza.estimate.identify import identify
+from kapitza.executor import Executor
+from kapitza.model import Model
+from kapitza.monitor import Monitor
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Fits to the same motion with fresh noise.
+
+    truth: name -> value that made the motion; level: of the intervals; fits: every fit, with columns NAME, NAME low,
+    NAME high and NAME deviation; failures are in fits.failures.
+    """
+
+    truth: dict[str, float]
+    level: float
+    fits: Ensemble
+
+    def table(self) -> pd.DataFrame:
+        """Per parameter: bias, rms error, mean stated deviation, share of intervals that hold the truth.
+
+        from, to: 95 % range of that share by the number of fits alone (Clopper-Pearson).
+        """
+        rows = {}
+        for name, true in self.truth.items():
+            found, columns = self.fits.columns[name], self.fits.columns
+            inside = (columns[f"{name} low"] <= true) & (true <= columns[f"{name} high"])
+            hits, count = int(inside.sum()), len(inside)
+            low = beta.ppf(0.025, hits, count - hits + 1) if hits else 0.0
+            high = beta.ppf(0.975, hits + 1, count - hits) if hits < count else 1.0
+            rows[name] = {
+                "true": true,
+                "bias": float(found.mean() - true),
+                "rms error": float(np.sqrt(np.mean((found - true) ** 2))),
+                "stated deviation": float(columns[f"{name} deviation"].mean()),
+                "inside": hits / count,
+                "from": float(low),
+                "to": float(high),
+            }
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def coverage(
+    model: Model,
+    record: Record,
+    noise: Noise,
+    free: Sequence[str],
+    method: Any = None,
+    fits: int = 200,
+    level: float = 0.9,
+    seed: int = 0,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    keep: str | Path | None = None,
+    monitor: Monitor | None = None,
+) -> Coverage:
+    """Fit the model to a clean record of its own motion with fresh noise, again and again.
+
+    model: with the true values, from which every fit starts. record: `simulate`d without noise. noise: standard
+    deviation of each channel, or one for all. Fits that do not converge count as failures. The rest as in `ensemble`:
+    workers or an executor do the work, and the answer is the same to the last bit on one of them and on forty.
+    """
+    names = tuple(gate.texts("free", free))
+    if not isinstance(record, Record):
+        raise DataError("record: give one clean Record of the motion, made by simulate without noise.")
+    for name in names:
+        model.check(name)
+    fits = gate.whole("fits", fits, least=1)
+    level = gate.number("level", level, above=0.0, high=1.0)
+    shared = (model, record, noise, names, method, level)
+    found = ensemble(
+        _fit_once, range(fits), shared=shared, seed=seed, workers=workers, executor=executor, keep=keep, monitor=monitor
+    )
+    if not len(found):
+        said = found.failures[0].message if found.failures else "it was stopped before the first"
+        raise DataError(f"None of {fits} fits succeeded: {said}")
+    return Coverage({name: model.values[name] for name in names}, level, found)
+
+
+def _fit_once(_: int, shared: tuple, generator: np.random.Generator) -> dict[str, float]:
+    model, record, noise, names, method, level = shared
+    noisy = measure(record, noise=noise, seed=int(generator.integers(2**31)))
+    fit = (
+        identify(model, noisy, free=list(names), method=method) if method else identify(model, noisy, free=list(names))
+    )
+    if not fit.status.ok:
+        raise ConvergenceError(fit.status.value, fit)
+    intervals = fit.interval(level)
+    row: dict[str, float] = {}
+    for name in names:
+        row[name] = fit.values[name]
+        row[f"{name} low"], row[f"{name} high"] = intervals.loc[name, "low"], intervals.loc[name, "high"]
+        row[f"{name} deviation"] = fit.deviations[name]
+    return row

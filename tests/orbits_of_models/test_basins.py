@@ -1,0 +1,53 @@
+"""Basins of attraction against motions that are known."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.errors import DataError, ModelError
+
+
+def double_well() -> kz.Model:
+    """Weakly driven: one small motion in either well."""
+    return kz.Model.from_equations(
+        "x'' + c*x' - x + x**3 = F*cos(w*t)", parameters={"c": 0.3, "F": 0.02, "w": 1.0}, period="2*pi/w", name="wells"
+    )
+
+
+@pytest.fixture(scope="module")
+def found():
+    return kz.basins(double_well(), {"x": (-2.0, 2.0), "x'": (-1.5, 1.5)}, grid=(21, 15), transient=20)
+
+
+def test_two_wells_and_their_symmetry(found):
+    assert sorted(a.period for a in found.attractors) == [1, 1]
+    assert sorted(round(a.states[0, 0]) for a in found.attractors) == [-1, 1]
+    assert set(np.unique(found.labels)) == {0, 1}
+    # x -> -x, t -> t + T/2 maps one well onto the other: the shares are equal but for the phase.
+    assert found.shares().to_numpy() == pytest.approx([0.5, 0.5], abs=0.1)
+
+
+def test_starts_end_where_the_basins_say(found):
+    model = double_well()
+    flow = kz.Flow(model)
+    for i, j in ((0, 3), (20, 11), (10, 7), (5, 14)):
+        start = [found.axes["x"][i], found.axes["x'"][j]]
+        end = flow.propagate(start, 0.0, 60 * model.period, tangents=False).state
+        assert np.abs(end - found.attractors[found.labels[i, j]].states[0]).max() < 1e-4
+
+
+def test_an_attractor_is_the_orbit_that_the_solver_finds(found):
+    for attractor in found.attractors:
+        orbit = kz.solve_orbit(double_well(), attractor.states[0])
+        assert np.abs(orbit.points[0] - attractor.states[0]).max() < 1e-5
+
+
+def test_divergence_and_refusals():
+    model = kz.Model.from_equations("x'' + 0.2*x' + x - x**3 = F*cos(t)", parameters={"F": 0.05}, period="2*pi")
+    found = kz.basins(model, {"x": (-2.0, 2.0), "x'": (-0.1, 0.1)}, grid=(9, 2), transient=20)
+    assert (found.labels[[0, -1]] == -1).all()
+    assert (found.labels[4] == 0).all()
+    with pytest.raises(DataError, match="name two of the states"):
+        kz.basins(model, {"x": (0, 1)})
+    with pytest.raises(ModelError, match="not forced"):
+        kz.basins(kz.library.lorenz(), {"x": (0, 1), "y": (0, 1)})
