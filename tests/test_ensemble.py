@@ -1,5 +1,7 @@
 """Many runs: the same answer whoever works, failures kept, dead workers replaced, finished parts not repeated."""
 
+import doctest
+import inspect
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -103,3 +105,17 @@ def test_coverage_of_a_linear_oscillator():
     assert (np.abs(table["bias"]) < table["stated deviation"]).all()
     assert (table["from"] < table["inside"]).all()
     assert found.fits.failures == ()
+
+
+@pytest.mark.parametrize("name", ["ensemble", "coverage", "basins", "modal_reduction"])
+def test_docstring_has_its_sections_and_its_example_runs(name):
+    thing = getattr(kz, name)
+    text = inspect.getdoc(thing) or ""
+    for section in ("Parameters\n----------", "Returns\n-------", "Examples\n--------"):
+        assert section in text
+    for parameter in inspect.signature(thing).parameters:
+        assert parameter in text
+    found = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner.run(found[0])
+    assert runner.summarize(verbose=False) == (0, len(found[0].examples))

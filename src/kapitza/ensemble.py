@@ -73,18 +73,40 @@ def ensemble(
 ) -> Ensemble:
     """function(item, shared, generator) for every item; it returns numbers by name, the same names each time.
 
-    function: a function that workers can import (not a lambda). shared: what all runs need (a model, a record); it
-    travels once per part, or once per worker where the executor can scatter (dask). seed: run i draws from
-    np.random.default_rng(SeedSequence(seed, spawn_key=(i,))), so answers do not depend on who does the work.
-    workers: processes on this machine; a process that dies is replaced and its part repeated up to `retries` times.
-    executor: instead of workers, anything with `submit`: a pool of yours, a dask Client, mpi4py.futures.
-    keep: a folder in which every finished part is written at once; parts that are there already are not run again.
+    Parameters
+    ----------
+    function : function
+        One that workers can import (with processes no lambda and nothing typed at the prompt).
+    items : sequence
+        What tells the runs apart; one run per item.
+    shared : any
+        What all runs need (a model, a record). It travels once per part, with dask once per worker.
+    seed : int
+        Run i draws from np.random.default_rng(SeedSequence(seed, spawn_key=(i,))): answers do not depend on who works.
+    workers : int, optional
+        Processes on this machine; one that dies is replaced and its part repeated.
+    executor : Executor, optional
+        Instead of workers, anything with `submit`: a pool of yours, a dask Client, mpi4py.futures.
+    keep : path, optional
+        A folder in which every finished part is written at once; parts that are there already are not run again.
+    retries : int
+        How often worker processes may die before the study is given up.
+    monitor : Monitor, optional
+        Progress and cancelling; what is finished is given back.
+
+    Returns
+    -------
+    Ensemble
+        Numbers by name, one per run that succeeded, and the failures.
 
     Examples
     --------
+    >>> import kapitza as kz
     >>> def throw(item, shared, generator):
     ...     return {"eyes": float(generator.integers(1, 7))}
-    >>> kz.ensemble(throw, range(3)).table()["eyes"].tolist()
+    >>> found = kz.ensemble(throw, range(100), seed=1)
+    >>> len(found), sorted(set(found.columns["eyes"].tolist()))
+    (100, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     """
     seed = gate.whole("seed", seed, least=0)
     if workers is not None and executor is not None:
@@ -162,8 +184,10 @@ def _finished(
         yield from _on_processes(function, shared, seed, parts, workers, retries)
         return
     given = require_executor(executor)
-    scatter = getattr(given, "scatter", None)
-    sent = scatter(shared, broadcast=True) if scatter is not None and shared is not None else shared
+    # A dask Client sends a task's result once to each worker that needs it, and makes it anew when its worker dies;
+    # what is scattered is lost with its worker.
+    once = hasattr(given, "scatter") and shared is not None
+    sent = given.submit(_same, shared) if once else shared
     futures = [(first, given.submit(_work, function, sent, seed, first, items)) for first, items in parts]
     try:
         for first, future in futures:
@@ -171,6 +195,10 @@ def _finished(
     finally:
         for _, future in futures:
             future.cancel()
+
+
+def _same(shared: Any) -> Any:
+    return shared
 
 
 def _on_processes(

@@ -73,9 +73,39 @@ def coverage(
 ) -> Coverage:
     """Fit the model to a clean record of its own motion with fresh noise, again and again.
 
-    model: with the true values, from which every fit starts. record: `simulate`d without noise. noise: standard
-    deviation of each channel, or one for all. Fits that do not converge count as failures. The rest as in `ensemble`:
-    workers or an executor do the work, and the answer is the same to the last bit on one of them and on forty.
+    Parameters
+    ----------
+    model : Model
+        With the true values, from which every fit starts.
+    record : Record
+        A motion of the model, simulated without noise.
+    noise : float or mapping
+        Standard deviation of every channel, or of each by name, in the unit of the channel.
+    free : sequence of str
+        Parameters to fit.
+    method : optional
+        As in `identify`.
+    fits : int
+        Number of fits; those that do not converge count as failures.
+    level : float
+        Of the intervals, 0 … 1.
+    seed, workers, executor, keep, monitor
+        As in `ensemble`: the answer is the same to the last bit on one worker and on forty.
+
+    Returns
+    -------
+    Coverage
+        Every fit, and `table()`: bias, errors, share of intervals that hold the truth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.2, "k": 4.0})
+    >>> record = kz.simulate(model, x0=[1.0, 0.0], t=np.arange(0, 20, 0.05)).select(["x"])
+    >>> found = kz.coverage(model, record, 0.01, ["c", "k"], kz.HarmonicFit(), fits=10)
+    >>> found.table().columns.tolist()
+    ['true', 'bias', 'rms error', 'stated deviation', 'inside', 'from', 'to']
     """
     names = tuple(gate.texts("free", free))
     if not isinstance(record, Record):

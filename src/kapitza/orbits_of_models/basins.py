@@ -66,14 +66,38 @@ def basins(
 ) -> Basins:
     """Follow a grid of starts in two states of a forced model until they repeat, and sort them by where they end.
 
-    region: the two states with their ranges, {"x": (-2, 2), "x'": (-2, 2)}; others: values of the remaining states
-    (default 0). grid: points per axis. transient: excitation periods before the first look; starts that do not repeat
-    within `longest` periods to `tolerance` are followed twice as long, three times over. executor: as everywhere.
+    Parameters
+    ----------
+    model : Model
+        A flow with an excitation period.
+    region : mapping
+        The two states that are varied, with their ranges: {"x": (-2, 2), "x'": (-2, 2)}.
+    grid : int or (int, int)
+        Points per axis.
+    others : mapping, optional
+        Values of the remaining states (default 0).
+    transient : int
+        Excitation periods before the first look. Starts that do not repeat by then are followed twice as long, three
+        times over.
+    longest : int
+        Longest period of an attractor, in excitation periods.
+    tolerance : float
+        How well a state must repeat, relative to its size.
+    executor, monitor
+        As everywhere; the answer does not depend on the executor.
+
+    Returns
+    -------
+    Basins
+        Number of the attractor for every start, and the attractors.
 
     Examples
     --------
-    >>> found = kz.basins(kz.library.duffing(), {"x": (-2, 2), "x'": (-2, 2)}, grid=100)
-    >>> found.shares()
+    >>> import kapitza as kz
+    >>> wells = kz.Model.from_equations("x'' + 0.3*x' - x + x**3 = 0.02*cos(t)", period="2*pi")
+    >>> found = kz.basins(wells, {"x": (-2, 2), "x'": (-1, 1)}, grid=(5, 4), transient=20)
+    >>> [attractor.period for attractor in found.attractors]
+    [1, 1]
     """
     if model.is_map or model.period is None:
         raise ModelError(f'Model "{model.name}" is not forced: basins are looked at once per excitation period.')
