@@ -50,8 +50,8 @@ def figure_3() -> tuple[str, list[tuple[float, float, float]]]:
             quoted(Omega),
         )
         near = min(found, key=lambda w: abs(w - Omega), default=None)
-        bounds = (0.006, 0.022) if near is None else (0.55 * found[near], 3.2 * found[near])
-        start = find_doubling(test, "a", (bounds[0] * scale, bounds[1] * scale), points=6)
+        bounds = (0.006, 0.022) if near is None else (0.15 * found[near], 2.6 * found[near])
+        start = find_doubling(test, "a", (bounds[0] * scale, bounds[1] * scale), points=8)
         found[Omega] = start.value / scale
         exact = model_doubling(Omega)
         points.append((Omega, found[Omega], exact))

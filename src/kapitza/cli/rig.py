@@ -30,7 +30,7 @@ def serve(
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     remote: Annotated[bool, typer.Option(help="Let other machines in, with CURVE keys.")] = False,
 ) -> None:
-    """Serve a simulated rig. Prints the address and the token, which kapitza.rig.network.RemoteRig takes."""
+    """Serve a simulated rig. Prints the address and the token, which kz.rig.RemoteRig takes."""
     from kapitza.rig import Keys, RigServer, SecondOrder, Sensors, beam_rig, duffing_rig, pendulum_rig
 
     if system not in RIGS:
