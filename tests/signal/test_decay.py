@@ -43,3 +43,14 @@ def test_steady_vibration_and_noise_do_not_die_out():
     noise = half_cycles(time, np.random.default_rng(2).standard_normal(time.size))
     assert noise is None or not noise.dies_out
     assert half_cycles(time[:50], np.sin(time[:50])) is None
+
+
+def test_inspect_tells_frequency_and_damping_of_a_free_decay():
+    import kapitza as kz
+
+    ratio, omega = 0.01, 2 * np.pi * 3.0
+    time = np.arange(0, 12, 0.01)
+    values = np.exp(-ratio * omega * time) * np.cos(omega * time)
+    noisy = values + 0.002 * np.random.default_rng(1).standard_normal(time.size)
+    said = str(kz.inspect(kz.Record.from_arrays(time, {"x": noisy}, units={"x": "m"})))
+    assert "Free decay of x: 3 Hz and 1 % of critical damping at large amplitude" in said

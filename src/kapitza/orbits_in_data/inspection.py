@@ -31,6 +31,7 @@ from kapitza.signal import (
     embed,
     embedding_dimension,
     forced_delay,
+    half_cycles,
     largest_lyapunov,
     mutual_information,
     noise_level,
@@ -167,6 +168,8 @@ def inspect(
             found = describe_section(section, max_period, 0.01)
         character = found
         task.advance(1, "returns")
+        if not strobed:
+            notes += _decays(continuous, names)
         lyapunov = _attempt(notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, character, delay, dimension))
         task.advance(1, "Lyapunov exponent")
     suggestion = suggest(character, lyapunov, dimension)
@@ -199,6 +202,17 @@ def _attempt(notes: list[str], what: str, work: Any) -> Any:
     except DataError as problem:
         notes.append(f"{what}: {problem}")
         return None
+
+
+def _decays(record: Record, names: Sequence[str]) -> list[str]:
+    """Free decays: frequency and damping at large and small amplitude, of the longest segment of each channel."""
+    piece = max(record.segments(), key=lambda part: part.stop - part.start)
+    said = []
+    for name in names:
+        decay = half_cycles(record.time[piece], record[name][piece])
+        if decay is not None and decay.dies_out and record.period is None:
+            said.append(f"Free decay of {name}: {decay.sentence(record.units[name])}.")
+    return said
 
 
 def _section(record: Record, names: tuple[str, ...]) -> Section:

@@ -17,7 +17,7 @@ from kapitza.study.outcome import Motion
 
 Array = NDArray[np.float64]
 
-LARGEST = 20_000
+LARGEST = 5000
 """Samples of a recording that a motion is followed over; more shows nothing new in a picture."""
 
 LARGEST_STROBED = 400
