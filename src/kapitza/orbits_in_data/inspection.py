@@ -173,6 +173,8 @@ def inspect(
         lyapunov = _attempt(notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, character, delay, dimension))
         task.advance(1, "Lyapunov exponent")
     suggestion = suggest(character, lyapunov, dimension)
+    if any(note.startswith("Free decay") for note in notes):
+        suggestion = "a free decay: fit a model to the series itself, kz.identify(model, record, free=[...])."
     if task.interrupted:
         suggestion = "the inspection was stopped: run it again for the parts that are missing."
     return Inspection(
