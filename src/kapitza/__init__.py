@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Bifurcation,
         Branch,
         Diagram,
+        MeasuredBranch,
         Stepping,
         backbone,
         diagram,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kapitza.errors import KapitzaError, Status
     from kapitza.estimate import (
         Automatic,
+        BranchFit,
         Coverage,
         Differenced,
         Estimate,
@@ -87,6 +89,7 @@ _HOMES = {
         "Bifurcation",
         "Branch",
         "Diagram",
+        "MeasuredBranch",
         "Stepping",
         "backbone",
         "diagram",
@@ -108,6 +111,7 @@ _HOMES = {
     "kapitza.estimate": (
         "Automatic",
         "Coverage",
+        "BranchFit",
         "Differenced",
         "Estimate",
         "HarmonicFit",
@@ -225,6 +229,7 @@ __all__ = [
     "Basins",
     "Bifurcation",
     "Branch",
+    "BranchFit",
     "Collocation",
     "Coordinate",
     "Coverage",
@@ -245,6 +250,7 @@ __all__ = [
     "KapitzaError",
     "LocalMap",
     "Map",
+    "MeasuredBranch",
     "ModalReduction",
     "Model",
     "Monitor",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kapitza.continuation.criteria import Readings
 from kapitza.continuation.motion import OrbitFamily
 from kapitza.errors import KapitzaError
+from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import (
@@ -285,7 +286,8 @@ def discretised_family(
 
     if half_map:
         raise KapitzaError("Half maps are followed by shooting: leave out method, or half_map.")
-    if model.impacts or any(not s.continuous for s in model.structure.switches):
+    # A friction coefficient of zero leaves a smooth model, as the flow knows.
+    if not Flow(model).core.engine(model.vector).system.is_smooth:
         raise KapitzaError(
             f'{type(method).__name__} follows smooth models; "{model.name}" has switches or impacts: use Shooting().'
         )
@@ -314,6 +316,8 @@ def _collocation(base: dict, problem: Problem, loop: Any, method: Collocation) -
     rule = gauss_rule(method.degree)
     wanted = method.elements * (problem.repeats or 1)
     layout = even_mesh(problem, find_arcs(problem, loop, kinks=False), wanted)
+    if layout.events:
+        raise KapitzaError("The orbit crosses a switch of the model: follow it by Shooting().")
     start, length = layout.times(layout.boundaries)
     period = float(layout.boundaries[-1])
     fractions = start / period

@@ -71,7 +71,8 @@ def follow(
     HarmonicBalance().
     half_map: use a symmetry of the model: orbits that are their own mirror image half a period later cost half, and
     their symmetry-breaking points are regular.
-    stepping: Stepping(predictor, corrector, rule, max_points). equilibrium: follow a rest state.
+    stepping: Stepping(predictor, corrector, rule, max_points). equilibrium: follow a rest state. detect: look for
+    bifurcations (False: the bare curve, faster).
     posterior: an Estimate; points and bifurcations then carry intervals. monitor: a Monitor, may stop the walk.
 
     Examples
@@ -190,6 +191,7 @@ def walk_branch(
     half_map: bool = False,
     stepping: Stepping | None = None,
     equilibrium: bool = False,
+    detect: bool = True,
 ) -> Walker:
     """What `follow` walks, as an iterable: for node in walk_branch(...): node.value; then .branch."""
     limits = checked_bounds(model, parameter, bounds)
@@ -200,11 +202,12 @@ def walk_branch(
         family, z = equilibrium_family(model, start, parameter, limits)
     else:
         family, z = orbit_family(model, start, parameter, limits, period, method, half_map)
-    return walker_from(family, z, limits, stepping, direction, type(method).__name__ if method else "Shooting")
+    name = type(method).__name__ if method else "Shooting"
+    return walker_from(family, z, limits, stepping, direction, name, detect)
 
 
 def walker_from(
-    family: Any, z: Array, limits: Bounds, stepping: Stepping, direction: int, method: str, tangent: Array | None = None
+    family: Any, z: Array, limits: Bounds, stepping: Stepping, direction: int, method: str, detect: bool = True
 ) -> Walker:
     """Walks in one or both directions from a point that is (nearly) a solution."""
     traces = []
@@ -216,7 +219,7 @@ def walker_from(
                 "Solve the orbit first (solve_orbit) and begin there."
             )
         images = family.images(outcome.point) if hasattr(family, "images") else None
-        traces.append(Trace(outcome.point, limits, stepping, images))
+        traces.append(Trace(outcome.point, limits, stepping, images, detect))
     forward = traces[0]
     backward = traces[1] if len(traces) > 1 else None
     return Walker(forward, backward, lambda walker: assembled(walker, method))

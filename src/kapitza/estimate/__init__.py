@@ -1,6 +1,7 @@
 """Parameters from data, with intervals."""
 
 from kapitza.estimate.automatic import Automatic
+from kapitza.estimate.branches import BranchFit
 from kapitza.estimate.comparison import compare_fits
 from kapitza.estimate.coverage import Coverage, coverage
 from kapitza.estimate.estimate import Estimate, Estimator
@@ -26,6 +27,7 @@ from kapitza.estimate.weak import HarmonicFit
 
 __all__ = [
     "Automatic",
+    "BranchFit",
     "Coverage",
     "Differenced",
     "Estimate",

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from kapitza import gate
+from kapitza.continuation import MeasuredBranch
 from kapitza.data import Record
 from kapitza.errors import KapitzaError, ModelError, Status
 from kapitza.estimate.automatic import Automatic
+from kapitza.estimate.branches import BranchFit
 from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.combinations import combinations_of, in_combinations
 from kapitza.estimate.estimate import Estimate, Estimator
@@ -33,7 +35,7 @@ def identify(
     ----------
     model : Model
         The equations, with starting values, bounds and priors of the parameters.
-    data : Record, OrbitSet, PeriodicOrbit, or a list of these
+    data : Record, OrbitSet, PeriodicOrbit, MeasuredBranch, or a list of these
         What was measured. A pair ``(data, {name: value})`` has parameter values of its own, such as the amplitude of
         its excitation. Channels enter in the units of the model's states (a record in mm serves a model in m); a
         channel whose unit is of another kind is refused.
@@ -41,8 +43,8 @@ def identify(
         Parameters to estimate, all of them when left out. Combinations such as ``"k2/m"`` and derived parameters may be
         free too. With ``free=[]`` `ShootingFit` fits the motion alone.
     method : settings of an estimator, optional
-        Such as ``HarmonicFit()``. By default orbits are fitted by ``OrbitFit()`` and records by ``"auto"``: a chain
-        that starts cheap and ends efficient.
+        Such as ``HarmonicFit()``. By default orbits are fitted by ``OrbitFit()``, measured branches by ``BranchFit()``
+        and records by ``"auto"``: a chain that starts cheap and ends efficient.
     monitor : Monitor, optional
         Shown the progress. Cancelled, or after Ctrl-C, the last iterate comes back without intervals, its status
         INTERRUPTED.
@@ -65,7 +67,10 @@ def identify(
     free = None if free is None else gate.texts("free", free, error=ModelError)
     parts = parts_of(data)
     if method is None or method == "auto":
-        method = Automatic() if isinstance(parts[0].source, Record) else OrbitFit()
+        first = parts[0].source
+        method = Automatic() if isinstance(first, Record) else OrbitFit()
+        if isinstance(first, MeasuredBranch):
+            method = BranchFit()
     if isinstance(method, str):
         raise KapitzaError(
             f'The only method with a name is "auto", not "{method}": pass settings such as HarmonicFit().'

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.continuation import MeasuredBranch
 from kapitza.data import Noise, Record, check_noise, is_number, stated_noise
 from kapitza.errors import DataError, ModelError
 from kapitza.estimate.observation import Output
@@ -28,13 +29,14 @@ SAME_PERIOD = 1e-3
 class Part:
     """A record, an orbit or a set of orbits, with the parameter values that are its own."""
 
-    source: Record | PeriodicOrbit | OrbitSet
+    source: Record | PeriodicOrbit | OrbitSet | MeasuredBranch
     own: Mapping[str, float] = field(default_factory=dict)
     number: int = 0
 
     @property
     def label(self) -> str:
-        kind = {Record: "record", PeriodicOrbit: "orbit", OrbitSet: "set of orbits"}[type(self.source)]
+        kinds = {Record: "record", PeriodicOrbit: "orbit", OrbitSet: "set of orbits", MeasuredBranch: "measured branch"}
+        kind = kinds[type(self.source)]
         return f"{kind} {self.number}"
 
     @property
@@ -168,7 +170,7 @@ def _flatten(data: Any, own: Mapping[str, float], found: list[tuple[Any, Mapping
     elif isinstance(data, OrbitSet):
         if len(data):
             found.append((data, own))
-    elif isinstance(data, Record | PeriodicOrbit):
+    elif isinstance(data, Record | PeriodicOrbit | MeasuredBranch):
         found.append((data, own))
     elif isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         for part in data:
@@ -181,9 +183,13 @@ def _flatten(data: Any, own: Mapping[str, float], found: list[tuple[Any, Mapping
 
 
 def _kind(data: Any) -> str:
-    return {PeriodicOrbit: "an orbit", OrbitSet: "a set of orbits", Record: "a record"}.get(
-        type(data), type(data).__name__
-    )
+    known = {
+        PeriodicOrbit: "an orbit",
+        OrbitSet: "a set of orbits",
+        Record: "a record",
+        MeasuredBranch: "a measured branch",
+    }
+    return known.get(type(data), type(data).__name__)
 
 
 def _check_own(model: Model, part: Part, free: tuple[str, ...] | None) -> None:

@@ -19,7 +19,7 @@ CLASSES = {
     "kapitza.flow.engine": ("Event",),
     "kapitza.data": ("Record",),
     "kapitza.estimate": (
-        "Estimate", "Automatic", "Differenced", "HarmonicFit", "InvariantFit", "OrbitFit", "ShootingFit",
+        "Estimate", "Automatic", "BranchFit", "Differenced", "HarmonicFit", "InvariantFit", "OrbitFit", "ShootingFit",
     ),
     "kapitza.estimate.identifiability": ("Identifiability",),
     "kapitza.estimate.parts": (
@@ -28,6 +28,8 @@ CLASSES = {
     ),
     "kapitza.model": ("Prior",),
     "kapitza.continuation.branch": ("Branch",),
+    "kapitza.continuation.measured": ("MeasuredBranch",),
+    "kapitza.continuation.diagram": ("Diagram",),
     "kapitza.continuation.nouns": ("Bifurcation", "Kind", "End"),
 }  # fmt: skip
 """Home and names of the classes; a name that is not listed is never looked up."""

@@ -149,13 +149,36 @@ def van_der_pol() -> list[Comparison]:
     branch = kz.follow(model, None, "omega", (0.9, 1.6))
     (torus,) = branch.of(Kind.NEIMARK_SACKER)
     curve = kz.follow(torus, ("omega", "F"), ((0.5, 2.0), (0.1, 3.0)))
+    start = kz.solve_orbit(model)
+    other = kz.follow(model, start, "omega", (0.9, 1.45), direction=1, method=kz.Collocation(elements=30))
+    gap = abs(other.of(Kind.NEIMARK_SACKER)[0].value - torus.value)
     away = float(np.abs(np.abs(curve.multipliers).max(axis=1) - 1).max())
     ends = ", ".join(b.kind.value for b in curve.bifurcations)
     return [
         row("forced van der Pol, |μ| at the Neimark-Sacker point", 1.0, abs(torus.critical), 1e-12),
         Comparison(f"largest ||μ| - 1| on its curve ({len(curve)} points)", "0", f"{away:.1e}", "1e-6", away < 1e-6),
+        Comparison("the point: collocation against shooting", "0", f"{gap:.1e}", "1e-6", gap < 1e-6),
         said("the curve passes", Kind.RESONANCE_1_1.value, ends),
     ]
+
+
+def cross_checks() -> list[Comparison]:
+    """The bifurcations above once more by collocation, of which shooting knows nothing."""
+    hanging = kz.library.pendulum_on_spring().with_values(a=2.4)
+    rotating = kz.library.parametric_pendulum().with_values(omega=12.4)
+    cases = [
+        ("HYBRID doubling", hanging, {"y": 0, "theta": 0, "y'": 0, "theta'": 0}, "a", (2.3, 2.8), 1, Kind.DOUBLING),
+        ("pendulum, doubling 1", rotating, {"phi": 2.98, "phi'": 11.0}, "omega", (11.9, 12.6), -1, Kind.DOUBLING),
+    ]
+    rows = []
+    for name, model, start, parameter, bounds, direction, kind in cases:
+        found = []
+        for method in (kz.Shooting(), kz.Collocation(elements=40)):
+            branch = kz.follow(model, start, parameter, bounds, direction=direction, method=method)
+            found.append(branch.of(kind)[0].value)
+        gap = abs(found[1] - found[0])
+        rows.append(Comparison(f"{name}: collocation against shooting", "0", f"{gap:.1e}", "1e-6", gap < 1e-6))
+    return rows
 
 
 def events() -> tuple[list[Comparison], str]:
@@ -195,7 +218,7 @@ def events() -> tuple[list[Comparison], str]:
 def main() -> str:
     hybrid_rows, curve = hybrid()
     event_rows, named = events()
-    rows = [*pendulum(), *resonance(), *lorenz(), *hybrid_rows, *van_der_pol(), *event_rows]
+    rows = [*pendulum(), *resonance(), *lorenz(), *hybrid_rows, *van_der_pol(), *cross_checks(), *event_rows]
     return "\n\n".join(
         [
             "# Families of orbits and their bifurcations",

@@ -1,0 +1,83 @@
+"""Parameters from measured branches: what made the points comes back, with errors as large as they should be."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.continuation import Kind
+from kapitza.errors import DataError
+
+TRUTH = {"c": 0.1, "k3": 1.0, "B": 0.3}
+
+
+def oscillator(**values):
+    return kz.Model.from_equations(
+        "x'' + c*x' + x + k3*x**3 = B*cos(omega*t)",
+        parameters={**TRUTH, "omega": 1.0, **values},
+        period="2*pi/omega",
+        start={"x": 0.3, "x'": 0.0},
+        name="duffing",
+    )
+
+
+@pytest.fixture(scope="module")
+def response():
+    return kz.follow(oscillator(omega=0.8), None, "omega", (0.8, 2.1), direction=1)
+
+
+@pytest.fixture(scope="module")
+def measured(response):
+    """Points of the response through both folds, the unstable part included, with noise in both directions."""
+    chosen = np.linspace(2, len(response) - 3, 30).astype(int)
+    random = np.random.default_rng(1)
+    omega = response.values[chosen, 0] + 2e-3 * random.standard_normal(30)
+    amplitude = response.amplitude("x", 256)[chosen] + 5e-3 * random.standard_normal(30)
+    return kz.MeasuredBranch("response", "omega", omega, amplitude, "x", value_noise=2e-3, amplitude_noise=5e-3)
+
+
+def test_a_response_gives_damping_and_stiffness(measured):
+    start = oscillator(c=0.12, k3=0.9)
+    fit = kz.identify(start, measured, free=["c", "k3"], method=kz.BranchFit(bounds=(0.75, 2.15)))
+    assert fit.status.ok
+    for name in ("c", "k3"):
+        assert abs(fit[name] - TRUTH[name]) < 4 * fit.deviations[name]
+        assert fit.deviations[name] < 0.05 * TRUTH[name]
+    assert fit.chi2 == pytest.approx(28, abs=4 * np.sqrt(2 * 28))
+    assert not fit.warnings
+
+
+def test_folds_alone_give_two_parameters(response):
+    places = [b.value for b in response.of(Kind.FOLD)]
+    folds = kz.MeasuredBranch("fold", "omega", places, value_noise=1e-4)
+    fit = kz.identify(oscillator(c=0.11, k3=0.95), folds, free=["c", "k3"], method=kz.BranchFit(bounds=(0.8, 2.3)))
+    assert fit["c"] == pytest.approx(0.1, rel=1e-5)
+    assert fit["k3"] == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_backbone_gives_the_cubic_stiffness():
+    spine = kz.backbone(oscillator(), "omega", force="B", damping="c", bounds=(0.9, 1.8))
+    chosen = np.arange(2, len(spine), 3)
+    data = kz.MeasuredBranch(
+        "backbone", "omega", spine.values[chosen, 0], spine.points[chosen, 0], "x", 1e-3, 1e-3, force="B", damping="c"
+    )
+    method = kz.BranchFit(bounds=(0.9, 1.85))
+    fit = kz.identify(oscillator(k3=0.8), data, free="k3", method=method)
+    assert fit["k3"] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_what_is_no_branch_is_refused(measured):
+    with pytest.raises(DataError, match="measured branches are"):
+        kz.MeasuredBranch("cusp", "omega", [1.0])
+    with pytest.raises(DataError, match="do not pair"):
+        kz.MeasuredBranch("response", "omega", [1.0, 2.0], [1.0], "x")
+    with pytest.raises(DataError, match="needs amplitudes"):
+        kz.MeasuredBranch("response", "omega", [1.0, 2.0])
+    with pytest.raises(DataError, match="force and damping"):
+        kz.MeasuredBranch("backbone", "omega", [1.0], [1.0], "x")
+    with pytest.raises(DataError, match="positive"):
+        kz.MeasuredBranch("fold", "omega", [1.0], value_noise=0.0)
+    with pytest.raises(DataError, match="cannot be free"):
+        kz.identify(oscillator(), measured, free=["omega"])
+    record = kz.simulate(oscillator(), periods=2)
+    with pytest.raises(DataError, match="not on record 0"):
+        kz.identify(oscillator(), record, free=["c"], method=kz.BranchFit())
