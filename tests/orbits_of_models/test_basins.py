@@ -42,6 +42,18 @@ def test_an_attractor_is_the_orbit_that_the_solver_finds(found):
         assert np.abs(orbit.points[0] - attractor.states[0]).max() < 1e-5
 
 
+def test_a_motion_that_spirals_in_is_not_taken_for_a_longer_period():
+    """Light damping, complex multipliers: four attractors of period 1, small and large in either well."""
+    model = double_well().with_values(c=0.15, F=0.1)
+    found = kz.basins(model, {"x": (-2.0, 2.0), "x'": (-1.5, 1.5)}, grid=16, transient=30)
+    assert [a.period for a in found.attractors] == [1] * len(found.attractors)
+    assert len(found.attractors) in (2, 3, 4)
+    ends = np.array([a.states[0] for a in found.attractors])
+    apart = np.abs(ends[:, None] - ends).max(axis=2) + 10 * np.eye(len(ends))
+    assert apart.min() > 0.1
+    assert (found.labels >= 0).all()
+
+
 def test_divergence_and_refusals():
     model = kz.Model.from_equations("x'' + 0.2*x' + x - x**3 = F*cos(t)", parameters={"F": 0.05}, period="2*pi")
     found = kz.basins(model, {"x": (-2.0, 2.0), "x'": (-0.1, 0.1)}, grid=(9, 2), transient=20)

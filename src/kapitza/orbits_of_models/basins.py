@@ -24,6 +24,10 @@ DIVERGED, UNSETTLED = -1, -2
 STARTS_PER_PART = 4096
 """Starts that are followed together; the answer does not depend on who follows which."""
 
+SPIRAL = 100.0
+"""The period is the first after which a settled motion returns to so many tolerances: one that still spirals in comes
+closest to itself after some turns of the spiral, which are no period."""
+
 EXTENSIONS = 3
 """How often starts that have not settled are followed for twice as long."""
 
@@ -164,10 +168,12 @@ def _follow(model: Model, starts: Array, transient: int, longest: int, tolerance
         if not left.size:
             break
         seen = flow.strobe_many(states[left], 2 * longest).states
-        for p in range(longest, 0, -1):
-            gap = difference(seen[p : p + longest], seen[:longest], angles)
-            size = tolerance * (1.0 + np.abs(seen).max(axis=(0, 2)))
-            periods[left[np.nan_to_num(np.abs(gap).max(axis=(0, 2)), nan=np.inf) <= size]] = p
+        shifts = range(1, longest + 1)
+        gaps = np.array([difference(seen[p : p + longest], seen[:longest], angles) for p in shifts])
+        gaps = np.abs(gaps).max(axis=(1, 3))
+        gaps = np.nan_to_num(gaps, nan=np.inf) / (tolerance * (1.0 + np.abs(seen).max(axis=(0, 2))))
+        settled = (gaps <= 1.0).any(axis=0)
+        periods[left[settled]] = 1 + np.argmax(gaps[:, settled] <= SPIRAL, axis=0)
         orbits[left] = np.moveaxis(seen[:longest], 0, 1)
         states[left] = seen[-1]
         left, length = left[periods[left] == 0], 2 * length
