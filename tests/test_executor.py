@@ -56,6 +56,15 @@ def test_a_census_does_not_depend_on_who_works(two_processes):
             assert np.array_equal(one.profile.states, other.profile.states)
 
 
+def test_later_rounds_of_a_census_do_not_depend_on_who_works():
+    """What was found in one round is where the next one starts: its order must not depend on the parts."""
+    model = kz.Model.from_map({"x": "1 - a*x**2 + y", "y": "b*x"}, parameters={"a": 1.4, "b": 0.3})
+    settings = {"max_period": 7, "region": {"x": (-1.5, 1.5), "y": (-0.5, 0.5)}, "starts": 600, "rounds": 3}
+    alone, shared = (orbits_of(model, e, **settings) for e in (None, Immediate()))
+    assert len(alone) == len(shared) > 8
+    assert all(np.array_equal(a.points, b.points) for a, b in zip(alone, shared, strict=True))
+
+
 def test_a_census_by_sections_does_not_depend_on_who_works(two_processes):
     settings = {"max_period": 3, "section": "z - 27", "starts": 400}
     alone, shared = (orbits_of(kz.library.lorenz(), e, **settings) for e in (None, two_processes))

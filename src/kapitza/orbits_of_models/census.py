@@ -233,9 +233,7 @@ class _Search:
         return cycles_from(self.step, wrap_states(shaken, self.step.angles), period)
 
     def _solve(self, starts: Array) -> Array:
-        if self.executor is None:
-            return batched_newton(self.step, starts, self.scale)
-        # Every start is followed on its own: how they are dealt does not change where they end.
+        # The same parts whoever works: the order of the finds decides the next starts.
         parts = [(self.model, starts[i : i + PART], self.scale) for i in range(0, len(starts), PART)]
         return np.concatenate(list(in_order(self.executor, _solve_there, parts)))
 
