@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,11 @@ class Structure:
     outputs: Mapping[str, Expression]
     invariants: Mapping[str, Expression]
     source: tuple[Any, ...] = field(repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Compiled functions and their locks do not travel to other processes; there they are made again.
+        kept = {f.name for f in fields(self)} | {"key"}
+        return {name: value for name, value in self.__dict__.items() if name in kept}
 
     @cached_property
     def key(self) -> str:
