@@ -139,6 +139,10 @@ class FlowLoop:
     parameters: Array
     _recorded: dict[int, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Recorded stretches hold compiled code, which does not travel to other processes; they are made again there.
+        return {**self.__dict__, "_recorded": {}}
+
     def __call__(self, fractions: Array) -> Array:
         s = np.asarray(fractions, float)
         turns = np.floor(s) * (s != 1.0)
