@@ -62,6 +62,8 @@ def check_command(study: StudyArgument, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps({"ok": True, "problems": []}))
         return
+    for text in found.warnings():
+        answers().print(Text(f"Warning: {text}", style="yellow"))
     answers().print(Text(f"{found}\nNo problems. Run it: kapitza identify {study}"))
 
 
@@ -127,6 +129,8 @@ def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
     if quiet:
         return
     best = result.best
+    for text in result.warnings:
+        console.print(Text(f"Warning: {text}", style="yellow"))
     if best is not None:
         console.print(parameter_table(result))
         for text in best.warnings:

@@ -103,7 +103,7 @@ def figure_json(figure: go.Figure) -> Markup:
 
 def study_parts(result: StudyResult, truth: Mapping[str, float]) -> list[Part]:
     best = result.best
-    parts: list[Part] = []
+    parts: list[Part] = [Part("Before the fit", warnings=result.warnings)] if result.warnings else []
     if best is not None:
         parts.append(parameter_part(best, truth))
         parts += picture_parts(best)

@@ -35,6 +35,7 @@ class StudyResult:
     data: tuple[str, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     study: str = field(default="", repr=False)
+    warnings: tuple[str, ...] = ()
 
     @property
     def succeeded(self) -> tuple[Outcome, ...]:
@@ -200,6 +201,7 @@ def write_result(result: StudyResult, folder: Path, report: bool) -> None:
             "checksums": result.checksums,
             "data": result.data,
             "models": result.models,
+            "warnings": result.warnings,
         },
         folder / MARK,
     )
@@ -225,4 +227,5 @@ def read_results(folder: str | Path) -> StudyResult:
         data=tuple(content["data"]),
         models=content["models"],
         study=(folder / "study.toml").read_text(encoding="utf-8"),
+        warnings=tuple(content.get("warnings", ())),
     )

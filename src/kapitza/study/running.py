@@ -82,6 +82,7 @@ def _run(study: Study, resume: bool, task: Task) -> StudyResult:
         data=tuple(f"{recording.name}: {recording.record}" for recording in study.recordings),
         models={c.name: equations_text(c.model) for c in study.candidates},
         study=study.text,
+        warnings=study.warnings(),
     )
     write_result(result, working, study.report)
     publish(working, study.folder)

@@ -50,6 +50,19 @@ class Study:
         """The recordings that only check the prediction."""
         return tuple(recording for recording in self.recordings if recording.use == "check")
 
+    def warnings(self) -> tuple[str, ...]:
+        """What looks wrong without being refused: a drive whose frequency the recording contradicts."""
+        from kapitza.study.drive import drive_warning
+        from kapitza.study.running import prepared
+
+        said = []
+        for candidate in self.candidates:
+            for recording in self.fitted:
+                model = candidate.model.with_values(**recording.values)
+                text = drive_warning(model, prepared(recording.record, candidate), candidate.free)
+                said += [f"{recording.name}, {candidate.name}: {text}"] if text else []
+        return tuple(said)
+
     @property
     def measures(self) -> dict[str, str]:
         """What channels measure where they are no states, of all recordings."""
