@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import kapitza as kz
 from kapitza.errors import DataError, RigError, Status
 from kapitza.rig import (
     Experiment,
@@ -138,6 +139,18 @@ def test_duffing_rig_through_both_folds():
     )
     assert branch.status is Status.INTERRUPTED  # by the watcher, on the way up after the second fold
     assert [b.value for b in branch.folds] == pytest.approx(DUFFING_FOLDS, rel=0.01)
+
+
+def test_the_verb_on_a_rig_is_the_verb_on_a_model():
+    branch = kz.follow(
+        duffing_rig(), None, "omega", (0.5, 1.5), frequency="omega", modes=3, values={"B": 0.1, "omega": 0.8},
+        scales={"x": 1.0}, stepping=RigStepping(max_points=4),
+    )  # fmt: skip
+    assert [round(p.value, 3) for p in branch][:2] == [0.8, 0.88]
+    model = duffing_rig().plant.model.with_values(B=0.1, omega=branch[-1].value)
+    series = branch[-1].series("x")
+    orbit = kz.solve_orbit(model, [float(series(0.0)), float(series(0.0, 1))], period=1)
+    assert orbit.points[0] == pytest.approx([float(series(0.0)), float(series(0.0, 1))], abs=2e-3)
 
 
 def test_journal_survives_a_crash(tmp_path):

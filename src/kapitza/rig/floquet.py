@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigPoint
+from kapitza.rig.continuation import resized
 from kapitza.rig.experiment import Experiment
 from kapitza.rig.fourier import FourierSeries, columns, project
 
@@ -125,7 +126,8 @@ class _Record:
         self.experiment, self.point, self.settings = experiment, point, settings
         self.base = point.measurement.frequency
         self.step = experiment.rig.sample_time
-        self.own = experiment.demands(point.z[:-1], {**experiment.values})
+        # Modes may have been added after this point was found.
+        self.own = experiment.demands(resized(point.z, experiment)[:-1], {**experiment.values})
         self.highest = settings.highest or 7.0 * self.base
         self.window = settings.window or 0.155 * 2 * np.pi / self.base
 
