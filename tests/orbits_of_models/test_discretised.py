@@ -32,6 +32,12 @@ def test_collocation_superconverges_at_the_nodes(duffing, degree):
     assert np.log2(coarse / fine) == pytest.approx(2 * degree, abs=0.5)
 
 
+@pytest.mark.parametrize("method", [kz.Collocation(4, 20, adapt=False), kz.Differences(points=101)])
+def test_a_grid_that_is_never_refined_has_no_change_to_report(duffing, method):
+    model, orbit = duffing
+    assert np.isnan(kz.solve_orbit(model, orbit, method=method).solver.change)
+
+
 def test_smooth_methods_agree(duffing):
     model, orbit = duffing
     others = [kz.MultipleShooting(), kz.Collocation(), kz.Differences(), kz.HarmonicBalance()]

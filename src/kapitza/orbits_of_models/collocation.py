@@ -55,7 +55,7 @@ class Collocation:
         wanted = self.elements * (problem.repeats or 1)
         if not self.adapt:
             even = even_mesh(problem, find_arcs(problem, guess), wanted)
-            return self._finish(self._on_mesh(problem, guess, even), None)
+            return self._finish(self._on_mesh(problem, guess, even), float("nan"))
         state = self._first(problem, guess, wanted)
         change = float("inf")
         while state.result.status.ok:
@@ -111,7 +111,7 @@ class Collocation:
         state.result = replace(state.result, status=Status.GRAZING, message=message)
         return state
 
-    def _finish(self, state: _State, change: float | None, resolved: bool = True) -> Solution:
+    def _finish(self, state: _State, change: float, resolved: bool = True) -> Solution:
         problem, result = state.problem, state.result
         status, message = result.status, result.message
         if status.ok and not resolved:

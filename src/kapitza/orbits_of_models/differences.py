@@ -313,12 +313,12 @@ class Differences:
         problem: Problem,
         equations: DifferenceEquations,
         result: NewtonResult,
-        change: float | None = None,
+        change: float = float("nan"),
         loop: SampledLoop | None = None,
     ) -> Solution:
         loop = loop or self._loop(equations, result)
         status, message = result.status, result.message
-        if status.ok and change is not None and change > 1e4 * self.tolerance:
+        if status.ok and change > 1e4 * self.tolerance:
             status = Status.UNRESOLVED
             message = f"{equations.points} points still change the orbit by {change:.1e}."
         n = len(problem.model.states)
