@@ -96,7 +96,7 @@ class Conversion:
 
     def spread(self, deviation: float) -> float:
         """The same for a standard deviation, which knows no offset."""
-        return float(Conversion(abs(self.factor))(np.float64(deviation)))
+        return float(Conversion(abs(self.factor))(np.asarray(deviation)))
 
 
 @cache

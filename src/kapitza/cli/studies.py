@@ -154,7 +154,8 @@ def parameter_table(result: StudyResult) -> Any:
     )  # fmt: skip
     for row in result.table().itertuples(index=False):
         numbers = (f"{row.value:.6g}", f"{row.error:.2g}", f"{row.low:.6g}", f"{row.high:.6g}")
-        listing.add_row(Text(row.parameter, style="bold"), *numbers, Text(row.unit), Text(row.model), Text(row.method))
+        name, unit, model, method = (str(text) for text in (row.parameter, row.unit, row.model, row.method))
+        listing.add_row(Text(name, style="bold"), *numbers, Text(unit), Text(model), Text(method))
     return listing
 
 

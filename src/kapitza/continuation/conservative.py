@@ -186,7 +186,8 @@ def _linear_mode(model: Model, mode: int) -> tuple[Array, float]:
     rest = np.zeros((1, field.size))
     if np.abs(field.rates(rest, np.zeros(1))).max() > 1e-9:
         raise KapitzaError("Zero is no equilibrium without the force: shift the coordinates so that it is.")
-    values, vectors = np.linalg.eig(field.derivatives(rest, np.zeros(1)).by_state[0])
+    found = np.linalg.eig(field.derivatives(rest, np.zeros(1)).by_state[0])
+    values, vectors = np.asarray(found.eigenvalues, np.complex128), found.eigenvectors
     upper = [i for i in np.argsort(values.imag) if values[i].imag > 1e-9]
     if mode >= len(upper):
         raise KapitzaError(f"The rest state has {len(upper)} oscillating modes; mode = {mode} is not among them.")

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.continuation.branch import Branch
-from kapitza.continuation.criteria import Readings, readings
+from kapitza.continuation.criteria import readings
 from kapitza.continuation.equilibria import EquilibriumFamily
 from kapitza.continuation.motion import OrbitFamily, state_sizes
 from kapitza.continuation.nouns import Bifurcation, Kind
@@ -26,6 +26,9 @@ from kapitza.continuation.trace import Stepping, Trace
 from kapitza.errors import KapitzaError
 from kapitza.flow import Flow
 from kapitza.solve import ByEffort, DensePoint
+
+if TYPE_CHECKING:
+    from kapitza.continuation.codimension_two import CurveReadings
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -119,16 +122,18 @@ class CurveFamily:
         return v[:size], w[:size], v[size]
 
     def residual(self, z: Array) -> Array:
-        return self.linearise(z, False).residual
+        own, angle = self.split(z)
+        at = self.inner.linearise(own)
+        return self._extended(at, self.null_vectors(at, angle)[2])
 
-    def linearise(self, z: Array, derivatives: bool = True) -> DensePoint:
+    def _extended(self, at: Any, g: Any) -> Array:
+        return np.concatenate([at.residual, [g.real, g.imag] if self.angle else [float(g)]])
+
+    def linearise(self, z: Array) -> _CurvePoint:
         own, angle = self.split(z)
         at = self.inner.linearise(own)
         v, w, g = self.null_vectors(at, angle)
-        parts = [g.real, g.imag] if self.angle else [float(g)]
-        residual = np.concatenate([at.residual, parts])
-        if not derivatives:
-            return DensePoint(residual, np.zeros((0, 0)))
+        residual = self._extended(at, g)
         base = self.inner.condensed(at)
         gradient = -(w @ self._second(own, v))
         rows = [gradient.real, gradient.imag] if self.angle else [gradient]
@@ -178,7 +183,7 @@ class CurveFamily:
     def condensed_tangent(self, tangent: Array) -> Array:
         return tangent
 
-    def readings(self, node: Node) -> Readings:
+    def readings(self, node: Node) -> CurveReadings:
         """Test functions of codimension two: where the curve itself changes character."""
         from kapitza.continuation.codimension_two import curve_readings
 
@@ -194,7 +199,7 @@ class CurveFamily:
 
         return judged_on_curve(self, kind, node)
 
-    def sequence_change(self, stretch: Any, before: Readings, after: Readings) -> list[Bifurcation]:
+    def sequence_change(self, stretch: Any, before: CurveReadings, after: CurveReadings) -> list[Bifurcation]:
         return []
 
     def branch(self, nodes: Sequence[Node], lengths: Array, marks: Any, ends: Any, method: str) -> Branch:

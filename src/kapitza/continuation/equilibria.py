@@ -71,7 +71,7 @@ class EquilibriumFamily:
         return at.jacobian[:, : self.size]
 
     def eigenvalues(self, at: DensePoint) -> Complex:
-        found = np.linalg.eigvals(self.matrix(at)).astype(complex)
+        found = np.linalg.eigvals(self.matrix(at)).astype(np.complex128)
         return found[np.argsort(-found.real, kind="stable")]
 
     def condensed(self, at: DensePoint) -> Array:
@@ -121,13 +121,14 @@ class EquilibriumFamily:
             distance, frequency = abs(values[index]), float("nan")
         defect = 1e-15 * size * values.size
         allowed = max(10 * defect, (1e-4 if kind is Kind.BRANCH_POINT else 1e-8) * size)
-        order = np.argsort(-values.real, kind="stable")
+        order = np.argsort(-np.real(values), kind="stable")
         vector = vectors[:, index]
         return Bifurcation(
             kind, self.model, self.free[0], node.value, node.z[: self.size].copy(),
             2 * np.pi / frequency if kind is Kind.HOPF else 0.0, None, values[order], complex(values[index]),
             bool(distance <= allowed), defect, float(distance),
-            np.asarray(vector if kind is Kind.HOPF else vector.real), frequency=frequency, values=self.values(node.z),
+            np.asarray(vector if kind is Kind.HOPF else np.real(vector)),
+            frequency=frequency, values=self.values(node.z),
         )  # fmt: skip
 
     def relinearised(self, at: DensePoint) -> DensePoint:

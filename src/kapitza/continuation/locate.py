@@ -62,8 +62,11 @@ class Stretch:
     def zero(self, function: Callable[[Readings], float]) -> Node:
         """Where a test function changes its sign, to rounding."""
         try:
-            place = brentq(lambda s: function(readings(self.at(s))), 0.0, self.length, xtol=1e-14, rtol=1e-13)
-            return self.at(float(np.real(place)))
+            place, _ = brentq(
+                lambda s: function(readings(self.at(s))), 0.0, self.length,
+                xtol=1e-14, rtol=np.float64(1e-13), full_output=True,
+            )  # fmt: skip
+            return self.at(float(place))
         except (_LostError, ValueError):
             return self.bisected(lambda r: function(r) > 0)
 

@@ -276,7 +276,7 @@ def _parquet(path: Path) -> Columns:
     stored = (table.schema.metadata or {}).get(METADATA.encode(), b"")
     about = parse_metadata(stored.decode("utf-8", "replace"))
     original = {stored: name for name, stored in about.stored.items()}
-    names = tuple(original.get(name, name) for name in table.column_names)
+    names = tuple(original.get(name, name) for name in map(str, table.column_names))
     if len(set(names)) < len(names):
         raise DataError(f"{path.name} has several columns of one name: {listed(sorted(names))}.")
     values = tuple(column_values(column) for column in table.columns)

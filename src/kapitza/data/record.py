@@ -465,7 +465,9 @@ class Record:
             raise DataError(
                 f"A grid of {step:.3g} s would have {count:.3g} points for {self.size} samples: the step is too short."
             )
-        grids = [phase_times(*self.time[p][[0, -1]], origins[k], step) for p, k in zip(pieces, owner, strict=True)]
+        grids = [
+            phase_times(self.time[p][0], self.time[p][-1], origins[k], step) for p, k in zip(pieces, owner, strict=True)
+        ]
         time = np.concatenate(grids)
         if not time.size:
             raise DataError(f"No segment reaches a point of the grid: the record is shorter than {step:.6g} s.")

@@ -82,7 +82,9 @@ def inspect_sampling(
     return Sampling(interval, deviation, tuple(gaps), time.size, tolerance)
 
 
-def cut_segments(segment: NDArray[np.integer], after: Sequence[int] | NDArray[np.integer]) -> NDArray[np.int32]:
+def cut_segments(
+    segment: NDArray[np.integer] | NDArray[np.floating], after: Sequence[int] | NDArray[np.integer]
+) -> NDArray[np.int32]:
     """Segment labels 0, 1, 2, … with further cuts after the samples given."""
     cut = np.zeros(segment.size, bool)
     cut[1:] = np.diff(segment) != 0

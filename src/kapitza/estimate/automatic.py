@@ -89,7 +89,7 @@ class Automatic:
                 return self._told(found, label, request.model, story)
             unfinished.append((label, found))
         if unfinished:
-            label, found = max(unfinished, key=lambda one: one[1].likelihood.log_likelihood)
+            label, found = max(unfinished, key=lambda one: _log_likelihood(one[1]))
             return self._told(found, label, request.model, story)
         raise failure or KapitzaError(
             "No start could be found: " + "; ".join(story) + ". Give starting values by model.with_values(...)."
@@ -161,6 +161,10 @@ def in_coordinates(model: Model, record: Record, outputs: Mapping[str, Any]) -> 
         period=record.period,
         phase=record.dataset.attrs.get("phase"),
     )
+
+
+def _log_likelihood(estimate: Estimate) -> float:
+    return -np.inf if estimate.likelihood is None else estimate.likelihood.log_likelihood
 
 
 def _first_sentence(error: KapitzaError) -> str:

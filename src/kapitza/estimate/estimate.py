@@ -121,8 +121,9 @@ class Estimate:
         return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high"])
 
     def _bounds(self, name: str) -> tuple[float, float]:
-        known = () if self.model is None else getattr(self.model, "names", ())
-        return self.model.parameter(name).bounds if name in known else (-np.inf, np.inf)
+        if self.model is None or name not in getattr(self.model, "names", ()):
+            return -np.inf, np.inf
+        return self.model.parameter(name).bounds
 
     def __getitem__(self, name: str) -> float:
         if name not in self.values:

@@ -146,7 +146,7 @@ class Sides:
             shown = np.where(near, leaving, values)
             runtime[self.first + level] = np.where(shown[level] >= 0, 1.0, -1.0)
             for i, column in zip(*np.nonzero(near), strict=True):
-                if i in level and self._is_flat(i, states[:, column], times[column], runtime[:, column]):
+                if i in level and self._is_flat(i, states[:, column], float(times[column]), runtime[:, column]):
                     runtime[self.first + i, column] = 0.0
                     resting[i, column] = False
         return resting

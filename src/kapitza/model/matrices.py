@@ -107,7 +107,7 @@ def from_matrices(
 
 def _size_of(matrix: Any, what: str) -> int:
     first = next(iter(matrix.values()), None) if isinstance(matrix, Mapping) else matrix
-    shape = first.shape if sparse.issparse(first) else np.shape(first)
+    shape: tuple[int, ...] = () if first is None else first.shape if sparse.issparse(first) else np.shape(first)
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise ModelError(f"{what} has the shape {shape}; give a square matrix, one row per coordinate.")
     if shape[0] > MOST_PARTS:
@@ -197,7 +197,8 @@ def _reduced(
         for p, row in zip(places, modes.shapes, strict=True)
         for mark in ("", "'")
     }
-    equations = _equations(*(m.projected(modes.shapes) for m in (mass, damping, stiffness)), amplitudes)
+    inertia, losses, springs = (m.projected(modes.shapes) for m in (mass, damping, stiffness))
+    equations = _equations(inertia, losses, springs, amplitudes)
     acting = {p: (bends.get(p, sp.Integer(0)) - pushes.get(p, sp.Integer(0))).xreplace(own) for p in {*bends, *pushes}}
     for j in range(len(equations)):
         along = [sp.Float(modes.shapes[places.index(p), j]) * acting[p] for p in sorted(acting)]

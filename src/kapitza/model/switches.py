@@ -287,7 +287,7 @@ def _vanishes_on(surface: Expression, jump: Expression) -> bool:
     variable = _linear_symbol(surface)
     if variable is None:
         # Functions and powers stand for numbers of their own: what vanishes for any vanishes for theirs.
-        parts = sorted(surface.atoms(sp.Function) | surface.atoms(sp.Pow), key=sp.sstr)
+        parts = sorted(surface.atoms(sp.Function, sp.Pow), key=sp.sstr)
         outer = [p for p in parts if not any(p is not q and q.has(p) for q in parts)]
         named = {p: sp.Symbol(f"part:{i}", real=True) for i, p in enumerate(outer)}
         surface, jump = surface.xreplace(named), jump.xreplace(named)

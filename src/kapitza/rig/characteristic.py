@@ -46,7 +46,7 @@ def distinct(roots: Complex) -> Complex:
     """Each root once, those of the upper half plane only, rightmost first."""
     upper = np.where(roots.imag < 0, roots.conj(), roots)
     upper = upper[np.unique(np.round(upper, 6), return_index=True)[1]]
-    upper = upper[np.argsort(-upper.real)]
+    upper = upper[np.argsort(-np.real(upper))]
     found: list[complex] = []
     for root in upper:
         if not any(abs(root - other) <= 1e-6 * (1.0 + abs(root)) for other in found):
@@ -70,7 +70,7 @@ def count_roots(function: Characteristic, left: float, right: float, top: float)
         rough = np.flatnonzero(np.abs(turns) > 1.0)
         if not rough.size:
             break
-        middle = 0.5 * (path[rough] + path[rough + 1])
+        middle = np.asarray(0.5 * (path[rough] + path[rough + 1]), np.complex128)
         path = np.insert(path, rough + 1, middle)
         values = np.insert(values, rough + 1, function.value(middle))
     return round(float(turns.sum() / np.pi))

@@ -205,7 +205,8 @@ def _analyse(test: DelayStability) -> DelayStability:
     chains = np.empty(0, complex)
     if multipliers.size:
         turns = np.arange(0, math.ceil(top * spacing / (2 * np.pi)) + 2)
-        chains = (np.log(multipliers)[:, None] + 2j * np.pi * turns[None, :]).ravel() / spacing
+        logarithms = np.log(multipliers)[:, None] + 2j * np.pi * turns[None, :]
+        chains = np.asarray(logarithms.ravel() / spacing, np.complex128)
     slow = 2 * math.sqrt(test.stiffness / test.mass)
     roots = rightmost(function, chains, left, right, top, max(slow, 0.3 * top) if filtered else slow)
     rate = float(roots[0].real) if roots.size else max(essential, left)
@@ -258,7 +259,8 @@ def _robust_rate(weights: Array, ages: Array) -> float:
     low = -1.0 / ages[0]
     while excess(low) < 0:
         low *= 2
-    return float(brentq(excess, low, width))
+    root, _ = brentq(excess, low, width, full_output=True)
+    return float(root)
 
 
 def _critical(test: DelayStability) -> float:

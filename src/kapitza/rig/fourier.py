@@ -119,7 +119,8 @@ def _packed(mean: float, pairs: NDArray[np.complex128]) -> Array:
 
 def columns(phases: Array, modes: int) -> Array:
     """(N, 2 modes + 1) values of 1, cos kφ, sin kφ at phases φ."""
-    turned = np.exp(1j * np.multiply.outer(np.asarray(phases, float), np.arange(1, modes + 1)))
+    angles = np.multiply.outer(np.asarray(phases, np.float64), np.arange(1, modes + 1))
+    turned = np.asarray(np.exp(1j * angles), np.complex128)
     result = np.empty((len(phases), 2 * modes + 1))
     result[:, 0], result[:, 1::2], result[:, 2::2] = 1.0, turned.real, turned.imag
     return result

@@ -34,14 +34,15 @@ class NoiseLevel:
     def update(self, sets: Array, white: Array) -> Array:
         """Take up settled sets (periods, channels, coefficients) and the white variances (channels, coefficients)."""
         change = np.diff(sets, axis=0) ** 2 / 2
-        if self.variance is None or self.variance.shape != white.shape:
+        variance = self.variance
+        if variance is None or variance.shape != white.shape:
             # One difference says little per coefficient: begin with its mean over the modes of a channel.
             level = np.broadcast_to(change.mean(axis=(0, 2))[:, None], white.shape)
-            self.variance, self.weight = np.maximum(white, level), PRIOR_WEIGHT
+            variance, self.weight = np.maximum(white, level), PRIOR_WEIGHT
         total = self.weight + len(change)
-        self.variance = (self.weight * self.variance + change.sum(axis=0)) / total
+        variance = self.variance = (self.weight * variance + change.sum(axis=0)) / total
         self.weight = min(total, 200.0)
-        return np.maximum(self.variance, white)
+        return np.maximum(variance, white)
 
 
 @dataclass(frozen=True)

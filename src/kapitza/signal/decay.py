@@ -30,7 +30,7 @@ class Decay:
     @property
     def dies_out(self) -> bool:
         """Whether the amplitude falls steadily, to less than 80 %."""
-        order = stats.spearmanr(self.time, self.amplitude).statistic
+        order, _ = np.asarray(stats.spearmanr(self.time, self.amplitude))
         return bool(order < -0.9 and self.amplitude[-3:].mean() < 0.8 * self.amplitude[:3].mean())
 
     def sentence(self, unit: str = "") -> str:

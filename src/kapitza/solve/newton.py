@@ -32,9 +32,9 @@ class Linearised(Protocol):
 class System(Protocol):
     """Equations F(x) = 0. `residual` may be much cheaper than `linearise`; both may raise FlowError."""
 
-    def residual(self, x: Array) -> Array: ...
+    def residual(self, x: Array, /) -> Array: ...
 
-    def linearise(self, x: Array) -> Linearised: ...
+    def linearise(self, x: Array, /) -> Linearised: ...
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class MeasuredSystem(Protocol):
     There is no `linearise`: `newton` must be given a matrix to begin with, and updates it (update="broyden").
     """
 
-    def measure(self, x: Array) -> Measured: ...
+    def measure(self, x: Array, /) -> Measured: ...
 
 
 @dataclass(frozen=True)

@@ -166,14 +166,15 @@ def read_outcome(path: Path) -> Outcome:
     content = read_json(path.with_suffix(".json"))
     try:
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
-            motions = {n: _motion(content.pop(n), n, arrays) for n in ("motion", "check")}
+            motion, check = (_motion(content.pop(n), n, arrays) for n in ("motion", "check"))
         tuples = ("names", "warnings", "identifiable", "notes")
         content |= {name: tuple(content[name]) for name in tuples}
         content["correlation"] = tuple(tuple(row) for row in content["correlation"])
         content["forces"] = tuple(ForceCurve(**_tuples(curve)) for curve in content["forces"])
         content["section"] = _section(content["section"])
         known = {f.name for f in fields(Outcome)}
-        return Outcome(**{key: value for key, value in content.items() if key in known}, **motions)
+        own = {key: value for key, value in content.items() if key in known}
+        return Outcome(**own, motion=motion, check=check)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path.name} in the results folder cannot be read ({error}): run the study again.") from None
 

@@ -102,10 +102,10 @@ def _check_keys(content: Mapping[str, Any], notes: Notebook) -> dict[str, list[d
     sections: dict[str, list[dict[str, Any]]] = {}
     for name, keys in SECTIONS.items():
         given = content.get(name, [] if name in REPEATED else {})
-        tables = given if isinstance(given, list) and name in REPEATED else [given]
-        if not all(isinstance(table, dict) for table in tables):
+        listed = given if isinstance(given, list) and name in REPEATED else [given]
+        tables: list[dict[str, Any]] = [table for table in listed if isinstance(table, dict)]
+        if len(tables) < len(listed):
             notes.add((name,), f"it must be a table: write [{name}] on a line of its own, its keys below.")
-            tables = [table for table in tables if isinstance(table, dict)]
         sections[name] = []
         for number, table in enumerate(tables):
             place: Place = (name, number) if name in REPEATED else (name,)

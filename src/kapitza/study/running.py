@@ -231,6 +231,7 @@ def _list(data: Data) -> Any:
 def outcome_of(estimate: Estimate, candidate: str, method: str, level: float) -> Outcome:
     """The numbers of an estimate that a results folder keeps."""
     interval = estimate.interval(level)
+    low, high = interval["low"].to_dict(), interval["high"].to_dict()
     known = estimate.likelihood
     return Outcome(
         candidate=candidate,
@@ -240,8 +241,8 @@ def outcome_of(estimate: Estimate, candidate: str, method: str, level: float) ->
         names=tuple(estimate.names),
         values={name: float(value) for name, value in estimate.values.items()},
         deviations={name: float(value) for name, value in (estimate.deviations | dict(estimate.derived)).items()},
-        low={name: float(interval.loc[name, "low"]) for name in estimate.names},
-        high={name: float(interval.loc[name, "high"]) for name in estimate.names},
+        low={name: float(low[name]) for name in estimate.names},
+        high={name: float(high[name]) for name in estimate.names},
         level=level,
         units={name: unit for name, unit in estimate.units.items() if unit},
         fixed={name: float(value) for name, value in estimate.fixed.items()},

@@ -146,7 +146,7 @@ def _autoregression(rows: Array) -> Array:
     past, now = rows[:, -2::-1], rows[:, -1]
     best, chosen = len(now) * np.log(float(now @ now)), np.zeros(ORDER)
     for order in range(1, ORDER + 1):
-        found = np.linalg.lstsq(past[:, :order], now, rcond=None)[0]
+        found = np.asarray(np.linalg.lstsq(past[:, :order], now, rcond=None)[0], np.float64)
         left = now - past[:, :order] @ found
         criterion = len(now) * np.log(float(left @ left)) + order * np.log(len(now))
         if criterion < best:

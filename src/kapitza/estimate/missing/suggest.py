@@ -216,7 +216,7 @@ def _judged(scores: Scores, labels: Sequence[Label]) -> Suggestion:
     return Suggestion(terms, (), shown, tuple(float(gain / after) for gain, _, _ in pairs), tests)
 
 
-def _frictions(labels: Sequence[Label], live: Array) -> list[int]:
+def _frictions(labels: Sequence[Label], live: NDArray[np.intp]) -> list[int]:
     return [int(i) for i in live if labels[i].friction]
 
 

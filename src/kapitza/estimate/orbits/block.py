@@ -152,7 +152,7 @@ def _soft_dense(block: Block, weight: Array, slack: Array, damping: float) -> So
     own[np.diag_indices_from(own)] *= 1 + damping
     own[np.diag_indices_from(own)] += 1e-12 * np.trace(own) / len(own)
     right = np.column_stack([a.T @ r, a.T @ b])
-    solved = np.linalg.solve(own, right)
+    solved = np.asarray(np.linalg.solve(own, right), np.float64)
     hessian = b.T @ b - right[:, 1:].T @ solved[:, 1:]
     return SoftStep(hessian, b.T @ r - right[:, 1:].T @ solved[:, 0], -solved[:, 0], -solved[:, 1:])
 

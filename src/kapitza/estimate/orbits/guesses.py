@@ -111,11 +111,18 @@ def _orbits_of(setting: Model, wanted: float | None, free: Sequence[str]) -> Ite
     if setting.start:
         near = _solved(setting, setting.state(), wanted)
         if near is not None:
-            yield near.loop
+            yield loop_of(near)
     settled = _solved(setting, None, wanted)
     if settled is not None:
-        yield settled.loop
-    yield from (orbit.loop for orbit in continued(setting, wanted, free))
+        yield loop_of(settled)
+    yield from (loop_of(orbit) for orbit in continued(setting, wanted, free))
+
+
+def loop_of(orbit: PeriodicOrbit) -> Loop:
+    """The curve that a solver found; orbits found in data have none."""
+    if orbit.loop is None:
+        raise KapitzaError("An orbit without its curve cannot start a fit: solve it with solve_orbit first.")
+    return orbit.loop
 
 
 def continued(setting: Model, wanted: float | None, free: Sequence[str]) -> Iterator[PeriodicOrbit]:

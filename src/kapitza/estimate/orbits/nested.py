@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.block import Block
+from kapitza.estimate.orbits.guesses import loop_of
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced, Solver, whiten
 from kapitza.model import Model
@@ -142,13 +143,13 @@ class NestedFit:
         elif near is None:
             near = solve_orbit(setting, nodes if len(nodes) > 1 else nodes[0], period, throw=False)
         orbit = self.known[index] = self._solved(index, near, theta, period)
-        states = orbit.loop(target.node_times / orbit.period)
+        states = loop_of(orbit)(target.node_times / orbit.period)
         return np.append(states.ravel(), orbit.period) if self.problem.autonomous else states.ravel()
 
 
 def _curve(orbit: PeriodicOrbit) -> Callable[[Array], Array]:
     """States at times, on the closed curve that a periodic solver found."""
-    loop = orbit.loop
+    loop = loop_of(orbit)
     return lambda times: loop(times / orbit.period)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import sympy as sp
@@ -179,7 +179,8 @@ class _Joined:
 
 
 def _joined(white: list[Array], squares: Array, sizes: Array) -> _Joined:
-    return _Joined(np.linalg.qr(np.concatenate(white, axis=1), mode="r"), squares, sizes)
+    factor = np.asarray(np.linalg.qr(np.concatenate(white, axis=1), mode="r"), np.float64)
+    return _Joined(factor, squares, sizes)
 
 
 def _scaled(squares: Array, sizes: Array | None, c: Array, slopes: Array) -> tuple[Array, Array]:
@@ -189,6 +190,10 @@ def _scaled(squares: Array, sizes: Array | None, c: Array, slopes: Array) -> tup
     inward = (squares * c) @ slopes / (now**2)[:, None]
     value = weight[:, None] * c
     return value, weight[:, None, None] * slopes[None] - value[:, :, None] * inward[:, None, :]
+
+
+# SciPy has no types: from the default of `jac` a checker takes it for text, and a function is allowed as well.
+_least_squares = cast(Callable[..., OptimizeResult], least_squares)
 
 
 def _search(problem: WeakProblem, combinations: _Combinations, rows: _Rows) -> Array:
@@ -212,7 +217,7 @@ def _search(problem: WeakProblem, combinations: _Combinations, rows: _Rows) -> A
     for start in (known, *(known * spread)):
         inside = np.clip(start, low, high)
         try:
-            found = least_squares(residual, inside, jacobian, (low, high), x_scale=np.maximum(np.abs(inside), 1e-12))
+            found = _least_squares(residual, inside, jacobian, (low, high), x_scale=np.maximum(np.abs(inside), 1e-12))
         except ValueError:  # a start at which a term is not defined
             continue
         if best is None or found.cost < best.cost * (1 - 1e-6):
@@ -238,7 +243,7 @@ def _settle(combinations: _Combinations, rows: _Joined, theta: Array, bounds: Ar
         return rows.factor @ slopes.reshape(-1, trial.size)
 
     scale = np.where(theta != 0, np.abs(theta), 1.0)
-    return least_squares(
+    return _least_squares(
         residual, np.clip(theta, *bounds), jacobian, (bounds[0], bounds[1]), x_scale=scale, xtol=1e-12, ftol=1e-14
     )
 

@@ -140,7 +140,8 @@ class Regressors:
         """The same without what is identically zero: in a chain of masses an equation holds few coordinates."""
         values = state.values(self.parameters, values)
         places, function = _gradients(self)
-        return Slopes(*places.T, function(self.columns(state, values, noise), values))
+        equation, variable = places.T
+        return Slopes(equation, variable, function(self.columns(state, values, noise), values))
 
     def columns(self, state: Smoothed, values: Array, noise: Array | None, unbiased: bool = False) -> Array:
         """Variables as rows (nvars, n): coordinates, rates, accelerations, t, inputs, modes.
