@@ -120,3 +120,27 @@ def test_no_members_give_no_results():
     run = Flow(library.parametric_pendulum()).propagate_many(np.empty((0, 2)), 0.0, 1.0, tangents=True)
     assert run.state.shape == (0, 2)
     assert run.jacobian.shape == (0, 2, 2)
+
+
+@pytest.mark.parametrize("tangents", [False, True])
+def test_a_motion_ends_where_a_root_loses_its_real_value(tangents):
+    """x' = -sqrt(x) from 1 is (1 - t/2)² until t = 2; the parabola beyond is no solution."""
+    flow = Flow(Model.from_equations("x' = -sqrt(x)"))
+    assert flow.propagate([1.0], 0.0, 1.9, tangents=tangents).state == pytest.approx([0.05**2], abs=1e-14)
+    with pytest.raises(FlowError, match=r"end of the domain of sqrt\(x\) at t = 2 with"):
+        flow.propagate([1.0], 0.0, 4.0, tangents=tangents)
+
+
+def test_a_root_without_value_ends_samples_and_members_of_a_batch():
+    model = Model.from_equations("x' = -sqrt(c*x)", parameters={"c": 1.0})
+    with pytest.raises(FlowError, match="end of the domain"):
+        simulate(model, [1.0], t=np.linspace(0.0, 4.0, 9))
+    ends = Flow(model).propagate_many([[1.0], [9.0]], 0.0, 4.0, throw=False).state
+    assert np.isnan(ends[0, 0])
+    assert ends[1, 0] == pytest.approx((3.0 - 2.0) ** 2)
+
+
+def test_a_root_that_keeps_its_value_ends_nothing():
+    """x' = -sqrt(1 + x²) from sinh(1) is sinh(1 - t), through zero."""
+    model = Model.from_equations("x' = -sqrt(1 + x**2)")
+    assert simulate(model, [np.sinh(1.0)], t=[0.0, 3.0])["x"][-1] == pytest.approx(np.sinh(-2.0))

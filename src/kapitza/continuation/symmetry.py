@@ -32,7 +32,7 @@ def linear_symmetries(model: Model) -> tuple[LinearSymmetry, ...]:
     found = []
     names = [symbol(name) for name in model.states]
     for declared in model.symmetries:
-        rows = [sp.sympify(declared.map.get(name, symbol(name))) for name in model.states]
+        rows = [declared.map.get(name, symbol(name)) for name in model.states]
         matrix = sp.Matrix([[sp.diff(row, name) for name in names] for row in rows])
         if matrix.free_symbols or sp.Matrix(rows) != matrix * sp.Matrix(names):
             continue

@@ -41,6 +41,7 @@ class System:
     smooth_rates only.
     steps, smooth_steps: named intermediate results, in order, in which the rates are written where a large mass matrix
     is eliminated; elimination says what they are (None where the rates are written out or were changed since).
+    edges: roots in the rates whose radicand may become negative; a motion that meets a zero of one ends there.
     """
 
     states: tuple[sp.Symbol, ...]
@@ -54,6 +55,7 @@ class System:
     steps: tuple[Step, ...] = ()
     smooth_steps: tuple[Step, ...] = ()
     elimination: Elimination | None = None
+    edges: tuple[sp.Expr, ...] = ()
 
     @property
     def smooth_expressions(self) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import EventError, FlowError
-from kapitza.flow.compiled import compile_integrator, equations, is_short, kept, symbol_table, with_tangents
+from kapitza.flow.compiled import compile_integrator, equations, full_table, is_short, kept, symbol_table, with_tangents
 from kapitza.flow.engine import Event, Run, System
 from kapitza.flow.sides import Sides
 from kapitza.model import to_heyoka
@@ -301,6 +301,12 @@ class SmoothEngine:
             # Nothing is left of the last step: say where it began.
             time, state = t0, start
         place = f"t = {time:.6g} with {described(self.system, state)}"
+        stopped_at = -int(outcome) - 1 - len(self.system.switches)
+        if 0 <= stopped_at < len(self.system.edges):
+            raise FlowError(
+                f"The trajectory reaches the end of the domain of {self.system.edges[stopped_at]} at {place}: "
+                "beyond, the root has no real value. End the time before, or say how the motion goes on."
+            )
         if outcome == hy.taylor_outcome.step_limit:
             raise FlowError(
                 f"The trajectory needs more than {self.max_steps} steps in one stretch; it stands at {place}. "
@@ -345,6 +351,11 @@ class SmoothEngine:
         flags = [hy.par[self.parameters + len(surfaces) + i] for i in range(len(surfaces))]
         return [flag * s + (1.0 - flag) for flag, s in zip(flags, surfaces, strict=True)]
 
+    def _edges(self) -> list[Any]:
+        """Where a root loses its real value; each ends the integration. They come after the switches."""
+        table = full_table(self.system)
+        return [to_heyoka(edge, table) for edge in self.system.edges]
+
     def _build(self, tangents: bool, selective: bool) -> Any:
         table = symbol_table(self.system)
         functions = self._surfaces(selective)
@@ -358,7 +369,7 @@ class SmoothEngine:
             np.zeros(len(written)),
             tol=self.tolerance,
             compact_mode=not is_short(written, functions),
-            t_events=switches,
+            t_events=[*switches, *(hy.t_event(edge) for edge in self._edges())],
             nt_events=surfaces,
         )
 
@@ -375,7 +386,7 @@ class SmoothEngine:
             np.zeros((len(written), LANES)),
             tol=self.tolerance,
             compact_mode=not is_short(written, functions),
-            t_events=switches,
+            t_events=[*switches, *(hy.t_event_batch(edge) for edge in self._edges())],
         )
 
 

@@ -16,7 +16,7 @@ import sympy as sp
 from kapitza import gate
 from kapitza.errors import ParseError, nearest_name
 from kapitza.model.delays import delayed_symbol
-from kapitza.model.symbols import Expression, symbol
+from kapitza.model.symbols import Expression, symbol, vanishes
 
 LONGEST_TEXT = 20_000
 DEEPEST_NESTING = 60
@@ -271,7 +271,7 @@ class _Reader:
             if isinstance(current.op, ast.Sub):
                 operand = -operand
             elif isinstance(current.op, ast.Div):
-                if operand.is_zero:
+                if operand.is_zero or _is_rounded_zero(operand):
                     raise self.fail(current.right, "division by zero")
                 operand = 1 / operand
             operands.append(operand)
@@ -294,7 +294,7 @@ class _Reader:
         if exponent.is_number and not (exponent.is_comparable and abs(exponent) <= LARGEST_EXPONENT):
             raise self.fail(node.right, f"the exponent exceeds {LARGEST_EXPONENT}")
         base = self.value(node.left, depth + 1)
-        if base.is_zero and exponent.is_negative:
+        if exponent.is_negative and (base.is_zero or _is_rounded_zero(base)):
             raise self.fail(node, "division by zero")
         if base.is_negative and base.is_number and exponent.is_number and not exponent.is_integer:
             raise self.fail(node, "a root of a negative number")
@@ -329,7 +329,7 @@ class _Reader:
             if argument.is_number and not abs(complex(argument.evalf(15, maxn=60))) <= largest:
                 raise self.fail(place, f"the constant is too large for {name} (more than {largest:g})")
         result = function(*arguments)
-        if result.has(sp.zoo, sp.nan, sp.oo, sp.I):
+        if result.has(sp.zoo, sp.nan, sp.oo, sp.I) or not _is_real(result):
             raise self.fail(node, f"{name} of this constant is not a finite real number")
         return result
 
@@ -369,6 +369,19 @@ class _Reader:
                 relations.append(RELATIONS[type(operator)](left, right))
             return sp.And(*relations)
         raise self.fail(node, "a condition such as x > 1 is needed here")
+
+
+def _is_rounded_zero(expression: Expression) -> bool:
+    """Is it a constant that SymPy does not know to be zero, but is, such as sin(1)**2 + cos(1)**2 - 1?"""
+    return bool(expression.is_number and expression.is_zero is None and vanishes(expression))
+
+
+def _is_real(expression: Expression) -> bool:
+    """False for a constant that SymPy leaves as it is although it has no real value, such as acos(2)."""
+    if not expression.is_number or expression.is_Rational or expression.is_Float:
+        return True
+    value = complex(expression.evalf(15, maxn=60))
+    return math.isfinite(value.real) and abs(value.imag) <= 1e-12 * abs(value)
 
 
 def _bits(expression: Expression) -> int:
