@@ -133,9 +133,10 @@ def _fit_once(_: int, shared: tuple, generator: np.random.Generator) -> dict[str
     if not fit.status.ok:
         raise ConvergenceError(fit.status.value, fit)
     intervals = fit.interval(level)
+    low, high = intervals["low"].to_dict(), intervals["high"].to_dict()
     row: dict[str, float] = {}
     for name in names:
         row[name] = fit.values[name]
-        row[f"{name} low"], row[f"{name} high"] = intervals.loc[name, "low"], intervals.loc[name, "high"]
+        row[f"{name} low"], row[f"{name} high"] = float(low[name]), float(high[name])
         row[f"{name} deviation"] = fit.deviations[name]
     return row

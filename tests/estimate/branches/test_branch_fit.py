@@ -81,3 +81,7 @@ def test_what_is_no_branch_is_refused(measured):
     record = kz.simulate(oscillator(), periods=2)
     with pytest.raises(DataError, match="not on record 0"):
         kz.identify(oscillator(), record, free=["c"], method=kz.BranchFit())
+    orbit = kz.solve_orbit(oscillator())
+    for data in (measured, [orbit, measured]):
+        with pytest.raises(DataError, match="OrbitFit works on orbits and records, not on measured branch"):
+            kz.identify(oscillator(), data, free=["c"], method=kz.OrbitFit())

@@ -45,13 +45,13 @@ class BranchFit:
     def fit(self, request: Request) -> Estimate:
         request.require_free()
         request.require_start()
-        curves = [(part.source, part.setting) for part in request.parts]
+        curves = [(p.source, p.setting) for p in request.parts if isinstance(p.source, MeasuredBranch)]
         wrong = [part.label for part in request.parts if not isinstance(part.source, MeasuredBranch)]
         if wrong:
             raise DataError(
                 f"BranchFit works on measured branches, not on {', '.join(wrong)}: pass MeasuredBranch(...)."
             )
-        moved = {part.source.parameter for part in request.parts} & set(request.names)
+        moved = {source.parameter for source, _ in curves} & set(request.names)
         if moved:
             raise DataError(f"{', '.join(sorted(moved))} moves along the data and cannot be free as well.")
         count = sum(len(source) for source, _ in curves)
@@ -80,7 +80,7 @@ class BranchFit:
         found = gauss_newton(evaluate, request.start, low, high, settings=settings)
         information = found.jacobian.T @ found.jacobian
         try:
-            covariance = np.linalg.inv(information)
+            covariance = np.asarray(np.linalg.inv(information), np.float64)
         except np.linalg.LinAlgError:
             raise KapitzaError(
                 f"The points do not tell {', '.join(request.names)} apart: free fewer, or add other branches."

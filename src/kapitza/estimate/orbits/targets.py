@@ -16,7 +16,7 @@ from kapitza.estimate.orbits.readings import Index, Sensors, Target
 from kapitza.estimate.orbits.section_guesses import chained_rates
 from kapitza.estimate.request import Request
 from kapitza.model import Model
-from kapitza.orbit import PeriodicOrbit
+from kapitza.orbit import OrbitSet, PeriodicOrbit
 
 Array = NDArray[np.float64]
 
@@ -49,8 +49,10 @@ def items_of(request: Request) -> list[Item]:
             found.append(Item(source, part.own, 0.0, tuple(source.angles)))
         elif isinstance(source, PeriodicOrbit):
             found.append(Item(source, part.own, _section_phase(source), _circles(source, model)))
-        else:
+        elif isinstance(source, OrbitSet):
             found += [Item(o, part.own, _section_phase(o), _circles(o, model, source.angles)) for o in source]
+        else:
+            raise DataError(f"OrbitFit works on orbits and records, not on {part.label}: use BranchFit for branches.")
     return found
 
 
