@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.table import markdown_table
+from kapitza.files import replacing
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
@@ -79,10 +80,8 @@ def page_text(package: str, name: str, body: str, seconds: float) -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + f".{os.getpid()}.part")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
 
 
 def read_page(path: Path) -> Page:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.executor import in_order, pool_of
 from kapitza.flow.core import PERIODS_PER_PIECE, TURN, Core, Propagation, located
 
@@ -23,7 +24,9 @@ def advance_many(
     core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool, processes: Any = None
 ) -> Propagation:
     """`Core.advance` for every row; rows that fail are NaN."""
-    if processes is None or (isinstance(processes, int) and processes <= 1) or len(states) < 2:
+    if isinstance(processes, (int, float)):
+        processes = gate.whole("processes", processes, least=1)
+    if processes is None or processes == 1 or len(states) < 2:
         return _advance_here(core, states, t0, t1, vectors, tangents)
     # The same parts whoever works: the answer must not depend on the number of workers.
     parts = np.array_split(np.arange(len(states)), min(PARTS, len(states)))

@@ -14,7 +14,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
-from kapitza.model import Model, Signal, compile_expressions, derived_in_base, symbol
+from kapitza.model import Model, Signal, compile_expressions, in_base, symbol
 
 Array = NDArray[np.float64]
 
@@ -128,7 +128,7 @@ class PeriodLaw:
         self.name, self.expression, self.varies = model.name, None, False
         if model.excitation is None:
             return
-        self.expression = model.excitation.period.xreplace(derived_in_base(model))
+        self.expression = in_base(model, model.excitation.period)
         slopes = [sp.diff(self.expression, symbol(name)) for name in wrt]
         self.varies = any(slope != 0 for slope in slopes)
         self._evaluate = compile_expressions([self.expression, *slopes], (), model.names)

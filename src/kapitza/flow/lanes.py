@@ -146,7 +146,7 @@ def _integrator(engine: SmoothEngine) -> Any:
             written,
             np.zeros((len(written), LANES)),
             tol=engine.tolerance,
-            compact_mode=not is_short(written),
+            compact_mode=not is_short(engine.system, written),
         )
 
     return kept(("lanes", engine.system, engine.wrt, engine.tolerance), lambda: compile_integrator(build))

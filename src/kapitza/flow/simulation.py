@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.circle import wrap_states
 from kapitza.flow.arguments import ArgumentError, increasing_times, state_vector, unforced, whole
 from kapitza.flow.core import Filled
@@ -49,6 +50,7 @@ def simulate(
     >>> record.size, record.channels
     (501, ('x', "x'"))
     """
+    seed = gate.seed(seed)
     if (t is None) == (periods is None):
         raise ArgumentError("Say either t=times or periods=number (how many excitation periods), not both or neither.")
     start = start_of(model) if x0 is None else x0

@@ -368,7 +368,7 @@ class SmoothEngine:
             written,
             np.zeros(len(written)),
             tol=self.tolerance,
-            compact_mode=not is_short(written, functions),
+            compact_mode=not is_short(self.system, written, functions),
             t_events=[*switches, *(hy.t_event(edge) for edge in self._edges())],
             nt_events=surfaces,
         )
@@ -385,7 +385,7 @@ class SmoothEngine:
             written,
             np.zeros((len(written), LANES)),
             tol=self.tolerance,
-            compact_mode=not is_short(written, functions),
+            compact_mode=not is_short(self.system, written, functions),
             t_events=[*switches, *(hy.t_event_batch(edge) for edge in self._edges())],
         )
 

@@ -61,7 +61,8 @@ class Stepper:
 
     def _build(self) -> Any:
         written = equations(self.system)
-        return hy.taylor_adaptive(written, [0.0] * self.size, tol=self.tolerance, compact_mode=not is_short(written))
+        compact = not is_short(self.system, written)
+        return hy.taylor_adaptive(written, [0.0] * self.size, tol=self.tolerance, compact_mode=compact)
 
     def load(self, vector: Array) -> None:
         """All parameters, in the order of `model.names`."""

@@ -11,7 +11,7 @@ from kapitza.model.modal import ModalReduction, modal_reduction
 from kapitza.model.model import Model
 from kapitza.model.notation import parse_equation, parse_expression
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
-from kapitza.model.structure import Structure, derived_in_base
+from kapitza.model.structure import Structure, derived_in_base, in_base
 from kapitza.model.switches import Switch, split_program, split_switches
 from kapitza.model.symbols import Expression, rate, symbol, symbolic, time, vanishes
 from kapitza.model.text import to_text
@@ -39,6 +39,7 @@ __all__ = [
     "compile_derivatives",
     "compile_expressions",
     "derived_in_base",
+    "in_base",
     "modal_reduction",
     "model_from_dict",
     "model_to_dict",

@@ -13,7 +13,7 @@ from kapitza.errors import ModelError, nearest_name
 from kapitza.model.delays import delayed_parts, is_delayed
 from kapitza.model.measured import Signal
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Symmetry
-from kapitza.model.structure import derived_in_base
+from kapitza.model.structure import solve_derived
 from kapitza.model.symbols import Expression, rate, symbol
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def check_model(model: Model) -> None:
         )
     if not model.equations:
         raise ModelError(f'Model "{model.name}" has no equations.')
-    derived_in_base(model)
+    solve_derived(model.parameters)  # refuses circles
     _check_symbols(model)
     _check_cells(model)
     for name in model.start:
@@ -68,6 +68,9 @@ def _admit(model: Model) -> None:
     for field in ("outputs", "invariants"):
         put(field, _expressions(field, getattr(model, field)))
     start = gate.table("start", model.start, error=ModelError)
+    for parameter in model.parameters:
+        if parameter.expression is not None:
+            _refuse_constants(f'The derived parameter "{parameter.name}"', parameter.expression)
     put("start", {k: gate.number(f'The start value of "{k}"', v, error=ModelError) for k, v in start.items()})
     gate.flag("is_map", model.is_map, error=ModelError)
     put("impacts", tuple(_impact(i) for i in model.impacts))
@@ -86,7 +89,28 @@ def _expression(what: str, value: object) -> Expression:
     found = gate.expression(what, value, error=ModelError)
     if isinstance(found, sp.Equality):
         raise ModelError(f"{what} holds the equation {found}; write its residual, or use Model.from_equations.")
+    _refuse_constants(what, found)
     return found
+
+
+def _refuse_constants(what: str, expression: Expression) -> None:
+    """Parts without symbols must be finite real numbers: acos(2) is none, nor is 1/(sin(1)**2 + cos(1)**2 - 1)."""
+    left: list[sp.Basic] = [expression]
+    while left:
+        node = left.pop()
+        if not isinstance(node, sp.Expr) or node.free_symbols or not node.args or node.is_Rational:
+            left += node.args
+            continue
+        value = sp.N(node, 20)
+        poles = (p.base for p in node.atoms(sp.Pow) if p.exp.is_negative)
+        if not (value.is_Float or value.is_Integer) or not value.is_finite or any(map(_vanishes, poles)):
+            raise ModelError(f"{what} holds the constant {gate.shown(node)}, which is no finite real number.")
+
+
+def _vanishes(constant: Expression) -> bool:
+    """Zero to the digits that are left after its terms have cancelled; SymPy does not see that sin² + cos² is 1."""
+    size = sum(abs(complex(sp.N(term, 20))) for term in sp.Add.make_args(constant))
+    return abs(complex(sp.N(constant, 20))) <= 1e-18 * size
 
 
 def _expressions(what: str, given: object) -> dict[str, Expression]:

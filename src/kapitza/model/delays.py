@@ -6,7 +6,7 @@ A past value is a symbol of its own whose name is its text, so that equations wi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,15 +51,15 @@ def delayed_terms(
     expressions: Iterable[Expression],
     states: tuple[str, ...],
     parameters: Iterable[str],
-    derived: Mapping[sp.Symbol, Expression],
+    in_base: Callable[[Expression], Expression],
 ) -> tuple[Delayed, ...]:
-    """All past values in the expressions, in the order of their names."""
+    """All past values in the expressions, in the order of their names; in_base: writes out derived parameters."""
     symbols = {s for e in expressions for s in e.free_symbols if is_delayed(s)}
     names = list(parameters)
     found = []
     for candidate in sorted(symbols, key=lambda s: s.name):
         name, delay = delayed_parts(candidate, names)
-        delay = delay.xreplace(dict(derived))
+        delay = in_base(delay)
         if name in states:
             found.append(Delayed(candidate, name, 0, delay))
         elif name.endswith("'") and name[:-1] in states:

@@ -215,8 +215,8 @@ def _values_of(constants: tuple[Parameter, ...], matrices: list[Terms]) -> dict[
     values: dict[sp.Symbol, float] = {
         symbol(p.name): float(p.value) for p in constants if p.expression is None and not np.isnan(p.value)
     }
-    derived = solve_derived(constants)
-    for name, expression in derived.items():
+    derived, long = solve_derived(constants)
+    for name, expression in (*derived.items(), *long):
         result = sp.N(expression.xreplace(values))
         if result.is_number:
             values[name] = float(result)

@@ -21,7 +21,7 @@ from kapitza.model.delays import Delayed, delayed_terms, is_delayed
 from kapitza.model.linear import Linearisation, equilibrium, linear_combinations, linear_terms, linearise
 from kapitza.model.measured import Signal
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
-from kapitza.model.structure import Structure, derived_in_base, states_of, structure_of
+from kapitza.model.structure import Structure, in_base, solve_derived, states_of, structure_of
 from kapitza.model.symbols import Expression, symbol
 from kapitza.units import rate_unit
 
@@ -200,8 +200,11 @@ class Model:
         independent = {p.name: float(p.value) for p in self.parameters if p.expression is None}
         known = {symbol(name): sp.Float(value, 17) for name, value in independent.items() if not math.isnan(value)}
         derived = {}
-        for s, expression in derived_in_base(self).items():
+        written, long = solve_derived(self.parameters)
+        for s, expression in (*written.items(), *long):
             result = sp.N(expression.xreplace(known), 17)
+            if result.is_number and long:
+                known[s] = result
             derived[s.name] = _real_value(s.name, result) if result.is_number else math.nan
         return {p.name: derived[p.name] if p.name in derived else independent[p.name] for p in self.parameters}
 
@@ -248,7 +251,7 @@ class Model:
         if self.is_map or not any(is_delayed(s) for e in self.equations for s in e.free_symbols):
             return ()
         names = [p.name for p in self.parameters]
-        return delayed_terms(self.equations, self.states, names, derived_in_base(self))
+        return delayed_terms(self.equations, self.states, names, lambda delay: in_base(self, delay))
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of this name, independent or derived."""

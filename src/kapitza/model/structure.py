@@ -20,7 +20,7 @@ from kapitza.errors import ModelError
 from kapitza.model.elimination import Block, Elimination, Step, blocks_of, eliminate
 from kapitza.model.mass import MassFunction, is_definite, refuse_singular, singular
 from kapitza.model.parts import Coordinate, Impact, Parameter
-from kapitza.model.switches import Switch, split_program
+from kapitza.model.switches import NONSMOOTH, Switch, split_program
 from kapitza.model.symbols import Expression, rate, symbol, time, vanishes
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ LARGEST_WRITTEN_OUT = 2
 Larger ones are eliminated step by step: written out, the expressions of a linkage grow sevenfold with every link.
 """
 
+LARGEST_DERIVED = 2000
+"""Operations of a derived parameter, written out in independent ones, up to which it is. A chain of such parameters may
+double them at every level; what is longer stays a named step."""
+
 
 @dataclass(frozen=True, eq=False)
 class Structure:
@@ -41,8 +45,9 @@ class Structure:
 
     states: names; parameters: names of the independent ones; signals: names of measured excitations.
     rates: right-hand side of each state (for maps the new value), in states, t, parameters, signals and steps.
-    steps: named intermediate results of a large mass matrix, in the order in which they are evaluated; none where the
-    accelerations can be written out. Whoever differentiates rates must go through the steps: `compile_derivatives`.
+    steps: named intermediate results of a large mass matrix, or long derived parameters, in the order in which they are
+    evaluated; none where everything can be written out. Whoever differentiates rates must go through the steps:
+    `compile_derivatives`.
     elimination: what the steps are, None where there are none.
     mass_matrix: M (n, n) and rest: h (n,), with M w + h = 0 for the highest derivatives w (empty for maps).
     impacts, outputs, invariants: of the model, without derived parameters; highest derivatives in outputs are replaced.
@@ -140,7 +145,7 @@ class Structure:
 
 def structure_of(model: Model) -> Structure:
     """The structure of a model; models that differ in values only share one object."""
-    derived = derived_in_base(model)
+    derived, long = solve_derived(model.parameters)
     signals = tuple(s.name for s in model.excitation.signals) if model.excitation else ()
     impacts = tuple(
         replace(i, surface=i.surface.xreplace(derived), reset={k: e.xreplace(derived) for k, e in i.reset.items()})
@@ -148,6 +153,8 @@ def structure_of(model: Model) -> Structure:
     )
     coordinates = tuple((c.name, c.order) for c in model.coordinates)
     equations = tuple(e.xreplace(derived) for e in model.equations)
+    if long:
+        _refuse_long(model, equations, long)
     definite = False
     if not model.is_map:
         matter = _matter(coordinates, equations)
@@ -166,18 +173,55 @@ def structure_of(model: Model) -> Structure:
         tuple((name, e.xreplace(derived)) for name, e in model.invariants.items()),
         model.is_map,
         definite,
+        long,
     )
 
 
 def derived_in_base(model: Model) -> dict[sp.Symbol, Expression]:
-    """Each derived parameter as an expression in independent ones."""
-    return solve_derived(model.parameters)
+    """Each derived parameter as an expression in independent ones; too long ones are refused."""
+    written, long = solve_derived(model.parameters)
+    if long:
+        raise too_long(long)
+    return written
 
 
-def solve_derived(parameters: Iterable[Parameter]) -> dict[sp.Symbol, Expression]:
-    """The same for parameters alone."""
+def in_base(model: Model, expression: Expression) -> Expression:
+    """An expression in independent parameters; refused where it needs a derived one that is too long."""
+    written, long = solve_derived(model.parameters)
+    used = [step for step in long if step[0] in expression.free_symbols]
+    if used:
+        raise too_long(used)
+    return expression.xreplace(written)
+
+
+def too_long(long: Iterable[Step]) -> ModelError:
+    """What cannot be done with derived parameters that stay steps."""
+    names = ", ".join(s.name for s, _ in list(long)[:3])
+    return ModelError(
+        f"The derived parameters {names} have more than {LARGEST_DERIVED} operations, written out in independent ones; "
+        "that is too long here. Give a parameter in the middle of the chain a value of its own."
+    )
+
+
+def _refuse_long(model: Model, equations: tuple[Expression, ...], long: tuple[Step, ...]) -> None:
+    """Steps of derived parameters go with smooth equations and a short mass matrix without them; refused elsewhere."""
+    rough = any(e.has(*NONSMOOTH) for e in (*equations, *(e for _, e in long)))
+    if rough or model.impacts or model.delays:
+        raise too_long(long)
+    if not model.is_map:
+        matter = _matter(tuple((c.name, c.order) for c in model.coordinates), equations)
+        if _is_large(matter) or not matter.mass.free_symbols.isdisjoint(s for s, _ in long):
+            raise too_long(long)
+
+
+def solve_derived(parameters: Iterable[Parameter]) -> tuple[dict[sp.Symbol, Expression], tuple[Step, ...]]:
+    """Derived parameters as expressions in independent ones, and those too long for it as steps, in their order.
+
+    A step is written in independent parameters and earlier steps.
+    """
     remaining = {symbol(p.name): p.expression for p in parameters if p.expression is not None}
     solved: dict[sp.Symbol, Expression] = {}
+    long: list[Step] = []
     while remaining:
         ready = [s for s, e in remaining.items() if not e.free_symbols & remaining.keys()]
         if not ready:
@@ -186,8 +230,21 @@ def solve_derived(parameters: Iterable[Parameter]) -> dict[sp.Symbol, Expression
                 f"The derived parameters {names} are defined by each other in a circle; give one of them a value."
             )
         for s in ready:
-            solved[s] = remaining.pop(s).xreplace(solved)
-    return solved
+            expression = remaining.pop(s)
+            size = _operations(expression, solved)
+            if size > LARGEST_DERIVED or not expression.free_symbols.isdisjoint(name for name, _ in long):
+                long.append((s, expression.xreplace(solved)))
+            else:
+                solved[s] = expression.xreplace(solved)
+    return solved, tuple(long)
+
+
+def _operations(expression: Expression, solved: Mapping[sp.Symbol, Expression]) -> int:
+    """Nodes of an expression once the solved symbols in it are written out, as a tree."""
+    return sum(
+        1 if node not in solved else sum(1 for _ in sp.preorder_traversal(solved[node]))
+        for node in sp.preorder_traversal(expression)
+    )
 
 
 @dataclass(frozen=True)
@@ -211,10 +268,12 @@ def _is_large(matter: _Matter) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _analyse(coordinates, equations, parameters, signals, impacts, outputs, invariants, is_map, definite) -> Structure:
+def _analyse(
+    coordinates, equations, parameters, signals, impacts, outputs, invariants, is_map, definite, long
+) -> Structure:
     described = tuple(Coordinate(name, order) for name, order in coordinates)
     states = states_of(described)
-    elimination, steps = None, ()
+    elimination, steps = None, long
     if is_map:
         mass, rest, rates, tops = sp.ImmutableMatrix(0, 0, []), (), equations, {}
     else:
@@ -241,7 +300,17 @@ def _analyse(coordinates, equations, parameters, signals, impacts, outputs, inva
         impacts=tuple(Impact(surface, dict(reset), name) for name, surface, reset in impacts),
         outputs={name: e.xreplace(tops) for name, e in outputs},
         invariants=dict(invariants),
-        source=(coordinates, equations, parameters, signals, impacts, outputs, invariants, is_map),
+        source=(
+            coordinates,
+            equations,
+            parameters,
+            signals,
+            impacts,
+            outputs,
+            invariants,
+            is_map,
+            *((long,) if long else ()),
+        ),
     )
 
 

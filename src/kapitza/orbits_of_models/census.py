@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.circle import difference, wrap_states
 from kapitza.errors import DataError, KapitzaError
 from kapitza.executor import Executor, in_order
@@ -78,6 +79,7 @@ def find_orbits_of_model(
     The OrbitSet's `source` is a CensusReport with the saturation of the counts. Cancelled or stopped by Ctrl-C, it
     gives back what was found, with Status.INTERRUPTED.
     """
+    seed = gate.whole("seed", seed, least=0, most=gate.LARGEST_SEED)
     if not 1 <= min_period <= max_period:
         raise KapitzaError(f"Periods from {min_period} to {max_period}: give 1 ≤ min_period ≤ max_period.")
     if starts < 1 or rounds < 1:

@@ -11,7 +11,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.model import Model, compile_derivatives, compile_expressions, symbol, time
+from kapitza.model import Model, compile_derivatives, compile_expressions, in_base, symbol, time
 
 Array = NDArray[np.float64]
 
@@ -174,7 +174,7 @@ class _Code:
     def divergence(self) -> Any:
         """Σ ∂f_i/∂x_i of rates that are written out; the other derivatives are not needed for it."""
         own = [sp.diff(f, symbol(s)) for f, s in zip(self.rhs, self.states, strict=True) if f.has(symbol(s))]
-        return compile_expressions([sp.Add(*own)], self._inputs, self.names)
+        return compile_expressions([sp.Add(*own)], self._inputs, self.names, self.steps)
 
     @cached_property
     def switches(self) -> tuple[Any, ...]:
@@ -199,10 +199,7 @@ def period_gradient(model: Model, names: Sequence[str]) -> Array:
     """d(excitation period)/dθ for the named parameters, (k,); zeros for autonomous models."""
     if model.excitation is None:
         return np.zeros(len(names))
-    expression = model.excitation.period
+    expression = in_base(model, model.excitation.period)
     known = {symbol(name): value for name, value in model.values.items()}
-    derived = {symbol(p.name): p.expression for p in model.parameters if p.expression is not None}
-    while expression.free_symbols & derived.keys():
-        expression = expression.xreplace(derived)
     slopes = [sp.N(sp.diff(expression, symbol(name)).xreplace(known)) for name in names]
     return np.array(slopes, float)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kapitza.files import replacing
 from kapitza.study.study import Study
 
 MARK = "result.json"
@@ -47,7 +48,8 @@ def begin(study: Study, resume: bool) -> Path:
     if folder.is_dir() and not (resume and same):
         shutil.rmtree(folder)
     (folder / "fits").mkdir(parents=True, exist_ok=True)
-    note.write_text(wanted, encoding="utf-8")
+    with replacing(note) as draft:
+        draft.write_text(wanted, encoding="utf-8")
     return folder
 
 

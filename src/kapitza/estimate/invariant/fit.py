@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.data import Noise
 from kapitza.errors import ConvergenceError, KapitzaError, ModelError, Status
 from kapitza.estimate.estimate import Estimate, Estimator
@@ -110,6 +111,7 @@ class InvariantFit:
     then: Estimator | None = None
 
     def __post_init__(self):
+        gate.seed(self.seed)
         choices = {
             "objective": ("variance", "surface", "balance"),
             "momenta": ("auto", "second", "fourth", "sixth", "eighth", "smooth"),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from kapitza import gate
 from kapitza.data import Noise
 from kapitza.errors import ConvergenceError, FlowError
 from kapitza.estimate.estimate import Estimate
@@ -104,6 +105,7 @@ class OrbitFit:
     throw: bool = True
 
     def __post_init__(self) -> None:
+        gate.seed(self.seed)
         check_settings(self)
 
     def fit(self, request: Request) -> Estimate:

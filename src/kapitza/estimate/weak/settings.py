@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import sympy as sp
 
+from kapitza import gate
 from kapitza.data import Noise
 from kapitza.errors import KapitzaError, nearest_name
 from kapitza.estimate.estimate import Estimate
@@ -98,6 +99,7 @@ class HarmonicFit:
     seed: int = 0
 
     def __post_init__(self):
+        gate.seed(self.seed)
         for setting, known in CHOICES.items():
             value = getattr(self, setting)
             if isinstance(value, str) and value not in known:

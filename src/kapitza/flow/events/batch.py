@@ -82,7 +82,7 @@ def _build(geometry: Geometry, wrt: tuple[int, ...] | None, tolerance: float) ->
         equations,
         np.zeros((integrated_size(geometry.size, free, wrt), LANES)),
         tol=tolerance,
-        compact_mode=not is_short(equations, surfaces),
+        compact_mode=not is_short(system, equations, surfaces),
         t_events=terminal,
         nt_events=watched,
     )

@@ -239,7 +239,7 @@ def _build(
         rates,
         np.zeros(integrated_size(geometry.size, regime, wrt)),
         tol=tolerance,
-        compact_mode=regime.collapses or not is_short(rates, surfaces),
+        compact_mode=regime.collapses or not is_short(system, rates, surfaces),
         t_events=terminal,
         nt_events=watched,
     )
