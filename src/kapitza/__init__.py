@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         switch_branch,
     )
     from kapitza.data import Record, measure, read, write
-    from kapitza.ensemble import Ensemble, ensemble
+    from kapitza.ensembles import Ensemble, ensemble
     from kapitza.errors import KapitzaError, Status
     from kapitza.estimate import (
         Automatic,
@@ -128,7 +128,7 @@ _HOMES = {
         "profile_interval",
         "suggest",
     ),
-    "kapitza.ensemble": (
+    "kapitza.ensembles": (
         "Ensemble",
         "ensemble",
     ),

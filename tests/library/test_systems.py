@@ -76,7 +76,7 @@ def test_every_system_is_complete(system):
 
 def test_the_tuple_of_systems_is_the_library():
     assert {f.__name__ for f in library.SYSTEMS} == set(PARAMETERS)
-    assert {f.__name__ for f in library.SYSTEMS} | {"SYSTEMS", "sampled_force"} == set(library.__all__)
+    assert {f.__name__ for f in library.SYSTEMS} | {"SYSTEMS", "model_named", "sampled_force"} == set(library.__all__)
 
 
 @pytest.mark.parametrize("system", [s for s in library.SYSTEMS if s().symmetries], ids=lambda f: f.__name__)
@@ -155,7 +155,7 @@ def test_landing_gear_takes_a_measured_force():
     assert signal.times.size == 200
     steps = np.abs(np.diff(signal.values))
     assert steps.max() > 5 * np.median(steps)
-    measured = Signal("load cell", [0.0, 0.5, 1.0], [3000.0, 3500.0, 3200.0], 1.5)
+    measured = Signal("load_cell", [0.0, 0.5, 1.0], [3000.0, 3500.0, 3200.0], 1.5)
     for system in (library.oleo, library.oleo_simple):
         model = system(measured)
         assert model.period == 1.5

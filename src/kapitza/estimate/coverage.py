@@ -13,7 +13,7 @@ from scipy.stats import beta
 
 from kapitza import gate
 from kapitza.data import Noise, Record, measure
-from kapitza.ensemble import Ensemble, ensemble
+from kapitza.ensembles import Ensemble, ensemble
 from kapitza.errors import ConvergenceError, DataError
 from kapitza.estimate.identify import identify
 from kapitza.executor import Executor

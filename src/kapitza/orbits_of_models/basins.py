@@ -46,6 +46,15 @@ class Basins:
 
     axes: the two states varied, with their values; labels: (first, second) number of the attractor, -1 where the motion
     diverges, -2 where it has not become periodic (chaos, or a period longer than asked for).
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> found = kz.basins(kz.library.duffing(), {"x": (-1, 1), "x'": (-1, 1)}, grid=6)
+    >>> found.labels.shape
+    (6, 6)
+    >>> bool(abs(found.shares().sum() - 1) < 1e-12)
+    True
     """
 
     axes: dict[str, Array]

@@ -142,7 +142,8 @@ def settle_and_measure(
         if window.repeats(noise):
             settled = True
             break
-    for _ in range(max(patience + average - 2, 0)):
+    # a rig that is given up as not settled is not driven any longer than was asked for
+    for _ in range(max(patience + average - 2, 0) if settled else max(average - len(window.sets), 0)):
         window.take(count)
     last = np.array(window.sets[-average:])
     variances = noise.update(last, window.white())
