@@ -144,3 +144,19 @@ def test_a_root_that_keeps_its_value_ends_nothing():
     """x' = -sqrt(1 + x²) from sinh(1) is sinh(1 - t), through zero."""
     model = Model.from_equations("x' = -sqrt(1 + x**2)")
     assert simulate(model, [np.sinh(1.0)], t=[0.0, 3.0])["x"][-1] == pytest.approx(np.sinh(-2.0))
+
+
+@pytest.mark.parametrize("law", ["x' = -sqrt(x)*(2 + sign(sin(3*t)))", "x' = -sqrt(x)*(2 + sign(sin(3*t) - 2))"])
+def test_a_root_without_value_ends_motions_with_jumps(law):
+    """Where the gain is 3 or 1 the parabola meets zero between two jumps, and would rise again."""
+    flow = Flow(Model.from_equations(law))
+    with pytest.raises(FlowError, match=r"end of the domain of sqrt\(x\)"):
+        flow.trajectory([0.9], np.linspace(0.0, 6.0, 7))
+    with pytest.raises(FlowError, match=r"end of the domain of sqrt\(x\)"):
+        flow.propagate([0.9], 0.0, 6.0, tangents=False)
+    # The tangents are infinite at the end itself, where the step may arrive exactly.
+    with pytest.raises(FlowError, match=r"end of the domain|left the finite numbers"):
+        flow.propagate([0.9], 0.0, 6.0)
+    ends = flow.propagate_many([[0.9], [400.0]], 0.0, 3.0, throw=False).state
+    assert np.isnan(ends[0, 0])
+    assert np.isfinite(ends[1, 0])

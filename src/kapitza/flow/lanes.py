@@ -40,14 +40,16 @@ def sample_lanes(
 ) -> tuple[Array, Array]:
     """States (B, m + 1, n) and tangents (B, m + 1, n, n + k) at times (B, m + 1), the first being those of the start.
 
-    states: (B, n); vectors: (B, npar). Systems without switches, walls and measured polynomials run in wide batches;
-    others go from sample to sample with `advance_many`. max_steps: of each batch, if fewer than those of the core.
+    states: (B, n); vectors: (B, npar). Systems without switches, walls, edges and measured polynomials run in wide
+    batches; others go from sample to sample with `advance_many`.
+    max_steps: of each batch, if fewer than those of the core.
     refuse: raise FlowError when a run fails; otherwise its samples are NaN.
     """
     engine = core.engine(vectors[0])
     limit = core.max_steps if max_steps is None else min(max_steps, core.max_steps)
     one_engine = not core.engine_kinds(vectors).any()
-    if not isinstance(engine, SmoothEngine) or engine.system.switches or core.has_knots or not one_engine:
+    stops = not isinstance(engine, SmoothEngine) or engine.system.switches or engine.system.edges
+    if stops or core.has_knots or not one_engine:
         return _step_by_step(core, states, times, vectors, refuse)
     count, samples = times.shape
     whole = core.whole_turns(states)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kapitza.errors import EventError, FlowError
 from kapitza.flow.engine import Event
 from kapitza.flow.events.geometry import Geometry
-from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime, regime_flow
+from kapitza.flow.events.regimes import EDGE, CompiledRegime, Ending, compiled_regime, regime_flow
 from kapitza.flow.events.settle import Place, Regime
 from kapitza.flow.smooth import described
 from kapitza.model import compile_expressions
@@ -167,7 +167,13 @@ class Journey:
             return None
         number = -int(outcome.value) - 1
         if 0 <= number < len(endings):
-            return endings[number]
+            ending = endings[number]
+            if ending.kind == EDGE:
+                raise FlowError(
+                    f"The trajectory reaches the end of the domain of {ending.expression} at {self.described()}: "
+                    "beyond, the root has no real value. End the time before, or say how the motion goes on."
+                )
+            return ending
         if outcome == hy.taylor_outcome.step_limit:
             raise FlowError(
                 f"The trajectory needs more than {self.settings.max_steps} steps in one stretch; it stands at "

@@ -41,7 +41,7 @@ ABOVE_ZERO = sp.Float("1e-100")
 NEARLY_ZERO_SPEED = 1e-9
 """Nearest approaches are noted this much before the turning point: after a detachment the speed starts at zero."""
 
-CROSS, RELEASE, IMPACT, DETACH = "cross", "release", "impact", "detach"
+CROSS, RELEASE, IMPACT, DETACH, EDGE = "cross", "release", "impact", "detach", "edge"
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ def regime_flow(geometry: Geometry, regime: Regime) -> tuple[System, tuple[Endin
         for j, w in enumerate(system.walls)
         if j not in regime.contact
     ]
+    endings += [Ending(EDGE, k, edge) for k, edge in enumerate(system.edges)]
     if not regime.collapses:
         return system, tuple(endings)
     held, balance = _held_rates(geometry, regime)
