@@ -11,6 +11,8 @@ from kapitza import Flow, Model, simulate
 from kapitza.errors import EventError
 
 STRUCTURES, DRAWS = 20, 15
+REFUSED = {14: 3}
+"""Draws refused by name: b cos(1.3 t) + b only touches zero, and the lost touch is noticed, not resolved."""
 
 
 @pytest.mark.parametrize("number", range(STRUCTURES))
@@ -33,7 +35,7 @@ def test_three_hundred_random_nested_forces(number):
         np.testing.assert_allclose(path, expected, atol=3e-6)
         paths.append(path)
         members.append(member)
-    assert len(members) >= DRAWS // 2
+    assert len(members) >= DRAWS - REFUSED.get(number, 0)
     first = members[0]
     # No memory of earlier runs: the first one again, and all of them side by side in lanes.
     assert np.array_equal(flow.trajectory(starts[first], TIMES, values[first]), paths[0])
