@@ -203,3 +203,8 @@ def test_coordinates_are_no_channels(name, rotation):
     ):
         with pytest.raises(DataError, match=r"coordinate|cannot be called"):
             attempt()
+
+
+def test_labels_of_segments_that_are_no_whole_numbers_are_refused():
+    with pytest.raises(DataError, match=r"label 0\.2: give a whole number"):
+        Record.from_arrays([0.0, 1.0, 2.0], {"x": [1.0, 2.0, 3.0]}, segment=[0.2, 0.7, 1.0])

@@ -70,6 +70,14 @@ def test_the_right_candidate_is_chosen_and_its_intervals_hold_the_truth(result):
     assert check.time[0] == pytest.approx(9.62)
 
 
+def test_the_sentence_says_what_its_errors_are(result):
+    said = result.sentence()
+    assert "± one standard error" in said
+    value, error = (float(part) for part in said.split("k3 = ")[1].split(",")[0].split(" (")[0].split(" ± "))
+    assert value == pytest.approx(result.best.values["k3"], abs=error)
+    assert error == pytest.approx(result.best.deviations["k3"], rel=0.06)
+
+
 def test_the_results_folder_repeats_the_run(result, folder):
     place = folder / "springs-results"
     assert not working_folder(read_study(folder / "springs.toml")).exists()

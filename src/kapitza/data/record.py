@@ -97,6 +97,9 @@ class Record:
             raise DataError(f"segment has the shape {labels.shape}, time has {time.shape}: give one label per time.")
         if not np.isfinite(labels).all():
             raise DataError("segment holds labels that are not finite: give a whole number per time.")
+        if np.any(labels != np.round(labels)):
+            odd = labels[labels != np.round(labels)][0]
+            raise DataError(f"segment holds the label {odd:g}: give a whole number per time.")
         segment = labels.astype(np.int32) if np.abs(labels).max(initial=0) < 2**31 else cut_segments(labels, [])
         variables = {}
         for name, values in channels.items():

@@ -115,7 +115,7 @@ class StudyResult:
             return "No fit succeeded; the reasons are below."
         shown = ", ".join(f"{name} = {quantity(best, name)}" for name in best.names[:6])
         more = f" and {len(best.names) - 6} more" if len(best.names) > 6 else ""
-        return f"{shown}{more} ({100 * self.level:g} % intervals, {best.candidate} by {best.title})."
+        return f"{shown}{more} (± one standard error; {best.candidate} by {best.title})."
 
     def table(self) -> pd.DataFrame:
         """One row per parameter of every fit."""
@@ -163,7 +163,7 @@ def check_share(outcome: Outcome) -> float:
 
 
 def quantity(outcome: Outcome, name: str) -> str:
-    """Value and error with the digits that mean something: 0.1470(12) m as "0.1470 ± 0.0012 m"."""
+    """Value and standard error with the digits that mean something: 0.1470(12) m as "0.1470 ± 0.0012 m"."""
     value, error = outcome.values[name], outcome.deviations.get(name, math.nan)
     unit = outcome.units.get(name, "")
     if not (math.isfinite(error) and error > 0):
