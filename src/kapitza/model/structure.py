@@ -239,7 +239,7 @@ def solve_derived(parameters: Iterable[Parameter]) -> tuple[dict[sp.Symbol, Expr
     return solved, tuple(long)
 
 
-def _operations(expression: Expression, solved: Mapping[sp.Symbol, Expression]) -> int:
+def _operations(expression: Expression, solved: Mapping[Any, Expression]) -> int:
     """Nodes of an expression once the solved symbols in it are written out, as a tree."""
     return sum(
         1 if node not in solved else sum(1 for _ in sp.preorder_traversal(solved[node]))
