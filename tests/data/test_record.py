@@ -1,5 +1,7 @@
 """Record: selection, segments, sampling, angles; expected values from closed forms."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -208,3 +210,14 @@ def test_coordinates_are_no_channels(name, rotation):
 def test_labels_of_segments_that_are_no_whole_numbers_are_refused():
     with pytest.raises(DataError, match=r"label 0\.2: give a whole number"):
         Record.from_arrays([0.0, 1.0, 2.0], {"x": [1.0, 2.0, 3.0]}, segment=[0.2, 0.7, 1.0])
+
+
+def test_wide_records_cost_in_proportion_to_their_channels():
+    def cost(count):
+        channels = {f"c{i}": np.zeros(3) for i in range(count)}
+        begin = time.process_time()
+        Record.from_arrays([0.0, 1.0, 2.0], channels)
+        return time.process_time() - begin
+
+    cost(100)
+    assert cost(8000) < 30 * cost(800)

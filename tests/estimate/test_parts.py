@@ -102,3 +102,10 @@ def test_no_part_is_a_dictionary_of_odds_and_ends(fit):
     names = {f.name for f in fields(fit)}
     assert "details" not in names
     assert isinstance(fit.history, pd.DataFrame)
+
+
+def test_a_model_without_parameters_is_refused_in_words():
+    model = kz.Model.from_equations("x'' + x = 0")
+    record = kz.simulate(model, [1.0, 0.0], t=np.arange(100) * 0.1)
+    with pytest.raises(kz.KapitzaError, match="the model has none"):
+        kz.identify(model, record, free=[], method=kz.HarmonicFit())

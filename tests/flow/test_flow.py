@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from kapitza import Flow, Model, library
+from kapitza import Flow, Model, library, simulate
 from kapitza.flow import count_builds
 from kapitza.flow.simulation import start_of
 
@@ -187,3 +187,10 @@ def test_rates_are_the_derivative_of_the_trajectory():
         path = flow.trajectory(x, [t, t + h, t + 2 * h, t + 3 * h, t + 4 * h])
         slope = (path[0] - 8 * path[1] + 8 * path[3] - path[4]) / (12 * h)
         assert flow.rates(path[2], t + 2 * h) == pytest.approx(slope, abs=1e-6)
+
+
+def test_one_time_alone_is_a_record_of_one_sample():
+    model = Model.from_equations("x'' + 4*x = 0")
+    record = simulate(model, [1.0, 0.0], t=[0.5])
+    assert record.size == 1
+    assert record["x"][0] == pytest.approx(np.cos(1.0), abs=1e-12)

@@ -158,19 +158,19 @@ class Record:
 
     @property
     def angles(self) -> tuple[bool, ...]:
-        return tuple(bool(self.dataset[name].attrs.get("angle", False)) for name in self.channels)
+        return tuple(bool(self.dataset.variables[name].attrs.get("angle", False)) for name in self.channels)
 
     @property
     def units(self) -> dict[str, str]:
-        return {name: self.dataset[name].attrs.get("unit", "") for name in self.channels}
+        return {name: self.dataset.variables[name].attrs.get("unit", "") for name in self.channels}
 
     @property
     def noise(self) -> dict[str, float]:
         """Known standard deviations of the noise; channels without one are left out."""
         return {
-            name: float(self.dataset[name].attrs["noise"])
+            name: float(self.dataset.variables[name].attrs["noise"])
             for name in self.channels
-            if "noise" in self.dataset[name].attrs
+            if "noise" in self.dataset.variables[name].attrs
         }
 
     def __getitem__(self, channel: str) -> Array:
@@ -197,7 +197,7 @@ class Record:
     def __repr__(self) -> str:
         marks = []
         for name in self.channels[:SHOWN]:
-            attrs = self.dataset[name].attrs
+            attrs = self.dataset.variables[name].attrs
             marks.append(
                 f"{name} [{', '.join(filter(None, (attrs.get('unit', ''), 'angle' * bool(attrs.get('angle')))))}]"
             )
@@ -223,13 +223,13 @@ class Record:
             at = int(np.flatnonzero(~np.isfinite(self.time))[0])
             raise DataError(f"Time is not finite at sample {at}: drop that sample before making the record.")
         for name in self.channels:
-            bad = np.flatnonzero(~np.isfinite(self.dataset[name].values))
+            bad = np.flatnonzero(~np.isfinite(self.dataset.variables[name].values))
             if bad.size:
                 raise DataError(
                     f'Channel "{name}" is not finite at {bad.size} samples, first at sample {int(bad[0])}: '
                     'drop them (read(..., missing="drop") cuts the record there) before using the record.'
                 )
-            _check_facts(name, self.dataset[name].attrs)
+            _check_facts(name, self.dataset.variables[name].attrs)
         inside = np.diff(self.dataset["segment"].values) == 0
         steps = np.diff(self.time)
         wrong = np.flatnonzero(inside & (steps <= 0))
@@ -335,7 +335,7 @@ class Record:
             raise DataError(f'{gate.shown(units)} gives no units: give a table such as {{"x": "mm"}}.')
         changed = {}
         for name, unit in units.items():
-            values, attrs = self[name], dict(self.dataset[name].attrs)
+            values, attrs = self[name], dict(self.dataset.variables[name].attrs)
             change = conversion(attrs.get("unit", ""), unit, f'Channel "{name}"')
             if attrs.get("angle") and not conversion(unit, "rad", f'Channel "{name}"').identity:
                 raise DataError(f'Channel "{name}" is declared an angle: these are kept in rad, not in "{unit}".')
@@ -397,7 +397,9 @@ class Record:
 
     def _rebuilt(self, time: Array, segment: NDArray[np.integer], values: Array) -> Record:
         """The same channels and attributes with other samples: values (N, channels)."""
-        variables = {name: ("time", values[:, i], self.dataset[name].attrs) for i, name in enumerate(self.channels)}
+        variables = {
+            name: ("time", values[:, i], self.dataset.variables[name].attrs) for i, name in enumerate(self.channels)
+        }
         coords = {"time": time, "segment": ("time", segment.astype(np.int32))}
         record = Record(xr.Dataset(variables, coords=coords, attrs=self.dataset.attrs))
         record.check()

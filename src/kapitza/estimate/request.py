@@ -102,7 +102,9 @@ class Request:
     def require_free(self) -> None:
         """Refuse a fit of nothing."""
         if not self.names:
-            raise ModelError(f'No free parameters: name at least one, for example free=["{self.model.names[0]}"].')
+            names = self.model.names
+            cure = f'name at least one, for example free=["{names[0]}"].' if names else "the model has none."
+            raise ModelError(f"No free parameters: {cure}")
 
     def require_start(self) -> None:
         """Refuse free parameters without a value to start from."""

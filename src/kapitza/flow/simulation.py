@@ -66,7 +66,7 @@ def simulate(
             task.reach(done)
 
         filled = run(after)
-    if len(filled) < 2:
+    if task.interrupted and len(filled) < 2:
         raise KeyboardInterrupt
     states = wrap_states(filled, model.angles)
     record = _record(model, times[: len(states)], states, period, noise, seed)

@@ -305,7 +305,7 @@ class SmoothEngine:
         if 0 <= stopped_at < len(self.system.edges):
             raise FlowError(
                 f"The trajectory reaches the end of the domain of {self.system.edges[stopped_at]} at {place}: "
-                "beyond, the root has no real value. End the time before, or say how the motion goes on."
+                "beyond, the root has no real value. End the time before, or smooth it, sqrt(x**2 + a**2) for instance."
             )
         if outcome == hy.taylor_outcome.step_limit:
             raise FlowError(

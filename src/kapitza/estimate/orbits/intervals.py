@@ -235,7 +235,7 @@ def posterior(
     with watch(monitor, "sampling the posterior", tune + draws) as watched:
         for _ in sampler.sample(emcee.State(start, random_state=random.get_state()), iterations=tune + draws):
             watched.advance()
-    if sampler.iteration <= tune:
+    if watched.interrupted and sampler.iteration <= tune:
         raise KeyboardInterrupt
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)

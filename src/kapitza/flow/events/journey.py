@@ -171,7 +171,8 @@ class Journey:
             if ending.kind == EDGE:
                 raise FlowError(
                     f"The trajectory reaches the end of the domain of {ending.expression} at {self.described()}: "
-                    "beyond, the root has no real value. End the time before, or say how the motion goes on."
+                    "beyond, the root has no real value. End the time before, or smooth it, sqrt(x**2 + a**2) for "
+                    "instance."
                 )
             return ending
         if outcome == hy.taylor_outcome.step_limit:
