@@ -48,8 +48,9 @@ def sample_lanes(
     engine = core.engine(vectors[0])
     limit = core.max_steps if max_steps is None else min(max_steps, core.max_steps)
     one_engine = not core.engine_kinds(vectors).any()
-    stops = not isinstance(engine, SmoothEngine) or engine.system.switches or engine.system.edges
-    if stops or core.has_knots or not one_engine:
+    if not isinstance(engine, SmoothEngine) or engine.system.switches or engine.system.edges:
+        return _step_by_step(core, states, times, vectors, refuse)
+    if core.has_knots or not one_engine:
         return _step_by_step(core, states, times, vectors, refuse)
     count, samples = times.shape
     whole = core.whole_turns(states)
