@@ -83,12 +83,12 @@ def test_stopping_inner_work_stops_the_outer_one():
 def test_work_inside_a_verb_reports_to_it_by_itself():
     monitor = Recorder()
     with watch(monitor, "outer", 1) as outer:
-        checkpoint(kept=7, text="half way")
+        checkpoint(partial=7, text="half way")
         with watch(None, "inner", 1) as inner:
             inner.advance()
         outer.advance()
-    checkpoint(kept=8)  # outside of any verb: nothing happens
-    assert outer.kept == 7
+    checkpoint(partial=8)  # outside of any verb: nothing happens
+    assert outer.partial == 7
     assert "half way" in [p.text for p in monitor.seen]
     assert [p.level for p in monitor.seen if p.title == "inner"] == [1, 1, 1]
 

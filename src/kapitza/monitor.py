@@ -202,7 +202,7 @@ class Task:
         self._monitor, self._progress = monitor, progress
         self.interrupted = False
         """True when the work was stopped before its end."""
-        self.kept: Any = None
+        self.partial: Any = None
         """What the last checkpoint left to be given back if the work is stopped."""
 
     @property
@@ -241,16 +241,16 @@ _under_way: ContextVar[Task | None] = ContextVar("_under_way", default=None)
 """The task of the innermost block of `watch` in this thread."""
 
 
-def checkpoint(kept: Any = None, text: str = "", steps: float = 0.0) -> None:
+def checkpoint(partial: Any = None, text: str = "", steps: float = 0.0) -> None:
     """A place inside an iteration where the verb under way may be stopped; nothing happens outside of one.
 
-    kept: what could be given back if it is stopped from here on. steps: how much more of the total is done.
+    partial: what could be given back if it is stopped from here on. steps: how much more of the total is done.
     """
     task = _under_way.get()
     if task is None:
         return
-    if kept is not None:
-        task.kept = kept
+    if partial is not None:
+        task.partial = partial
     task.advance(steps, text)
 
 

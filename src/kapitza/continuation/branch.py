@@ -138,7 +138,7 @@ class Branch:
         """The orbit at a point, with certified multipliers, profile and closure (computed when asked for)."""
         if self.subject in ("equilibrium", Kind.HOPF.value):
             raise KapitzaError(f"A branch of {self.subject} points holds no orbits: its points are states.")
-        from kapitza.continuation.dressing import orbit_at
+        from kapitza.continuation.orbit_at import orbit_at
 
         return orbit_at(self, range(len(self))[index])
 

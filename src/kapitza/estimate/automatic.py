@@ -86,16 +86,16 @@ class Automatic:
                 continue
             story.append(f"ShootingFit from {label}: {found.status.value}")
             if found.status.ok:
-                return self._told(found, label, request.model, story)
+                return self._with_chain(found, label, request.model, story)
             unfinished.append((label, found))
         if unfinished:
             label, found = max(unfinished, key=lambda one: _log_likelihood(one[1]))
-            return self._told(found, label, request.model, story)
+            return self._with_chain(found, label, request.model, story)
         raise failure or KapitzaError(
             "No start could be found: " + "; ".join(story) + ". Give starting values by model.with_values(...)."
         )
 
-    def _told(self, found: Estimate, label: str, model: Model, story: list[str]) -> Estimate:
+    def _with_chain(self, found: Estimate, label: str, model: Model, story: list[str]) -> Estimate:
         """The estimate with what was done, and the values that the model had."""
         return replace(
             found,

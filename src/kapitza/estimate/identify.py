@@ -85,7 +85,7 @@ def identify(
     with watch(monitor, f"fitting {model.name}") as task:
         found = method.fit(request)
         return found if combined is None else in_combinations(found, combined)
-    return _stopped(request, type(method).__name__, task.kept)
+    return _stopped(request, type(method).__name__, task.partial)
 
 
 def _stopped(request: Request, method: str, theta: Any) -> Estimate:

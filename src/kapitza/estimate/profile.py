@@ -91,8 +91,8 @@ def profile_interval(
     ends = [float("nan"), float("nan")]
     with watch(monitor, f"profile of {name}", 2) as task:
         # The workings of a fit do not travel; they are made again where the work is done.
-        told = estimate if executor is None else replace(estimate, workings=None)
-        jobs = [(told, name, side, threshold) for side in (-1.0, 1.0)]
+        sent = estimate if executor is None else replace(estimate, workings=None)
+        jobs = [(sent, name, side, threshold) for side in (-1.0, 1.0)]
         for number, found in enumerate(in_order(executor, _profile_end, jobs)):
             ends[number] = found
             task.advance(1, f"{'lower' if number == 0 else 'upper'} end {found:.6g}")

@@ -32,7 +32,7 @@ series of 300 samples has as many."""
 
 _builds = 0
 _counting = threading.Lock()
-_kept = threading.local()
+_cache = threading.local()
 
 
 def count_builds() -> int:
@@ -40,9 +40,9 @@ def count_builds() -> int:
     return _builds
 
 
-def kept(key: Hashable, build: Callable[[], T]) -> T:
+def cached(key: Hashable, build: Callable[[], T]) -> T:
     """The object of this key, built at the first call; each thread has its own, as integrators hold a state."""
-    objects: dict[Hashable, Any] = _kept.__dict__.setdefault("objects", {})
+    objects: dict[Hashable, Any] = _cache.__dict__.setdefault("objects", {})
     if key not in objects:
         with symbolic:
             objects[key] = build()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError
 from kapitza.flow.circles import Circles
 from kapitza.flow.clock import Clock, PeriodLaw, Piece, merge_signals
-from kapitza.flow.compiled import kept
+from kapitza.flow.compiled import cached
 from kapitza.flow.engine import Engine, Event
 from kapitza.flow.hoisting import constants_function, hoist_constants
 from kapitza.flow.smooth import SmoothEngine
@@ -165,10 +165,10 @@ class Core:
     def _engine_of(self, system: Any, observe: tuple[sp.Expr, ...]) -> Engine:
         key = ("engine", system, self.wrt_index, self.tolerance, observe, self.max_steps)
         if system.is_smooth:
-            return kept(key, lambda: SmoothEngine(system, self.wrt_index, self.tolerance, observe, self.max_steps))
+            return cached(key, lambda: SmoothEngine(system, self.wrt_index, self.tolerance, observe, self.max_steps))
         from kapitza.flow.events import EventEngine
 
-        return kept(key, lambda: EventEngine(system, self.wrt_index, self.tolerance, observe, self.max_steps))
+        return cached(key, lambda: EventEngine(system, self.wrt_index, self.tolerance, observe, self.max_steps))
 
     def clock(self, vector: Array) -> Clock:
         """How time is cut at these values."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
-from kapitza.flow.compiled import compile_integrator, kept
+from kapitza.flow.compiled import cached, compile_integrator
 from kapitza.flow.system import system_of
 from kapitza.model import Model, compile_expressions, parse_expression, symbol, to_heyoka
 from kapitza.model import time as time_symbol
@@ -114,7 +114,7 @@ class DelayFlow:
         self._index = [model.states.index(d.state) for d in self.delays]
         self._delay_values = compile_expressions([d.delay for d in self.delays], (), model.names)
         key = ("delayed", system_of(model), self.delays, tolerance)
-        self._ta = kept(key, lambda: compile_integrator(self._build))
+        self._ta = cached(key, lambda: compile_integrator(self._build))
         self.order = self._ta.order
 
     def _build(self) -> Any:

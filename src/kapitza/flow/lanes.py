@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
 from kapitza.flow.batch import advance_many
-from kapitza.flow.compiled import compile_integrator, equations, is_short, kept, with_tangents
+from kapitza.flow.compiled import cached, compile_integrator, equations, is_short, with_tangents
 from kapitza.flow.core import Core
 from kapitza.flow.smooth import SmoothEngine
 
@@ -152,7 +152,7 @@ def _integrator(engine: SmoothEngine) -> Any:
             compact_mode=not is_short(engine.system, written),
         )
 
-    return kept(("lanes", engine.system, engine.wrt, engine.tolerance), lambda: compile_integrator(build))
+    return cached(("lanes", engine.system, engine.wrt, engine.tolerance), lambda: compile_integrator(build))
 
 
 def _step_by_step(core: Core, states: Array, times: Array, vectors: Array, refuse: bool) -> tuple[Array, Array]:

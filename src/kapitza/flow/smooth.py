@@ -16,7 +16,15 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import EventError, FlowError
-from kapitza.flow.compiled import compile_integrator, equations, full_table, is_short, kept, symbol_table, with_tangents
+from kapitza.flow.compiled import (
+    cached,
+    compile_integrator,
+    equations,
+    full_table,
+    is_short,
+    symbol_table,
+    with_tangents,
+)
 from kapitza.flow.engine import Event, Run, System
 from kapitza.flow.sides import Sides
 from kapitza.model import to_heyoka
@@ -96,7 +104,7 @@ class SmoothEngine:
         self.size, self.columns = len(system.states), len(system.states) + len(self.wrt)
         self.parameters = len(system.parameters)
         self._unit = np.eye(self.size, self.columns).ravel()
-        self._sides = kept(("sides", system), lambda: Sides(system)) if system.switches else None
+        self._sides = cached(("sides", system), lambda: Sides(system)) if system.switches else None
         self._scalar: dict[tuple[int, bool, bool], Any] = {}
         self._lanes: dict[tuple[int, bool], Any] = {}
 
@@ -323,7 +331,7 @@ class SmoothEngine:
         found = self._scalar.get(place)
         if found is None:
             key = ("smooth", selective, self.system, self.wrt if tangents else None, self.tolerance, self.observe)
-            found = kept(key, lambda: compile_integrator(lambda: self._build(tangents, selective)))
+            found = cached(key, lambda: compile_integrator(lambda: self._build(tangents, selective)))
             self._scalar[place] = found
         return found
 
@@ -331,7 +339,7 @@ class SmoothEngine:
         place = threading.get_ident(), tangents
         if place not in self._lanes:
             key = ("smooth batch", self.system, self.wrt if tangents else None, self.tolerance)
-            self._lanes[place] = kept(key, lambda: compile_integrator(lambda: self._build_batch(tangents)))
+            self._lanes[place] = cached(key, lambda: compile_integrator(lambda: self._build_batch(tangents)))
         return self._lanes[place]
 
     def _equations(self, tangents: bool) -> Any:

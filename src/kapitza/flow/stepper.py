@@ -11,7 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, ModelError
-from kapitza.flow.compiled import compile_integrator, equations, full_table, is_short, kept
+from kapitza.flow.compiled import cached, compile_integrator, equations, full_table, is_short
 from kapitza.flow.engine import Engine, System
 from kapitza.flow.events import EventEngine
 from kapitza.flow.hoisting import constants_function, hoist_constants
@@ -53,9 +53,9 @@ class Stepper:
         self._engine: Engine | None = None
         if self.system.switches or self.system.walls:
             kind = SmoothEngine if self.system.is_smooth else EventEngine
-            self._engine = kept(("stepped", self.system, tolerance), lambda: kind(self.system, (), tolerance))
-        self._ta = kept(("stepper", self.system, tolerance), lambda: compile_integrator(self._build))
-        self._near = kept(("near", self.system), lambda: _Near(self.system)) if self.system.switches else None
+            self._engine = cached(("stepped", self.system, tolerance), lambda: kind(self.system, (), tolerance))
+        self._ta = cached(("stepper", self.system, tolerance), lambda: compile_integrator(self._build))
+        self._near = cached(("near", self.system), lambda: _Near(self.system)) if self.system.switches else None
         self._state = np.zeros(self.size)
         self.load(model.vector)
 

@@ -63,7 +63,7 @@ class BranchFit:
             try:
                 return np.concatenate([self._distances(source, setting(model)) for source, setting in curves])
             except (ConvergenceError, KapitzaError) as problem:
-                raise FlowError(f"No branch at {_told(request.names, theta)}: {problem}") from None
+                raise FlowError(f"No branch at {_written(request.names, theta)}: {problem}") from None
 
         def evaluate(theta: Array) -> tuple[Array, Array]:
             here = residual(theta)
@@ -149,7 +149,7 @@ class BranchFit:
         return (np.array(nearest) - data.values) / data.value_noise
 
 
-def _told(names: tuple[str, ...], theta: Array) -> str:
+def _written(names: tuple[str, ...], theta: Array) -> str:
     return ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, theta, strict=True))
 
 

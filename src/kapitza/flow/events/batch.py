@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
-from kapitza.flow.compiled import compile_integrator, full_table, is_short, kept
+from kapitza.flow.compiled import cached, compile_integrator, full_table, is_short
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
@@ -61,7 +61,7 @@ class CompiledLanes:
 def compiled_lanes(geometry: Geometry, wrt: tuple[int, ...] | None, tolerance: float) -> CompiledLanes:
     """The batch integrator, with tangents unless wrt is None; compiled once per thread."""
     key = ("event lanes", geometry.system, wrt, tolerance)
-    return kept(key, lambda: compile_integrator(lambda: _build(geometry, wrt, tolerance)))
+    return cached(key, lambda: compile_integrator(lambda: _build(geometry, wrt, tolerance)))
 
 
 def _build(geometry: Geometry, wrt: tuple[int, ...] | None, tolerance: float) -> CompiledLanes:
@@ -89,7 +89,7 @@ def _build(geometry: Geometry, wrt: tuple[int, ...] | None, tolerance: float) ->
     return CompiledLanes(integrator, endings, tuple(event.callback for event in integrator.nt_events))
 
 
-class Convoy:
+class EventBatch:
     """Journeys that share the lanes of one batch integrator until all have arrived or failed."""
 
     def __init__(self, geometry: Geometry, settings: Settings, journeys: list[Journey], ends: Array):

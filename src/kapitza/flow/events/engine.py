@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import EventError
 from kapitza.flow.engine import Event, Run, System
-from kapitza.flow.events.batch import Convoy
+from kapitza.flow.events.batch import EventBatch
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
@@ -90,9 +90,9 @@ class EventEngine:
         journeys = [
             Journey(self.geometry, settings, x, t, row) for x, t, row in zip(states, t0, parameters, strict=True)
         ]
-        convoy = Convoy(self.geometry, settings, journeys, t1)
-        convoy.run()
-        lost = list(convoy.failed)
+        batch = EventBatch(self.geometry, settings, journeys, t1)
+        batch.run()
+        lost = list(batch.failed)
         ends = np.array([j.state for j in journeys])
         ends[lost] = np.nan
         events = tuple(in_order(j) for j in journeys)

@@ -22,7 +22,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.flow.compiled import compile_integrator, divergence, equations, full_table, is_short, kept, with_tangents
+from kapitza.flow.compiled import cached, compile_integrator, divergence, equations, full_table, is_short, with_tangents
 from kapitza.flow.engine import Event, System
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.held import HeldSteps, split_steps
@@ -207,7 +207,7 @@ def compiled_regime(
     near = (threading.get_ident(), regime, wrt, tolerance, observe)
     if near not in geometry.compiled:
         key = ("events", geometry.system, regime, wrt, tolerance, observe)
-        geometry.compiled[near] = kept(
+        geometry.compiled[near] = cached(
             key, lambda: compile_integrator(lambda: _build(geometry, regime, wrt, tolerance, observe))
         )
     return geometry.compiled[near]

@@ -25,10 +25,10 @@ def orbit_at(branch: Branch, index: int) -> PeriodicOrbit:
     fractions, nodes = np.zeros(1), branch.points[index : index + 1]
     if branch.counts.size and branch.counts[index] > 1:
         fractions, nodes = branch.nodes_of(index)
-    return dressed(model, nodes, fractions, float(branch.periods[index]), branch.repeats, branch.method)
+    return _orbit_through(model, nodes, fractions, float(branch.periods[index]), branch.repeats, branch.method)
 
 
-def dressed(
+def _orbit_through(
     model: object, nodes: Array, fractions: Array, period: float, repeats: int | None, method: str
 ) -> PeriodicOrbit:
     from kapitza.model import Model
