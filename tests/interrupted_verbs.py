@@ -124,6 +124,53 @@ class AtSecondIteration(Interrupter):
         super().show(progress)
 
 
+def fitted_weakly() -> dict:
+    model, record = oscillator()
+    some = kz.identify(model.with_values(c=float("nan")), record, ["c", "k"], kz.HarmonicFit(), monitor=Interrupter(2))
+    near = abs(some["c"] - 0.1) < 0.05 and abs(some["k"] - 1) < 0.2
+    return {"status": some.status.name, "parts": 1, "all": 2, "same": near and bool(np.isnan(some.covariance).all())}
+
+
+def fitted_in_combinations() -> dict:
+    model, record = oscillator()
+    some = kz.identify(model, record, ["c/k"], kz.ShootingFit(), monitor=Interrupter(3))
+    return {"status": some.status.name, "parts": 1, "all": 2, "same": abs(some["c/k"] - 0.1) < 0.05}
+
+
+def conserved() -> tuple[kz.Model, kz.Record]:
+    model = kz.library.henon_heiles()
+    return model, kz.measure(kz.simulate(model, t=np.arange(200.0)), noise=1e-3, seed=1)
+
+
+def fitted_to_an_invariant() -> dict:
+    model, record = conserved()
+    method = kz.InvariantFit("surface")
+    some = kz.identify(model.with_values(b=0.5), record, ["b"], method, monitor=Interrupter(4))
+    near = abs(some["b"] - 1) < 0.1 and bool(np.isnan(some.covariance).all())
+    return {"status": some.status.name, "parts": 1, "all": 2, "same": near}
+
+
+def resampled() -> dict:
+    model, record = conserved()
+    whole = kz.identify(model, record, ["b"], kz.InvariantFit())
+    some = kz.identify(model, record, ["b"], kz.InvariantFit(bootstrap=500), monitor=AtSample(20))
+    same = some.values == whole.values and np.array_equal(some.covariance, whole.covariance)
+    return {"status": some.status.name, "parts": 1, "all": 2, "same": bool(same) and "stopped" in some.warnings[0]}
+
+
+class AtSample(Interrupter):
+    """Presses Ctrl-C when so many resampled fits are done."""
+
+    def __init__(self, done: int):
+        super().__init__(10**9)
+        self.done = done
+
+    def show(self, progress: kz.Progress) -> None:
+        if progress.title == "bootstrap" and progress.done >= self.done and self.left > 0:
+            self.left = 1
+        super().show(progress)
+
+
 def fitted_to_orbits() -> dict:
     model = kz.library.duffing()
     orbit = kz.solve_orbit(model)
@@ -176,6 +223,7 @@ def sought() -> dict:
 
 VERBS = {f.__name__: f for f in (simulated, iterated, census, searched, returned, inspected)}
 VERBS |= {f.__name__: f for f in (fitted, fitted_by_chain, fitted_to_orbits, profiled, sampled, sought)}
+VERBS |= {f.__name__: f for f in (fitted_weakly, fitted_in_combinations, fitted_to_an_invariant, resampled)}
 
 if __name__ == "__main__":
     # A process that was started in the background begins with Ctrl-C ignored.

@@ -1,5 +1,7 @@
 """Executors: the same answer from none, threads, processes, and anything else that has submit."""
 
+import os
+import pickle
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
@@ -8,7 +10,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.errors import KapitzaError
-from kapitza.executor import in_order
+from kapitza.executor import MOST_UNPACKED, Shared, in_order
 
 
 class Immediate:
@@ -82,8 +84,95 @@ def test_many_runs_do_not_depend_on_who_works(two_processes):
 
 
 def test_a_profile_does_not_depend_on_who_works(two_processes):
-    """In the processes the fit behind the estimate is made again."""
     model = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1}, start={"x": 1.0, "x'": 0.0})
     record = kz.measure(kz.simulate(model, t=np.arange(200) * 0.1), noise=0.01, seed=1)
     fit = kz.identify(model, record, free=["c"], method=kz.ShootingFit())
     assert kz.profile_interval(fit, "c") == kz.profile_interval(fit, "c", executor=two_processes)
+
+
+def where(shared, *_):
+    """The shared object by its identity in the process that has it."""
+    return id(shared.value), os.getpid()
+
+
+def test_what_parts_share_is_unpacked_once_per_process(two_processes):
+    shared = Shared(list(range(1000)))
+    parts = [(shared, number) for number in range(40)]
+    found = set(in_order(two_processes, where, parts))
+    assert 1 <= len(found) == len({process for _, process in found}) <= 2
+    assert os.getpid() not in {process for _, process in found}
+    assert set(in_order(None, where, parts)) == {(id(shared.value), os.getpid())}
+
+
+def test_a_process_forgets_what_was_shared_long_ago():
+    def unpacked(number):
+        return pickle.loads(pickle.dumps(Shared([number])))  # noqa: S301
+
+    first = unpacked(0)
+    assert unpacked(0) is first
+    for number in range(MOST_UNPACKED):
+        unpacked(number + 1)
+    assert unpacked(0) is not first
+    assert unpacked(0).value == first.value == [0]
+
+
+def same_estimate(one, other):
+    assert one.values == other.values
+    assert one.method == other.method
+    assert np.array_equal(one.covariance, other.covariance, equal_nan=True)
+    assert one.warnings == other.warnings
+
+
+@pytest.fixture(scope="module")
+def one_orbit():
+    """One orbit decides so little that all starts are tried."""
+    model = kz.library.duffing()
+    orbit = kz.solve_orbit(model)
+    return model, orbit.with_(covariance=1e-6 * np.eye(orbit.points.size))
+
+
+def test_starts_of_a_fit_do_not_depend_on_who_works(two_processes, one_orbit):
+    model, orbit = one_orbit
+    fits = [
+        kz.identify(model.with_values(k=0.1), orbit, ["k"], kz.OrbitFit(restarts=3), executor=e)
+        for e in (None, two_processes, Immediate())
+    ]
+    assert fits[0].workings.outcome.tried >= 4
+    for other in fits[1:]:
+        same_estimate(fits[0], other)
+        assert other.workings.outcome.tried == fits[0].workings.outcome.tried
+        assert other.matches.begun == fits[0].matches.begun
+
+
+@pytest.mark.parametrize("objective", ["variance", "surface"])
+def test_resampled_fits_do_not_depend_on_who_works(two_processes, objective):
+    model = kz.library.henon_heiles()
+    record = kz.measure(kz.simulate(model, t=np.arange(200.0)), noise=1e-3, seed=1)
+    method = kz.InvariantFit(objective, bootstrap=6)
+    fits = [kz.identify(model, record, ["b", "d"], method, executor=e) for e in (None, two_processes, Immediate())]
+    assert fits[0].level_sets is not None
+    assert fits[0].level_sets.bootstrap.shape == (6, 2)
+    for other in fits[1:]:
+        same_estimate(fits[0], other)
+        assert np.array_equal(fits[0].level_sets.bootstrap, other.level_sets.bootstrap)
+
+
+def test_walkers_do_not_depend_on_who_works(two_processes, one_orbit):
+    model, orbit = one_orbit
+    fit = kz.identify(model, orbit, ["k"], kz.OrbitFit(restarts=0))
+    chains = [
+        kz.posterior(fit, draws=10, tune=2, walkers=8, seed=3, exact=True, executor=e).posterior["k"].values
+        for e in (None, two_processes, Immediate())
+    ]
+    assert chains[0].shape == (8, 10)
+    assert np.ptp(chains[0]) > 0
+    assert all(np.array_equal(chains[0], other) for other in chains[1:])
+
+
+def test_an_estimate_made_on_workers_keeps_no_executor(two_processes, one_orbit):
+    model, orbit = one_orbit
+    fit = kz.identify(model, orbit, ["k"], kz.OrbitFit(restarts=0), executor=two_processes)
+    again = pickle.loads(pickle.dumps(fit))  # noqa: S301
+    assert again.values == fit.values
+    with pytest.raises(KapitzaError, match="ProcessPoolExecutor"):
+        kz.identify(model, orbit, ["k"], executor=2)

@@ -6,13 +6,22 @@ many, or none give the same numbers.
 
 from __future__ import annotations
 
+import pickle
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from hashlib import sha256
 from multiprocessing import get_context
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from kapitza.errors import DataError
+
+T = TypeVar("T")
+
+MOST_UNPACKED = 4
+"""Shared values that a worker process holds at a time; the one used longest ago goes first."""
 
 
 @runtime_checkable
@@ -45,6 +54,38 @@ def in_order(
     finally:
         for future in futures:
             future.cancel()
+
+
+class Shared(Generic[T]):
+    """What all parts of some work need: packed once, and unpacked once in every process that works on a part.
+
+    A worker that has seen it goes on with the same object, compiled code and all.
+    """
+
+    def __init__(self, value: T):
+        self.value = value
+        self._packed: tuple[bytes, bytes] | None = None
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes, bytes]]:
+        if self._packed is None:
+            packed = pickle.dumps(self.value)
+            self._packed = sha256(packed).digest(), packed
+        return _unpacked, self._packed
+
+
+_values: OrderedDict[bytes, Shared[Any]] = OrderedDict()
+_unpacking = threading.Lock()
+
+
+def _unpacked(key: bytes, packed: bytes) -> Shared[Any]:
+    with _unpacking:
+        if key not in _values:
+            # Bytes that the process which gives the work has just made, on the pipe that brings the work itself.
+            _values[key] = Shared(pickle.loads(packed))  # noqa: S301
+        _values.move_to_end(key)
+        while len(_values) > MOST_UNPACKED:
+            _values.popitem(last=False)
+        return _values[key]
 
 
 def require_executor(executor: Any) -> Executor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.orbits import OrbitFit
 from kapitza.estimate.request import Request, make_request, parts_of
 from kapitza.estimate.result import make_estimate
+from kapitza.executor import Executor, require_executor
 from kapitza.monitor import Monitor, watch
 
 
@@ -28,6 +30,7 @@ def identify(
     free: Sequence[str] | str | None = None,
     method: Estimator | str | None = None,
     monitor: Monitor | None = None,
+    executor: Executor | None = None,
 ) -> Estimate:
     """Estimate parameters of a model from data.
 
@@ -48,6 +51,9 @@ def identify(
     monitor : Monitor, optional
         Shown the progress. Cancelled, or after Ctrl-C, the last iterate comes back without intervals, its status
         INTERRUPTED.
+    executor : optional
+        Does what is repeated (the other starts of `OrbitFit`, the resampled fits of `InvariantFit`): anything with
+        ``submit``, as in concurrent.futures. The answer does not depend on it.
 
     Returns
     -------
@@ -81,18 +87,26 @@ def identify(
         raise KapitzaError(f"{method!r} is not a method of identification: pass settings such as HarmonicFit().")
     data = in_model_units(model, data, method)
     combined = combinations_of(model, free)
-    request = make_request(model, data, free if combined is None else combined.names, method)
+    executor = None if executor is None else require_executor(executor)
+    request = make_request(model, data, free if combined is None else combined.names, method, executor)
+    found: Estimate | None = None
     with watch(monitor, f"fitting {model.name}") as task:
         found = method.fit(request)
-        return found if combined is None else in_combinations(found, combined)
-    return _stopped(request, type(method).__name__, task.partial)
+    if found is None:
+        found = _stopped(request, type(method).__name__, task.partial)
+    return found if combined is None else in_combinations(found, combined)
 
 
-def _stopped(request: Request, method: str, theta: Any) -> Estimate:
-    """What there is of a fit that was stopped: the last iterate (k,), without errors; nothing where there is none."""
-    names = request.names
-    if theta is None or len(theta) != len(names) or not np.isfinite(theta).all():
+def _stopped(request: Request, method: str, partial: Mapping[str, float] | Estimate | None) -> Estimate:
+    """What there is of a fit that was stopped: an estimate, or values without errors; nothing where there is none."""
+    if isinstance(partial, Estimate):
+        words = "stopped by the user after the fit, before its intervals were made anew: they are those of the fit."
+        return replace(partial, status=Status.INTERRUPTED, warnings=(words, *partial.warnings))
+    theta = np.array(list((partial or {}).values()))
+    if partial is None or not np.isfinite(theta).all():
         raise KeyboardInterrupt
-    unknown = np.full((len(names), len(names)), np.nan)
+    unknown = np.full((theta.size, theta.size), np.nan)
     words = "stopped by the user: the values are those of the last iteration, and have no intervals."
-    return make_estimate(request, method, theta, unknown, status=Status.INTERRUPTED, warnings=(words,))
+    return make_estimate(
+        request, method, theta, unknown, names=tuple(partial), status=Status.INTERRUPTED, warnings=(words,)
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +12,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.intervals import half_width
 from kapitza.estimate.orbits import OrbitFit, OrbitProfile
 from kapitza.estimate.series import MotionProfile, ShootingFit
-from kapitza.executor import Executor, in_order
+from kapitza.executor import Executor, Shared, in_order
 from kapitza.monitor import Monitor, checkpoint, watch
 
 FARTHEST = 12
@@ -90,9 +89,8 @@ def profile_interval(
     threshold = factor**2 * _profile(estimate, name).widening
     ends = [float("nan"), float("nan")]
     with watch(monitor, f"profile of {name}", 2) as task:
-        # The workings of a fit do not travel; they are made again where the work is done.
-        sent = estimate if executor is None else replace(estimate, workings=None)
-        jobs = [(sent, name, side, threshold) for side in (-1.0, 1.0)]
+        shared = Shared(estimate)
+        jobs = [(shared, name, side, threshold) for side in (-1.0, 1.0)]
         for number, found in enumerate(in_order(executor, _profile_end, jobs)):
             ends[number] = found
             task.advance(1, f"{'lower' if number == 0 else 'upper'} end {found:.6g}")
@@ -103,9 +101,9 @@ def _profile(estimate: Estimate, name: str) -> Profile:
     return (OrbitProfile if isinstance(estimate.settings, OrbitFit) else MotionProfile)(estimate, name)
 
 
-def _profile_end(estimate: Estimate, name: str, side: float, threshold: float) -> float:
+def _profile_end(estimate: Shared[Estimate], name: str, side: float, threshold: float) -> float:
     """One end, from a profile of its own: what one side has tried must not move the other."""
-    return _end(_profile(estimate, name), estimate, name, side, threshold)
+    return _end(_profile(estimate.value, name), estimate.value, name, side, threshold)
 
 
 def _end(profile: Profile, estimate: Estimate, name: str, side: float, threshold: float) -> float:

@@ -16,6 +16,7 @@ from kapitza.continuation import MeasuredBranch
 from kapitza.data import Noise, Record, check_noise, is_number, stated_noise
 from kapitza.errors import DataError, ModelError
 from kapitza.estimate.observation import Output
+from kapitza.executor import Executor
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 
@@ -55,7 +56,7 @@ class Request:
     """One question to an estimator.
 
     free: names as they were asked for, None for all of them. parts: the data, one by one; data: as they were passed.
-    noise: as stated; see `stated`. outputs: what channels measure, in plain notation.
+    noise: as stated; see `stated`. outputs: what channels measure, in plain notation. executor: who does repeated work.
     """
 
     model: Model
@@ -64,6 +65,11 @@ class Request:
     noise: Noise = None
     outputs: Mapping[str, Output] = field(default_factory=dict)
     data: Any = field(default=None, repr=False)
+    executor: Executor | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Workers do not get the executor that they work for."""
+        return {**self.__dict__, "executor": None}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,7 +136,7 @@ class Request:
         return {name: value for name, value in self.stated(channels).items() if value > 0}
 
 
-def make_request(model: Model, data: Any, free: Any, method: Any = None) -> Request:
+def make_request(model: Model, data: Any, free: Any, method: Any = None, executor: Executor | None = None) -> Request:
     """Check what was asked; noise and outputs are those of the method's settings."""
     names = free_names(model, free)
     parts = parts_of(data)
@@ -139,7 +145,7 @@ def make_request(model: Model, data: Any, free: Any, method: Any = None) -> Requ
         _check_period(model, part, names)
     noise = getattr(method, "noise", None)
     check_noise(noise)
-    return Request(model, names, parts, noise, getattr(method, "outputs", {}), data)
+    return Request(model, names, parts, noise, getattr(method, "outputs", {}), data, executor)
 
 
 def free_names(model: Model, free: Any) -> tuple[str, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -67,6 +67,10 @@ class Form:
     features: tuple[sp.Expr, ...]
     coefficients: tuple[sp.Expr, ...]
     separable: bool
+
+    def __getstate__(self) -> dict[str, object]:
+        """Compiled functions do not travel: they are made where they are used."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def parameters(self, theta: Array) -> Array:
         """All parameters in the order of `values`, the free ones replaced by `theta` (k,)."""

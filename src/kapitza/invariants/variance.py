@@ -191,7 +191,7 @@ def minimise_corrected(problem: VarianceProblem, start: Array, bounds: Bounds) -
     shift, done, step = 0.0, False, 0
     for _ in range(STEPS):
         step += 1
-        checkpoint(text=f"iteration {step}")
+        checkpoint(dict(zip(form.free, theta.tolist(), strict=True)), f"iteration {step}")
         c, slopes = form.local(theta)
         moment = problem.moment(theta)
         matrix = moment.at(tau)

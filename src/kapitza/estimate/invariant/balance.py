@@ -194,7 +194,7 @@ def fit_balance(settings: Any, request: Request) -> Estimate:
         power=setup.form.expression.coeff(POWER),
     )
     status = Status.CONVERGED if solution.converged else Status.STALLED
-    return finish(settings, request, setup, theta, covariance, None, residual, found, status)
+    return finish(settings, request, setup, theta, covariance, residual, found, status)
 
 
 def _prepare(settings: Any, request: Request) -> tuple[Setup, NDArray[np.bool_]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -25,6 +27,7 @@ from kapitza.invariants import (
     CLEAN,
     Bounds,
     FeatureTable,
+    Form,
     Points,
     VarianceProblem,
     VarianceSolution,
@@ -34,6 +37,7 @@ from kapitza.invariants import (
     scores,
     variance_covariance,
 )
+from kapitza.monitor import checkpoint
 
 Array = NDArray[np.float64]
 
@@ -179,6 +183,7 @@ class InvariantFit:
         problem = VarianceProblem(table, points, np.ones(points.count), self.scale == "norm" and table.order == 0)
         begin = setup.start if start is None else start
         solution = self._solve(problem, begin, setup.bounds, first=start is None)
+        checkpoint(dict(zip(setup.form.free, solution.theta.tolist(), strict=True)))
         if weighting == "equal" and loss == "linear":
             return solution, problem
         slopes = FeatureTable(setup.form, max(1, table.order))
@@ -186,6 +191,7 @@ class InvariantFit:
             weights = point_weights(slopes, points, solution.theta, problem.weights, weighting, loss)
             problem = VarianceProblem(table, points, weights, problem.unit_norm)
             previous, solution = solution, self._solve(problem, solution.theta, setup.bounds, first=False)
+            checkpoint(dict(zip(setup.form.free, solution.theta.tolist(), strict=True)))
             change = np.abs(solution.theta - previous.theta)
             if np.all(change <= 1e-7 * np.maximum(np.abs(solution.theta), 1e-3)):
                 break
@@ -211,21 +217,25 @@ class InvariantFit:
     def _variance_estimate(
         self, request: Request, setup: Setup, solution: VarianceSolution, problem: VarianceProblem
     ) -> Estimate:
-        covariance, spread = variance_covariance(problem, solution), None
-        if self.bootstrap:
-            spread = bootstrap(
-                setup.points,
-                lambda sample: self._variance(setup, sample, solution.theta)[0].theta,
-                self.bootstrap,
-                self.seed,
-            )
+        covariance = variance_covariance(problem, solution)
         value, _, _ = setup.form.at(setup.points.values, solution.theta)
         weights = problem.weights
         levels = np.bincount(setup.points.level, weights * value) / np.bincount(setup.points.level, weights)
         found = LevelSets(setup.form.expression, levels, solution.tau, variance=solution.value)
         residual = value - levels[setup.points.level]
         status = Status.CONVERGED if solution.converged else Status.STALLED
-        return finish(self, request, setup, solution.theta, covariance, spread, residual, found, status)
+        done = partial(finish, self, request, setup, solution.theta, covariance, residual, found, status)
+        return self._bootstrapped(request, setup.points, done, partial(_variance_again, self, setup, solution.theta))
+
+    def _bootstrapped(
+        self, request: Request, points: Points, done: Callable[..., Estimate], refit: Callable[[Points], Array]
+    ) -> Estimate:
+        """The estimate, its covariance from resampled fits where they were asked for."""
+        estimate = done()
+        if not self.bootstrap:
+            return estimate
+        checkpoint(estimate)
+        return done(samples=bootstrap(points, refit, self.bootstrap, self.seed, request.executor))
 
     def _surface_estimate(
         self, request: Request, setup: Setup, start: VarianceSolution, problem: VarianceProblem
@@ -243,14 +253,7 @@ class InvariantFit:
         solution = fit_surface(form, points, begin, levels, setup.bounds, loss)
         if not np.isfinite(solution.cost):
             raise ConvergenceError("The surface fit diverged: start nearer, or use objective='variance'.", solution)
-        covariance, spread = surface_covariance(solution, points), None
-        if self.bootstrap:
-            spread = bootstrap(
-                points,
-                lambda sample: fit_surface(form, sample, solution.theta, solution.levels, setup.bounds, loss).theta,
-                self.bootstrap,
-                self.seed,
-            )
+        covariance = surface_covariance(solution, points)
         spare = max(1, points.count - solution.theta.size - points.levels)
         nearest = solution.nearest
         found = LevelSets(
@@ -258,9 +261,11 @@ class InvariantFit:
             projections=nearest.points, unprojected=int(np.sum(~nearest.found)),
         )  # fmt: skip
         status = Status.CONVERGED if solution.converged else Status.STALLED
-        return finish(
-            self, request, setup, solution.theta, covariance, spread, nearest.distance, found, status, solution.history
+        done = partial(
+            finish, self, request, setup, solution.theta, covariance, nearest.distance, found, status, solution.history
         )
+        again = partial(_surface_again, form, setup.bounds, loss, solution.theta, solution.levels)
+        return self._bootstrapped(request, points, done, again)
 
     def _shared_estimate(self, request: Request, setup: Setup, solution: SharedSolution) -> Estimate:
         points = setup.points
@@ -270,9 +275,16 @@ class InvariantFit:
         status = Status.CONVERGED if solution.converged else Status.STALLED
         covariance = solution.covariance * factor
         return finish(
-            self, request, setup, solution.theta, covariance, None, solution.displacement, found, status,
-            solution.history,
+            self, request, setup, solution.theta, covariance, solution.displacement, found, status, solution.history,
         )  # fmt: skip
+
+
+def _variance_again(settings: InvariantFit, setup: Setup, theta: Array, sample: Points) -> Array:
+    return settings._variance(setup, sample, theta)[0].theta
+
+
+def _surface_again(form: Form, bounds: Bounds, loss: str, theta: Array, levels: Array, sample: Points) -> Array:
+    return fit_surface(form, sample, theta, levels, bounds, loss).theta
 
 
 def random_starts(begin: Array, bounds: Bounds, count: int, seed: int) -> list[Array]:

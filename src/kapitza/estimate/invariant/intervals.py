@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from kapitza.errors import ConvergenceError
 from kapitza.estimate.invariant.surface import SurfaceSolution, projected_rows
+from kapitza.executor import Executor, Shared, in_order
 from kapitza.invariants import Points, inverse_by_units, leverage_left, long_run
-from kapitza.monitor import checkpoint
+from kapitza.monitor import Interrupted, watch
 
 Array = NDArray[np.float64]
 
@@ -24,8 +25,8 @@ def surface_covariance(solution: SurfaceSolution, points: Points) -> Array:
     return bread @ filling @ bread
 
 
-def resample(points: Points, rng: np.random.Generator) -> Points:
-    """Blocks of neighbours drawn with replacement inside every level set, as many points as there were."""
+def resample(points: Points, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Places (N,) of blocks of neighbours drawn with replacement inside every level set, as many as there were."""
     length = max(1, 2 * points.reach)
     chosen = []
     for level in range(points.levels):
@@ -33,18 +34,32 @@ def resample(points: Points, rng: np.random.Generator) -> Points:
         blocks = -(-members.size // length)
         first = rng.integers(0, max(1, members.size - length + 1), blocks)
         chosen.append(members[np.minimum(first[:, None] + np.arange(length), members.size - 1).ravel()[: members.size]])
-    return points.take(np.concatenate(chosen))
+    return np.concatenate(chosen)
 
 
-def bootstrap(points: Points, refit: Callable[[Points], Array], count: int, seed: int) -> Array:
-    """Estimates (count, k) from resampled points; samples that fail are left out, and too many of them are an error."""
-    rng = np.random.default_rng(seed)
+def bootstrap(
+    points: Points, refit: Callable[[Points], Array], count: int, seed: int, executor: Executor | None = None
+) -> Array:
+    """Estimates (count, k) from resampled points; samples that fail are left out, and too many of them are an error.
+
+    refit: gives θ (k,) of a sample; with an executor of processes a function that can be sent to them.
+    """
+    rng, shared = np.random.default_rng(seed), Shared((points, refit))
+    parts = [(shared, resample(points, rng)) for _ in range(count)]
     found = []
-    for number in range(count):
-        checkpoint(text=f"bootstrap {number + 1} of {count}")
-        theta = refit(resample(points, rng))
-        if np.isfinite(theta).all():
-            found.append(theta)
+    # Work of its own: what the iterations of a sample reach is not what the fit gives back when it is stopped.
+    with watch(None, "bootstrap", count) as task:
+        for theta in in_order(executor, _refitted, parts):
+            task.advance()
+            if np.isfinite(theta).all():
+                found.append(theta)
+    if task.interrupted:
+        raise Interrupted
     if len(found) < max(2, count // 2):
         raise ConvergenceError(f"Only {len(found)} of {count} bootstrap samples converged: use more points.", found)
     return np.array(found)
+
+
+def _refitted(shared: Shared[tuple[Points, Callable[[Points], Array]]], places: NDArray[np.intp]) -> Array:
+    points, refit = shared.value
+    return refit(points.take(places))

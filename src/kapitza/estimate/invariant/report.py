@@ -33,11 +33,11 @@ def finish(
     setup: Setup,
     theta: Array,
     covariance: Array,
-    samples: Array | None,
     residual: Array,
     found: LevelSets,
     status: Status,
     history: pd.DataFrame | None = None,
+    samples: Array | None = None,
 ) -> Estimate:
     """Signs as at the start, the normalisation asked for, intervals, and what is suspicious."""
     form, model = setup.form, request.model

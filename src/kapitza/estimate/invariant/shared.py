@@ -52,7 +52,7 @@ def fit_shared(form: Form, points: Points, start: Array, levels: Array, bounds: 
     onto = (points.level[:, None] == np.arange(points.levels)).astype(float)
     covariance, cost = np.zeros((theta.size, theta.size)), np.inf
     for step in range(STEPS):
-        checkpoint(text=f"iteration {step + 1}")
+        checkpoint(dict(zip(form.free, theta.tolist(), strict=True)), f"iteration {step + 1}")
         value, gradient, sensitivity = form.at(moved[index], theta)
         slope = _constraint_slopes(gradient, index, size)
         gap = value - levels[points.level] + slope @ (samples - moved)

@@ -126,7 +126,7 @@ def fit_surface(
     near = nearest(form, points, theta, levels)
     damping, converged, rows = 0.0, False, []
     for step in range(STEPS):
-        checkpoint(text=f"iteration {step + 1}")
+        checkpoint(dict(zip(form.free, theta.tolist(), strict=True)), f"iteration {step + 1}")
         w = count * robust_weights(near.distance, loss)
         cost = float(np.sum(w * near.distance**2))
         residual, jacobian = projected_rows(near, points, w)

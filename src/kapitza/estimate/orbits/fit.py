@@ -28,6 +28,7 @@ from kapitza.estimate.orbits.solver import SOFTNESS, OrbitSolution, Solver, Solv
 from kapitza.estimate.orbits.starts import further_starts
 from kapitza.estimate.orbits.task import OrbitTask, identifiability, prepare, refuse_unidentifiable, weights_of
 from kapitza.estimate.request import Request
+from kapitza.executor import Executor, Shared, in_order
 
 Array = NDArray[np.float64]
 
@@ -115,13 +116,13 @@ class OrbitFit:
         known = identifiability(task, starts)
         if self.throw:
             refuse_unidentifiable(task, known)
-        outcome = self.search(task)
+        outcome = self.search(task, request.executor)
         estimate = estimate_of(task, outcome, known, self)
         if self.throw and not outcome.accepted:
             raise ConvergenceError(post_mortem(task, outcome), estimate)
         return estimate
 
-    def search(self, task: OrbitTask) -> Outcome:
+    def search(self, task: OrbitTask, executor: Executor | None = None) -> Outcome:
         """From the given start, by continuation from it, then from others, until χ² accepts a minimum.
 
         Where χ² can hardly tell (few degrees of freedom) all starts are tried, and what fits as well is matched too.
@@ -129,13 +130,11 @@ class OrbitFit:
         best: Outcome | None = None
         others: list[Outcome] = []
         trouble, tried = "", 0
-        for attempt, (begun, theta) in enumerate(self._starts(task)):
-            tried = attempt + 1
-            try:
-                outcome = replace(self.attempt(task, theta), attempts=tried, begun=begun)
-            except FlowError as error:
-                trouble = f" ({error})"
+        for tried, (begun, found) in enumerate(self._attempts(task, executor), start=1):
+            if isinstance(found, FlowError):
+                trouble = f" ({found})"
                 continue
+            outcome = replace(found, attempts=tried, begun=begun)
             if outcome.accepted and best is not None and best.accepted:
                 # Of two believable minima the one that explains more orbits, or the same ones better, is the answer.
                 better = (len(outcome.reasons), outcome.objective) < (len(best.reasons), best.objective - SAME_CHI2)
@@ -151,16 +150,20 @@ class OrbitFit:
             )
         return replace(best, tried=tried, alternatives=_distinct(best, others))
 
-    def _starts(self, task: OrbitTask) -> Iterator[tuple[str, Array]]:
-        for number, theta in enumerate(further_starts(task, task.request.start, self.restarts, self.spread, self.seed)):
-            if number == 0:
-                yield "the given values", theta
-                if self.restarts:
-                    led = continue_readings(task, task.deviations, theta)
-                    if led is not None:
-                        yield "continuation from the given values", led
-            else:
-                yield "a point around them", theta
+    def _attempts(self, task: OrbitTask, executor: Executor | None) -> Iterator[tuple[str, Outcome | FlowError]]:
+        """Fits from one start after the other, made when they are asked for; an executor makes the last ones ahead."""
+        given = task.request.start
+        yield "the given values", _attempted(self, Shared(task), given)
+        if not self.restarts:
+            return
+        led = continue_readings(task, task.deviations, given)
+        if led is not None:
+            yield "continuation from the given values", _attempted(self, Shared(task), led)
+        starts = further_starts(task, given, self.restarts, self.spread, self.seed, executor)
+        shared = Shared(task)
+        parts = [(self, shared, theta) for number, theta in enumerate(starts) if number]
+        for found in in_order(executor, _attempted, parts):
+            yield "a point around them", found
 
     def attempt(self, task: OrbitTask, theta: Array) -> Outcome:
         """One fit from one start: solve, put lost orbits back, set unmatched ones aside, settle noise, multipliers."""
@@ -264,6 +267,14 @@ class OrbitFit:
                 break
             spread = wanted
         return found, terms
+
+
+def _attempted(settings: OrbitFit, task: Shared[OrbitTask], theta: Array) -> Outcome | FlowError:
+    """One fit, or why the model could not be run from its start."""
+    try:
+        return settings.attempt(task.value, theta)
+    except FlowError as error:
+        return error
 
 
 def _distinct(best: Outcome, others: list[Outcome]) -> tuple[Array, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,13 @@ from kapitza.estimate.orbits.result import OrbitWorkings
 from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced, Solver, SolverSettings, reduce_block
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.result import workings_of
+from kapitza.executor import Executor, Shared, in_order
 from kapitza.monitor import Monitor, watch
 
 Array = NDArray[np.float64]
+
+WALKERS = 4
+"""Walkers that travel to a worker together."""
 
 FAITHFUL = 0.05
 """Root mean square error of log p of the expansion, over its own draws, up to which it stands for the model."""
@@ -164,6 +169,7 @@ def posterior(
     walkers: int | None = None,
     seed: int = 0,
     exact: bool | None = None,
+    executor: Executor | None = None,
     monitor: Monitor | None = None,
 ) -> Any:
     """Samples of the posterior by emcee, as ArviZ InferenceData (needs the extra ``kapitza[bayes]``).
@@ -184,6 +190,9 @@ def posterior(
         False evaluates the residuals by their expansion to second order, all walkers at once; True runs the model for
         every walker; by default the expansion is compared with the model on forty draws and used where log p agrees
         within 0.05.
+    executor : optional
+        Runs the model for several walkers at once where the expansion does not serve: anything with ``submit``, as in
+        concurrent.futures. The samples do not depend on it.
     monitor : Monitor, optional
         Shown the progress. Cancelled, or after Ctrl-C, the draws that are finished come back.
 
@@ -203,14 +212,7 @@ def posterior(
     >>> bool(abs(samples.std() / fit.deviations["k"] - 1) < 0.2)
     True
     """
-    try:
-        with warnings.catch_warnings():
-            # ArviZ announces its own refactoring at every import.
-            warnings.simplefilter("ignore", FutureWarning)
-            import arviz
-        import emcee
-    except ImportError as error:
-        raise KapitzaError(f'{error.name} is missing: install it with pip install "kapitza[bayes]".') from None
+    arviz, emcee = _bayes_packages()
     task, _ = _inside(estimate)
     if not np.isfinite(estimate.covariance).all():
         raise KapitzaError("Some parameters are not determined by these data: there is no posterior to sample.")
@@ -222,16 +224,8 @@ def posterior(
             "walkers and one draw."
         )
     start = _first_draws(estimate, task, walkers, random)
-    fast, error = None, float("nan")
-    if exact is not True:
-        fast = expand(estimate)
-        error = _expansion_error(estimate, fast, start)
-        if exact is None and not error <= FAITHFUL:
-            fast, error = None, float("nan")
-    if fast is not None:
-        sampler = emcee.EnsembleSampler(walkers, count, fast, vectorize=True)
-    else:
-        sampler = emcee.EnsembleSampler(walkers, count, lambda theta: log_posterior(estimate, theta))
+    density, error = _density(estimate, start, exact, executor)
+    sampler = emcee.EnsembleSampler(walkers, count, density, vectorize=True)
     with watch(monitor, "sampling the posterior", tune + draws) as watched:
         for _ in sampler.sample(emcee.State(start, random_state=random.get_state()), iterations=tune + draws):
             watched.advance()
@@ -245,6 +239,40 @@ def posterior(
     return samples
 
 
+def _bayes_packages() -> tuple[Any, Any]:
+    """ArviZ and emcee."""
+    try:
+        with warnings.catch_warnings():
+            # ArviZ announces its own refactoring at every import.
+            warnings.simplefilter("ignore", FutureWarning)
+            import arviz
+        import emcee
+    except ImportError as error:
+        raise KapitzaError(f'{error.name} is missing: install it with pip install "kapitza[bayes]".') from None
+    return arviz, emcee
+
+
+def _density(
+    estimate: Estimate, draws: Array, exact: bool | None, executor: Executor | None
+) -> tuple[Callable[[Array], Array], float]:
+    """log p of many parameters (W, k) at once, and the error of the expansion (NaN where the model is run)."""
+    shared = Shared(estimate)
+
+    def by_model(theta: Array) -> Array:
+        parts = [(shared, theta[i : i + WALKERS]) for i in range(0, len(theta), WALKERS)]
+        return np.concatenate(list(in_order(executor, _log_posteriors, parts)))
+
+    if exact is True:
+        return by_model, float("nan")
+    fast = expand(estimate)
+    error = _expansion_error(by_model, fast, draws)
+    return (by_model, float("nan")) if exact is None and not error <= FAITHFUL else (fast, error)
+
+
+def _log_posteriors(estimate: Shared[Estimate], theta: Array) -> Array:
+    return np.array([log_posterior(estimate.value, row) for row in theta])
+
+
 def _first_draws(estimate: Estimate, task: OrbitTask, walkers: int, random: np.random.RandomState) -> Array:
     if estimate.draws is not None:
         return estimate.draws[random.choice(len(estimate.draws), walkers, replace=False)]
@@ -254,9 +282,9 @@ def _first_draws(estimate: Estimate, task: OrbitTask, walkers: int, random: np.r
     return inside[:walkers] if len(inside) >= walkers else np.clip(drawn[:walkers], task.low, task.high)
 
 
-def _expansion_error(estimate: Estimate, fast: Expansion, draws: Array) -> float:
+def _expansion_error(by_model: Callable[[Array], Array], fast: Expansion, draws: Array) -> float:
     """Root mean square difference of log p between expansion and model over some of the draws."""
     some = draws[:40]
-    model = np.array([log_posterior(estimate, theta) for theta in some])
+    model = by_model(some)
     gap = (fast(some) - model)[np.isfinite(model)]
     return float(np.sqrt(np.mean((gap - gap.mean()) ** 2))) if gap.size > 1 else float("inf")

@@ -303,8 +303,9 @@ class Solver:
     def note(self, level: float, cost: float, now: OrbitIterate) -> None:
         gap = np.concatenate([b.gap.reshape(-1, self.problem.scale.size) / self.problem.scale for b in now.blocks])
         row = {"softness": level, "cost": cost, "closure": float(np.sqrt((gap**2).mean()))}
-        self.rows.append(row | dict(zip(self.problem.names, now.theta.tolist(), strict=True)))
-        checkpoint(now.theta.copy(), f"iteration {len(self.rows)}, cost {cost:.6g}")
+        values = dict(zip(self.problem.names, now.theta.tolist(), strict=True))
+        self.rows.append(row | values)
+        checkpoint(values, f"iteration {len(self.rows)}, cost {cost:.6g}")
 
 
 def reduce_block(block: Block, weight: Array) -> Reduced:

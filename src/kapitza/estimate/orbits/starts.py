@@ -11,6 +11,7 @@ from scipy.stats import qmc
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.task import OrbitTask
+from kapitza.executor import Executor, Shared, in_order
 
 Array = NDArray[np.float64]
 
@@ -20,8 +21,13 @@ CANDIDATES = 8
 SCREENED = 12
 """Orbits, the shortest, that judge a candidate."""
 
+PARTS = 8
+"""Into which the candidates, a power of two of at least as many, are cut for workers."""
 
-def further_starts(task: OrbitTask, given: Array, restarts: int, spread: float, seed: int) -> Iterator[Array]:
+
+def further_starts(
+    task: OrbitTask, given: Array, restarts: int, spread: float, seed: int, executor: Executor | None = None
+) -> Iterator[Array]:
     """The given start; then random ones around it, sorted by how well one shooting interval predicts the next node.
 
     With states taken from the data, the median over the orbits of the gaps |Φ(x_j, θ) - x_{j+1}| is cheap and has few
@@ -39,11 +45,16 @@ def further_starts(task: OrbitTask, given: Array, restarts: int, spread: float, 
     points[::2] = wide
     points = np.clip(points, task.low, task.high)
     short = sorted(range(len(task.problem.targets)), key=lambda i: task.problem.targets[i].count)[:SCREENED]
-    problem = task.problem.subset(short)
-    merit = np.array([_prediction_error(problem, theta) for theta in points])
+    problem = Shared(task.problem.subset(short))
+    parts = [(problem, some) for some in np.split(points, PARTS)]
+    merit = np.concatenate(list(in_order(executor, _prediction_errors, parts)))
     for index in np.argsort(merit)[:restarts]:
         if np.isfinite(merit[index]):
             yield points[index]
+
+
+def _prediction_errors(problem: Shared[OrbitProblem], points: Array) -> Array:
+    return np.array([_prediction_error(problem.value, theta) for theta in points])
 
 
 def _prediction_error(problem: OrbitProblem, theta: Array) -> float:

@@ -12,7 +12,7 @@ from kapitza.data import Noise
 from kapitza.errors import ConvergenceError, IdentifiabilityError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import Request
-from kapitza.estimate.series.checks import check_motion, check_unknowns
+from kapitza.estimate.series.checks import check_motion, check_settings, check_unknowns
 from kapitza.estimate.series.judge import judge
 from kapitza.estimate.series.result import estimate_of
 from kapitza.estimate.series.search import in_best_windows, search
@@ -84,6 +84,9 @@ class ShootingFit:
     tolerance: float = 1e-9
     max_iterations: int = 100
     throw: bool = True
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def fit(self, request: Request) -> Estimate:
         """The most likely parameters and motion; without free parameters the motion alone."""

@@ -215,7 +215,8 @@ class Fitter:
                 break
             cost = self._cost(now.sweep, slack)
             self.rows.append((level, cost, fraction, moved, shifted, self.closure(now.sweep), *now.theta))
-            checkpoint(now.theta.copy(), f"iteration {len(self.rows)}, cost {cost:.6g}")
+            reached_values = dict(zip(self.problem.flow.wrt, now.theta.tolist(), strict=True))
+            checkpoint(reached_values, f"iteration {len(self.rows)}, cost {cost:.6g}")
             # Ever smaller fractions of ever new steps: this softness leads nowhere, another one may.
             creeping = creeping + 1 if fraction <= 0.25 and moved < 0.1 else 0
             if creeping >= 6:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kapitza.errors import ModelError
 from kapitza.estimate.observation import Observation, observe
 from kapitza.estimate.request import Request
-from kapitza.estimate.series.checks import check_initial, check_left, check_settings, check_signals
+from kapitza.estimate.series.checks import check_initial, check_left, check_signals
 from kapitza.estimate.series.impacts import in_flight
 from kapitza.estimate.series.noise import Sensors, sensors_of
 from kapitza.estimate.series.pieces import Samples, bridged_segments, gather
@@ -79,7 +79,6 @@ class MotionTask:
 
 def prepare(method: ShootingFit, request: Request) -> MotionTask:
     """Everything that the fit works on, checked."""
-    check_settings(method)
     request.require_start()
     model, names = request.model, request.names
     data = request.records(WHO)

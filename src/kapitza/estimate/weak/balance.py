@@ -43,6 +43,7 @@ from kapitza.estimate.weak.solvers import (
 )
 from kapitza.estimate.weak.weak import adjoint_series
 from kapitza.estimate.weak.weak_fit import choose_kernels, noise_covariance
+from kapitza.monitor import checkpoint
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.signal import Kernels, low_pass_periodic
 
@@ -80,7 +81,7 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
     states = [periodic_state(settings, measured, kernels, data, i) for i in range(len(data))]
     theta: Array = np.zeros(len(free))
     rounds = 1 if settings.solver in ("least squares", "exclusion") else 3
-    for _ in range(rounds):
+    for number in range(rounds):
         full = values.copy()
         for name, value in zip(regressors.linear, theta, strict=True):
             full[regressors.parameters.index(name)] = value
@@ -93,6 +94,7 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
         ]
         solution, used, exclusions = solve_balance(settings, regressors, rows)
         theta = solution.theta
+        checkpoint(dict(zip(regressors.linear, theta.tolist(), strict=True)), f"weighting {number + 1} of {rounds}")
     return _estimate(settings, request, measured, regressors, rows, solution, used, exclusions, kernels)
 
 

@@ -29,6 +29,7 @@ from kapitza.estimate.weak.solvers import System, check_columns, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble
 from kapitza.estimate.weak.weak_fit import WeakProblem, estimate_of, stack, weigh, whiten
 from kapitza.model import combinations_of, compile_derivatives, symbol
+from kapitza.monitor import checkpoint
 
 Array = NDArray[Any]
 
@@ -119,6 +120,7 @@ def fit_combined(problem: WeakProblem) -> Estimate:
             moved = np.abs(found.x - theta).max() / max(np.abs(theta).max(), 1e-300)
             theta = found.x
             history.append(theta)
+            checkpoint(dict(zip(free, theta.tolist(), strict=True)), f"weighting {len(history)}")
             if moved < 1e-9:
                 break
     system = _linearised(problem, combinations, rows, white, squares, sizes, theta)

@@ -17,6 +17,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.weak.solvers import System, check_columns, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble
 from kapitza.estimate.weak.weak_fit import WeakProblem, estimate_of, stack, weigh, whiten
+from kapitza.monitor import checkpoint
 
 Array = NDArray[Any]
 
@@ -79,6 +80,8 @@ def fit_separable(problem: WeakProblem) -> Estimate:
         p = outcome.x
         _, theta = eliminate(problem, p, factors, scale)
         history.append(np.concatenate([theta, p]))
+        reached = dict(zip((*problem.regressors.linear, *names), history[-1].tolist(), strict=True))
+        checkpoint(reached, f"weighting {len(history)}")
         here = with_nonlinear(problem, p)
         if factors is not None and moved < 1e-8 * np.abs(p).max():
             break

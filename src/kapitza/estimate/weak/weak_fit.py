@@ -83,14 +83,17 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     rows = assemble(problem.regressors, problem.states, problem.windows, problem.values, problem.noise)
     theta = unweighted(rows, problem)
     history = [theta]
+    linear = problem.regressors.linear
+    checkpoint(dict(zip(linear, theta.tolist(), strict=True)), "unweighted")
     factors, solution = None, None
     rounds = 0 if settings.solver == "least squares" else REWEIGHTINGS
-    for _ in range(rounds):
+    for number in range(rounds):
         factors = weigh(problem, problem.full_values(theta))
         solution = solve_rows(problem, rows, factors)
         moved = np.abs(solution.theta - theta) <= 0.01 * np.sqrt(np.diag(solution.covariance))
         theta = solution.theta
         history.append(theta)
+        checkpoint(dict(zip(linear, theta.tolist(), strict=True)), f"weighting {number + 1}")
         if moved.all():
             break
     if solution is None:
