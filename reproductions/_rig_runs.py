@@ -8,7 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from kapitza.errors import KapitzaError
-from kapitza.rig import PureDelay, Rig, RigBranch, SecondOrder, Sensors, find_doubling, pendulum_rig, pendulum_test
+from kapitza.rig import (
+    PureDelay,
+    Rig,
+    RigBranch,
+    RigPoint,
+    SecondOrder,
+    Sensors,
+    find_doubling,
+    pendulum_rig,
+    pendulum_test,
+)
 
 DOUBLING, FOLD = 0.0132082, 0.0080091
 """Of the emulated system at Ω = 13 rad/s: shooting, and AUTO-07p."""
@@ -37,8 +47,13 @@ class Run:
     problem: str = ""
 
     @property
+    def per_point(self) -> float:
+        """Measurements of the corrector per point of the branch; the doubling and Jacobians come on top."""
+        return float("nan") if self.branch is None else float(np.mean([p.measurements for p in self.branch]))
+
+    @property
     def complete(self) -> bool:
-        return not self.problem and self.reached > 0.0095 and abs(self.doubling) < 0.02 and abs(self.fold) < 0.02
+        return not self.problem and self.reached > 0.0195 and abs(self.doubling) < 0.02 and abs(self.fold) < 0.02
 
 
 def actuator_of(kind: str, delay: float) -> PureDelay | SecondOrder:
@@ -50,17 +65,14 @@ def noisy_rig(kind: str, delay: float, seed: int, noise: float = 1.0) -> Rig:
     return pendulum_rig(actuator_of(kind, delay), delay=delay, sensors=sensors, seed=seed)
 
 
-def hybrid_run(rig: Rig, modes: int = 6, last: float = 0.010) -> Run:
+def hybrid_run(rig: Rig, modes: int = 6, last: float = 0.020) -> Run:
     """Doubling without a model's value, then the branch through its fold up to the forcing `last` beyond it."""
     began, test, scale = time.process_time(), pendulum_test(rig, modes=modes), quoted()
     try:
         start = find_doubling(test, "a", (0.010 * scale, 0.018 * scale), points=3)
-        past = []
 
-        def far_enough(point: object) -> bool:
-            value, peak = point.value / scale, point.series("theta").peak()  # type: ignore[attr-defined]
-            past.append(value)
-            return value > last and peak > 0.8
+        def far_enough(point: RigPoint) -> bool:
+            return point.value > last * scale and point.series("theta").peak() > 0.8
 
         branch = test.follow(start, "a", (0.0, 0.03 * scale), watch=far_enough)
         fold = branch.folds[0].value / scale / FOLD - 1 if branch.folds else float("nan")

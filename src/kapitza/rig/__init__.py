@@ -1,7 +1,8 @@
 """Experiments as objects: rigs, measurements on them, stability of hybrid tests with delay."""
 
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
-from kapitza.rig.continuation import RigStepping, TooFewModesError, follow_rig
+from kapitza.rig.continuation import follow_rig
+from kapitza.rig.corrector import RigStepping, TooFewModesError
 from kapitza.rig.delay_stability import Compensation, DelayStability, delay_stability, essential_radius
 from kapitza.rig.doubling import doubling_at_amplitude, find_doubling
 from kapitza.rig.experiment import Experiment, RigUnsettledError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,45 +13,18 @@ from numpy.typing import NDArray
 
 from kapitza.errors import RigError, Status
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
-from kapitza.rig.experiment import Experiment, Residual, RigFamily, RigUnsettledError
+from kapitza.rig.corrector import RigStepping, Solved, TooFewModesError, made_point, resized, solved
+from kapitza.rig.experiment import Experiment, RigFamily
 from kapitza.rig.folds import folds_of
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.journal import Journal
 from kapitza.rig.points_on_disk import note_point, resumed_points
-from kapitza.solve import DenseSolver, MeasuredBordered, NewtonSettings, Outcome, StepCollapse, newton, walk
+from kapitza.solve import Outcome, StepCollapse, walk
 
 Array = NDArray[Any]
 
 Watch = Callable[["RigPoint"], bool | None]
 """Called with each point as it is found; returning True ends the walk."""
-
-
-@dataclass(frozen=True)
-class RigStepping:
-    """How the walk on a rig steps, in scaled unknowns.
-
-    Steps grow by 1.3 after two iterations or fewer and shrink by 0.7 after five or more; a failure halves them. largest
-    0.2: with 0.3 a parabola through five points misses a fold by a per cent. noise_level: a point holds when the rms of
-    its residuals over their deviations is below this (1.2 asks for luck, 4 costs a per cent on a fold).
-    renew: after so many failures at one point the Jacobian is measured again.
-    beyond: share of the scales that modes without unknowns may hold before modes are added (or the point is refused).
-    """
-
-    first: float = 0.1
-    smallest: float = 5e-3
-    largest: float = 0.2
-    max_points: int = 80
-    max_iterations: int = 8
-    noise_level: float = 2.0
-    renew: int = 2
-    beyond: float = 5e-3
-    difference: float = 0.05
-
-    def following(self, step: float, effort: int | None) -> float:
-        if effort is None:
-            return step / 2
-        factor = 1.3 if effort <= 2 else 0.7 if effort >= 5 else 1.0
-        return float(min(self.largest, max(step * factor, self.smallest)))
 
 
 @dataclass(frozen=True)
@@ -75,13 +49,18 @@ class _Walk:
     arclength: float = 0.0
 
     def predict(self, known: Sequence[RigPoint | Anchor], step: float) -> tuple[Array, Array, float]:
-        """Secant predictor: guess, border row and its target."""
-        last, before = (self.fitted(p.z) for p in (known[-1], known[-2]))
+        """Along the last chord, bent as the last two chords are: guess, border row and its target."""
+        places = [self.fitted(p.z) for p in known[-3:]]
         weights = 1.0 / self.family.scale**2
-        chord = last - before
-        direction = chord / np.sqrt(np.sum(chord**2 * weights))
+        chords = [b - a for a, b in pairwise(places)]
+        lengths = [float(np.sqrt(np.sum(c**2 * weights))) for c in chords]
+        direction = chords[-1] / lengths[-1]
         row = direction * weights
-        return last + step * direction, row, float(row @ last) + step
+        guess = places[-1] + step * direction
+        if len(chords) > 1:
+            bend = (direction - chords[0] / lengths[0]) / (0.5 * (lengths[0] + lengths[1]))
+            guess = guess + 0.5 * step * (step + lengths[1]) * bend
+        return guess, row, float(row @ places[-1]) + step
 
     def fitted(self, z: Array) -> Array:
         """Unknowns of an earlier point in the present number of modes."""
@@ -93,7 +72,7 @@ class _Walk:
         if self.failures and self.failures % self.stepping.renew == 0 and self.points:
             self.jacobian = self.family.jacobian(self.fitted(self.points[-1].z))
         before = experiment.measurements
-        outcome = solved(self.family, z, row, target, self.jacobian, self.stepping)
+        outcome = solved(self.family, z, row, target, self.jacobian, self.stepping, self.points[-1])
         if outcome.z is None or outcome.found is None:
             self.failures += 1
             return Outcome(None, outcome.iterations, outcome.message)
@@ -124,102 +103,13 @@ class _Walk:
         )
         if not self.add_modes or experiment.modes >= experiment.most_modes:
             raise TooFewModesError(text + f" Take more modes (most_modes is {experiment.most_modes}).")
-        experiment.modes = min(experiment.modes + 2, experiment.most_modes)
+        before = experiment.modes
+        experiment.modes = min(before + 2, experiment.most_modes)
         experiment.noise.variance = None
-        self.jacobian = self.family.jacobian(self.fitted(self.points[-1].z))
+        self.jacobian = self.family.extended(self.fitted(self.points[-1].z), self.points[-1].jacobian, before)
         self.failures = 0
         experiment.journal.add("modes", {"modes": experiment.modes, "reason": text})
         return Outcome(None, outcome.iterations, text)
-
-
-class TooFewModesError(RigError):
-    """Energy in modes that are not unknowns: the answer would look converged and be wrong."""
-
-
-@dataclass(frozen=True)
-class Solved:
-    """A corrected point or the reason why not."""
-
-    z: Array | None
-    found: Residual | None
-    jacobian: Array
-    iterations: int
-    message: str = ""
-    noise: float = float("nan")
-
-
-def solved(family: RigFamily, z: Array, row: Array, target: float, jacobian: Array, stepping: RigStepping) -> Solved:
-    """Newton with Broyden updates on measured residuals; in doubt the last point is measured again, longer."""
-    system = MeasuredBordered(family, row[None], np.array([target]))
-    settings = NewtonSettings(
-        max_iterations=stepping.max_iterations, update="broyden", noise_level=stepping.noise_level, largest_step=0.5
-    )
-    try:
-        result = newton(system, z, settings, family.scale, begin=system.beside(jacobian))
-        after = getattr(result.linearised, "jacobian", None)
-        after = jacobian if after is None else after[:-1]
-        if result.status is Status.PROPAGATION_FAILED or not np.isfinite(result.x).all():
-            return Solved(None, None, jacobian, result.iterations, result.message)
-        if not result.status.ok and result.status is not Status.ITERATION_LIMIT:
-            return Solved(None, None, jacobian, result.iterations, result.message or result.status.value)
-        found = family.residual(result.x)
-        noise = float(np.sqrt(np.mean((found.value / found.deviation) ** 2)))
-        if not result.status.ok and noise < 2 * stepping.noise_level:
-            found = family.residual(result.x, again=True)
-            noise = float(np.sqrt(np.mean((found.value / found.deviation) ** 2)))
-    except (RigUnsettledError, np.linalg.LinAlgError) as problem:
-        return Solved(None, None, jacobian, stepping.max_iterations, str(problem))
-    if noise > stepping.noise_level:
-        text = f"{result.iterations} iterations leave residuals of {noise:.1f} standard deviations."
-        return Solved(None, None, jacobian, result.iterations, text, noise)
-    return Solved(result.x, found, after, result.iterations, "", noise)
-
-
-def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength: float) -> RigPoint:
-    assert outcome.z is not None
-    assert outcome.found is not None
-    found = outcome.found.measurement
-    experiment = family.experiment
-    efforts = [0.0]
-    for k, part in enumerate(experiment.tracked):
-        own = found.series(part.feedback).with_modes(experiment.modes).derivative(2).rms
-        efforts.append(float(found.effort[k]) / max(own, 1e-300))
-    square = outcome.jacobian[:, :-1] * family.scale[:-1]
-    inverse = np.linalg.pinv(outcome.jacobian[:, :-1])
-    left = outcome.found.deviation**2 + outcome.found.value**2
-    try:
-        sign = DenseSolver(square / np.abs(square).max(axis=1, keepdims=True)).sign
-    except np.linalg.LinAlgError:
-        sign = 0
-    return RigPoint(
-        value=float(outcome.z[-1]),
-        z=outcome.z,
-        jacobian=outcome.jacobian,
-        measurement=found,
-        residual=outcome.noise,
-        effort=max(efforts),
-        beyond=experiment.missing_modes(outcome.found),
-        modes=experiment.modes,
-        measurements=measurements,
-        arclength=arclength,
-        sign=sign,
-        spread=(inverse * left) @ inverse.T,
-        channels=tuple(i.feedback or i.name for i in experiment.inputs),
-    )
-
-
-def resized(z: Array, experiment: Experiment) -> Array:
-    """A vector of coefficients (and the parameter) in the experiment's present number of modes."""
-    blocks, wanted = len(experiment.inputs), 2 * experiment.modes + 1
-    count = (z.size - 1) // blocks
-    if count == wanted:
-        return z
-    result = np.zeros(blocks * wanted + 1)
-    kept = min(count, wanted)
-    for k in range(blocks):
-        result[k * wanted : k * wanted + kept] = z[k * count : k * count + kept]
-    result[-1] = z[-1]
-    return result
 
 
 def follow_rig(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigBifurcation
-from kapitza.rig.continuation import RigStepping, Solved, solved
+from kapitza.rig.corrector import RigStepping, Solved, solved
 from kapitza.rig.experiment import Experiment, RigFamily
 from kapitza.solve import DenseLinearised, Measured, NewtonSettings, newton
 

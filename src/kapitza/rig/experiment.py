@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -304,6 +304,7 @@ class RigFamily:
     parameter: str
     parameter_scale: float
     difference: float = 0.05
+    beyond: Array | None = field(default=None, repr=False)
 
     @property
     def scale(self) -> Array:
@@ -321,16 +322,51 @@ class RigFamily:
 
     def jacobian(self, z: Array) -> Array:
         """(m, N) by one-sided differences, sized so that the noise on a column stays small."""
+        columns, beyond = self._differences(z, range(z.size))
+        self.beyond = beyond
+        return columns
+
+    def extended(self, z: Array, jacobian: Array, before: int) -> Array:
+        """The Jacobian after modes were added to `before` of them: only the new columns are measured.
+
+        How the new residuals depend on the old unknowns was seen in the modes beyond when the Jacobian was measured.
+        """
+        experiment = self.experiment
+        blocks, old, new = len(experiment.inputs), 2 * before + 1, 2 * experiment.modes + 1
+        added, extra = new - old, 2 * experiment.extra
+        known = self.beyond
+        if known is None or known.shape != (blocks * extra, blocks * old + 1) or added > extra:
+            return self.jacobian(z)
+        seen = known.reshape(blocks, extra, -1)
+        if not np.isfinite(seen[:, :added]).all():
+            return self.jacobian(z)
+        kept, fresh = (
+            np.concatenate([k * new + np.arange(*span) for k in range(blocks)]) for span in ((0, old), (old, new))
+        )
+        columns = np.append(kept, z.size - 1)
+        result, beyond = np.empty((blocks * new, z.size)), np.full((blocks, extra, z.size), np.nan)
+        result[np.ix_(kept, columns)] = jacobian
+        result[np.ix_(fresh, columns)] = seen[:, :added].reshape(blocks * added, -1)
+        beyond[:, : extra - added, columns] = seen[:, added:]
+        result[:, fresh], measured = self._differences(z, fresh)
+        beyond[:, :, fresh] = measured.reshape(blocks, extra, -1)
+        self.beyond = beyond.reshape(blocks * extra, -1)
+        return result
+
+    def _differences(self, z: Array, places: Sequence[int] | Array) -> tuple[Array, Array]:
+        """Columns of the derivative of the residuals, and of those beyond the unknowns."""
         here = self.residual(z)
         share = min(max(self.difference, 10 * self.experiment.relative_noise(here)), 0.2)
-        result = np.empty((here.value.size, z.size))
-        for j, size in enumerate(self.scale):
+        columns, beyond = [], []
+        for j in places:
             moved = z.copy()
             # Towards zero, so that limits are not met on the way.
-            step = share * size * (-1.0 if z[j] > 0 and j < z.size - 1 else 1.0)
+            step = share * self.scale[j] * (-1.0 if z[j] > 0 and j < z.size - 1 else 1.0)
             moved[j] += step
-            result[:, j] = (self.residual(moved).value - here.value) / step
-        return result
+            there = self.residual(moved)
+            columns.append((there.value - here.value) / step)
+            beyond.append((there.beyond - here.beyond) / step)
+        return np.column_stack(columns), np.column_stack(beyond)
 
 
 def _default_scale(part: PeriodicInput) -> float:

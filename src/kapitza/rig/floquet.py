@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigPoint
-from kapitza.rig.continuation import resized
+from kapitza.rig.corrector import resized
 from kapitza.rig.experiment import Experiment
 from kapitza.rig.fourier import FourierSeries, columns, project
 
