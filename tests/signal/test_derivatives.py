@@ -67,3 +67,20 @@ def test_noise_level_and_band_of_a_known_signal():
 def test_too_short_a_stretch_is_refused():
     with pytest.raises(DataError, match="too short for derivatives over 19 points"):
         local_polynomial(9).apply(np.zeros((10, 1)), 0.1)
+
+
+@pytest.mark.parametrize("samples", [300, 1000, 2000])
+def test_noise_of_short_records_is_not_read_low(samples):
+    rng = np.random.default_rng(3)
+    motion = np.sin(0.05 * np.arange(samples))[:, None]
+    found = [float(noise_level(motion + 0.1 * rng.standard_normal((samples, 8))).mean()) for _ in range(25)]
+    assert np.mean(found) == pytest.approx(0.1, rel=0.02)
+
+
+@pytest.mark.parametrize("samples", [300, 1000, 3000])
+def test_noise_is_not_taken_for_signal(samples):
+    rng = np.random.default_rng(4)
+    motion = np.sin(0.05 * np.arange(samples))[:, None]
+    bands = signal_band(motion + 0.02 * rng.standard_normal((samples, 200)), np.full(200, 0.02))
+    # The main lobe of a short window is up to 8 bins of 1/128 wide; a false band lies anywhere up to 0.5.
+    assert (bands > 0.1).mean() <= 0.02

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import welch
+from scipy.special import chdtri
 
 from kapitza.errors import DataError
 
@@ -40,19 +41,38 @@ def noise_level(values: Array, order: int = 6) -> Array:
     frequency, power = welch(differences, nperseg=segment, axis=0, detrend="constant")
     upper = (frequency > 0.4) & (frequency < 0.5)
     gain = (2.0 * np.sin(np.pi * frequency[upper])) ** (2 * order)
+    # The median of χ² lies below its mean, by a third where there is one segment only.
+    freedom = 2.0 * _segments(len(differences), segment) / (1.0 + 2.0 * HANN_OVERLAP)
+    middle = float(chdtri(max(freedom, 2.0), 0.5)) / max(freedom, 2.0)
     # Two-sided white density of unit variance is 1 per cycle/sample; Welch's one-sided estimate doubles it.
-    return np.sqrt(np.median(power[upper] / gain[:, None], axis=0) / 2.0)
+    return np.sqrt(np.median(power[upper] / gain[:, None], axis=0) / (2.0 * middle))
+
+
+HANN_OVERLAP = 1.0 / 36.0
+"""Squared correlation of the spectra of two Hann windows that overlap by half."""
+
+
+def _segments(samples: int, segment: int) -> int:
+    """Segments of Welch's estimate, each half over the one before."""
+    return max(1, (samples - segment // 2) // (segment - segment // 2))
+
+
+FALSE_BAND = 0.01
+"""Probability that white noise alone is taken for signal at some frequency."""
 
 
 def signal_band(values: Array, noise: Array, contrast: float = 4.0) -> Array:
     """Highest frequency [cycles per sample] at which each column still stands above its white noise.
 
     values: (N, c); noise: (c,) standard deviations. The spectrum is that of second differences, so that drifting and
-    rotating signals do not leak into it; it is compared with the noise raised by the same differences.
+    rotating signals do not leak into it; it is compared with the noise raised by the same differences. Few segments
+    scatter widely: the contrast is at least what the highest of all bins reaches once in a hundred records of noise.
     """
     values = np.asarray(values, float)
     differences, _ = _high_differences(values, 2)
-    segment = min(1024, len(differences))
+    segment = int(min(np.clip(len(values) // 4, 128, 1024), len(differences)))
+    count = _segments(len(differences), segment)
+    contrast = max(contrast, float(chdtri(2.0 * count, FALSE_BAND / (segment // 2 + 1))) / (2.0 * count))
     frequency, power = welch(differences, nperseg=segment, axis=0, window="blackmanharris", detrend="constant")
     floor = 2.0 * np.asarray(noise) ** 2 * ((2.0 * np.sin(np.pi * frequency)) ** 4)[:, None]
     rounding = (64.0 * np.finfo(float).eps * np.abs(values).max(axis=0)) ** 2

@@ -55,6 +55,16 @@ class Slopes:
 
 
 @dataclass(frozen=True)
+class Bends:
+    """∂²g/∂z_p∂z_q, p <= q, that are not identically zero: equation (k,), first (k,), second (k,), series (k, n)."""
+
+    equation: Array
+    first: Array
+    second: Array
+    series: Array
+
+
+@dataclass(frozen=True)
 class _Curvature:
     """Second-order bias of the terms (rows) that are bent: a function of the covariances at (first, second)."""
 
@@ -142,6 +152,15 @@ class Regressors:
         places, function = _gradients(self)
         equation, variable = places.T
         return Slopes(equation, variable, function(self.columns(state, values, noise), values))
+
+    def bends(self, state: Smoothed, values: Array, noise: Array | None = None) -> Bends:
+        """Second derivatives of every equation by the noisy variables, without what is identically zero."""
+        values = state.values(self.parameters, values)
+        places, function = _bends(self)
+        equation, first, second = places.T
+        if not len(places):
+            return Bends(equation, first, second, np.empty((0, len(state.times))))
+        return Bends(equation, first, second, function(self.columns(state, values, noise), values))
 
     def columns(self, state: Smoothed, values: Array, noise: Array | None, unbiased: bool = False) -> Array:
         """Variables as rows (nvars, n): coordinates, rates, accelerations, t, inputs, modes.
@@ -300,15 +319,38 @@ def _terms(regressors: Regressors) -> Any:
     return compile_expressions(expressions, regressors.variables, regressors.parameters)
 
 
+def _whole(regressors: Regressors) -> list[sp.Expr]:
+    """Every equation with its parameters in it."""
+    names = [symbol(n) for n in regressors.linear] if regressors.factors is None else regressors.factors
+    return [
+        rest + sum(p * c for p, c in zip(names, coefficients, strict=True)) for rest, *coefficients in regressors._rows
+    ]
+
+
+@lru_cache(maxsize=64)
+def _bends(regressors: Regressors) -> tuple[Array, Any]:
+    """Places (k, 3) of the second derivatives that do not vanish, and the function that gives them."""
+    found = []
+    for i, full in enumerate(_whole(regressors)):
+        present = full.free_symbols
+        inside = [(p, v) for p, v in enumerate(regressors._noisy) if v in present]
+        for number, (p, first) in enumerate(inside):
+            slope = sp.diff(full, first)
+            left = slope.free_symbols
+            bends = ((i, p, q, sp.diff(slope, v)) for q, v in inside[number:] if v in left)
+            found += [bend for bend in bends if bend[3] != 0]
+    places = np.array([bend[:3] for bend in found], int).reshape(-1, 3)
+    expressions = [bend[3] for bend in found]
+    return places, compile_expressions(expressions, regressors.variables, regressors.parameters) if found else None
+
+
 @lru_cache(maxsize=64)
 def _gradients(regressors: Regressors) -> tuple[Array, Any]:
     """Places (k, 2) of the derivatives that do not vanish, and the function that gives them."""
-    names = [symbol(n) for n in regressors.linear] if regressors.factors is None else regressors.factors
     modes = [s.mode for s in regressors.switches]
     by = (*regressors._noisy, *map(symbol, regressors.inputs), *modes)
     found = []
-    for i, (rest, *coefficients) in enumerate(regressors._rows):
-        full = rest + sum(p * c for p, c in zip(names, coefficients, strict=True))
+    for i, full in enumerate(_whole(regressors)):
         present = full.free_symbols
         slopes = ((i, k, sp.diff(full, v)) for k, v in enumerate(by) if v in present)
         found += [(i, k, slope) for i, k, slope in slopes if slope != 0]

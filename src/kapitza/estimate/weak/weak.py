@@ -8,8 +8,9 @@ White noise n on the channels enters a row through the adjoint of the linearised
 
     δr = ∫ [φ (g_u - ġ_u' + g̈_u'') + φ' (2 ġ_u'' - g_u') + φ'' g_u''] n dt,
 
-so the covariance of the rows is known up to θ, and its banded Cholesky factor whitens them. The partial derivatives g_u
-are taken at states that were smoothed once more: weights that follow the noise of their own row would bias the fit.
+so the covariance of the rows is known up to θ, and its banded Cholesky factor whitens them. To second order a row holds
+½ nᵀ g_uu n besides, whose mean is taken off the regressors and whose variance is added to the covariance. The partial
+derivatives are taken along smoothed states: weights that follow the noise of their own row would bias the fit.
 """
 
 from __future__ import annotations
@@ -153,7 +154,60 @@ def _sources(
         if weighted.any():
             nothing = np.zeros_like(g)
             further.setdefault(int(variable), {})[int(equation)] = np.stack([weighted, nothing, nothing])
-    return sources + list(further.values())
+    return sources + list(further.values()) + _quadratic_sources(regressors, state, values, noise, memory)
+
+
+NEGLIGIBLE = 1e-8
+"""Variance of the quadratic noise beside that of the linear one, value for value, below which it is left out."""
+
+MOST_TOGETHER = 6
+"""Equations whose quadratic noise is taken with its correlation between them; of more, each on its own."""
+
+
+def _quadratic_sources(
+    regressors: Regressors, state: Smoothed, values: Array, noise: Array | None, memory: float
+) -> list[Responses]:
+    """Sources with the variance of ½ nᵀ H n, at most one for every equation, each white.
+
+    n_p n_q of two variables has the variance Σ_pp Σ_qq + Σ_pq², ½ n_p² half of Σ_pp²; with a raw value in it the
+    product is white, that of two smoothed rates is correlated over about `memory` samples. The density D(t) (e, e) of
+    all products is split into its Cholesky factor, whose columns are the sources.
+    """
+    bends = regressors.bends(state, values, noise) if noise is not None and np.any(noise) else None
+    if bends is None or not bends.equation.size:
+        return []
+    own = np.diag(noise) if noise is not None else np.zeros(0)
+    rates = np.array([order > 0 for _, order in regressors.noisy])
+    shared = noise[bends.first, bends.second] if noise is not None else 0.0
+    variance = own[bends.first] * own[bends.second] + shared**2
+    variance = np.where(bends.first == bends.second, 0.25 * variance, variance)
+    variance = variance * np.where(rates[bends.first] & rates[bends.second], memory, 1.0)
+    count, length = regressors.equations, len(state.times)
+    weighted = bends.series * np.sqrt(variance)[:, None]
+    power = np.bincount(bends.equation, (weighted**2).sum(axis=1), minlength=count)
+    slopes = regressors.slopes(state, values, noise)
+    of_states = slopes.variable < len(regressors.noisy)
+    linear = own[slopes.variable[of_states]] * (slopes.series[of_states] ** 2).sum(axis=1)
+    live = np.flatnonzero(power > NEGLIGIBLE * np.bincount(slopes.equation[of_states], linear, minlength=count))
+    if not live.size:
+        return []
+    nothing = np.zeros(length)
+    if live.size > MOST_TOGETHER:
+        roots = {int(e): np.sqrt((weighted[bends.equation == e] ** 2).sum(axis=0)) for e in live}
+        return [{e: np.stack([root, nothing, nothing])} for e, root in roots.items()]
+    place = np.full(count, -1)
+    place[live] = np.arange(live.size)
+    density = np.zeros((length, live.size, live.size))
+    for first, second in np.unique(np.stack([bends.first, bends.second]), axis=1).T:
+        mine = np.flatnonzero((bends.first == first) & (bends.second == second) & (place[bends.equation] >= 0))
+        here = place[bends.equation[mine]]
+        density[:, here[:, None], here] += np.einsum("at,bt->tab", weighted[mine], weighted[mine])
+    ridge = 1e-9 * np.einsum("tee->t", density) + np.finfo(float).tiny
+    root = np.linalg.cholesky(density + ridge[:, None, None] * np.eye(live.size))
+    return [
+        {int(live[e]): np.stack([root[:, e, column], nothing, nothing]) for e in range(column, live.size)}
+        for column in range(live.size)
+    ]
 
 
 def row_covariance(

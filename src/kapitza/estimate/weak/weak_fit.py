@@ -110,11 +110,12 @@ def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
     inputs = tuple(s.name for s in input_signals(model))
     regressors = regressors_of(model, request.names, inputs, separate=settings.nonlinear != "refuse")
     values = known_values(request, request.names)
-    kernels = with_raw_values(choose_kernels(settings, measured))
+    smoothing = choose_kernels(settings, measured)
+    kernels = with_raw_values(smoothing)
     states = smooth(measured, kernels)
     windows = choose_windows(settings, model, measured, states)
     noise = noise_covariance(regressors, measured, kernels) if settings.correct_bias else None
-    calm = calmed(states, kernels, measured) if settings.correct_bias else states
+    calm = calmed(states, smoothing, measured) if settings.correct_bias else states
     return WeakProblem(settings, request, measured, regressors, kernels, windows, states, calm, noise, values)
 
 
@@ -164,16 +165,21 @@ def smooth(measured: Measured, kernels: Kernels) -> list[Smoothed]:
 
 
 def calmed(states: list[Smoothed], kernels: Kernels, measured: Measured) -> list[Smoothed]:
-    """States smoothed once more, for the weights: weights that follow the noise of their own row would bias the fit."""
-    m = kernels.half_width
-    again = local_polynomial(max(2 * m, 6), 3).weights[0]
+    """The path along which the weights are taken: values smoothed like the rates, by kernels that keep to the motion.
+
+    A stiffer rule would leave the motion by many noise deviations, and rows whose noise nearly cancels at the wrong
+    place would be trusted most; raw values would let the weights follow the noise of their own row, a bias.
+    """
+    if kernels.weights[0].max() < 1.0:
+        return smooth(measured, kernels)
+    again = local_polynomial(max(2 * kernels.half_width, 6), 5).weights[0]
+    wide = (len(again) - 1) // 2
     result = []
     for state in states:
-        wide = (len(again) - 1) // 2
         if len(state.times) <= 2 * wide:
             result.append(state)
             continue
-        padded = np.pad(state.derivatives, ((0, 0), (wide, wide), (0, 0)), mode="edge")
+        padded = np.pad(state.derivatives, ((0, 0), (wide, wide), (0, 0)), mode="reflect", reflect_type="odd")
         result.append(replace(state, derivatives=oaconvolve(padded, again[None, :, None], mode="valid", axes=1)))
     return result
 
