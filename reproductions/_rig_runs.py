@@ -11,7 +11,6 @@ from kapitza.errors import KapitzaError
 from kapitza.rig import (
     PureDelay,
     Rig,
-    RigBranch,
     RigPoint,
     SecondOrder,
     Sensors,
@@ -34,7 +33,10 @@ def quoted(Omega: float = 13.0) -> float:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: errors of doubling and fold, measurements, points, rig time, how far it came, what went wrong."""
+    """One run: errors of doubling and fold, measurements, points, rig time, how far it came, what went wrong.
+
+    per_point: measurements of the corrector per point of the branch; the doubling and Jacobians come on top.
+    """
 
     doubling: float
     fold: float
@@ -43,13 +45,8 @@ class Run:
     rig_time: float
     reached: float
     seconds: float
-    branch: RigBranch | None = None
+    per_point: float = float("nan")
     problem: str = ""
-
-    @property
-    def per_point(self) -> float:
-        """Measurements of the corrector per point of the branch; the doubling and Jacobians come on top."""
-        return float("nan") if self.branch is None else float(np.mean([p.measurements for p in self.branch]))
 
     @property
     def complete(self) -> bool:
@@ -79,8 +76,9 @@ def hybrid_run(rig: Rig, modes: int = 6, last: float = 0.020) -> Run:
         reached = branch.points[-1].value / scale if branch.folds else 0.0
         return Run(
             start.value / scale / DOUBLING - 1, fold, test.measurements, len(branch), branch.rig_time, reached,
-            time.process_time() - began, branch, "" if branch.folds else branch.message or "no fold",
+            time.process_time() - began, float(np.mean([p.measurements for p in branch])),
+            "" if branch.folds else branch.message or "no fold",
         )  # fmt: skip
     except KapitzaError as problem:
         spent = time.process_time() - began
-        return Run(float("nan"), float("nan"), test.measurements, 0, 0.0, 0.0, spent, None, str(problem))
+        return Run(float("nan"), float("nan"), test.measurements, 0, 0.0, 0.0, spent, problem=str(problem))

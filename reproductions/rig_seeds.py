@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 from harness import markdown_table
@@ -54,20 +58,36 @@ def row_of(name: str, runs: list[Run]) -> tuple[str, ...]:
     )
 
 
+def kept_runs(path: Path | None) -> dict[tuple[str, int], Run]:
+    """Runs of an earlier, interrupted call, by case and seed."""
+    if path is None or not path.exists():
+        return {}
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    return {(e["case"], e["seed"]): Run(**e["run"]) for e in entries}
+
+
 def main() -> str:
-    """Seeds one after the other on every rig, until all are done or KAPITZA_RIG_MINUTES have passed."""
+    """Seeds one after the other on every rig, until all are done or KAPITZA_RIG_MINUTES have passed.
+
+    KAPITZA_RIG_RUNS: file in which finished runs are kept, so that a later call goes on with the others.
+    """
     runs: dict[str, list[Run]] = {case[0]: [] for case in CASES}
     end = time.monotonic() + 60 * float(os.environ.get("KAPITZA_RIG_MINUTES", "inf"))
-    problems = []
-    for seed in range(SEEDS):
-        for name, kind, delay, networked in CASES:
-            if time.monotonic() > end:
-                break
+    path = Path(os.environ["KAPITZA_RIG_RUNS"]) if "KAPITZA_RIG_RUNS" in os.environ else None
+    known, problems = kept_runs(path), []
+    for seed, (name, kind, delay, networked) in product(range(SEEDS), CASES):
+        run = known.get((name, seed))
+        if run is None and time.monotonic() > end:
+            continue
+        if run is None:
             run = over_network(kind, delay, seed) if networked else hybrid_run(noisy_rig(kind, delay, seed))
-            runs[name].append(run)
             print(name, seed, run.complete, f"{run.doubling:.4f} {run.fold:.4f}", run.problem, flush=True)
-            if not run.complete:
-                problems.append(f"- {name}, seed {seed}: {run.problem or 'errors of doubling or fold beyond 2 %'}")
+            if path is not None:
+                with path.open("a") as file:
+                    file.write(json.dumps({"case": name, "seed": seed, "run": asdict(run)}) + "\n")
+        runs[name].append(run)
+        if not run.complete:
+            problems.append(f"- {name}, seed {seed}: {run.problem or 'errors of doubling or fold beyond 2 %'}")
     header = ("rig", "complete", "doubling, median / max error", "fold, median / max", "measurements per point",
               "in all / points", "rig time of the branch", "processor time")  # fmt: skip
     text = markdown_table(header, [row_of(name, found) for name, found in runs.items() if found])

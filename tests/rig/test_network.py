@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -172,9 +173,9 @@ def test_a_killed_rig_is_reported_in_time_and_the_branch_resumes(tmp_path):
             os.kill(process.pid, signal.SIGKILL)
             killed.append(time.monotonic())
 
-    with pytest.raises(RigLostError, match="did not answer within"):
+    with pytest.raises(RigLostError, match="broke off the connection"):
         rig.follow(None, "omega", (0.5, 1.5), **FOLLOW, stepping=stepping, record=path, watch=kill)
-    assert time.monotonic() - killed[0] < 1.0 + 8.0 + 2.0  # the time-out, and the duration of the samples asked for
+    assert time.monotonic() - killed[0] < 1.0 + 0.5  # the time-out, and what a busy machine adds
     process.wait()
     process.stdout.close()
     rig.close()
@@ -188,6 +189,29 @@ def test_a_killed_rig_is_reported_in_time_and_the_branch_resumes(tmp_path):
     process.stdout.close()
     assert len(branch) == 7
     assert np.all(np.diff([p.value for p in branch]) > 0)
+
+
+def test_a_rig_that_dies_in_a_long_run_is_noticed_within_the_time_out():
+    process, address, token = started()
+    rig = RemoteRig(address, token, timeout=2.0)
+    rig.set(DEMAND, B=0.2, omega=1.0)
+    instant = []
+
+    def kill():
+        instant.append(time.monotonic())
+        os.kill(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(0.5, kill)
+    timer.start()
+    with pytest.raises(RigLostError, match=r"broke off the connection and was not there again within 1 s \(run 3\)"):
+        rig.run(1_500_000)  # 30 000 s of rig time, which an answer might take
+    assert 0.5 < time.monotonic() - instant[0] < 2.0 + 0.5
+    with pytest.raises(RigLostError, match="Connect again"):
+        rig.run(1)
+    timer.join()
+    process.wait()
+    process.stdout.close()
+    rig.close()
 
 
 def test_measurement_over_the_network_settles(connected):

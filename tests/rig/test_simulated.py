@@ -96,6 +96,19 @@ def test_beam_with_a_gap_agrees_with_the_flow():
     assert np.abs(samples.values[:, 0] - exact[:, 0]).max() < 1e-9
 
 
+def test_bent_switching_surfaces_agree_with_the_flow_as_flat_ones_do():
+    # x² - gap² is not linear in the state: the compiled functions judge the steps instead of planes.
+    settings = {"parameters": {"gap": 0.5}, "start": {"x": 0.0, "x'": 2.0}}
+    for contact in ("Max(0, x**2 - gap**2)", "Max(0, x - gap)"):
+        model = kz.Model.from_equations(f"x'' + 0.2*x' + 9*x + 20*{contact} = 0", **settings)
+        rig = SimulatedRig(model, feedback=[Feedback("x", (0.0, 0.0))], sample_time=0.01, rest={"x": 0.0, "x'": 2.0})
+        rig.set({"x": FourierSeries.zero(1.0)})
+        values = rig.run(500).values[:, 0]
+        exact = kz.Flow(model).trajectory([0.0, 2.0], 0.01 * np.arange(500))[:, 0]
+        assert exact.max() > 0.51
+        assert np.abs(values - exact).max() < 1e-9
+
+
 def test_changing_the_frequency_keeps_the_phase():
     rig = duffing_rig(gains=(0.0, 0.0))
     rig.set({"x": FourierSeries.zero(1.0)}, B=0.3, omega=1.0)

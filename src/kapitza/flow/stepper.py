@@ -55,7 +55,10 @@ class Stepper:
             kind = SmoothEngine if self.system.is_smooth else EventEngine
             self._engine = cached(("stepped", self.system, tolerance), lambda: kind(self.system, (), tolerance))
         self._ta = cached(("stepper", self.system, tolerance), lambda: compile_integrator(self._build))
-        self._near = cached(("near", self.system), lambda: _Near(self.system)) if self.system.switches else None
+        fixed = frozenset(s for s in self.system.parameters if s.name not in held)
+        self._near = (
+            cached(("near", self.system, fixed), lambda: _Near(self.system, fixed)) if self.system.switches else None
+        )
         self._state = np.zeros(self.size)
         self.load(model.vector)
 
@@ -86,7 +89,8 @@ class Stepper:
         stop = min(self._last, ta.pars.size)
         self._window = ta.pars[self._first : stop]
         self._partial = stop < self._last
-        self._taylor = ta.step
+        self._taylor, self._pars = ta.step, ta.pars  # each look at an attribute of the integrator costs a microsecond
+        self._planes = self._near.planes(ta.pars) if self._near is not None else None
 
     def step(self, values: Array, length: float) -> None:
         """Advance by `length` seconds with these held values."""
@@ -99,16 +103,16 @@ class Stepper:
             self._finish(outcome, length, done)
 
     def _careful(self, values: Array, length: float) -> None:
-        ta, near = self._ta, self._near
+        ta, near, look, pars, state = self._ta, self._near, self._planes or self._near, self._pars, self._state
         self._window[:] = values[: len(self._window)] if self._partial else values
-        start, time = ta.state.copy(), ta.time
-        if near is not None and not self.system.walls:
-            functions, rates = near(start, time, ta.pars)
-            if near.load(functions, ta.pars):
-                outcome, done = ta.step(length)
+        start, time = state.copy(), ta.time
+        if near is not None and look is not None and not self.system.walls:
+            functions, rates = look(start, time, pars)
+            if near.load(functions, pars):
+                outcome, done = self._taylor(length)
                 if outcome != _whole and done != length:
                     self._finish(outcome, length, done)
-                after, later = near(ta.state, ta.time, ta.pars)
+                after, later = look(state, time + length, pars)
                 if near.clear(functions, rates, after, later, length):
                     return
         self._runtime[self._first : self._last] = values
@@ -135,16 +139,27 @@ class Stepper:
 
 
 class _Near:
-    """Values and rates of the switching functions at one state, and whether a step kept clear of their zeros."""
+    """Values and rates of the switching functions at one state, and whether a step kept clear of their zeros.
 
-    def __init__(self, system: System):
+    fixed: parameters that do not change from step to step.
+    """
+
+    def __init__(self, system: System, fixed: frozenset[sp.Symbol]):
         table = full_table(system)
         rates = [
             sp.diff(s.function, time_symbol)
             + sum(sp.diff(s.function, x) * f for x, f in zip(system.states, system.smooth_rates, strict=True))
             for s in system.switches
         ]
-        expressions = [to_heyoka(e, table) for e in (*(s.function for s in system.switches), *rates)]
+        written = [*(s.function for s in system.switches), *rates]
+        expressions = [to_heyoka(e, table) for e in written]
+        # Linear in the states, with coefficients that stay as they are from step to step.
+        self.flat = all(
+            e.free_symbols <= {*system.states, *fixed}
+            and all(sp.diff(e, x).free_symbols <= fixed for x in system.states)
+            for e in written
+        )
+        self.states = len(system.states)
         self.count, self.first = len(system.switches), len(system.parameters)
         self._evaluate = hy.cfunc(expressions, vars=[table[s] for s in system.states])
 
@@ -156,6 +171,14 @@ class _Near:
             arguments["time"] = time
         values = self._evaluate(state, **arguments).tolist()
         return values[: self.count], values[self.count :]
+
+    def planes(self, pars: Array) -> _Planes | None:
+        """All functions and rates as a + b·x for these parameters, where they are: no compiled call per step."""
+        if not self.flat:
+            return None
+        first = np.concatenate(self(np.zeros(self.states), 0.0, pars))
+        rows = [np.concatenate(self(unit, 0.0, pars)) - first for unit in np.eye(self.states)]
+        return _Planes(first.tolist(), np.column_stack(rows).tolist(), self.count)
 
     def load(self, functions: list[float], pars: Array) -> bool:
         """Set the modes by the signs; False on a surface."""
@@ -176,3 +199,19 @@ class _Near:
             if approaches and leaves and abs(s0) < length * abs(r0):
                 return False
         return True
+
+
+class _Planes:
+    """Switching functions and rates that are linear in the states, such as a gap: evaluated without a call."""
+
+    def __init__(self, constants: list[float], slopes: list[list[float]], count: int):
+        self.rows = [(c, [(i, s) for i, s in enumerate(row) if s]) for c, row in zip(constants, slopes, strict=True)]
+        self.count = count
+
+    def __call__(self, state: Array, time: float, pars: Array) -> tuple[list[float], list[float]]:
+        x, values = state.tolist(), []
+        for value, row in self.rows:
+            for i, slope in row:
+                value += slope * x[i]
+            values.append(value)
+        return values[: self.count], values[self.count :]

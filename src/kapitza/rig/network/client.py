@@ -28,13 +28,15 @@ class RemoteRig(Guarded):
         Public CURVE key of the server, for connections beyond this machine (with remote=True).
     timeout : float
         Seconds without an answer after which RigLostError is raised; for `run` the duration of the samples is added.
+        A rig whose process or machine dies is noticed within this time also in the middle of a long `run`.
     retry : float
         Seconds after which a request is sent again.
 
     Notes
     -----
     A thread gives signs of life while Python computes between two measurements; when this process dies they end, and
-    the watchdog of the server puts the rig in its safe state.
+    the watchdog of the server puts the rig in its safe state. In the other direction ZeroMQ's own heartbeat tells a
+    rig that is busy from one that is gone.
     """
 
     def __init__(
@@ -54,6 +56,10 @@ class RemoteRig(Guarded):
         self._context = self._zmq.Context()
         self._own = Keys.new() if server_key else None
         self._socket = self._connected()
+        self._monitor = self._socket.get_monitor_socket(
+            self._zmq.EVENT_DISCONNECTED | self._zmq.EVENT_HANDSHAKE_SUCCEEDED
+        )
+        self._gone: float | None = None
         self._end = threading.Event()
         self._dead = ""
         self.resent = 0
@@ -72,6 +78,9 @@ class RemoteRig(Guarded):
     def _connected(self) -> Any:
         socket = self._context.socket(self._zmq.DEALER)
         socket.setsockopt(self._zmq.LINGER, 0)
+        # Half of the time-out to notice that the other side is gone, the other half for it to come back.
+        socket.setsockopt(self._zmq.HEARTBEAT_IVL, max(int(250 * self.timeout), 1))
+        socket.setsockopt(self._zmq.HEARTBEAT_TIMEOUT, max(int(250 * self.timeout), 1))
         if self._own is not None:
             assert self._key is not None
             socket.curve_serverkey = self._key.encode()
@@ -128,6 +137,8 @@ class RemoteRig(Guarded):
         self._end.set()
         if hasattr(self, "_beats"):
             self._beats.join(2.0)
+        self._socket.disable_monitor()
+        self._monitor.close()
         self._socket.close()
         self._context.term()
 
@@ -138,21 +149,37 @@ class RemoteRig(Guarded):
         frames = messages.packed(Message(verb, self._session, self._number, self._token, content, arrays))
         poller = self._zmq.Poller()
         poller.register(self._socket, self._zmq.POLLIN)
+        poller.register(self._monitor, self._zmq.POLLIN)
         deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
+        while time.monotonic() < min(deadline, self._given_up()):
             with suppress(self._zmq.Again):  # nobody to send to at present: all there is to do is wait
                 self._socket.send_multipart(frames, self._zmq.NOBLOCK)
             again = min(time.monotonic() + self.retry, deadline)
-            while (left := again - time.monotonic()) > 0:
-                if not poller.poll(1e3 * left):
-                    break
-                answer = self._received()
-                if answer is not None:
-                    return answer
+            while (left := min(again, self._given_up()) - time.monotonic()) > 0:
+                ready = dict(poller.poll(1e3 * left))
+                if self._socket in ready:
+                    answer = self._received()
+                    if answer is not None:
+                        return answer
+                elif self._monitor in ready:
+                    self._note_connection()
             self.resent += 1
-        self._dead = f"The rig at {self.address} did not answer within {patience:.3g} s ({verb} {self._number})."
+        reason = f"did not answer within {patience:.3g} s"
+        if time.monotonic() >= self._given_up():
+            reason = f"broke off the connection and was not there again within {self.timeout / 2:.3g} s"
+        self._dead = f"The rig at {self.address} {reason} ({verb} {self._number})."
         self._end.set()
         raise RigLostError(f"{self._dead} What was measured is kept; the rig's watchdog puts it in its safe state.")
+
+    def _note_connection(self) -> None:
+        from zmq.utils.monitor import recv_monitor_message
+
+        event = recv_monitor_message(self._monitor)["event"]
+        self._gone = time.monotonic() if event == self._zmq.EVENT_DISCONNECTED else None
+
+    def _given_up(self) -> float:
+        """When a connection that broke off counts as lost."""
+        return float("inf") if self._gone is None else self._gone + self.timeout / 2
 
     def _received(self) -> Message | None:
         """The answer to the present request; older and damaged ones are dropped."""
