@@ -1,6 +1,7 @@
 """Multipliers of long products, stability at the circle, certificates, the low-level solver, figures."""
 
 import matplotlib
+import mpmath
 import numpy as np
 import pytest
 
@@ -26,6 +27,25 @@ def test_multipliers_of_a_product_that_doubles_cannot_hold():
     found = monodromy(similar_segments([20.0, 1.0, 0.05], 40)).multipliers
     exact = np.array([20.0, 1.0, 0.05]) ** 40
     np.testing.assert_allclose(found.real, exact, rtol=1e-11)
+
+
+def test_small_multipliers_of_one_factor_keep_the_digits_it_holds():
+    """Those of the matrix as it is, by arithmetic of 60 digits: the smallest lies far below the rounding of doubles."""
+    mixing = np.random.default_rng(1).normal(size=(3, 3))
+    factor = mixing @ np.diag([1e5, 1.0, 1e-9]) @ np.linalg.inv(mixing)
+    with mpmath.workdps(60):
+        exact = sorted((complex(v) for v in mpmath.eig(mpmath.matrix(factor.tolist()))[0]), key=abs, reverse=True)
+    plain = np.linalg.eigvals(factor)
+    plain, found = plain[np.argsort(-np.abs(plain))], monodromy(factor[None]).multipliers
+    np.testing.assert_allclose(found[:2], exact[:2], rtol=1e-13)
+    assert abs(found[2] - exact[2]) < 0.01 * abs(plain[2] - exact[2])
+
+
+def test_pairs_of_multipliers_stay_conjugate():
+    turn = np.array([[0.3, -2.0, 0.1], [1.7, 0.4, 0.2], [0.0, 0.3, 1e-6]])
+    found = monodromy(turn[None]).multipliers
+    assert found[0] == found[1].conj() != found[1]
+    assert found[2].imag == 0
 
 
 def test_eigenvectors_belong_to_the_multipliers():

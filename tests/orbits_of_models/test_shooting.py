@@ -5,6 +5,8 @@ import pytest
 
 import kapitza as kz
 from kapitza.errors import ConvergenceError, KapitzaError, Status
+from kapitza.flow import count_builds
+from kapitza.flow.core import Core
 from kapitza.orbits_of_models import OrbitSolver
 
 AB = (-13.763610682134, -19.578751942452, 27.0)
@@ -124,3 +126,19 @@ def test_the_solver_for_sweeps_takes_parameters():
     assert there.status.ok
     assert there.point == pytest.approx(other.points[0], abs=1e-10)
     assert np.abs(there.point - here.point).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["duffing", "parametric_pendulum"])
+def test_a_sweep_looks_along_each_orbit_once(name, monkeypatch):
+    """Sizes, profile, change of volume and grazing share one run; another one belongs to the guess."""
+    model = getattr(kz.library, name)()
+    orbit = kz.solve_orbit(model)
+    runs = []
+    sample = Core.sample
+    monkeypatch.setattr(Core, "sample", lambda *given, **named: runs.append(1) or sample(*given, **named))
+    compiled = count_builds()
+    for factor in (1.001, 1.002, 1.003):
+        values = {n: factor * v for n, v in model.values.items() if n in ("B", "m")}
+        orbit = kz.solve_orbit(model.with_values(**values), orbit.points)
+    assert len(runs) == 6
+    assert count_builds() == compiled

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
 from kapitza.flow.clock import PeriodLaw
-from kapitza.model import Model, compile_expressions
+from kapitza.model import Model, Structure, compile_expressions
 from kapitza.model import time as time_symbol
 
 Array = NDArray[np.float64]
@@ -21,6 +25,9 @@ OTHER_VALUES = (1.137, 0.793)
 
 REMEMBERED = 4096
 """Sets of values whose comparison is remembered."""
+
+_proven: WeakKeyDictionary[Structure, set[Any]] = WeakKeyDictionary()
+"""By structure: angles and law of the period with which it was found to repeat."""
 
 DIFFERENT = 1e-6
 """Relative difference beyond which they are not the same; rounding stays far below."""
@@ -40,13 +47,16 @@ class Circles:
         self._functions = (*structure.rates, *(impact.surface for impact in structure.impacts))
         self._steps = structure.steps
         self._signals = model.excitation.signals if model.excitation else ()
-        timing = _names_inside_functions_of_time((*self._functions, *(e for _, e in self._steps)))
+        timing: frozenset[str] = _names_inside_functions_of_time((*self._functions, *(e for _, e in self._steps)))
         if law.expression is not None:
             timing |= {s.name for s in law.expression.free_symbols}
         self._timing = [i for i, name in enumerate(model.names) if name in timing]
         self._wraps = any(model.angles) or law.expression is not None
         self._seen: set[bytes] = set()
-        self._by_structure = False
+        # What repeats by its structure does so for every model that shares it, whatever the values.
+        self._proven = _proven.setdefault(structure, set())
+        self._kind = model.angles, law.expression
+        self._by_structure = not self._signals and self._kind in self._proven
 
     def check(self, vector: Array) -> None:
         """Refuse a model that does not repeat; vector: values of the independent parameters."""
@@ -60,6 +70,8 @@ class Circles:
             raise ModelError(message)
         if not self._seen:
             self._by_structure = all(self._repeats_at(vector, factor) for factor in OTHER_VALUES)
+            if self._by_structure and not self._signals:
+                self._proven.add(self._kind)
         elif len(self._seen) >= REMEMBERED:
             self._seen.clear()
         self._seen.add(key)
@@ -114,7 +126,8 @@ def _differ(here: Array, there: Array) -> bool:
     return bool((np.abs(here - there) > DIFFERENT * size).any())
 
 
-def _names_inside_functions_of_time(expressions: tuple[sp.Expr, ...]) -> set[str]:
+@lru_cache(maxsize=256)
+def _names_inside_functions_of_time(expressions: tuple[sp.Expr, ...]) -> frozenset[str]:
     """Names of symbols in cos(ω t + ...) and the like: those that set frequencies."""
     timed = {f for e in expressions for f in e.atoms(sp.Function) if f.has(time_symbol)}
-    return {s.name for f in timed for s in f.free_symbols if isinstance(s, sp.Symbol)}
+    return frozenset(s.name for f in timed for s in f.free_symbols if isinstance(s, sp.Symbol))

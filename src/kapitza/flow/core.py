@@ -137,7 +137,7 @@ class Core:
             reduced = system_of(self.model, zeros) if zeros else self.system
             system = reduced if reduced.is_smooth else self.system
             kept_apart = {symbol(name) for name in self.wrt}
-            absorbed = {symbol(name) for name in self.model.names} - kept_apart
+            absorbed = frozenset(symbol(name) for name in self.model.names) - kept_apart
             with symbolic:
                 found = self._engine_of(hoist_constants(system, absorbed), observe)
             self._engines[key] = found

@@ -7,6 +7,7 @@ As a run-time parameter of its own it is a number.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import sympy as sp
@@ -15,7 +16,8 @@ from kapitza.flow.engine import System
 from kapitza.model import Evaluator, compile_expressions, symbol
 
 
-def hoist_constants(system: System, constant: set[sp.Symbol]) -> System:
+@lru_cache(maxsize=256)
+def hoist_constants(system: System, constant: frozenset[sp.Symbol]) -> System:
     """The system with its parameter-only parts as further parameters, whose values are `constants`.
 
     constant: the parameters that may be absorbed; those whose sensitivities are wanted stay in the equations.

@@ -109,6 +109,7 @@ def _edges(
     return tuple(sp.Pow(p.base, abs(p.exp)) for p in known)
 
 
+@lru_cache(maxsize=256)
 def vanishing_candidates(system: System) -> tuple[int, ...]:
     """Indices of parameters whose zero may remove a jump: those that multiply the difference of the two sides."""
     jumps = [_jump(f, s.mode) for s in system.switches if not s.continuous for f in system.smooth_expressions]

@@ -172,7 +172,7 @@ class Model:
 
         return from_map(equations, angles, parameters, **parts)
 
-    @property
+    @cached_property
     def states(self) -> tuple[str, ...]:
         """Names of the states: all coordinates, then the rates of the second-order ones."""
         return tuple(c.name for c in self.coordinates) if self.is_map else states_of(self.coordinates)
@@ -183,13 +183,13 @@ class Model:
         own = {c.name: c.unit for c in self.coordinates}
         return {name: own[name] if name in own else rate_unit(own[name.rstrip("'")]) for name in self.states}
 
-    @property
+    @cached_property
     def angles(self) -> tuple[bool, ...]:
         """For each state, whether it lives on a circle."""
         flags = {c.name: c.angle for c in self.coordinates}
         return tuple(flags.get(state, False) for state in self.states)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the independent parameters, in order."""
         return tuple(p.name for p in self.parameters if p.expression is None)
@@ -220,7 +220,7 @@ class Model:
             )
         return result
 
-    @property
+    @cached_property
     def period(self) -> float | None:
         """Period of the excitation at the present values; None for an autonomous model or a map."""
         if self.excitation is None:
@@ -284,7 +284,8 @@ class Model:
             dataclasses.replace(p, value=given[p.name]) if p.name in given else p for p in self.parameters
         )
         object.__setattr__(changed, "parameters", parameters)
-        changed.__dict__.pop("values", None)
+        for followed in ("values", "period"):
+            changed.__dict__.pop(followed, None)
         if not self.is_map:
             changed.structure.check_mass(changed.values)
             if not changed.structure.suits(np.nan_to_num([changed.values[n] for n in changed.names], nan=1.0)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mpmath
 import numpy as np
@@ -40,7 +40,7 @@ def monodromy(segments: Array) -> Monodromy:
     """Eigenvalues of the product G_{J-1} … G_1 G_0 of segment propagators (J, n, n).
 
     Forming the product in doubles loses every multiplier smaller than the largest one times the rounding unit. When
-    growth makes that a danger, the product is formed in multiple precision, with as many digits as the segments'
+    growth makes that a danger, the product of several is formed in multiple precision, with as many digits as their
     condition numbers ask for: its eigenvalues are then exactly those of the given factors, the same backward error
     that a periodic Schur decomposition has, and singular factors (stick, lasting contact) do no harm.
     """
@@ -54,12 +54,33 @@ def monodromy(segments: Array) -> Monodromy:
     with np.errstate(divide="ignore"):
         low = np.log10(np.maximum(spread[:, -1], 1e-300)).clip(-30).sum()
         high = np.log10(np.maximum(spread[:, 0], 1e-300)).sum()
+    if len(segments) == 1:
+        return _refined(segments[0], _plain(segments[0]))
     if high - low < np.log10(PLAIN_GROWTH) or segments.shape[1] == 1:
-        product = np.linalg.multi_dot(list(segments[::-1])) if len(segments) > 1 else segments[0]
-        values, right = np.linalg.eig(product)
-        return _sorted(values.astype(complex), right.astype(complex))
+        return _plain(np.linalg.multi_dot(list(segments[::-1])))
     values, right = _precise_eigen(segments, int(high - low) + 40)
     return _sorted(values, right)
+
+
+def _plain(matrix: Array) -> Monodromy:
+    values, right = np.linalg.eig(matrix)
+    return _sorted(values.astype(complex), right.astype(complex))
+
+
+def _refined(matrix: Array, found: Monodromy) -> Monodromy:
+    """Multipliers of one factor by the two-sided Rayleigh quotient yᴴ M x, whose error is that of the vectors squared.
+
+    In long doubles, so that a multiplier far below the largest one has the digits that the factor itself holds.
+    """
+    right, left = found.right.astype(np.clongdouble), found.left.astype(np.clongdouble)
+    values = np.einsum("ij,ik,kj->j", left.conj(), matrix.astype(np.longdouble), right).astype(complex)
+    norms = np.einsum("ij,ij->j", left.conj(), right).astype(complex)
+    if not (np.isfinite(values).all() and (np.abs(norms) > 0.5).all()):
+        return found
+    values = values / norms
+    above = np.flatnonzero(found.multipliers.imag > 0)
+    values[above + 1] = values[above].conj()
+    return replace(found, multipliers=_without_stray_parts(values))
 
 
 def _merged(segments: Array) -> Array:
@@ -92,13 +113,17 @@ def _precise_eigen(segments: Array, digits: int) -> tuple[Complex, Complex]:
 def _sorted(values: Complex, right: Complex) -> Monodromy:
     order = np.argsort(-np.abs(values), kind="stable")
     values, right = values[order], right[:, order]
-    # Multipliers of real matrices come in conjugate pairs: rounding must not leave stray imaginary parts.
-    values = np.where(np.abs(values.imag) <= 1e-14 * np.abs(values), values.real, values)
+    values = _without_stray_parts(values)
     try:
         left = np.asarray(np.linalg.inv(right).conj().T, np.complex128)
     except np.linalg.LinAlgError:
         left = np.full_like(right, np.nan)
     return Monodromy(values, right, left)
+
+
+def _without_stray_parts(values: Complex) -> Complex:
+    """Multipliers of real matrices come in conjugate pairs: rounding must not leave stray imaginary parts."""
+    return np.where(np.abs(values.imag) <= 1e-14 * np.abs(values), values.real, values)
 
 
 def log_determinant(segments: Array) -> float:

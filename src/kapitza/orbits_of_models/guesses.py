@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kapitza import gate
 from kapitza.circle import difference, turns, unwrap, unwrap_states
 from kapitza.data import Record
-from kapitza.errors import ConvergenceError, DataError, Status
+from kapitza.errors import ConvergenceError, DataError, FlowError, Status
 from kapitza.orbit import Loop, PeriodicOrbit
 from kapitza.orbits_of_models.loop import (
     FlowLoop,
@@ -63,8 +63,7 @@ def _from_points(problem: Problem, points: Array) -> FlowLoop:
     step = problem.period / count
     winding = np.zeros(points.shape[1])
     if problem.angles.any():
-        begins = np.arange(count) * step
-        ends = problem.flow.propagate_many(points, begins, begins + step, problem.parameters, throw=False).state
+        ends = _ends(problem, points, step)
         ends = np.where(np.isfinite(ends), ends, points)
         for k in range(1, count):
             gap = difference(points[k], ends[k - 1], problem.angles)
@@ -72,6 +71,17 @@ def _from_points(problem: Problem, points: Array) -> FlowLoop:
         last = nodes[-1] + (ends[-1] - points[-1]) - nodes[0]
         winding = turns(last, problem.angles)
     return FlowLoop(problem.flow, np.arange(count) / count, nodes, problem.period, winding, problem.parameters)
+
+
+def _ends(problem: Problem, points: Array, step: float) -> Array:
+    """Where the motion is one step after each point (count, n); NaN where it cannot be followed."""
+    if len(points) == 1:
+        try:
+            return problem.flow.propagate(points[0], 0.0, step, problem.parameters, tangents=False).state[None]
+        except FlowError:
+            return np.full_like(points, np.nan)
+    begins = np.arange(len(points)) * step
+    return problem.flow.propagate_many(points, begins, begins + step, problem.parameters, throw=False).state
 
 
 def _from_samples(problem: Problem, samples: Array) -> Loop:

@@ -124,6 +124,10 @@ def lagrange_weights(knots: Array, points: Array) -> Array:
     return factors.prod(axis=2)
 
 
+FEW_PARTS = 8
+"""Of 256, up to which states along a stretch are reached from checkpoints; each costs a call, the whole way one."""
+
+
 @dataclass(frozen=True)
 class FlowLoop:
     """Nodes joined by trajectories of the model itself: what shooting finds.
@@ -138,13 +142,23 @@ class FlowLoop:
     winding: Array
     parameters: Array
     _recorded: dict[int, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _visited: list[tuple[Array, Array]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         # Recorded stretches hold compiled code, which does not travel to other processes; they are made again there.
-        return {**self.__dict__, "_recorded": {}}
+        return {**self.__dict__, "_recorded": {}, "_visited": []}
+
+    def visit(self, fractions: Array) -> None:
+        """Run once along the loop for all the fractions at which it will be asked for its states."""
+        wanted = np.unique(np.asarray(fractions, float))
+        self._visited[:] = [(wanted, self(wanted))]
 
     def __call__(self, fractions: Array) -> Array:
         s = np.asarray(fractions, float)
+        for known, states in self._visited:
+            place = np.minimum(np.searchsorted(known, s), known.size - 1)
+            if (known[place] == s).all():
+                return states[place]
         turns = np.floor(s) * (s != 1.0)
         inside = s - turns
         element = np.clip(np.searchsorted(self.fractions, inside, side="right") - 1, 0, self.fractions.size - 1)
@@ -158,16 +172,16 @@ class FlowLoop:
     def _from_node(self, j: int, times: Array) -> Array:
         """States at increasing times after node j; a few times are reached from checkpoints that are kept."""
         begin = self.fractions[j] * self.period
+        if (times == begin).all():
+            return np.repeat(self.nodes[j : j + 1], times.size, axis=0)
         end = np.append(self.fractions, 1.0)[j + 1] * self.period
         # Checkpoints divide the stretch into 256 parts; a few of them cost less than the whole way.
         parts = np.unique(np.floor(256 * (times - begin) / max(end - begin, 1e-300))).size
-        if parts <= 32:
+        if parts <= FEW_PARTS:
             if j not in self._recorded:
                 self._recorded[j] = self.flow.dense(self.nodes[j], begin, end, self.parameters)
             return self._recorded[j](np.clip(times, begin, end))
         distinct, back = np.unique(np.append(begin, times), return_inverse=True)
-        if distinct.size == 1:
-            return np.repeat(self.nodes[j : j + 1], times.size, axis=0)
         return self.flow.trajectory(self.nodes[j], distinct, self.parameters)[back[1:]]
 
 

@@ -21,6 +21,9 @@ from kapitza.solve import NewtonResult
 Array = NDArray[np.float64]
 
 
+SIZE_GRID = np.arange(32) / 32
+"""Fractions of a loop at which the sizes of its states are taken."""
+
 MOST_PERIODS = 10_000
 """Excitation periods of an orbit; longer ones are a slip of the keyboard."""
 
@@ -73,8 +76,7 @@ class Problem:
 
     def scale(self, loop: Loop) -> Array:
         """Size of each state on the loop, never zero: what relative errors are relative to."""
-        states = loop(np.linspace(0, 1, 33)[:-1])
-        straight = states - 2 * np.pi * np.multiply.outer(np.linspace(0, 1, 33)[:-1], loop.winding)
+        straight = loop(SIZE_GRID) - 2 * np.pi * np.multiply.outer(SIZE_GRID, loop.winding)
         size = np.abs(straight).max(axis=0)
         size[self.angles] = np.maximum(size[self.angles], 1.0)
         floor = 1e-3 * max(size.max(), 1e-3)

@@ -18,14 +18,18 @@ from kapitza.orbits_of_models.floquet import certificate, log_determinant, monod
 from kapitza.orbits_of_models.guesses import loop_from
 from kapitza.orbits_of_models.loop import FlowLoop
 from kapitza.orbits_of_models.phase import PhaseCondition
-from kapitza.orbits_of_models.problem import Method, Problem, Solution, pose
+from kapitza.orbits_of_models.problem import SIZE_GRID, Method, Problem, Solution, pose
 from kapitza.orbits_of_models.sensitivity import multiplier_sensitivity
 from kapitza.orbits_of_models.shooting import Shooting
-from kapitza.orbits_of_models.surfaces import grazing_note, volume_change
+from kapitza.orbits_of_models.surfaces import grazing_note, grids, volume_change
 
 Array = NDArray[np.float64]
 
-PROFILE_POINTS = 200
+PROFILE_GRID = np.arange(200) / 200
+"""Fractions of the period at which the profile of an orbit is given."""
+
+MINIMAL_GRID = np.arange(60) / 60
+"""Fractions at which a free motion is compared with itself a half, third, fourth or fifth of its period later."""
 
 CURES = {
     Status.ITERATION_LIMIT: "Raise max_iterations, or start nearer: from a stretch of data, or by homotopy.",
@@ -88,6 +92,11 @@ def _said(problem: Problem) -> str:
 def described(problem: Problem, solution: Solution, method: str, profile: bool = True) -> PeriodicOrbit:
     """Multipliers, certificate, winding, closure, code and checks around what a method found."""
     model, loop = problem.model, solution.loop
+    if isinstance(loop, FlowLoop) and solution.status.ok:
+        # One run along the orbit serves all that looks at it below.
+        looked_at = [SIZE_GRID, problem.section_fractions, grids(problem, loop)]
+        looked_at += [PROFILE_GRID] * profile + [MINIMAL_GRID] * problem.autonomous
+        loop.visit(np.concatenate(looked_at))
     points = loop(problem.section_fractions)
     status, notes = solution.status, list(solution.notes)
     if not status.ok and solution.report.gap < 1e-6 * problem.scale(loop).max():
@@ -146,8 +155,7 @@ def _turns(loop: Loop) -> tuple[int, ...]:
 
 
 def _profile(loop: Loop) -> Profile:
-    fractions = np.arange(PROFILE_POINTS) / PROFILE_POINTS
-    return Profile(fractions * loop.period, loop(fractions))
+    return Profile(PROFILE_GRID * loop.period, loop(PROFILE_GRID))
 
 
 def closing_error(problem: Problem, loop: Loop, points: Array, size: Array, solution: Solution) -> float:
@@ -173,12 +181,11 @@ def _shorter_period(problem: Problem, loop: Loop, points: Array, size: Array) ->
                 f"The orbit found repeats after {least} excitation periods already, {problem.repeats} were asked for."
             )
         return ""
-    grid = np.linspace(0, 1, 61)[:-1]
-    states = loop(grid)
+    states = loop(MINIMAL_GRID)
     if np.ptp(states[:, ~problem.angles], axis=0).max(initial=0.0) <= 1e-8 * size.max() and not any(_turns(loop)):
         return "The iteration ended on an equilibrium."
     for parts in (2, 3, 4, 5):
-        gaps = difference(loop(grid[: 60 // parts] + 1 / parts), states[: 60 // parts], problem.angles)
+        gaps = difference(states[60 // parts :][: 60 // parts], states[: 60 // parts], problem.angles)
         if np.abs(gaps / size).max() < 1e-7:
             return (
                 f"The orbit found repeats after {loop.period / parts:.9g} s already, 1/{parts} of what was asked for."

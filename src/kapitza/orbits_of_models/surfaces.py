@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 GRID = 400
 """Samples per excitation period (or per autonomous period) among which crossings are looked for."""
 
+SIDES = np.arange(64) / 64
+"""Fractions at which the rates on both sides of a switch are compared."""
+
 TOUCHING = 1e-7
 """A switching function whose extremum is this close to zero, relative to its range, is grazing."""
 
@@ -33,12 +36,15 @@ class LoopCrossing:
     sign: int
 
 
-def crossings(problem: Problem, loop: Loop) -> list[LoopCrossing]:
-    """Sign changes of the switching functions along the loop, located to rounding, in the order of time."""
+def crossings(problem: Problem, loop: Loop, events: Sequence[Any] | None = None) -> list[LoopCrossing]:
+    """Sign changes of the switching functions along the loop, located to rounding, in the order of time.
+
+    events: what the flow has met along the loop, where that is known.
+    """
     field = problem.field
     if not field.switches:
         return []
-    grid = _search_grid(problem, loop)
+    grid = _search_grid(problem, loop, events)
     signs = field.modes(loop(grid), grid * loop.period, problem.parameters)
     place, index = np.nonzero(signs[1:] != signs[:-1])
     if place.size == 0:
@@ -49,19 +55,41 @@ def crossings(problem: Problem, loop: Loop) -> list[LoopCrossing]:
     return sorted(found, key=lambda c: c.fraction)
 
 
-def _search_grid(problem: Problem, loop: Loop) -> Array:
+def grids(problem: Problem, loop: Loop) -> Array:
+    """Fractions at which the functions of this module look at a loop, whatever it meets."""
+    looked_at = [_quadrature(_quadrature_edges(problem, loop, []))]
+    if problem.field.switches:
+        looked_at += [_even(problem), SIDES]
+    if problem.model.impacts or any(not s.continuous for s in problem.field.switches):
+        looked_at += [_fine(problem)]
+    return np.concatenate(looked_at)
+
+
+def _even(problem: Problem) -> Array:
+    count = GRID * (problem.repeats or 1)
+    return np.arange(count + 1) / count
+
+
+def _fine(problem: Problem) -> Array:
+    count = 4 * GRID * (problem.repeats or 1)
+    return np.arange(count) / count
+
+
+def _search_grid(problem: Problem, loop: Loop, events: Sequence[Any] | None) -> Array:
     """Fractions that separate the crossings: even ones, and more where the loop itself knows of short arcs."""
-    even = np.linspace(0.0, 1.0, GRID * (problem.repeats or 1) + 1)
+    even = _even(problem)
     if isinstance(loop, PiecewiseLoop):
         inner = loop.mesh[:-1, None] + np.diff(loop.mesh)[:, None] * np.array([1e-6, 0.25, 0.5, 0.75, 1 - 1e-6])
         return np.unique(np.concatenate([even, inner.ravel()]))
     if isinstance(loop, FlowLoop) and any(not s.continuous for s in problem.field.switches):
-        begins, ends = loop.fractions * loop.period, np.append(loop.fractions[1:], 1.0) * loop.period
-        try:
-            events = loop.flow.propagate_many(loop.nodes, begins, ends, loop.parameters).events
-        except FlowError:
-            return even
-        times = np.array(sorted(e.time for part in events for e in part)) / loop.period
+        if events is None:
+            begins, ends = loop.fractions * loop.period, np.append(loop.fractions[1:], 1.0) * loop.period
+            try:
+                met = loop.flow.propagate_many(loop.nodes, begins, ends, loop.parameters).events
+            except FlowError:
+                return even
+            events = [event for part in met for event in part]
+        times = np.array(sorted(e.time for e in events)) / loop.period
         between = 0.5 * (np.append(0.0, times) + np.append(times, 1.0))
         return np.unique(np.clip(np.concatenate([even, between]), 0.0, 1.0))
     return even
@@ -99,20 +127,27 @@ def _locate(problem: Problem, loop: Loop, low: Array, high: Array, index: NDArra
     return middle
 
 
-def volume_change(problem: Problem, loop: Loop, events: Sequence[Any] = ()) -> float:
+def volume_change(problem: Problem, loop: Loop, events: Sequence[Any] | None = None) -> float:
     """log|det| of the linearised return map by ∫ trace f_x dt plus the jumps at switches; NaN with impacts or stick."""
-    if problem.model.impacts or any(getattr(e, "kind", "") in ("stick", "contact") for e in events):
+    if problem.model.impacts or any(getattr(e, "kind", "") in ("stick", "contact") for e in events or ()):
         return float("nan")
     field, parameters = problem.field, problem.parameters
-    met = crossings(problem, loop)
-    edges = np.unique(np.concatenate([np.linspace(0, 1, 24 * (problem.repeats or 1) + 1), signal_knots(problem, loop)]))
-    edges = np.unique(np.concatenate([edges, [c.fraction for c in met]]))
-    rule = gauss_rule(7)
-    fractions = (edges[:-1, None] + np.diff(edges)[:, None] * rule.points).ravel()
+    met = crossings(problem, loop, events)
+    edges, rule = _quadrature_edges(problem, loop, [c.fraction for c in met]), gauss_rule(7)
+    fractions = _quadrature(edges)
     trace = field.trace(loop(fractions), fractions * loop.period, parameters)
     total = float((np.diff(edges)[:, None] * rule.weights * trace.reshape(-1, 7)).sum() * loop.period)
     jumping = [c for c in met if not field.switches[c.index].continuous]
     return total + sum(_log_jump(problem, loop, c) for c in jumping)
+
+
+def _quadrature_edges(problem: Problem, loop: Loop, met: list[float]) -> Array:
+    even = np.linspace(0, 1, 24 * (problem.repeats or 1) + 1)
+    return np.unique(np.concatenate([even, signal_knots(problem, loop), met]))
+
+
+def _quadrature(edges: Array) -> Array:
+    return (edges[:-1, None] + np.diff(edges)[:, None] * gauss_rule(7).points).ravel()
 
 
 def signal_knots(problem: Problem, loop: Loop) -> Array:
@@ -150,8 +185,7 @@ def grazing_note(problem: Problem, loop: Loop, size: Array) -> str:
     names += [wall.name or f"the wall at {wall.surface} = 0" for wall in walls]
     if not surfaces:
         return ""
-    count = 4 * GRID * (problem.repeats or 1)
-    grid = np.arange(count) / count
+    grid = _fine(problem)
     states, times = loop(grid), grid * loop.period
     touched = []
     for index, name in zip(surfaces, names, strict=True):
@@ -166,8 +200,7 @@ def grazing_note(problem: Problem, loop: Loop, size: Array) -> str:
 
 def _matters(problem: Problem, loop: Loop, index: int) -> bool:
     """False when the rates do not depend on the side, as for a friction coefficient of zero."""
-    grid = np.arange(64) / 64
-    states, times = loop(grid), grid * loop.period
+    states, times = loop(SIDES), SIDES * loop.period
     modes = problem.field.modes(states, times, problem.parameters)
     modes[:, index] = 1.0
     one = problem.field.rates(states, times, problem.parameters, modes)
