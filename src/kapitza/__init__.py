@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         Symmetry,
         modal_reduction,
         read_model,
+        with_clock,
         with_laws,
         write_model,
     )
@@ -150,6 +151,7 @@ _HOMES = {
         "Symmetry",
         "modal_reduction",
         "read_model",
+        "with_clock",
         "with_laws",
         "write_model",
     ),
@@ -306,6 +308,7 @@ __all__ = [
     "solve_orbit",
     "suggest",
     "switch_branch",
+    "with_clock",
     "with_laws",
     "write",
     "write_model",

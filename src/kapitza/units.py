@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -275,3 +276,21 @@ def rate_unit(unit: str, times: int = 1) -> str:
     if not unit or not times:
         return unit
     return f"{unit}/s" if times == 1 else f"{unit}/s^{times}"
+
+
+Dimension: TypeAlias = dict[str, Fraction]
+"""Base units of SI with their powers; an angle is a pure number here."""
+
+
+def dimension(unit: str) -> Dimension | None:
+    """What a unit is made of, {"meter": 1, "second": -2}; None where none is stated, or none that is known."""
+    unit = unit.strip()
+    parsed = _parsed(unit) if unit not in ("1", "-") else ()
+    if not unit or parsed is None:
+        return None
+    return {name: Fraction(power) for name, power in _base(parsed)[1].items() if name != "radian"}
+
+
+def dimension_text(parts: Dimension) -> str:
+    """{"meter": 1, "second": -2} as "m/s^2"."""
+    return _text({name: float(power) for name, power in sorted(parts.items())}) if parts else "a pure number"

@@ -1,6 +1,8 @@
 """The equations, written once."""
 
+from kapitza.model.clock import CLOCK, with_clock
 from kapitza.model.compiled import Evaluator, compile_derivatives, compile_expressions, to_heyoka, translate_steps
+from kapitza.model.dimensions import dimension_problems
 from kapitza.model.elimination import Elimination, Step, solve_named
 from kapitza.model.files import model_from_dict, model_to_dict, read_model, write_model
 from kapitza.model.implicit import top_slopes
@@ -17,6 +19,7 @@ from kapitza.model.symbols import Expression, rate, symbol, symbolic, time, vani
 from kapitza.model.text import to_text
 
 __all__ = [
+    "CLOCK",
     "LAWS",
     "Coordinate",
     "Elimination",
@@ -39,6 +42,7 @@ __all__ = [
     "compile_derivatives",
     "compile_expressions",
     "derived_in_base",
+    "dimension_problems",
     "in_base",
     "modal_reduction",
     "model_from_dict",
@@ -58,6 +62,7 @@ __all__ = [
     "top_slopes",
     "translate_steps",
     "vanishes",
+    "with_clock",
     "with_laws",
     "write_model",
 ]

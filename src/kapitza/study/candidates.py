@@ -9,7 +9,7 @@ from typing import Any
 
 from kapitza.errors import KapitzaError, ModelError, nearest_name
 from kapitza.library import model_named
-from kapitza.model import Model, Prior, Signal, model_from_dict, read_model, with_laws
+from kapitza.model import CLOCK, Model, Prior, Signal, model_from_dict, read_model, with_clock, with_laws
 from kapitza.study.keys import INLINE
 from kapitza.study.problems import Notebook
 from kapitza.study.problems import Path as Place
@@ -97,6 +97,7 @@ def check_candidates(
             continue
         if name in {candidate.name for candidate in made}:
             notes.add((*place, "name"), f'two candidates are called "{name}": give each its own name.')
+        model = _clocked(model, content, fit, place, notes)
         free = _free(content, fit, model, place, notes)
         made.append(Candidate(name, _with_knowledge(model, fit, notes), free, place))
     _check_names(fit, made, notes)
@@ -132,6 +133,17 @@ def _free(
             f"{', '.join(unknown)} has no value and is not free: values = {{{unknown[0]} = ...}}, or add it to free.",
         )
     return tuple(names)
+
+
+def _clocked(model: Model, content: Mapping[str, Any], fit: Mapping[str, Any], place: Place, notes: Notebook) -> Model:
+    """The model with its clock as a parameter, where that is to be found."""
+    if CLOCK not in content.get("free", fit.get("free", ())) or CLOCK in model.names:
+        return model
+    try:
+        return with_clock(model)
+    except KapitzaError as error:
+        notes.add((*place, "free") if "free" in content else ("fit", "free"), str(error))
+        return model
 
 
 def _with_knowledge(model: Model, fit: Mapping[str, Any], notes: Notebook) -> Model:

@@ -15,6 +15,9 @@ REACH = 0.05
 
 FEWEST_PERIODS = 8.0
 
+CARRIES = 0.3
+"""Share of the motion from which on one line is what it does."""
+
 LINE = 5.0
 """Height over the median from which a peak is a line: noise without one reaches it with a chance of 3e-8 per bin."""
 
@@ -38,9 +41,12 @@ def drive_warning(model: Model, record: Record, free: tuple[str, ...]) -> str:
     if duration < FEWEST_PERIODS * period or len(time) < 4 * duration / period:
         return ""
     stated = 1 / period
-    found, height = _peak(time, values - values.mean(), stated, duration)
+    centred = values - values.mean()
+    found = line_near(time, centred, stated)
+    if found is None:
+        return _elsewhere(channel, time, centred, stated)
     off = found / stated - 1
-    if height < LINE or abs(off) < max(0.25 / (duration * stated), 2e-4) or abs(off) > 0.95 * REACH:
+    if abs(off) < max(0.25 / (duration * stated), 2e-4) or abs(off) > 0.95 * REACH:
         return ""
     return (
         f"The model is driven at {stated:.6g} Hz, but {channel} has its line at {found:.6g} Hz, {100 * off:+.2g} %: "
@@ -49,17 +55,40 @@ def drive_warning(model: Model, record: Record, free: tuple[str, ...]) -> str:
     )
 
 
-def _peak(time: Array, values: Array, stated: float, duration: float) -> tuple[float, float]:
-    """Frequency of the largest line near the stated one, and its height over the median of its surroundings."""
+def _elsewhere(channel: str, time: Array, values: Array, stated: float) -> str:
+    """A sentence where a line carries most of the motion, and none is near the drive, its multiples or parts."""
+    power = np.abs(np.fft.rfft(values * np.hanning(len(values)))) ** 2
+    bins = np.arange(len(power)) / (float(time[-1]) * len(time) / (len(time) - 1))
+    best = 1 + int(np.argmax(power[1:]))
+    share = power[max(best - 2, 1) : best + 3].sum() / max(power[1:].sum(), 1e-300)
+    ratios = [m / n for m in (1, 2, 3) for n in (1, 2, 3)]
+    near = any(abs(bins[best] / (r * stated) - 1) < max(REACH, 2 / (float(time[-1]) * r * stated)) for r in ratios)
+    if share < CARRIES or near or any(line_near(time, values, r * stated) is not None for r in (0.5, 2.0)):
+        return ""
+    return (
+        f"The model is driven at {stated:.5g} Hz, but {channel} shows nothing there: it moves at {bins[best]:.5g} Hz. "
+        "Its times look like another unit than s, or it belongs to another drive."
+    )
+
+
+def line_near(time: Array, values: Array, stated: float) -> float | None:
+    """Frequency of the largest line within 5 % of the stated one; None where no peak stands above its surroundings.
+
+    time (N,) from 0, values (N,) about 0; Hann window, the peak located by a parabola.
+    """
+    duration = float(time[-1])
     window = np.hanning(len(time)) * values
-    step = 0.1 / duration
-    count = min(int(2 * REACH * stated / step) + 1, 4001)
-    grid = stated * (1 + np.linspace(-REACH, REACH, count))
-    power = np.abs(np.exp(-2j * np.pi * np.outer(grid, time)) @ window)
-    best = int(np.argmax(power))
-    if 0 < best < count - 1:
+    # A line is four bins of 1/duration wide: its surroundings must be wider.
+    reach = min(max(REACH, 8 / (duration * stated)), 0.9)
+    count = min(int(20 * reach * stated * duration) + 1, 4001)
+    grid = stated * (1 + np.linspace(-reach, reach, max(count, 3)))
+    power = np.array([np.abs(np.exp(-2j * np.pi * f * time) @ window) for f in grid])
+    best = int(np.argmax(np.where(np.abs(grid / stated - 1) <= REACH + 1e-12, power, 0.0)))
+    if power[best] < LINE * np.median(power):
+        return None
+    if 0 < best < len(grid) - 1:
         left, middle, right = power[best - 1 : best + 2]
         curvature = left - 2 * middle + right
         shift = 0.5 * (left - right) / curvature if curvature else 0.0
-        return float(grid[best] + shift * (grid[1] - grid[0])), float(power[best] / np.median(power))
-    return float(grid[best]), float(power[best] / np.median(power))
+        return float(grid[best] + shift * (grid[1] - grid[0]))
+    return float(grid[best])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kapitza.errors import KapitzaError, nearest_name
+from kapitza.model import Model
 from kapitza.study.candidates import Candidate, check_candidates
 from kapitza.study.folder import results_folder_problem
 from kapitza.study.keys import FIT, METHODS, REPEATED, SECTIONS, TOP, Key, setting_names
@@ -205,6 +206,7 @@ def _check_pair(recording: Recording, candidate: Candidate, table: Mapping[str, 
         in_units_of(model, recording.record.select(used) if used else recording.record)
     except KapitzaError as error:
         notes.add((*place, "units"), str(error))
+    _ask_units(recording, model, used, notes)
     for name in recording.values:
         try:
             model.check(name)
@@ -216,6 +218,19 @@ def _check_pair(recording: Recording, candidate: Candidate, table: Mapping[str, 
         problem = _measure_problem(model, text)
         if problem:
             notes.add((*place, "measures", channel), problem)
+
+
+def _ask_units(recording: Recording, model: Model, used: Sequence[str], notes: Notebook) -> None:
+    """A channel without a unit whose state has one: asked for, never guessed. Angles are in rad by convention."""
+    for name in used:
+        wanted = model.units.get(name, "")
+        angle = recording.record.angles[recording.record.channels.index(name)] or wanted == "rad"
+        if wanted and not recording.record.units[name] and not angle:
+            notes.add(
+                (*recording.place, "units"),
+                f'{recording.name} does not say in which unit "{name}" is, and {model.name} counts it in {wanted}: say '
+                f'it, units = {{"{name}" = "{wanted}"}} if it is so.',
+            )
 
 
 def _measure_problem(model, text: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate import Automatic, Estimate, HarmonicFit, InvariantFit, OrbitFit, ShootingFit, identify
-from kapitza.model import Model
+from kapitza.model import CLOCK, Model
 from kapitza.monitor import Monitor, Task, watch
 from kapitza.orbit import OrbitSet
 from kapitza.orbits import find_orbits
@@ -20,6 +20,7 @@ from kapitza.study.folder import begin, checksums, publish, step_path, versions
 from kapitza.study.forces import force_curves
 from kapitza.study.motions import in_units_of, motion_along
 from kapitza.study.outcome import Motion, OrbitSketch, Outcome, SectionSketch, read_outcome, write_outcome
+from kapitza.study.phase import best_shift
 from kapitza.study.recordings import Recording
 from kapitza.study.result import StudyResult, write_result
 from kapitza.study.study import Study
@@ -140,9 +141,20 @@ def prepared(record: Record, candidate: Candidate) -> Record:
     return record.with_attributes(period=model.period)
 
 
+def _started(study: Study, candidate: Candidate) -> Candidate:
+    """The candidate with its clock, where that is free, begun at the start of the excitation that fits best."""
+    if CLOCK not in candidate.free or candidate.model.values[CLOCK]:
+        return candidate
+    recording = study.fitted[0]
+    found = best_shift(
+        candidate.model.with_values(**recording.values), prepared(recording.record, candidate), candidate.free
+    )
+    return candidate if found is None else replace(candidate, model=candidate.model.with_values(clock=found[0]))
+
+
 def run_step(study: Study, step: Step) -> Outcome:
     """One fit, with its motion over the data and over what was held back."""
-    candidate = step.candidate
+    candidate = _started(study, step.candidate)
     parts = [_fitted_part(study, recording, candidate) for recording in study.fitted]
     data: Data = parts[0][0] if len(parts) == 1 and not parts[0][1] else parts
     failure, estimate, notes, section = "", None, (), None

@@ -14,8 +14,6 @@ from kapitza.study.recordings import Recording
 if TYPE_CHECKING:
     from kapitza.study.result import StudyResult
 
-"""Told before each step: steps done, steps in all, what comes next."""
-
 
 @dataclass(frozen=True, eq=False)
 class Study:
@@ -51,17 +49,14 @@ class Study:
         return tuple(recording for recording in self.recordings if recording.use == "check")
 
     def warnings(self) -> tuple[str, ...]:
-        """What looks wrong without being refused: a drive whose frequency the recording contradicts."""
-        from kapitza.study.drive import drive_warning
-        from kapitza.study.running import prepared
+        """What looks wrong without being refused, each with the value that fits or what to look at.
 
-        said = []
-        for candidate in self.candidates:
-            for recording in self.fitted:
-                model = candidate.model.with_values(**recording.values)
-                text = drive_warning(model, prepared(recording.record, candidate), candidate.free)
-                said += [f"{recording.name}, {candidate.name}: {text}"] if text else []
-        return tuple(said)
+        Numbers that look like degrees, milliseconds or another unit; sums of unlike quantities in the equations; a
+        drive whose frequency or start the recording contradicts.
+        """
+        from kapitza.study.plausibility import study_warnings
+
+        return study_warnings(self)
 
     @property
     def measures(self) -> dict[str, str]:

@@ -46,6 +46,10 @@ class Window:
     free: Array
     terms: Array
 
+    def stacked(self) -> tuple[Array, Array]:
+        """All columns with the residual last (N, c, k + m + 1), and the initial states (N, c, n)."""
+        return np.concatenate([self.free, self.terms, self.residual[..., None]], axis=2), self.initial
+
 
 def windows_of(estimate: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list[Window]:
     """Columns of the free parameters, of the terms, of the held parameters and of sensor faults (in this order)."""

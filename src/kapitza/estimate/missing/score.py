@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, stats
 
 from kapitza.estimate.missing.columns import Window
+from kapitza.estimate.missing.whitening import ORDER, whitening
 
 Array = NDArray[np.float64]
-
-ORDER = 8
-"""Longest autoregression that whitens the residuals."""
 
 NOTHING_OWN = 1e-7
 """Share of a column that the fit itself does not explain, below which the term is in the model already."""
@@ -25,7 +23,8 @@ class Scores:
     """Joint information (m, m) and score (m,) of the candidates, with initial states and free parameters eliminated.
 
     own: (m,) share of each column that is its own; square: sum of squares of the residuals left by the fit; dof: their
-    degrees of freedom. All after whitening.
+    degrees of freedom. All after whitening. certainty: degrees of freedom with which the level of slow noise is known,
+    infinite where nothing had to be whitened.
     """
 
     information: Array
@@ -33,6 +32,7 @@ class Scores:
     own: Array
     square: float
     dof: int
+    certainty: float = np.inf
 
     @property
     def gains(self) -> Array:
@@ -59,7 +59,7 @@ class Scores:
         score[index] = 0.0
         small = np.diag(information) < NOTHING_OWN * np.diag(self.information)
         information[small], information[:, small], score[small] = 0.0, 0.0, 0.0
-        return Scores(information, score, self.own, self.square - gain, self.dof - len(index))
+        return Scores(information, score, self.own, self.square - gain, self.dof - len(index), self.certainty)
 
     def coefficients(self, chosen: Sequence[int]) -> Array:
         index = list(chosen)
@@ -68,8 +68,11 @@ class Scores:
 
 def scores_of(windows: Sequence[Window]) -> Scores:
     """Whiten, eliminate initial states window by window, then the free parameters."""
-    plain = _normal_equations(windows, np.zeros((windows[0].residual.shape[1], ORDER)))
-    return _eliminated(*_normal_equations(windows, _whitening(windows, plain[0])), windows[0].free.shape[2])
+    free, channels = windows[0].free.shape[2], windows[0].residual.shape[1]
+    plain = _normal_equations(windows, np.zeros((channels, ORDER)))
+    alone = _eliminated(*(part.copy() if isinstance(part, np.ndarray) else part for part in plain), free)
+    filters, certainty = whitening(windows, alone)
+    return replace(_eliminated(*_normal_equations(windows, filters), free), certainty=certainty)
 
 
 def _normal_equations(windows: Sequence[Window], filters: Array) -> tuple[Array, Array, int]:
@@ -105,58 +108,9 @@ def _eliminated(whole: Array, raw: Array, rows: int, free: int) -> Scores:
     return Scores(information, score, np.where(known, 0.0, own), square, max(rows - free, 1))
 
 
-def _stacked(window: Window) -> tuple[Array, Array]:
-    """All columns with the residual last (N, c, k + m + 1), and the initial states (N, c, n)."""
-    every = np.concatenate([window.free, window.terms, window.residual[..., None]], axis=2)
-    return every, window.initial
-
-
-def _whitening(windows: Sequence[Window], whole: Array) -> Array:
-    """Autoregression (c, ORDER) of the residuals after the strongest term: what is left then is mostly noise.
-
-    With every candidate taken out instead, the filter would raise the very frequencies at which they live.
-    """
-    free, channels = windows[0].free.shape[2], windows[0].residual.shape[1]
-    scores = _eliminated(whole.copy(), np.diag(whole)[free:-1].copy(), 1, free)
-    taken = [*range(free), free + int(np.argmax(scores.gains))]
-    size = np.sqrt(np.maximum(np.diag(whole)[taken], 1e-300))
-    coefficients = linalg.pinvh(whole[np.ix_(taken, taken)] / np.outer(size, size)) @ (whole[taken, -1] / size) / size
-    left = []
-    for window in windows:
-        every, initial = _stacked(window)
-        rest = every[..., -1] - every[..., taken] @ coefficients
-        flat = _without(initial.reshape(-1, initial.shape[2]), rest.reshape(-1, 1))[0]
-        left.append(flat.reshape(rest.shape))
-    filters = np.zeros((channels, ORDER))
-    for c in range(channels):
-        lagged = [
-            np.lib.stride_tricks.sliding_window_view(part[:, c], ORDER + 1) for part in left if len(part) > 3 * ORDER
-        ]
-        if not lagged or sum(len(rows) for rows in lagged) < 10 * ORDER:
-            continue
-        filters[c] = _autoregression(np.concatenate(lagged))
-    return filters
-
-
-def _autoregression(rows: Array) -> Array:
-    """Coefficients (ORDER,), the nearest lag first, from rows (R, ORDER + 1) of neighbours; the order is that of BIC.
-
-    White noise then stays as it is: a filter that it does not need would scale the slow columns by chance.
-    """
-    past, now = rows[:, -2::-1], rows[:, -1]
-    best, chosen = len(now) * np.log(float(now @ now)), np.zeros(ORDER)
-    for order in range(1, ORDER + 1):
-        found = np.asarray(np.linalg.lstsq(past[:, :order], now, rcond=None)[0], np.float64)
-        left = now - past[:, :order] @ found
-        criterion = len(now) * np.log(float(left @ left)) + order * np.log(len(now))
-        if criterion < best:
-            best, chosen = criterion, np.concatenate([found, np.zeros(ORDER - order)])
-    return chosen
-
-
 def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
     """Rows after the filters: columns and residual (R, k + m + 1), initial states (R, n)."""
-    every, initial = _stacked(window)
+    every, initial = window.stacked()
     both = np.concatenate([every, initial], axis=2)
     if not filters.any() or len(both) <= 3 * ORDER:
         flat = both.reshape(-1, both.shape[2])
@@ -189,9 +143,10 @@ def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> flo
     return float(np.clip(np.log(0.95) / np.log1p(-quantile), 1.0, live.sum()))
 
 
-def log_chance(gain: Array | float, scale: float, tests: float) -> Array:
+def log_chance(gain: Array | float, scale: float, tests: float, certainty: float = np.inf) -> Array:
     """Logarithm of the corrected p value of a gain; a logarithm because strong evidence underflows."""
-    alone = stats.chi2.logsf(np.asarray(gain, float) / scale, 1)
+    size = np.sqrt(np.maximum(np.asarray(gain, float) / scale, 0.0))
+    alone = np.log(2.0) + (stats.norm.logsf(size) if np.isinf(certainty) else stats.t.logsf(size, certainty))
     with np.errstate(divide="ignore"):
         exact = np.log(-np.expm1(tests * np.log1p(-np.exp(np.minimum(alone, -1e-12)))))
     return np.where(alone < -20, np.minimum(alone + np.log(tests), 0.0), np.minimum(exact, 0.0))

@@ -187,7 +187,7 @@ def _judged(scores: Scores, labels: Sequence[Label]) -> Suggestion:
     tests = effective_tests(scores.information)
     gains = scores.gains
     scale = _scale(scores)
-    chances = log_chance(gains, scale, tests)
+    chances = log_chance(gains, scale, tests, scores.certainty)
     reach = stats.norm.isf((1 - 0.95 ** (1 / tests)) / 2) + stats.norm.isf(0.05)
     power = np.sqrt(np.where(np.diag(scores.information) > 0, np.diag(scores.information), 1.0))
 
@@ -227,7 +227,7 @@ def _scale(scores: Scores) -> float:
 
 def _complete(scores: Scores, tests: float) -> bool:
     """Whether nothing else is significant any more."""
-    return bool((log_chance(scores.gains, _scale(scores), tests) >= LEVEL).all())
+    return bool((log_chance(scores.gains, _scale(scores), tests, scores.certainty) >= LEVEL).all())
 
 
 def _pairs(scores: Scores, index: Sequence[int], labels: Sequence[Label]) -> list[tuple[float, tuple[int, int], Array]]:

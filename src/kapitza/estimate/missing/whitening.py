@@ -1,0 +1,175 @@
+"""The noise of a fit as an autoregression, from its residuals.
+
+Residuals are what the fit left: initial states, free parameters and the strongest term have taken part of the noise,
+most of it where slow noise lives. Without a correction the autoregression comes out too short (0.791 for 0.8 on 1500
+samples of a pendulum), slow columns too certain, and alarms too many (7.3 instead of 5.5 %).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, signal
+
+from kapitza.estimate.missing.columns import Window
+
+if TYPE_CHECKING:
+    from kapitza.estimate.missing.score import Scores
+
+Array = NDArray[np.float64]
+
+ORDER = 8
+"""Longest autoregression that whitens the residuals."""
+
+LARGEST_OF_FEW = 4.0
+"""Mean of the largest of about five squared normal numbers: what the strongest term of a complete model takes."""
+
+MEMORY = 4000
+"""Samples over which an autoregression is taken to remember."""
+
+
+@dataclass(frozen=True)
+class _Left:
+    """One window: residuals (N, c), orthonormal columns of its initial states (N, c, n) and of what is global."""
+
+    residual: Array
+    initial: Array
+    shared: Array
+
+
+def whitening(windows: Sequence[Window], scores: Scores) -> tuple[Array, float]:
+    """Autoregression (c, ORDER) of every channel's noise, and with how many degrees of freedom its slow part is known.
+
+    Of the residuals after the strongest term: what is left then is mostly noise. With every candidate taken out
+    instead, the filter would raise the very frequencies at which they live.
+    """
+    free, channels = windows[0].free.shape[2], windows[0].residual.shape[1]
+    left = _residuals(windows, [*range(free), free + int(np.argmax(scores.gains))])
+    filters, certainty = np.zeros((channels, ORDER)), np.inf
+    for c in range(channels):
+        rows = [
+            np.lib.stride_tricks.sliding_window_view(part.residual[:, c], ORDER + 1)
+            for part in left
+            if len(part.residual) > 3 * ORDER
+        ]
+        if rows and sum(len(r) for r in rows) >= 10 * ORDER:
+            filters[c] = autoregression(np.concatenate(rows))
+    orders = [int(np.max(np.flatnonzero(f), initial=-1)) + 1 for f in filters]
+    for _ in range(2 if any(orders) else 0):
+        filters = _corrected(left, filters, orders)
+    for c, order in enumerate(orders):
+        if order:
+            certainty = min(certainty, _certainty(left, filters[c, :order], c))
+    return filters, certainty
+
+
+def _residuals(windows: Sequence[Window], taken: Sequence[int]) -> list[_Left]:
+    parts, columns = [], []
+    for window in windows:
+        every, initial = window.stacked()
+        flat = initial.reshape(-1, initial.shape[2])
+        basis = linalg.orth(flat / np.maximum(np.linalg.norm(flat, axis=0), 1e-300))
+        block = every.reshape(-1, every.shape[2])[:, [*taken, -1]]
+        columns.append(block - basis @ (basis.T @ block))
+        parts.append((every.shape[:2], basis))
+    whole = np.concatenate(columns)
+    shared = linalg.orth(whole[:, :-1] / np.maximum(np.linalg.norm(whole[:, :-1], axis=0), 1e-300))
+    # the strongest term last: `orth` mixes columns, so its weight is spread over all of them
+    rest = whole[:, -1] - shared @ (shared.T @ whole[:, -1])
+    made, begin = [], 0
+    for shape, basis in parts:
+        rows = slice(begin, begin + shape[0] * shape[1])
+        begin = rows.stop
+        made.append(_Left(rest[rows].reshape(shape), basis.reshape(*shape, -1), shared[rows].reshape(*shape, -1)))
+    return made
+
+
+def autoregression(rows: Array) -> Array:
+    """Coefficients (ORDER,), the nearest lag first, from rows (R, ORDER + 1) of neighbours; the order is that of BIC.
+
+    White noise then stays as it is: a filter that it does not need would scale the slow columns by chance.
+    """
+    past, now = rows[:, -2::-1], rows[:, -1]
+    best, chosen = len(now) * np.log(float(now @ now)), np.zeros(ORDER)
+    for order in range(1, ORDER + 1):
+        found = np.asarray(np.linalg.lstsq(past[:, :order], now, rcond=None)[0], np.float64)
+        left = now - past[:, :order] @ found
+        criterion = len(now) * np.log(float(left @ left)) + order * np.log(len(now))
+        if criterion < best:
+            best, chosen = criterion, np.concatenate([found, np.zeros(ORDER - order)])
+    return chosen
+
+
+def _autocovariance(coefficients: Array, variance: float, count: int) -> Array:
+    """γ_0 … γ_(count-1) of x_t = Σ a_k x_(t-k) + e_t."""
+    impulse = np.zeros(MEMORY)
+    impulse[0] = 1.0
+    response = np.asarray(signal.lfilter([1.0], np.r_[1.0, -coefficients], impulse))
+    full = signal.correlate(response, response, "full", "fft")[MEMORY - 1 :]
+    made = np.zeros(count)
+    made[: min(count, MEMORY)] = variance * full[:count]
+    return made
+
+
+def _corrected(left: Sequence[_Left], filters: Array, orders: Sequence[int]) -> Array:
+    """Yule-Walker with lagged products of the noise itself: those of the residuals e = (1 - QQᵀ) n plus what Q took.
+
+    E[e eᵀ] = Σ - QQᵀΣ - ΣQQᵀ + QQᵀΣQQᵀ, Σ the covariance under the present filters; channels are independent.
+    """
+    channels = range(len(orders))
+    variances = [_innovation(left, filters[c], c) for c in channels]
+    pushed = [
+        [
+            tuple(
+                linalg.matmul_toeplitz(_autocovariance(filters[c], variances[c], len(part.residual)), q[:, c])
+                for q in (part.initial, part.shared)
+            )
+            for c in channels
+        ]
+        for part in left
+    ]
+    shared = sum(part.shared[:, c].T @ row[c][1] for part, row in zip(left, pushed, strict=True) for c in channels)
+    weight = (left[0].shared.shape[2] - 1 + LARGEST_OF_FEW) / left[0].shared.shape[2]
+    new = filters.copy()
+    for c, order in enumerate(orders):
+        if not order:
+            continue
+        products = np.zeros(order + 1)
+        for part, row in zip(left, pushed, strict=True):
+            own = sum(part.initial[:, d].T @ row[d][0] for d in channels)
+            for lag in range(order + 1):
+                e = part.residual[:, c]
+                products[lag] += e[lag:] @ e[: len(e) - lag]
+                products[lag] += _taken(part.initial[:, c], row[c][0], own, lag)
+                products[lag] += weight * _taken(part.shared[:, c], row[c][1], shared, lag)
+        new[c, :order] = linalg.solve_toeplitz(products[:order], products[1 : order + 1])
+    return new
+
+
+def _taken(q: Array, pushed: Array, inner: Array | float, lag: int) -> float:
+    """Σ_t of the lagged products that the columns q (N, n) took: those of QQᵀΣ + ΣQQᵀ - QQᵀΣQQᵀ."""
+    count = len(q) - lag
+    return float(
+        (q[lag:] * pushed[:count]).sum() + (q[:count] * pushed[lag:]).sum() - ((q[lag:] @ inner) * q[:count]).sum()
+    )
+
+
+def _innovation(left: Sequence[_Left], coefficients: Array, c: int) -> float:
+    """Variance of what the filter leaves."""
+    made = [signal.lfilter(np.r_[1.0, -coefficients], [1.0], part.residual[:, c])[ORDER:] for part in left]
+    return float(np.mean(np.concatenate(made) ** 2)) if sum(len(m) for m in made) else 1.0
+
+
+def _certainty(left: Sequence[_Left], coefficients: Array, c: int) -> float:
+    """Degrees of freedom 2/var(log S(0)) of the noise's level at low frequency, S(0) = s²/(1 - Σa)².
+
+    cov(a) = s² Γ⁻¹/N, Γ the autocovariance matrix.
+    """
+    order, count = len(coefficients), sum(len(part.residual) for part in left)
+    gamma = _autocovariance(coefficients, 1.0, order)
+    spread = float(np.linalg.solve(linalg.toeplitz(gamma), np.ones(order)).sum()) / count
+    return 2.0 / (4.0 * spread / max(1.0 - float(coefficients.sum()), 1e-3) ** 2 + 2.0 / count)

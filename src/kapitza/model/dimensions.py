@@ -1,0 +1,157 @@
+"""Dimensions of the equations: terms that are added must be of one kind. Checked where every symbol states a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+import sympy as sp
+
+from kapitza.model.delays import is_delayed
+from kapitza.model.model import Model
+from kapitza.model.symbols import Expression, rate, time
+from kapitza.units import Dimension, dimension, dimension_text
+
+SAME = (sp.Max, sp.Min)
+PURE = (sp.sin, sp.cos, sp.tan, sp.asin, sp.acos, sp.atan, sp.sinh, sp.cosh, sp.tanh, sp.exp, sp.log, sp.erf)
+"""Functions of pure numbers or angles; their value is one."""
+
+Free = type("Free", (), {})
+ANY = Free()
+"""A bare number in a sum or a comparison: 0, or a value in whatever unit its neighbours have."""
+
+
+class _Clash(Exception):
+    """Two things that cannot be added, in words."""
+
+
+class _Unknown(Exception):
+    """An expression that is not judged."""
+
+
+def dimension_problems(model: Model) -> tuple[str, ...]:
+    """Sums of unlike quantities in the equations and in the excitation period, one sentence each; () where none is.
+
+    An equation is judged when every coordinate, parameter and signal in it states a unit ("1" for a pure number; ""
+    says nothing). Angles count as pure numbers; bare numbers in a sum take the unit of their neighbours.
+
+    >>> import kapitza as kz
+    >>> mass, spring = kz.Parameter("m", 2.0, unit="kg"), kz.Parameter("k", 3.0, unit="N*s/m")
+    >>> place = kz.Coordinate("x", unit="m")
+    >>> model = kz.Model.from_equations("m*x'' + k*x = 0", coordinates=[place], parameters=[mass, spring])
+    >>> dimension_problems(model)
+    ("Equation 1: m*x'' is in N, k*x in kg*m/s: they cannot be added. Check the units of the parameters.",)
+    """
+    if model.is_map:
+        return ()
+    known = dict(_known(model))
+    said = []
+    for number, equation in enumerate(model.equations, start=1):
+        try:
+            _of(equation, known)
+        except _Clash as clash:
+            said.append(f"Equation {number}: {clash} Check the units of the parameters.")
+        except _Unknown:
+            continue
+    if model.excitation is not None and model.excitation.period.free_symbols:
+        try:
+            found = _of(model.excitation.period, known)
+            if found is not ANY and found != dimension("s"):
+                said.append(f"The excitation period {model.excitation.period} is in {_shown(found)}, not in s.")
+        except _Clash as clash:
+            said.append(f"The excitation period: {clash}")
+        except _Unknown:
+            pass
+    return tuple(said)
+
+
+def _known(model: Model) -> Iterator[tuple[str, Dimension]]:
+    """Dimension of every symbol that states a unit."""
+    yield time.name, dimension("s")
+    second = dimension("s")
+    for coordinate in model.coordinates:
+        own = dimension(coordinate.unit)
+        for order in range(coordinate.order + 1) if own is not None else ():
+            yield rate(coordinate.name, order).name, _product(own, second, Fraction(-order))
+    signals = model.excitation.signals if model.excitation is not None else ()
+    for part in (*model.parameters, *signals):
+        own = dimension(part.unit)
+        if own is not None:
+            yield part.name, own
+
+
+def _product(one: Dimension, other: Dimension, power: Fraction) -> Dimension:
+    total = dict(one)
+    for name, exponent in other.items():
+        total[name] = total.get(name, Fraction(0)) + exponent * power
+    return {name: exponent for name, exponent in total.items() if exponent}
+
+
+def _of(expression: Expression, known: Mapping[str, Dimension]) -> Dimension | Free:
+    """Dimension of an expression; `ANY` for bare numbers."""
+    if expression.is_number:
+        return ANY
+    if expression.is_Symbol:
+        if is_delayed(expression) or expression.name not in known:
+            raise _Unknown
+        return known[expression.name]
+    if expression.is_Add or isinstance(expression, SAME):
+        return _alike(expression.args, known)
+    if expression.is_Mul:
+        total: Dimension = {}
+        for factor in expression.args:
+            total = _product(total, _pure(_of(factor, known)), Fraction(1))
+        return total
+    if expression.is_Pow:
+        return _power(expression, known)
+    if isinstance(expression, sp.Abs):
+        return _of(expression.args[0], known)
+    if isinstance(expression, sp.sign | sp.Heaviside):
+        _of(expression.args[0], known)
+        return {}
+    if isinstance(expression, sp.atan2):
+        _alike(expression.args, known)
+        return {}
+    if isinstance(expression, PURE):
+        inside = _pure(_of(expression.args[0], known))
+        if inside:
+            raise _Clash(f"{expression} takes a pure number or an angle, not {_shown(inside)}.")
+        return {}
+    if isinstance(expression, sp.Piecewise):
+        return _alike([value for value, _ in expression.args], known)
+    raise _Unknown
+
+
+def _pure(found: Dimension | Free) -> Dimension:
+    return {} if isinstance(found, Free) else found
+
+
+def _power(expression: Expression, known: Mapping[str, Dimension]) -> Dimension:
+    base, exponent = expression.args
+    inside = _pure(_of(base, known))
+    if exponent.is_number and (exponent.is_Rational or exponent.is_Float):
+        power = Fraction(float(exponent)).limit_denominator(1000)
+        return _product({}, inside, power)
+    above = _pure(_of(exponent, known))
+    if inside or above:
+        raise _Clash(f"{expression} raises {_shown(inside)} to a power in {_shown(above)}: both must be pure numbers.")
+    return {}
+
+
+def _alike(terms: Iterator[Expression] | tuple[Expression, ...] | list[Expression], known: Mapping[str, Dimension]):
+    """The one dimension of several terms."""
+    first: tuple[Expression, Dimension] | None = None
+    for term in terms:
+        found = _of(term, known)
+        if isinstance(found, Free):
+            continue
+        if first is None:
+            first = term, found
+        elif found != first[1]:
+            one, other = sorted([first, (term, found)], key=lambda pair: (-len(str(pair[0])), str(pair[0])))
+            raise _Clash(f"{one[0]} is in {_shown(one[1])}, {other[0]} in {_shown(other[1])}: they cannot be added.")
+    return ANY if first is None else first[1]
+
+
+def _shown(found: Dimension | Free) -> str:
+    return dimension_text(_pure(found))
