@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kapitza.errors import printable
+from kapitza.speech import spoken
 
 
 class Harmless:
@@ -51,8 +52,8 @@ def answers() -> Console:
 
 
 def show_error(message: str) -> None:
-    """One red line. The text is never taken as markup: file names may hold brackets."""
-    console(stderr=True).print(Text(f"Error: {message}", style="bold red"))
+    """One red line, cures in the language of commands. Never taken as markup: file names may hold brackets."""
+    console(stderr=True).print(Text(f"Error: {spoken(message)}", style="bold red"))
 
 
 def show_json(content: Any) -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 from kapitza.cli.console import answers, examples, table
 from kapitza.errors import DataError
 from kapitza.files import replacing
+from kapitza.speech import spoken
 
 EXAMPLES = examples(
     "kapitza inspect run.csv",
@@ -66,11 +67,11 @@ def inspect_file(
         listing.add_row(Text(name), Text(record.units[name]), *numbers)
     console.print(listing)
     if record.sampling().gaps:
-        console.print(Text("Cut it at the gaps before fitting: kz.read(...).split_at_gaps()", style="dim"))
+        console.print(Text("A study fits it after segment = ... names a column that marks its pieces.", style="dim"))
     inspection = inspect(record)
     # The record and its sampling are printed above.
     for line in str(inspection).splitlines()[1 + len(inspection.sampling.splitlines()) :]:
-        console.print(Text(line))
+        console.print(Text(spoken(line)))
     if findings is not None:
         inspection.plot(findings)
         console.print(Text(f"Drawn into {findings}"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kapitza.errors import KapitzaError
+from kapitza.speech import spoken
 
 Path = tuple[str | int, ...]
 
@@ -46,7 +47,7 @@ class Notebook:
     def add(self, place: Path, message: str) -> None:
         shown = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
         head = f"{shown}: " if shown else ""
-        problem = Problem(place, line_of(self.text, place), head + message)
+        problem = Problem(place, line_of(self.text, place), head + spoken(message))
         if problem not in self.problems:
             self.problems.append(problem)
 

@@ -15,6 +15,7 @@ from kapitza.model import CLOCK, Model
 from kapitza.monitor import Monitor, Task, watch
 from kapitza.orbit import OrbitSet
 from kapitza.orbits import find_orbits
+from kapitza.speech import spoken
 from kapitza.study.candidates import Candidate, driven
 from kapitza.study.folder import begin, checksums, publish, step_path, versions
 from kapitza.study.forces import force_curves
@@ -161,7 +162,7 @@ def run_step(study: Study, step: Step) -> Outcome:
     try:
         estimate, notes, section = fitted(study, candidate, step.method, data)
     except KapitzaError as error:
-        failure = str(error)
+        failure = spoken(str(error))
         unfinished = getattr(error, "result", None)
         estimate = unfinished if isinstance(unfinished, Estimate) else None
     if estimate is None:
@@ -260,7 +261,7 @@ def outcome_of(estimate: Estimate, candidate: str, method: str, level: float) ->
         fixed={name: float(value) for name, value in estimate.fixed.items()},
         start={name: float(value) for name, value in estimate.start.items()},
         correlation=tuple(tuple(float(v) for v in row) for row in estimate.correlation),
-        warnings=tuple(estimate.warnings),
+        warnings=tuple(spoken(text) for text in estimate.warnings),
         identifiable=tuple(estimate.identifiable),
         noise={name: float(value) for name, value in estimate.noise.items()},
         log_likelihood=float("nan") if known is None else known.log_likelihood,
@@ -304,4 +305,4 @@ def _try_motion(
         known = {*model.states, *model.outputs, *recording.measures}
         return motion_along(own, record.select([c for c in channels if c in known]), recording.measures), ()
     except KapitzaError as error:
-        return None, (f"No motion of the fitted model follows the data: {error}",)
+        return None, (f"No motion of the fitted model follows the data: {spoken(str(error))}",)
