@@ -10,7 +10,7 @@ import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from multiprocessing import get_context
@@ -41,16 +41,24 @@ def in_order(
 ) -> Iterator[Any]:
     """function(*part) for every part, in order; on the executor all of them run at once.
 
-    What has not begun is cancelled when the caller stops asking (an error, Ctrl-C, a break).
+    While workers are busy, or still starting, this process does parts that have not begun. What has not begun is
+    cancelled when the caller stops asking (an error, Ctrl-C, a break).
     """
     if executor is None:
         for part in parts:
             yield function(*part)
         return
     futures = [require_executor(executor).submit(function, *part) for part in parts]
+    own: dict[int, Any] = {}
+    following = 0
     try:
-        for future in futures:
-            yield future.result()
+        for number, future in enumerate(futures):
+            # Futures of other libraries may be cancelled while they run: their executors do all the parts.
+            while isinstance(future, Future) and number not in own and following < len(futures) and not future.done():
+                if futures[following].cancel():
+                    own[following] = function(*parts[following])
+                following += 1
+            yield own.pop(number) if number in own else future.result()
     finally:
         for future in futures:
             future.cancel()

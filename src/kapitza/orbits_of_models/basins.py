@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kapitza import gate
 from kapitza.circle import difference
 from kapitza.errors import DataError, ModelError
-from kapitza.executor import Executor, in_order
+from kapitza.executor import Executor, Shared, in_order
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.monitor import Monitor, watch
@@ -118,8 +118,9 @@ def basins(
     transient, longest = gate.whole("transient", transient, least=1), gate.whole("longest", longest, least=1)
     tolerance = gate.number("tolerance", tolerance, above=0.0)
     starts = _starts(model, axes, dict(others or {}))
+    shared = Shared(model)
     parts = [
-        (model, starts[first : first + STARTS_PER_PART], transient, longest, tolerance)
+        (shared, starts[first : first + STARTS_PER_PART], transient, longest, tolerance)
         for first in range(0, len(starts), STARTS_PER_PART)
     ]
     labels = np.full(len(starts), UNSETTLED, np.int32)
@@ -161,8 +162,11 @@ def _starts(model: Model, axes: dict[str, Array], others: dict[str, float]) -> A
     return starts
 
 
-def _follow(model: Model, starts: Array, transient: int, longest: int, tolerance: float) -> tuple[Array, Array]:
+def _follow(
+    shared: Shared[Model], starts: Array, transient: int, longest: int, tolerance: float
+) -> tuple[Array, Array]:
     """Period (B,) of the motion each start ends in (0: unsettled, -1: diverged) and its states (B, longest, n)."""
+    model = shared.value
     flow = Flow(model)
     period = model.period
     assert period is not None

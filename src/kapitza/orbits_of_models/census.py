@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kapitza import gate
 from kapitza.circle import difference, wrap_states
 from kapitza.errors import DataError, KapitzaError
-from kapitza.executor import Executor, in_order
+from kapitza.executor import Executor, Shared, in_order
 from kapitza.model import Model, compile_expressions
 from kapitza.monitor import Monitor, Task, watch
 from kapitza.orbit import OrbitSet, PeriodicOrbit, minimal_period
@@ -96,7 +96,8 @@ def find_orbits_of_model(
         search = _Search(model, box, seed, max(1, starts // rounds), rounds, executor)
         search.run_all(range(min_period, max_period + 1), task)
         cycles = [c for p in sorted(search.catalogue.cycles) if p >= min_period for c in search.catalogue.cycles[p]]
-        parts = [(model, cycles[i : i + CYCLES], details) for i in range(0, len(cycles), CYCLES)]
+        shared = Shared(model)
+        parts = [(shared, cycles[i : i + CYCLES], details) for i in range(0, len(cycles), CYCLES)]
         for polished in in_order(executor, polished_cycles, parts):
             found += [orbit for orbit, reason in polished if not reason]
             rejected += [(orbit, reason) for orbit, reason in polished if reason]
@@ -170,6 +171,7 @@ class _Search:
     def __init__(self, model: Model, box: Array, seed: int, batch: int, rounds: int, executor: Executor | None):
         self.model, self.box, self.batch, self.rounds, self.executor = model, box, batch, rounds, executor
         self.step = return_map(model)
+        self._shared = Shared(self.step)
         self.scale = np.maximum(0.5 * (box[:, 1] - box[:, 0]), 1e-12)
         self.rng = np.random.default_rng(seed)
         self.catalogue = Catalogue(np.array(model.angles, bool), self.scale)
@@ -236,7 +238,7 @@ class _Search:
 
     def _solve(self, starts: Array) -> Array:
         # The same parts whoever works: the order of the finds decides the next starts.
-        parts = [(self.model, starts[i : i + PART], self.scale) for i in range(0, len(starts), PART)]
+        parts = [(self._shared, starts[i : i + PART], self.scale) for i in range(0, len(starts), PART)]
         return np.concatenate(list(in_order(self.executor, _solve_there, parts)))
 
     def _note(self, cycles: Array) -> None:
@@ -272,11 +274,5 @@ def symmetry_image(model: Model, step: Return, cycle: Array, symmetry: Any) -> A
     return wrap_states(values.T, step.angles)
 
 
-_worker_maps: dict[Any, Return] = {}
-
-
-def _solve_there(model: Model, starts: Array, scale: Array) -> Array:
-    key = (model.structure.key, model.vector.tobytes())
-    if key not in _worker_maps:
-        _worker_maps[key] = return_map(model)
-    return batched_newton(_worker_maps[key], starts, scale)
+def _solve_there(step: Shared[Return], starts: Array, scale: Array) -> Array:
+    return batched_newton(step.value, starts, scale)

@@ -9,7 +9,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, KapitzaError, Status
-from kapitza.executor import Executor, in_order
+from kapitza.executor import Executor, Shared, in_order
 from kapitza.flow import Flow
 from kapitza.model import Model, compile_expressions, parse_expression, symbol
 from kapitza.monitor import Monitor, watch
@@ -67,8 +67,9 @@ def autonomous_census(
         surface = _surface(model, section, seed)
         record = _long_record(model, surface, starts, seed)
         crossings = record.times.size
+        shared = Shared((model, surface, record))
         jobs = [
-            (model, surface, record, count, word, places)
+            (shared, count, word, places)
             for count in range(min_period, max_period + 1)
             for word, places in sorted(_stretches(record, count).items())
             if not _repeats(word)
@@ -76,8 +77,8 @@ def autonomous_census(
         for number, (job, (orbits, attempts)) in enumerate(zip(jobs, in_order(executor, _search, jobs), strict=True)):
             for orbit in orbits:
                 _keep(orbit, found)
-            tried[job[3]] = tried.get(job[3], 0) + attempts
-            task.reach(number + 1, f"{job[3]} crossings: {len(found)} orbits in all", len(jobs))
+            tried[job[1]] = tried.get(job[1], 0) + attempts
+            task.reach(number + 1, f"{job[1]} crossings: {len(found)} orbits in all", len(jobs))
     # Symmetric partners have one period up to rounding; their words decide.
     found.sort(key=lambda orbit: (float(f"{orbit.period:.9e}"), orbit.code))
     words = ", ".join(o.code for o in found if o.code)
@@ -131,9 +132,10 @@ def _stretches(record: _Record, count: int) -> dict[str, list[int]]:
 
 
 def _search(
-    model: Model, surface: sp.Expr, record: _Record, count: int, word: str, places: list[int]
+    shared: Shared[tuple[Model, sp.Expr, _Record]], count: int, word: str, places: list[int]
 ) -> tuple[list[PeriodicOrbit], int]:
     """Orbits from the stretches of one word, up to the first that has this word itself, and how many were tried."""
+    model, surface, record = shared.value
     found: list[PeriodicOrbit] = []
     for tried, i in enumerate(places, 1):
         orbit = _correct(model, record.states[i : i + count], record.times[i : i + count + 1])

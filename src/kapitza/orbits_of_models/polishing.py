@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import Status
+from kapitza.executor import Shared
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models.codes import symbolic_code
@@ -48,6 +49,6 @@ def _map_orbit(model: Model, cycle: Array) -> PeriodicOrbit:
     )
 
 
-def polished_cycles(model: Model, cycles: list[Array], details: bool) -> list[tuple[PeriodicOrbit, str]]:
+def polished_cycles(model: Shared[Model], cycles: list[Array], details: bool) -> list[tuple[PeriodicOrbit, str]]:
     """The same for several cycles, here or in a worker."""
-    return [polished_cycle(model, cycle, details) for cycle in cycles]
+    return [polished_cycle(model.value, cycle, details) for cycle in cycles]
