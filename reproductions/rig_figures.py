@@ -8,7 +8,15 @@ from harness.runner import ROOT
 
 import kapitza as kz
 from kapitza.report.style import styled
-from kapitza.rig import FloquetSettings, RigBranch, find_doubling, measure_multipliers, pendulum_rig, pendulum_test
+from kapitza.rig import (
+    FloquetSettings,
+    RigBranch,
+    RigPoint,
+    find_doubling,
+    measure_multipliers,
+    pendulum_rig,
+    pendulum_test,
+)
 from kapitza.rig.floquet import with_multipliers
 from reproductions._rig_runs import DOUBLING, FOLD, noisy_rig, quoted
 
@@ -109,9 +117,9 @@ def _four_points(branch: RigBranch, scale: float) -> list[int]:
     return unstable + stable
 
 
-def _model_multipliers(point: object) -> np.ndarray:
-    y, theta = point.series("y"), point.series("theta")  # type: ignore[attr-defined]
-    model = kz.library.pendulum_on_spring().with_values(a=point.value)  # type: ignore[attr-defined]
+def _model_multipliers(point: RigPoint) -> np.ndarray:
+    y, theta = point.series("y"), point.series("theta")
+    model = kz.library.pendulum_on_spring().with_values(a=point.value)
     start = [float(v) for v in (y(0.0), theta(0.0), y(0.0, 1), theta(0.0, 1))]
     orbit = kz.solve_orbit(model, start, period=2)
     assert orbit.multipliers is not None

@@ -17,8 +17,10 @@ from kapitza.rig import Journal, RemoteRig, RigBranch, RigStepping
 
 SETTINGS = {"frequency": "omega", "modes": 3, "values": {"B": 0.1, "omega": 0.8}, "scales": {"x": 1.0}}
 STEPPING = RigStepping(max_points=16)
-TIMEOUT = 2.0
+TIMEOUT = 5.0
 RUNS = 20
+MOST = 60
+"""The kill falls after a random number of measurements up to this; a whole walk takes some 75."""
 
 
 def started(seed: int) -> tuple[subprocess.Popen[str], str, str]:
@@ -40,37 +42,32 @@ def followed(rig: RemoteRig, path: Path, resume: bool = False) -> RigBranch:
     return rig.follow(None, "omega", (0.5, 1.5), **SETTINGS, stepping=STEPPING, record=path, resume=resume)
 
 
-def undisturbed(folder: Path) -> float:
-    """Seconds that a walk takes when nobody kills the rig; the kills fall at random into it."""
-    process, address, token = started(1000)
-    rig = RemoteRig(address, token, timeout=10.0)
-    began = time.monotonic()
-    branch = followed(rig, folder / "undisturbed.jsonl")
-    seconds = time.monotonic() - began
-    rig.close()
-    ended(process)
-    assert len(branch) == STEPPING.max_points
-    return seconds
+def killer(process: subprocess.Popen[str], path: Path, after: int, killed: list[float]) -> threading.Thread:
+    """A thread that kills the rig once so many measurements are on disk."""
 
-
-def one(seed: int, path: Path, duration: float) -> tuple[int, float, int, int, bool]:
-    """Kill the rig after a random time, resume with a new one: seconds to the error, measurements, points, complete."""
-    process, address, token = started(seed)
-    rig = RemoteRig(address, token, timeout=TIMEOUT, retry=0.25)
-    killed: list[float] = []
-
-    def kill() -> None:
+    def wait_and_kill() -> None:
+        while not path.exists() or path.read_bytes().count(b'"kind": "measurement"') < after:
+            time.sleep(0.002)
         killed.append(time.monotonic())
         process.kill()
 
-    timer = threading.Timer(float(np.random.default_rng(seed).uniform(0.0, 0.8)) * duration, kill)
-    timer.start()
+    thread = threading.Thread(target=wait_and_kill, daemon=True)
+    thread.start()
+    return thread
+
+
+def one(seed: int, path: Path) -> tuple[int, float, int, int, bool]:
+    """Kill the rig at random, resume with a new one: seconds to the error, measurements, points, complete."""
+    process, address, token = started(seed)
+    rig = RemoteRig(address, token, timeout=TIMEOUT)
+    killed: list[float] = []
+    thread = killer(process, path, int(np.random.default_rng(seed).integers(1, MOST + 1)), killed)
     lost = float("nan")
     try:
         followed(rig, path)
     except RigLostError:
         lost = time.monotonic() - killed[0]
-    timer.join()
+    thread.join(10.0)
     ended(process)
     rig.close()
     kept = len(Journal(path).of("measurement"))
@@ -85,9 +82,8 @@ def one(seed: int, path: Path, duration: float) -> tuple[int, float, int, int, b
 def main() -> str:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        duration = undisturbed(Path(folder))
         for seed in range(RUNS):
-            rows.append(one(seed, Path(folder) / f"{seed}.jsonl", duration))
+            rows.append(one(seed, Path(folder) / f"{seed}.jsonl"))
             print(rows[-1], flush=True)
     waits = np.array([row[1] for row in rows])
     hit, done = int(np.isfinite(waits).sum()), sum(row[4] for row in rows)
@@ -99,8 +95,8 @@ def main() -> str:
     header = ("run", "client raised after [s]", "measurements on disk", "points after resuming", "complete")
     return "\n\n".join(
         [
-            f"A Duffing rig in a process of its own, {STEPPING.max_points} points of a branch; undisturbed the walk "
-            f"takes {duration:.1f} s. The process is killed at a random instant in the first 80 % of that time.",
+            f"A Duffing rig in a process of its own, {STEPPING.max_points} points of a branch. The process is killed "
+            f"after a random number of measurements, 1 to {MOST}, in whatever it is doing then.",
             markdown_table(header, written),
             f"{hit} of {RUNS} walks were hit; the slowest client raised after {np.nanmax(waits):.2f} s (time-out "
             f"{TIMEOUT:g} s); {done} of {RUNS} branches were finished after resuming: {verdict}.",

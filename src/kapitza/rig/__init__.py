@@ -6,6 +6,7 @@ from kapitza.rig.corrector import RigStepping, TooFewModesError
 from kapitza.rig.delay_stability import Compensation, DelayStability, delay_stability, essential_radius
 from kapitza.rig.doubling import doubling_at_amplitude, find_doubling
 from kapitza.rig.experiment import Experiment, RigUnsettledError
+from kapitza.rig.files import read_rig
 from kapitza.rig.floquet import FloquetSettings, MeasuredMultipliers, measure_multipliers
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.journal import Journal
@@ -58,6 +59,7 @@ __all__ = [
     "measure_multipliers",
     "pendulum_rig",
     "pendulum_test",
+    "read_rig",
     "serve_rig",
     "settle_and_measure",
     "spring_part",

@@ -166,13 +166,7 @@ def follow_rig(
     began = experiment.measurements, experiment.periods
     with experiment.rig:
         kept = resumed_points(family) if resume else []
-        before: RigPoint | Anchor
-        if len(kept) >= 2:
-            before, points = kept[-2], kept
-        elif isinstance(start, RigBifurcation):
-            before, points = leave_doubling(family, start, amplitude, stepping)
-        else:
-            before, points = first_points(family, start, direction, stepping)
+        before, points = _begun(family, kept, start, direction, amplitude, stepping)
         if not low <= points[-1].value <= high:
             raise RigError(
                 f"The branch starts at {parameter} = {points[-1].value:.6g}, outside of bounds = ({low:g}, {high:g})."
@@ -184,7 +178,29 @@ def follow_rig(
         run = _Walk(family, stepping, (low, high), points[-1].jacobian, add_modes, list(points))
         run.arclength = points[-1].arclength
         status, message = _walked(run, before, watch)
-    found = tuple(folds_of(run.points, parameter, family.parameter_scale))
+    return _branch_of(run, status, message, began)
+
+
+def _begun(
+    family: RigFamily,
+    kept: list[RigPoint],
+    start: Any,
+    direction: int,
+    amplitude: float,
+    stepping: RigStepping,
+) -> tuple[RigPoint | Anchor, list[RigPoint]]:
+    """The point before the last one, and all points that the walk begins with."""
+    if len(kept) >= 2:
+        return kept[-2], kept
+    if isinstance(start, RigBifurcation):
+        return leave_doubling(family, start, amplitude, stepping)
+    return first_points(family, start, direction, stepping)
+
+
+def _branch_of(run: _Walk, status: Status, message: str, began: tuple[int, int]) -> RigBranch:
+    """What was walked, with its folds; began: measurements and periods before it."""
+    experiment, parameter = run.family.experiment, run.family.parameter
+    found = tuple(folds_of(run.points, parameter, run.family.parameter_scale))
     for bifurcation in found:
         experiment.journal.add("bifurcation", {"text": str(bifurcation), "value": bifurcation.value})
     return RigBranch(

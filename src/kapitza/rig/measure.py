@@ -135,40 +135,8 @@ def settle_and_measure(
         raise RigError(f"{count} samples in a period are too few for {total} modes: sample faster or take fewer modes.")
     noise = NoiseLevel() if noise is None else noise
     window = _Window(rig, step, total, scales or {}, resolution)
-    window.take(count)
-    settled = False
-    while len(window.sets) < longest:
-        window.take(count)
-        if window.repeats(noise):
-            settled = True
-            break
-    # a rig that is given up as not settled is not driven any longer than was asked for
-    for _ in range(max(patience + average - 2, 0) if settled else max(average - len(window.sets), 0)):
-        window.take(count)
-    last = np.array(window.sets[-average:])
-    variances = noise.update(last, window.white())
-    coefficients = last.mean(axis=0)
-    channels = len(rig.outputs)
-    control = coefficients[channels:]
-    return Measurement(
-        frequency=frequency,
-        modes=modes,
-        outputs=tuple(rig.outputs),
-        coefficients=coefficients[:channels],
-        deviations=np.sqrt(variances[:channels] / average),
-        waited=len(window.sets) - average,
-        averaged=average,
-        settled=settled,
-        control=control,
-        effort=np.sqrt(control[:, 0] ** 2 + 0.5 * np.sum(control[:, 1:] ** 2, axis=1)),
-        beyond=np.sqrt(0.5 * np.sum(coefficients[:channels, 2 * modes + 1 :] ** 2, axis=1)),
-        saturated=float(np.mean(window.saturated[-average:])),
-        lost=float(np.mean(window.lost[-average:])),
-        samples=count * len(window.sets),
-        contraction=window.contraction(),
-        demands=dict(demands),
-        parameters=dict(parameters or {}),
-    )
+    settled = window.settle(count, noise, average, patience, longest)
+    return window.measurement(settled, noise, average, dict(demands), dict(parameters or {}), modes)
 
 
 class _Window:
@@ -182,9 +150,58 @@ class _Window:
         self.saturated: list[float] = []
         self.lost: list[float] = []
         self.changes: list[float] = []
+        self.taken: list[int] = []
+
+    def settle(self, count: int, noise: NoiseLevel, average: int, patience: int, longest: int) -> bool:
+        """Take periods until two agree and those of the mean are in; False when that never happens."""
+        self.take(count)
+        settled = False
+        while len(self.sets) < longest and not settled:
+            self.take(count)
+            settled = self.repeats(noise)
+        # a rig that is given up as not settled is not driven any longer than was asked for
+        for _ in range(max(patience + average - 2, 0) if settled else max(average - len(self.sets), 0)):
+            self.take(count)
+        return settled
+
+    def measurement(
+        self,
+        settled: bool,
+        noise: NoiseLevel,
+        average: int,
+        demands: dict[str, FourierSeries],
+        parameters: dict[str, float],
+        modes: int,
+    ) -> Measurement:
+        """The mean of the last periods."""
+        last = np.array(self.sets[-average:])
+        variances = noise.update(last, self.white())
+        coefficients = last.mean(axis=0)
+        channels = len(self.rig.outputs)
+        control = coefficients[channels:]
+        return Measurement(
+            frequency=next(iter(demands.values())).frequency,
+            modes=modes,
+            outputs=tuple(self.rig.outputs),
+            coefficients=coefficients[:channels],
+            deviations=np.sqrt(variances[:channels] / average),
+            waited=len(self.sets) - average,
+            averaged=average,
+            settled=settled,
+            control=control,
+            effort=np.sqrt(control[:, 0] ** 2 + 0.5 * np.sum(control[:, 1:] ** 2, axis=1)),
+            beyond=np.sqrt(0.5 * np.sum(coefficients[:channels, 2 * modes + 1 :] ** 2, axis=1)),
+            saturated=float(np.mean(self.saturated[-average:])),
+            lost=float(np.mean(self.lost[-average:])),
+            samples=sum(self.taken),
+            contraction=self.contraction(),
+            demands=demands,
+            parameters=parameters,
+        )
 
     def take(self, count: int) -> None:
         samples = self.rig.run(count)
+        self.taken.append(count)
         self._check(samples)
         values = np.concatenate((samples.values, samples.control), axis=1)
         coefficients = project(values, float(samples.phases[0]), self.step, self.modes, samples.lost)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,11 +129,12 @@ def check_settings(rig: Rig, demands: Mapping[str, FourierSeries], parameters: M
             )
 
 
-class Guarded:
+class Guarded(ABC):
     """The part of a rig that is the same for all: as a context manager it ends in the safe state."""
 
+    @abstractmethod
     def stop(self) -> None:
-        raise NotImplementedError
+        """Put the rig in its safe state."""
 
     def follow(
         self,
@@ -146,7 +148,7 @@ class Guarded:
 
         names = {f.name for f in fields(Experiment)} - {"rig", "journal"}
         own = {name: settings.pop(name) for name in names & settings.keys()}
-        experiment = Experiment(self, **own)  # pyright: ignore[reportArgumentType]
+        experiment = Experiment(cast(Rig, self), **own)
         return experiment.follow(start, parameter, bounds, **settings)
 
     def __enter__(self) -> Self:
