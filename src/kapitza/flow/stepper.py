@@ -44,7 +44,7 @@ class Stepper:
         if held and tuple(held) != model.names[-len(held) :]:
             raise ModelError("Held parameters must be the last ones of the model, in their order.")
         self.model, self.tolerance = model, tolerance
-        absorbed = {symbol(name) for name in model.names if name not in held}
+        absorbed = frozenset(symbol(name) for name in model.names if name not in held)
         self.system = hoist_constants(system_of(model), absorbed)
         self.size = len(self.system.states)
         self._first, self._last = len(model.names) - len(held), len(model.names)
