@@ -5,7 +5,7 @@ import pytest
 from tests.continuation.systems import duffing
 
 import kapitza as kz
-from kapitza.continuation import End, Kind
+from kapitza.continuation import End, Kind, walk_branch
 
 FOLDS = (1.7797195242986, 1.3242362007706)
 
@@ -42,6 +42,45 @@ def test_autonomous_orbits_by_three_methods():
         branch = kz.follow(at, orbit, "rho", (19.5, 20.0), method=method, direction=-1)
         assert branch.periods[0] == pytest.approx(period, rel=1e-7)
         assert branch.ends[1] is End.BOUND
+
+
+@pytest.fixture(scope="module")
+def relaxation():
+    """Van der Pol's oscillator from a nearly harmonic orbit to one with steep flanks, by shooting."""
+    model = kz.Model.from_equations(
+        "x'' + mu*(x**2 - 1)*x' + x = 0", parameters={"mu": 0.3}, start={"x": 2.0, "x'": 0.0}, name="van der Pol"
+    )
+    orbit = kz.solve_orbit(model, period=6.3)
+    return model, orbit, kz.follow(model, orbit, "mu", (0.2, 2.0), direction=1)
+
+
+@pytest.mark.parametrize(
+    "method", [kz.Collocation(elements=12), kz.HarmonicBalance(harmonics=8)], ids=["mesh", "modes"]
+)
+def test_meshes_and_harmonics_grow_with_the_flanks(relaxation, method):
+    model, orbit, by_shooting = relaxation
+    walker = walk_branch(model, orbit, "mu", (0.2, 2.0), direction=1, method=method)
+    sizes = [node.z.size for node in walker]
+    assert sizes[-1] > 2 * sizes[0]
+    assert walker.branch.periods[-1] == pytest.approx(by_shooting.periods[-1], rel=1e-8)
+
+
+def test_a_mesh_that_may_not_adapt_stays(relaxation):
+    model, orbit, _ = relaxation
+    walker = walk_branch(model, orbit, "mu", (0.2, 1.0), direction=1, method=kz.Collocation(elements=12, adapt=False))
+    assert len({node.z.size for node in walker}) == 1
+
+
+def test_shooting_gets_nodes_as_multipliers_grow():
+    """Towards its homoclinic end Lorenz' orbit has multipliers of 1e4 and more, which one node cannot carry."""
+    model = kz.library.lorenz().with_values(rho=23.0)
+    x = np.sqrt(8 / 3 * 22)
+    rest = kz.follow(model, {"x": x, "y": x, "z": 22.0}, "rho", (22, 26), equilibrium=True, direction=1)
+    born = kz.switch_branch(rest.of(Kind.HOPF)[0], (13.94, 30.0))
+    assert born.counts[0] == 1
+    assert born.counts[-1] >= 4
+    assert np.abs(born.multipliers[-1]).max() > 1e3
+    assert np.abs(born.multipliers[-1] - 1).min() < 1e-6
 
 
 def test_switches_and_half_maps_are_left_to_shooting():

@@ -6,7 +6,7 @@ from kapitza.continuation.diagram import Diagram, diagram, other_orbits
 from kapitza.continuation.follow import follow, walk_branch
 from kapitza.continuation.measured import MeasuredBranch
 from kapitza.continuation.nouns import Bifurcation, End, Kind
-from kapitza.continuation.path import ChordNewton, Natural, Secant, Tangent
+from kapitza.continuation.path import ChordNewton, Cubic, Natural, Secant, Tangent
 from kapitza.continuation.switch import switch_branch
 from kapitza.continuation.trace import Stepping
 
@@ -15,6 +15,7 @@ __all__ = [
     "Branch",
     "BranchPoint",
     "ChordNewton",
+    "Cubic",
     "Diagram",
     "End",
     "FrequencyResponse",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from kapitza.continuation.motion import sequence_of
 from kapitza.continuation.path import Node
-from kapitza.solve import DenseSolver
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -70,20 +70,22 @@ def doubling_function(multipliers: Complex) -> float:
 
 
 def torus_function(multipliers: Complex) -> float:
-    first, second = np.triu_indices(multipliers.size, 1)
+    first, second = _pairs(multipliers.size)
     products = multipliers[first] * multipliers[second]
     return float(np.prod((products - 1) / (1 + np.abs(products))).real) if products.size else 1.0
+
+
+@lru_cache
+def _pairs(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    first, second = np.triu_indices(size, 1)
+    return first, second
 
 
 def border_sign(node: Node) -> int:
     """Sign of det [J; tangent]: it changes at branch points and not at folds."""
     family = node.family
     tangent = family.condensed_tangent(node.tangent)
-    matrix = np.vstack([family.condensed(node.at), tangent[None]])
-    try:
-        return DenseSolver(matrix).sign
-    except np.linalg.LinAlgError:
-        return 0
+    return int(np.linalg.slogdet(np.vstack([family.condensed(node.at), tangent]))[0])
 
 
 def canonical(word: str) -> str:

@@ -373,7 +373,7 @@ def _orbit_inner(bifurcation: Bifurcation, model: Any, names: tuple[str, str], s
     if bifurcation.half:
         from kapitza.continuation.symmetry import symmetry_of
 
-        symmetry = symmetry_of(model, point, period, repeats)
+        symmetry = symmetry_of(Flow(model), point, period, repeats)
         if symmetry is None:
             raise KapitzaError("The symmetric orbit of this pitchfork was not recognised as symmetric.")
         closing, period, span = symmetry.matrix, period / 2, span / 2

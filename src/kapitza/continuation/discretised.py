@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,11 +12,13 @@ from numpy.typing import NDArray
 
 from kapitza.continuation.criteria import Readings
 from kapitza.continuation.motion import OrbitFamily
+from kapitza.continuation.path import corrected_at
 from kapitza.errors import KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import (
+    Arcs,
     Collocation,
     CollocationEquations,
     CoordinateForm,
@@ -24,25 +27,37 @@ from kapitza.orbits_of_models import (
     HarmonicBalance,
     HarmonicEquations,
     IntegralPhase,
+    Layout,
     Monodromy,
     PiecewiseLoop,
     Problem,
     SampledLoop,
     Unknowns,
+    distribute,
+    element_defects,
     fourier_series,
+    gauss_rule,
+    mesh_density,
     monodromy,
     tangent_segments,
+    telling_harmonics,
 )
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
+
+DEFECT = 1e-5
+"""Defect of an element, relative to the orbit, above which a mesh gets finer: at the nodes the error is its square."""
+
+UNEVEN = 2.5
+"""A mesh is laid anew when one element needs this many times what they need on the average."""
 
 TANGENT_ELEMENTS = 60
 """Elements per excitation period on which the tangents of a Fourier series are integrated."""
 
 
 @dataclass(frozen=True)
-class DiscretisedFamily(OrbitFamily):
+class DiscretisedFamily(OrbitFamily, ABC):
     """A family whose unknowns are those of a discretisation: nodes and slopes, coefficients, or samples.
 
     scheme: the equations, which give residual, linearise, unpack. Multipliers come from tangents along the loop.
@@ -59,8 +74,12 @@ class DiscretisedFamily(OrbitFamily):
     def scale(self) -> Array:
         return self.scheme_scale()
 
+    @abstractmethod
     def scheme_scale(self) -> Array:
-        raise NotImplementedError
+        """(N,) sizes of the unknowns."""
+
+    def dense(self, at: Any) -> None:
+        return None
 
     def residual(self, z: Array) -> Array:
         return self.scheme.residual(z)
@@ -72,9 +91,9 @@ class DiscretisedFamily(OrbitFamily):
     def start(self, z: Array) -> Array:
         return self.curve(z)(np.zeros(1))[0]
 
+    @abstractmethod
     def curve(self, z: Array) -> Any:
         """The loop that the unknowns stand for."""
-        raise NotImplementedError
 
     def segments(self, at: Any) -> Array:
         problem = self.problem.at(at.vector, at.period)
@@ -208,6 +227,34 @@ class CollocationFamily(DiscretisedFamily):
     def nodes_at(self, z: Array) -> tuple[Array, Array]:
         return np.zeros(1), z[None, : self.size]
 
+    def remeshed(self, z: Array, at: Any) -> tuple[CollocationFamily, Array] | None:
+        """The mesh laid where the orbit is steep now: finer where the defect has grown, else with as many elements."""
+        if not self.method.adapt:
+            return None
+        u = self.scheme.unpack(z)
+        defect, length = element_defects(self.scheme, u, self.sizes)
+        shares = (defect + 1e-16) ** (1 / (self.scheme.rule.degree + 1))
+        coarse = bool(defect.max() > DEFECT)
+        if not coarse and shares.max() < UNEVEN * shares.mean():
+            return None
+        count = self.scheme.elements
+        if coarse:
+            factor = float((defect.max() / DEFECT) ** (1 / (self.scheme.rule.degree + 1)))
+            count = int(np.ceil(count * min(2.0, max(1.1, 0.5 * (1 + factor)))))
+        if count > self.method.max_elements:
+            return None
+        layout = self.scheme.layout
+        arcs = Arcs(u.boundaries, layout.crossings, layout.modes)
+        problem = self.problem.at(self.values(z), self.time(z))
+        finer = distribute(problem, arcs, mesh_density(self.scheme, defect, length), count)
+        if not coarse and np.abs(finer.low - layout.low[: finer.low.size]).max() < 0.1 / count:
+            return None
+        base = {name: getattr(self, name) for name in OrbitFamily.__dataclass_fields__}
+        other, guess = _on_layout(base, problem, self.curve(z), self.method, finer)
+        other.__dict__.update(flow=self.flow, problem=problem)
+        found = corrected_at(other, guess, _last_row(guess), guess[-1:].copy())
+        return None if found.point is None else (other, found.point.z)
+
 
 @dataclass(frozen=True)
 class HarmonicFamily(DiscretisedFamily):
@@ -226,12 +273,22 @@ class HarmonicFamily(DiscretisedFamily):
     def curve(self, z: Array) -> FourierSeries:
         return self.method.series(self.scheme, z)
 
+    def heading(self, tangent: Array) -> Array:
+        h, count = self.scheme.harmonics, self.scheme.form.count
+        coefficients = tangent[: (2 * h + 1) * count].reshape(2 * h + 1, count)
+        place, speed = coefficients[: h + 1].sum(axis=0), np.arange(1, h + 1) @ coefficients[h + 1 :]
+        sizes = self.sizes[:count]
+        return np.concatenate([place / sizes, speed / sizes, tangent[-1:] / self.scale[-1:]])
+
     def tail(self, z: Array) -> float:
-        """Largest of the last eighth of the harmonics, relative to the largest: what is left out."""
+        """Largest of the last harmonics, relative to the largest: what is left out."""
         coefficients, _ = self.scheme.unpack(z)
         h = self.scheme.harmonics
         size = np.hypot(coefficients[1 : h + 1], coefficients[h + 1 :]).max(axis=1)
-        return float(size[-max(1, h // 8) :].max() / max(float(size.max()), float(np.abs(coefficients[0]).max()), 1e-6))
+        return float(
+            size[-telling_harmonics(h, self.repeats) :].max()
+            / max(float(size.max()), float(np.abs(coefficients[0]).max()), 1e-6)
+        )
 
     def remeshed(self, z: Array, at: Any) -> Any:
         """More harmonics where the last ones have grown."""
@@ -311,13 +368,20 @@ def discretised_family(
 
 
 def _collocation(base: dict, problem: Problem, loop: Any, method: Collocation) -> tuple[CollocationFamily, Array]:
-    from kapitza.orbits_of_models import even_mesh, find_arcs, gauss_rule
+    from kapitza.orbits_of_models import even_mesh, find_arcs
 
-    rule = gauss_rule(method.degree)
     wanted = method.elements * (problem.repeats or 1)
     layout = even_mesh(problem, find_arcs(problem, loop, kinks=False), wanted)
     if layout.events:
         raise KapitzaError("The orbit crosses a switch of the model: follow it by Shooting().")
+    return _on_layout(base, problem, loop, method, layout)
+
+
+def _on_layout(
+    base: dict, problem: Problem, loop: Any, method: Collocation, layout: Layout
+) -> tuple[CollocationFamily, Array]:
+    """The family on a mesh, and the unknowns that stand for a loop on it."""
+    rule = gauss_rule(method.degree)
     start, length = layout.times(layout.boundaries)
     period = float(layout.boundaries[-1])
     fractions = start / period
@@ -332,6 +396,13 @@ def _collocation(base: dict, problem: Problem, loop: Any, method: Collocation) -
     slopes = problem.field.rates(stages, times, problem.parameters).reshape(-1, method.degree, nodes.shape[1])
     family = CollocationFamily(**base, scheme=scheme, method=method)
     return family, scheme.pack(Unknowns(nodes, slopes, layout.boundaries, problem.parameters))
+
+
+def _last_row(z: Array) -> Array:
+    """The border that holds the parameter."""
+    row = np.zeros((1, z.size))
+    row[0, -1] = 1.0
+    return row
 
 
 def _harmonic(base: dict, problem: Problem, loop: Any, method: HarmonicBalance) -> tuple[HarmonicFamily, Array]:

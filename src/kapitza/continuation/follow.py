@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import difference
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.motion import OrbitFamily, state_sizes
 from kapitza.continuation.nouns import Bifurcation, End
@@ -259,11 +260,11 @@ def shooting_family(
     method: Any = None,
     half_map: bool = False,
 ) -> tuple[OrbitFamily, Array]:
-    flow = Flow(model)
+    flow = Flow(model, wrt=(parameter,))
     rates = flow.rates(point, 0.0)
     closing, span = None, float(repeats or 1)
     if half_map:
-        symmetry = symmetry_of(model, point, period, repeats)
+        symmetry = symmetry_of(flow, point, period, repeats)
         if symmetry is None:
             raise KapitzaError(
                 "The orbit is not its own mirror image half a period later: follow it with half_map=False."
@@ -277,6 +278,7 @@ def shooting_family(
         model, (parameter,), repeats, model.vector, sizes, fractions, span, closing, 0.0, reference, period,
         (parameter_size(model.values[parameter], limits),),
     )  # fmt: skip
+    family.__dict__["flow"] = flow
     nodes = point[None]
     if count > 1:
         nodes = flow.trajectory(point, np.append(fractions, 1.0) * period)[:-1]
@@ -289,11 +291,31 @@ def parameter_size(value: float, limits: Bounds) -> float:
 
 
 def _solved(model: Model, start: Any, period: float | None, method: Any) -> PeriodicOrbit:
+    if isinstance(start, PeriodicOrbit) and period is None and _closes(model, start):
+        return start
     try:
         return solve_orbit(model, start, period, method, profile=False)
     except (ConvergenceError, FlowError) as problem:
         result = problem.result if isinstance(problem, ConvergenceError) else None
         raise ConvergenceError(f"The branch has no start: {problem}", result) from None
+
+
+def _closes(model: Model, orbit: PeriodicOrbit) -> bool:
+    """Is this an orbit of the model as it is, so that the walk may begin on it without solving again?"""
+    if orbit.loop is None or orbit.section_phase or orbit.points.shape[1] != len(model.states):
+        return False
+    if (orbit.repeats is None) != (model.period is None):
+        return False
+    wanted = orbit.period if model.period is None else (orbit.repeats or 1) * model.period
+    if not np.isclose(orbit.period, wanted, rtol=1e-12, atol=0):
+        return False
+    flow, begin = Flow(model), orbit.points[0]
+    try:
+        end = flow.propagate(begin, 0.0, orbit.period, tangents=False).state
+    except FlowError:
+        return False
+    gap = np.abs(difference(end, begin, model.angles)).max()
+    return bool(gap <= 1e-9 * max(float(np.abs(orbit.points).max()), 1e-3))
 
 
 def assembled(walker: Walker, method: str) -> Branch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,14 @@ from scipy.optimize import brentq
 from kapitza.continuation.criteria import Readings, readings
 from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.continuation.path import ChordNewton, Node, along_tangent
-from kapitza.errors import FlowError
 
 Array = NDArray[np.float64]
 
 ACCEPTED = 1e-8
 """A critical multiplier this close to the circle is on it, when its own defect is smaller."""
 
-PRECISE = ChordNewton(chords=4, tolerance=1e-10, turn=0.0)
+PRECISE = ChordNewton(chords=8, nearness=1e-11, tolerance=1e-10, turn=0.0)
+"""Chord steps reach rounding, so that the one linearisation is that of the solution."""
 
 
 class _LostError(Exception):
@@ -46,18 +46,30 @@ class Stretch:
         below = max(k for k in self.known if k < s)
         above = min(k for k in self.known if k > s)
         low, high = self.known[below], self.known[above]
-        start = low.z + (s - below) / (above - below) * (high.z - low.z)
-        outcome = PRECISE(along_tangent(self.first, s, start))
+        near, there = (low, below) if s - below <= above - s else (high, above)
+        across = along_tangent(self.first, s, self._between(low, high, (s - below) / (above - below)))
+        outcome = PRECISE(replace(across, node=near, length=s - there))
         if outcome.point is None:
             raise _LostError(outcome.message)
         node = outcome.point
-        try:
-            exact = self.first.family.linearise(node.z)
-        except FlowError as problem:
-            raise _LostError(str(problem)) from None
-        node = Node(node.family, node.z, node.tangent, exact, self.first.arclength + s, node.effort)
         self.known[s] = node
         return node
+
+    def _between(self, low: Node, high: Node, share: float) -> Array:
+        """Hermite's cubic through two nodes, along the tangents at both; a line where their meshes differ."""
+        chord = high.z - low.z
+        if not (np.isfinite(low.tangent).all() and np.isfinite(high.tangent).all()):
+            return low.z + share * chord
+        gap = float(np.sqrt((chord**2 * self.first.metric).sum()))
+        first, last = low.tangent * gap, high.tangent * gap
+        # Tangents that look back, as on a walk through a corner, belong to another curve.
+        if (
+            float((first * chord * self.first.metric).sum()) <= 0
+            or float((last * chord * self.first.metric).sum()) <= 0
+        ):
+            return low.z + share * chord
+        bend = share * (1 - share)
+        return low.z + share * chord + bend * ((1 - share) * (first - chord) + share * (chord - last))
 
     def zero(self, function: Callable[[Readings], float]) -> Node:
         """Where a test function changes its sign, to rounding."""
@@ -72,8 +84,11 @@ class Stretch:
 
     def bisected(self, side: Callable[[Readings], Any], tolerance: float = 1e-9) -> Node:
         """Where a property changes, as near as points can be corrected; the last point before the change."""
-        low, high = 0.0, self.length
         before = side(readings(self.first))
+        # What was looked for earlier on the same stretch may have left points close to the change.
+        places = sorted(self.known)
+        high = next((s for s in places if side(readings(self.known[s])) != before), self.length)
+        low = max(s for s in places if s < high)
         while high - low > tolerance * self.length:
             middle = 0.5 * (low + high)
             try:

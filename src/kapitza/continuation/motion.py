@@ -65,6 +65,7 @@ class OrbitFamily:
     @cached_property
     def problem(self) -> Problem:
         base = Problem(self.model, self.repeats, self.period, wrt=self.free)
+        base.__dict__.update(flow=self.flow, law=self.flow.core.period_law)
         return base.at(self.vector, self.period)
 
     @property
@@ -140,6 +141,10 @@ class OrbitFamily:
         """The same in as many digits as the growth calls for, with eigenvectors at the first node."""
         return monodromy(at.closed_segments())
 
+    def dense(self, at: LinearisedShooting) -> Array | None:
+        """The Jacobian where it is small, for chord steps that update it; None on several nodes."""
+        return at.jacobian() if self.fractions.size == 1 else None
+
     def condensed(self, at: LinearisedShooting) -> Array:
         """The Jacobian (n [+ 1], n [+ 1] + k) with the inner nodes eliminated."""
         if len(self.fractions) == 1:
@@ -163,11 +168,18 @@ class OrbitFamily:
         """The parts of a tangent that belong to the first node, T and the parameters."""
         return np.concatenate([tangent[: self.size], tangent[self.fractions.size * self.size :]])
 
+    def heading(self, tangent: Array) -> Array:
+        """The parts of a tangent that mean the same on every mesh: state at the start, and parameters, over sizes."""
+        own = len(self.free)
+        return np.concatenate([tangent[: self.size] / self.sizes, tangent[-own:] / self.scale[-own:]])
+
     def bordered(self, at: LinearisedShooting, rows: Array) -> Solver:
         return at.bordered(rows)
 
     def renewed(self, z: Array, at: LinearisedShooting) -> OrbitFamily:
         """The family as seen from a new point: phase condition through it, sizes that have grown."""
+        if self.reference is None and (np.abs(at.nodes).max(axis=0) <= self.sizes).all():
+            return self
         rates = self.problem.field.rates(at.nodes, at.equations.times(at.period)[0], at.vector)
         sizes = state_sizes(self.model, at.nodes, rates, self.full_period(z), self.sizes)
         reference = None if self.reference is None else np.stack([at.nodes[0], rates[0]])

@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, Status
-from kapitza.solve import Bordered, BorderedLinearised, NewtonSettings, Outcome, newton
+from kapitza.solve import (
+    Bordered,
+    BorderedLinearised,
+    DenseLinearised,
+    Linearised,
+    NewtonSettings,
+    Outcome,
+    Solver,
+    Update,
+    newton,
+)
 
 Array = NDArray[np.float64]
 
@@ -19,7 +29,8 @@ Array = NDArray[np.float64]
 class Node:
     """A corrected point of a family with everything the next step wants.
 
-    z: (N,) unknowns; tangent: (N,) of length 1 in the metric of the family; at: the linearisation there.
+    z: (N,) unknowns; tangent: (N,) of length 1 in the metric of the family; at: the linearisation there; solver: its
+    factors with some border, which serve every other border as well.
     """
 
     family: Any
@@ -29,6 +40,7 @@ class Node:
     arclength: float = 0.0
     effort: int = 0
     effort_newton: int = 0
+    solver: Solver | None = field(default=None, repr=False, compare=False)
     extras: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -44,13 +56,19 @@ class Node:
 
 @dataclass(frozen=True)
 class Guess:
-    """Where the corrector begins, with the row that its answer must satisfy: row·z = target."""
+    """Where the corrector begins, with the row that its answer must satisfy: row·z = target.
+
+    before, ratio: an earlier node in the same coordinates and the step over the distance to it, where there is one:
+    the change of the Jacobian between the two nodes goes on.
+    """
 
     node: Node
     z: Array
     row: Array
     target: float
     length: float
+    before: Node | None = None
+    ratio: float = 0.0
 
 
 class Predictor(Protocol):
@@ -65,6 +83,34 @@ class Tangent:
 
     def __call__(self, nodes: Sequence[Node], length: float) -> Guess:
         return along_tangent(nodes[-1], length)
+
+
+@dataclass(frozen=True)
+class Cubic:
+    """The cubic through the last two nodes with their tangents, continued; corrected at right angles to the tangent.
+
+    Its error is of fourth order in the step, so that most corrections are cheap ones. Where there is no earlier node,
+    or one on another mesh or much nearer than the step, the tangent serves.
+    """
+
+    reach: float = 3.0
+
+    def __call__(self, nodes: Sequence[Node], length: float) -> Guess:
+        node = nodes[-1]
+        if len(nodes) < 2 or nodes[-2].z.size != node.z.size:
+            return along_tangent(node, length)
+        before = nodes[-2]
+        chord = node.z - before.z
+        gap = float(np.sqrt((chord**2 * node.metric).sum()))
+        if gap * self.reach < length:
+            return along_tangent(node, length)
+        # Hermite's cubic on [-1, 0] in units of the gap, at u = length/gap.
+        u = length / gap
+        first, last = before.tangent * gap, node.tangent * gap
+        straight = (u * u) * (u + 1) * (first + last - 2 * chord) + u * u * (last - chord) + u * last
+        row = node.tangent * node.metric
+        straight += (length - float(row @ straight)) * node.tangent
+        return Guess(node, node.z + straight, row, float(row @ node.z) + length, length, before, u)
 
 
 @dataclass(frozen=True)
@@ -115,6 +161,8 @@ class Corrector(Protocol):
 class ChordNewton:
     """Chord steps with the matrix of the node before, on residuals without tangents, then Newton.
 
+    Where the matrix is small it is continued from the last two nodes and updated on the way (Broyden), which saves a
+    third of the chord steps.
     chords: most chord steps (0: none). nearness: scaled step at which they end. tolerance: of the last Newton step,
     whose own error is its square. turn: a tangent that turns by more than this cosine allows is a jump to another
     branch, or a step too long: refused (below `short` it is a corner, and taken).
@@ -122,7 +170,7 @@ class ChordNewton:
 
     chords: int = 6
     nearness: float = 1e-6
-    tolerance: float = 1e-7
+    tolerance: float = 1e-6
     max_iterations: int = 6
     turn: float = 0.5
     short: float = 1e-5
@@ -132,13 +180,11 @@ class ChordNewton:
         system = Bordered(family, guess.row[None], np.array([guess.target]))
         z, effort = guess.z, 0
         if self.chords and node.at is not None:
-            settings = NewtonSettings(self.nearness, self.chords, update="chord")
-            try:
-                begin = system.beside(node.at)
-            except np.linalg.LinAlgError:
-                begin = None
+            begin, update = self._matrix(guess, system)
             if begin is not None:
-                rough = newton(system, z, settings, family.scale, begin)
+                rough = newton(
+                    system, z, NewtonSettings(self.nearness, self.chords, update=update), family.scale, begin
+                )
                 effort += rough.iterations
                 if rough.status in (Status.CONVERGED, Status.ITERATION_LIMIT):
                     z = rough.x
@@ -148,7 +194,31 @@ class ChordNewton:
         effort += 2 * found.iterations - 1
         if not found.status.ok or not isinstance(found.linearised, BorderedLinearised):
             return Outcome(None, effort, found.message or found.status.value)
+        if found.message and _size(family, found.linearised) > 10 * settings.tolerance:
+            # Newton may stop where its steps no longer shrink: next to a graze that is no solution.
+            return Outcome(None, effort, found.message)
         return self._node(guess, found.x, found.linearised, effort, found.iterations)
+
+    def _matrix(self, guess: Guess, system: Bordered) -> tuple[Linearised | None, Update]:
+        """What the chord steps begin with, and how it is kept."""
+        family, at = guess.node.family, guess.node.at
+        dense = getattr(family, "dense", None)
+        matrix = None if dense is None else dense(at)
+        if guess.node.solver is not None and matrix is None:
+            turned = _OtherBorder(guess.node.solver, guess.node.tangent, guess.row)
+            return BorderedLinearised(np.zeros(0), turned, at), "chord"
+        if dense is None or matrix is None:
+            try:
+                return system.beside(at), "chord"
+            except np.linalg.LinAlgError:
+                return None, "chord"
+        square = np.vstack([matrix, guess.row])
+        if guess.before is not None:
+            earlier, n = dense(guess.before.at), family.size
+            if earlier is not None:
+                # Rows after the n of the flow are phase conditions, which are renewed from node to node.
+                square[:n] += guess.ratio * (matrix[:n] - earlier[:n])
+        return DenseLinearised(np.zeros(0), square), "broyden"
 
     def _node(self, guess: Guess, z: Array, at: BorderedLinearised, effort: int, newtons: int) -> Outcome[Node]:
         node, family = guess.node, guess.node.family
@@ -167,8 +237,28 @@ class ChordNewton:
         turn = float((tangent * node.tangent * node.metric).sum())
         if abs(turn) < self.turn and guess.length > self.short:
             return Outcome(None, effort, f"The tangent turns by {np.degrees(np.arccos(min(abs(turn), 1.0))):.0f}°.")
-        made = Node(family, z, tangent, at.family, node.arclength + guess.length, effort, newtons)
+        made = Node(family, z, tangent, at.family, node.arclength + guess.length, effort, newtons, at.solver)
         return Outcome(made, effort)
+
+
+@dataclass(frozen=True)
+class _OtherBorder:
+    """Solves [J; row] x = (f, g) with the factors of J under another border: J has one null direction, the tangent."""
+
+    solver: Solver
+    tangent: Array
+    row: Array
+
+    def solve(self, right: Array) -> Array:
+        known = right.copy()
+        known[-1] = 0.0
+        found = self.solver.solve(known)
+        return found + self.tangent * ((right[-1] - self.row @ found) / (self.row @ self.tangent))
+
+
+def _size(family: Any, at: BorderedLinearised) -> float:
+    """How far the next Newton step would go, relative to the sizes of the unknowns."""
+    return float(np.abs(at.solve(at.residual) / family.scale).max())
 
 
 def next_tangent(family: Any, at: BorderedLinearised, before: Array, row: Array) -> Array | None:

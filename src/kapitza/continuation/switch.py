@@ -51,7 +51,7 @@ def switch_walker(
     model = bifurcation.model.with_values(**{bifurcation.parameter: bifurcation.value})
     model = _with_all(model, bifurcation)
     limits = checked_bounds(model, bifurcation.parameter, bounds)
-    stepping = stepping or Stepping(rule=ByEffort(max(amplitude, 1e-3), 1e-9, 0.3, wanted=6))
+    stepping = stepping or Stepping(rule=ByEffort(max(amplitude, 1e-3), 1e-9, 0.2, wanted=4))
     if bifurcation.kind is Kind.HOPF:
         node = _born_at_hopf(model, bifurcation, limits, amplitude)
     else:
@@ -73,7 +73,8 @@ def _departed(model: Any, bifurcation: Bifurcation, limits: Bounds, amplitude: f
         period *= 2
         repeats = None if repeats is None else 2 * repeats
     point = bifurcation.point
-    rates = Flow(model).rates(point, 0.0)
+    flow = Flow(model, wrt=(bifurcation.parameter,))
+    rates = flow.rates(point, 0.0)
     sizes = state_sizes(model, point[None], rates[None], period)
     reference = np.stack([point, rates]) if repeats is None else None
     value = bifurcation.value
@@ -81,7 +82,8 @@ def _departed(model: Any, bifurcation: Bifurcation, limits: Bounds, amplitude: f
         model, (bifurcation.parameter,), repeats, model.vector, sizes, np.zeros(1), float(repeats or 1), None, 0.0,
         reference, period, (parameter_size(value, limits),),
     )  # fmt: skip
-    vector = _at_section(model, bifurcation, family)
+    family.__dict__["flow"] = flow
+    vector = _at_section(flow, bifurcation)
     length = float(np.sqrt(((vector / sizes) ** 2).sum()))
     direction = side * vector / length
     z = family.equations.pack(point[None], period, np.array([value]))
@@ -105,15 +107,14 @@ def _departed(model: Any, bifurcation: Bifurcation, limits: Bounds, amplitude: f
     )
 
 
-def _at_section(model: Any, bifurcation: Bifurcation, family: OrbitFamily) -> Array:
+def _at_section(flow: Flow, bifurcation: Bifurcation) -> Array:
     """The critical direction at t = 0: carried there where the section had been moved."""
     vector = np.real(bifurcation.vector)
     if not bifurcation.offset or bifurcation.repeats is None:
         return vector
-    period = float(model.period)
+    period = float(flow.period() or 1.0)
     begin = bifurcation.offset * period
     end = np.ceil(bifurcation.offset - 1e-12) * period
-    flow = Flow(model)
     back = flow.propagate(bifurcation.point, 0.0, begin, tangents=True)
     run = flow.propagate(back.state, begin, end, tangents=True)
     assert run.jacobian is not None

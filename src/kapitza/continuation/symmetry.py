@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import sympy as sp
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.circle import difference
 from kapitza.errors import KapitzaError
+from kapitza.flow import Flow
 from kapitza.model import Model, symbol
 
 Array = NDArray[np.float64]
@@ -29,24 +31,32 @@ class LinearSymmetry:
 
 def linear_symmetries(model: Model) -> tuple[LinearSymmetry, ...]:
     """The declared symmetries that are linear and their own inverse; others serve no half map."""
+    declared = tuple((tuple(s.map.items()), float(s.shift)) for s in model.symmetries)
+    return _linear(tuple(model.states), declared)
+
+
+@lru_cache
+def _linear(states: tuple[str, ...], declared: tuple) -> tuple[LinearSymmetry, ...]:
+    """Differentiating the maps takes longer than a dozen steps along a branch: once per model."""
     found = []
-    names = [symbol(name) for name in model.states]
-    for declared in model.symmetries:
-        rows = [declared.map.get(name, symbol(name)) for name in model.states]
+    names = [symbol(name) for name in states]
+    for items, shift in declared:
+        given = dict(items)
+        rows = [given.get(name, symbol(name)) for name in states]
         matrix = sp.Matrix([[sp.diff(row, name) for name in names] for row in rows])
         if matrix.free_symbols or sp.Matrix(rows) != matrix * sp.Matrix(names):
             continue
         numbers = np.array(matrix, float)
         if np.allclose(numbers @ numbers, np.eye(len(names))):
-            found.append(LinearSymmetry(numbers, float(declared.shift)))
+            found.append(LinearSymmetry(numbers, shift))
     return tuple(found)
 
 
-def symmetry_of(model: Model, point: Array, period: float, repeats: int | None, tolerance: float = 1e-6):
+def symmetry_of(
+    flow: Flow, point: Array, period: float, repeats: int | None, tolerance: float = 1e-6
+) -> LinearSymmetry | None:
     """The symmetry under which the orbit through `point` (n,) is its own image half a period later, or None."""
-    from kapitza.flow import Flow
-
-    flow = Flow(model)
+    model = flow.model
     angles = np.array(model.angles, bool)
     for symmetry in linear_symmetries(model):
         if repeats is None:

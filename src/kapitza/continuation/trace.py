@@ -16,14 +16,15 @@ from kapitza.continuation.nouns import Bifurcation, End
 from kapitza.continuation.path import (
     ChordNewton,
     Corrector,
+    Cubic,
+    Guess,
     Node,
     Predictor,
-    Tangent,
     along_tangent,
     corrected_at,
     null_direction,
 )
-from kapitza.solve import ByEffort, StepCollapse, StepRule, walk
+from kapitza.solve import ByEffort, Outcome, StepCollapse, StepRule, walk
 
 Array = NDArray[np.float64]
 
@@ -32,6 +33,9 @@ HOMOCLINIC_PERIODS = 4.0
 
 MOST_LEAPS = 8
 """Grazes that one walk passes by looking for the other event sequence beyond."""
+
+ACROSS_CHANGE = 3e-3
+"""Longest step, in units of the sizes of the unknowns, that may change the event sequence."""
 
 EXTINCT = 1e-4
 """An orbit that moves less than this, relative to the largest on the branch, has come to rest."""
@@ -44,9 +48,9 @@ class Stepping:
     The lengths of steps are in units of the sizes of the unknowns: 0.1 is a tenth of the orbit or of the parameter.
     """
 
-    predictor: Predictor = field(default_factory=Tangent)
+    predictor: Predictor = field(default_factory=Cubic)
     corrector: Corrector = field(default_factory=ChordNewton)
-    rule: StepRule = field(default_factory=lambda: ByEffort(0.05, 1e-7, 0.3, wanted=6))
+    rule: StepRule = field(default_factory=lambda: ByEffort(0.05, 1e-7, 0.2, wanted=4))
     max_points: int = 2000
 
 
@@ -70,7 +74,7 @@ class Trace:
         steps, node, step = None, self.start, None
         while len(self.nodes) < self.stepping.max_points:
             if steps is None:
-                steps = walk([node], self.stepping.predictor, self.stepping.corrector, self.stepping.rule, step)
+                steps = walk(self._known(node), self.stepping.predictor, self._correct, self.stepping.rule, step)
             try:
                 stride = next(steps)
             except StepCollapse as collapse:
@@ -92,6 +96,8 @@ class Trace:
             self.nodes.append(last)
             yield last
             if outside is not None:
+                if self.images is not None and len(self.nodes) > 4 and self._closed(last):
+                    return
                 self.end, self.message = End.BOUND, f"{last.family.free[0]} = {last.value:.8g}"
                 return
             if self._finished(last):
@@ -102,6 +108,23 @@ class Trace:
                 self.nodes[-1] = node = changed
                 steps = None
         self.end, self.message = End.POINTS, f"{self.stepping.max_points} points"
+
+    def _correct(self, guess: Guess) -> Outcome[Node]:
+        """The corrector, held to short steps where the event sequence changes: a long one would leap over what happens
+        on either side, as test functions are not compared across the change."""
+        outcome = self.stepping.corrector(guess)
+        if outcome.point is None or not self.detect or guess.length <= ACROSS_CHANGE:
+            return outcome
+        if readings(outcome.point).sequence != readings(guess.node).sequence:
+            return Outcome(None, outcome.effort, "The event sequence changes within the step.")
+        return outcome
+
+    def _known(self, node: Node) -> list[Node]:
+        """The nodes before this one that are points of the same coordinates, and it."""
+        before = self.nodes[-2] if len(self.nodes) > 1 and self.nodes[-1] is node else None
+        if before is None or before.z.size != node.z.size or _section(before) != _section(node):
+            return [node]
+        return [before, node]
 
     def _clipped(self, node: Node) -> Node | None:
         """The node at the bound that this one has passed, or None."""
@@ -190,9 +213,9 @@ class Trace:
                 return moved
         other = family.remeshed(node.z, node.at)
         if other is not None:
-            return _rebased(node, *other)
+            return _on_other_mesh(node, *other)
         renewed = family.renewed(node.z, node.at)
-        return node if renewed is family else _rebased(node, renewed, node.z)
+        return node if renewed is family else _rebased(node, renewed)
 
     def _beyond(self) -> Node | None:
         """An orbit of another event sequence just past a graze, from which the walk goes on; None where none is found.
@@ -222,16 +245,26 @@ class Trace:
             self.bifurcations.append((len(self.nodes) - 1, found))
 
 
-def _rebased(node: Node, family: Any, z: Array) -> Node:
-    """The same point as a node of another family of the same orbits, its tangent in the same direction."""
-    same_mesh = z.size == node.z.size
-    at = family.relinearised(node.at) if same_mesh else family.linearise(z)
+def _section(node: Node) -> float:
+    return float(getattr(node.family, "offset", 0.0))
+
+
+def _rebased(node: Node, family: Any) -> Node:
+    """The same point as a node of another family on the same mesh, its tangent in the same direction."""
+    at = family.relinearised(node.at)
+    row = (node.tangent * family.metric)[None]
+    tangent = null_direction(family, at, row)
+    if float((tangent * row[0]).sum()) < 0:
+        tangent = -tangent
+    return Node(family, node.z, tangent, at, node.arclength, node.effort, node.effort_newton)
+
+
+def _on_other_mesh(node: Node, family: Any, z: Array) -> Node:
+    """The same point on another mesh; which way is ahead is seen at the start of the orbit and in the parameter."""
+    at = family.linearise(z)
     row = np.zeros((1, z.size))
     row[0, -1] = 1.0
-    if same_mesh:
-        row = (node.tangent * family.metric)[None]
     tangent = null_direction(family, at, row)
-    along = tangent[-1] * node.tangent[-1] if not same_mesh else float((tangent * row[0]).sum())
-    if along < 0:
+    if float(family.heading(tangent) @ node.family.heading(node.tangent)) < 0:
         tangent = -tangent
     return Node(family, z, tangent, at, node.arclength, node.effort, node.effort_newton)

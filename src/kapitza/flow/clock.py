@@ -132,6 +132,7 @@ class PeriodLaw:
         slopes = [sp.diff(self.expression, symbol(name)) for name in wrt]
         self.varies = any(slope != 0 for slope in slopes)
         self._evaluate = compile_expressions([self.expression, *slopes], (), model.names)
+        self._used = [i for i, name in enumerate(model.names) if symbol(name) in self.expression.free_symbols]
         self._last: tuple[bytes | None, Array] = (None, np.empty(0))
 
     def __call__(self, vector: Array) -> float | None:
@@ -152,8 +153,8 @@ class PeriodLaw:
         return self._evaluate(np.empty((0, len(vectors))), np.ascontiguousarray(vectors.T))[1:].T
 
     def _values(self, vector: Array) -> Array:
-        # Runs at the same parameters follow each other by the thousand.
-        key = vector.tobytes()
+        # Runs at the same period follow each other by the thousand, whatever else changes between them.
+        key = vector[self._used].tobytes()
         known, result = self._last  # read at once: another thread may put its own here
         if known != key:
             result = self._evaluate(np.empty((0, 1)), vector)[:, 0]

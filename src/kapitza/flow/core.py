@@ -196,8 +196,11 @@ class Core:
         system = engine.system
         if not system.constants:
             return values
-        key = values.shape, values.tobytes()  # one vector and a batch of one have the same bytes
-        known, result = self._constants  # read at once: another thread may put its own here
+        # Parameters whose sensitivities are wanted are in no constant: a branch moves them and nothing else.
+        fixed = vectors.copy()
+        fixed[..., self.wrt_index] = 0.0
+        key = values.shape, fixed.tobytes()  # one vector and a batch of one have the same bytes
+        known, numbers = self._constants  # read at once: another thread may put its own here
         if known != (id(engine), key):
             evaluate = self._evaluators.get(id(engine))
             if evaluate is None:
@@ -205,9 +208,8 @@ class Core:
                 evaluate = self._evaluators[id(engine)] = constants_function(system)
             found = evaluate(np.empty((0, 1 if values.ndim == 1 else len(values))), np.ascontiguousarray(values.T))
             numbers = found[:, 0] if values.ndim == 1 else found.T
-            result = np.concatenate((values, numbers), axis=-1)
-            self._constants = (id(engine), key), result
-        return result
+            self._constants = (id(engine), key), numbers
+        return np.concatenate((values, numbers), axis=-1)
 
     def rates(self, states: Array, times: Any, runtime: Array) -> Array:
         """Right-hand side at states (..., n) and local times (...); runtime: parameters and signal coefficients."""
@@ -268,7 +270,7 @@ class Core:
             state, memory = run.state, run.memory
         end = state + offset
         turns = self._zero_turns
-        if self._turns:
+        if self._turns and np.abs(end - start).max() >= np.pi:
             turns = np.where(self.angles, np.round((end - start) / TURN), 0.0).astype(int)
         if total is None:
             return Propagation(end, None, None, float("nan"), tuple(events), turns)

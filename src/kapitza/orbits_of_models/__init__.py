@@ -5,19 +5,19 @@ from kapitza.orbits_of_models.basins import Attractor, Basins, basins
 from kapitza.orbits_of_models.census import CensusReport, find_orbits_of_model
 from kapitza.orbits_of_models.certify import certify
 from kapitza.orbits_of_models.codes import spelled, symbolic_code
-from kapitza.orbits_of_models.collocation import Collocation
+from kapitza.orbits_of_models.collocation import Collocation, element_defects, mesh_density
 from kapitza.orbits_of_models.coordinates import CoordinateForm, tangent_segments
 from kapitza.orbits_of_models.differences import DifferenceEquations, Differences
-from kapitza.orbits_of_models.elements import CollocationEquations, Unknowns
+from kapitza.orbits_of_models.elements import CollocationEquations, Layout, Unknowns
 from kapitza.orbits_of_models.field import VectorField
 from kapitza.orbits_of_models.floquet import Monodromy, certificate, log_determinant, monodromy
 from kapitza.orbits_of_models.gauss import gauss_rule, integrated_basis
-from kapitza.orbits_of_models.harmonic import HarmonicBalance, HarmonicEquations
+from kapitza.orbits_of_models.harmonic import HarmonicBalance, HarmonicEquations, telling_harmonics
 from kapitza.orbits_of_models.homotopy import Homotopy
 from kapitza.orbits_of_models.loop import FlowLoop, FourierSeries, PiecewiseLoop, SampledLoop, as_point, fourier_series
 from kapitza.orbits_of_models.phase import FixedState, IntegralPhase, OrthogonalPhase, PhaseRow
 from kapitza.orbits_of_models.problem import Problem, Solution
-from kapitza.orbits_of_models.sequence import even_mesh, find_arcs
+from kapitza.orbits_of_models.sequence import Arcs, distribute, even_mesh, find_arcs
 from kapitza.orbits_of_models.shooting import (
     LinearisedShooting,
     MultipleShooting,
@@ -31,6 +31,7 @@ from kapitza.orbits_of_models.solver import ClosedOrbit, OrbitSolver
 from kapitza.orbits_of_models.surfaces import volume_change
 
 __all__ = [
+    "Arcs",
     "Attractor",
     "Basins",
     "CensusReport",
@@ -47,6 +48,7 @@ __all__ = [
     "HarmonicEquations",
     "Homotopy",
     "IntegralPhase",
+    "Layout",
     "LinearisedShooting",
     "Loop",
     "Monodromy",
@@ -68,6 +70,8 @@ __all__ = [
     "certificate",
     "certify",
     "described",
+    "distribute",
+    "element_defects",
     "even_mesh",
     "find_arcs",
     "find_orbits_of_model",
@@ -75,12 +79,14 @@ __all__ = [
     "gauss_rule",
     "integrated_basis",
     "log_determinant",
+    "mesh_density",
     "monodromy",
     "place_nodes",
     "solve_orbit",
     "spelled",
     "symbolic_code",
     "tangent_segments",
+    "telling_harmonics",
     "total_winding",
     "volume_change",
 ]

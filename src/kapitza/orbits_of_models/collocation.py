@@ -135,6 +135,27 @@ class Collocation:
         return Solution(state.loop, at.segments(), status, result, message, sensitivity, period_sensitivity, (), report)
 
 
+def element_defects(equations: CollocationEquations, u: Unknowns, size: Array) -> tuple[Array, Array]:
+    """(J,) defect of the equations at the end of each element, h |K - f| over the sizes (n,), and the lengths (J,)."""
+    start, length = equations.layout.times(u.boundaries)
+    modes = equations.layout.modes[equations.layout.arc] if equations.field.switches else None
+    exact = equations.field.rates(equations.ends(u), start + length * (1 - 1e-12), equations.values(u), modes)
+    drawn = np.einsum("i,jin->jn", equations.rule.ends, u.slopes)
+    return np.abs((drawn - exact) / size).max(axis=1) * length, length
+
+
+def mesh_density(equations: CollocationEquations, defect: Array, length: Array) -> list[tuple[Array, Array]]:
+    """Per arc: the edges of its elements as fractions, and defect^(1/(m+1)) per length in each."""
+    layout = equations.layout
+    need = (defect + 1e-16) ** (1 / (equations.rule.degree + 1)) / length
+    need = np.maximum(need, 0.05 * (need * length).sum() / length.sum())
+    result = []
+    for i in range(layout.boundaries.size - 1):
+        members = np.flatnonzero(layout.arc == i)
+        result.append((np.append(layout.low[members], 1.0), need[members]))
+    return result
+
+
 class _State:
     """One mesh with its equations, the iterate on it, and the loop it stands for."""
 
@@ -178,24 +199,9 @@ class _State:
         return PiecewiseLoop(np.append(start, period) / period, knots, values, period, self.equations.winding)
 
     def density(self) -> list[tuple[Array, Array]]:
-        """Where elements are needed, per arc: (defect at the element's end)^(1/(m+1)) per length of each element."""
-        u, rule = self.unknowns, self.equations.rule
-        start, length = self.layout.times(u.boundaries)
-        ends = self.equations.ends(u)
-        modes = self.layout.modes[self.layout.arc] if self.problem.field.switches else None
-        times = start + length * (1 - 1e-12)
-        exact = self.problem.field.rates(ends, times, self.problem.parameters, modes)
-        drawn = np.einsum("i,jin->jn", rule.ends, u.slopes)
-        size = self.problem.scale(self.loop)
-        defect = np.abs((drawn - exact) / size).max(axis=1) * length
-        need = (defect + 1e-16) ** (1 / (rule.degree + 1)) / length
-        need = np.maximum(need, 0.05 * (need * length).sum() / u.boundaries[-1])
-        result = []
-        for i in range(self.layout.boundaries.size - 1):
-            members = np.flatnonzero(self.layout.arc == i)
-            edges = np.append(self.layout.low[members], 1.0)
-            result.append((edges, need[members]))
-        return result
+        """Where elements are needed, per arc."""
+        defect, length = element_defects(self.equations, self.unknowns, self.problem.scale(self.loop))
+        return mesh_density(self.equations, defect, length)
 
     def contradiction(self) -> str:
         """Why the sequence of events cannot be right, or ''."""

@@ -169,6 +169,15 @@ class LinearisedHarmonics:
         return x[:size].reshape(-1, eq.form.count, given.size), given if eq.phase is None else x[size]
 
 
+def telling_harmonics(harmonics: int, repeats: int | None) -> int:
+    """How many of the last harmonics tell whether there are enough: an eighth of them.
+
+    Few of them must not be those that vanish anyway: symmetric orbits have no even harmonics, and next to a doubling
+    hardly others than multiples of the period's number.
+    """
+    return max(1, harmonics // 8, min(3 * (repeats or 1), harmonics // 2))
+
+
 @dataclass(frozen=True)
 class HarmonicBalance:
     """The orbit as a Fourier series with `harmonics` terms per excitation period (and a winding part).
@@ -238,10 +247,10 @@ class HarmonicBalance:
         return FourierSeries(np.hstack([cosines, rate_cosines]), np.hstack([sines, rate_sines]), period, winding)
 
     def _tail(self, equations: HarmonicEquations, result: NewtonResult) -> float:
-        """Largest of the last eighth of the harmonics, relative to the largest."""
+        """Largest of the last harmonics, relative to the largest."""
         cosines, sines = self._coefficients(equations, result)
         size = np.hypot(cosines[1:], sines).max(axis=1)
-        last = max(1, equations.harmonics // 8)
+        last = telling_harmonics(equations.harmonics, equations.problem.repeats)
         whole = max(float(size.max()), float(np.abs(cosines[0]).max()), float(np.abs(equations.winding).max()), 1e-6)
         return float(size[-last:].max() / whole)
 

@@ -46,6 +46,8 @@ class ShootingEquations:
         self.count, self.size = fractions.size, len(problem.model.states)
         self.shares = np.diff(np.append(fractions, 1.0))
         self._places = [problem.model.names.index(name) for name in free]
+        self._turning = bool(np.any(problem.angles))
+        self._fixed_period: float | None = None
 
     @property
     def unknowns(self) -> int:
@@ -70,7 +72,14 @@ class ShootingEquations:
             return nodes, float(x[self.count * self.size])
         if not self.free and self.span == (self.problem.repeats or 1):
             return nodes, self.problem.period
-        return nodes, self.span * float(self.flow.core.period_law(self.values(x)) or self.problem.period)
+        if self.flow.core.period_law.varies:
+            return nodes, self._forced_period(self.values(x))
+        if self._fixed_period is None:
+            self._fixed_period = self._forced_period(self.problem.parameters)
+        return nodes, self._fixed_period
+
+    def _forced_period(self, vector: Array) -> float:
+        return self.span * float(self.flow.core.period_law(vector) or self.problem.period)
 
     def _run(self, x: Array, tangents: bool):
         nodes, period = self.unpack(x)
@@ -89,6 +98,8 @@ class ShootingEquations:
 
     def times(self, period: float) -> tuple[Array, Array]:
         """When each segment begins and ends."""
+        if self.count == 1:
+            return np.array([self.offset * period]), np.array([(self.offset + 1.0) * period])
         begins = (self.offset + self.fractions) * period
         return begins, np.append(begins[1:], (self.offset + 1.0) * period)
 
@@ -96,9 +107,13 @@ class ShootingEquations:
         if self.closing is not None:
             arrivals = arrivals.copy()
             arrivals[-1] = self.closing @ arrivals[-1]
-        gaps = difference(arrivals, np.roll(nodes, -1, axis=0), self.problem.angles)
-        tail = [] if self.phase is None else [self.phase.value(nodes)]
-        return np.concatenate([gaps.ravel(), tail])
+        following = nodes if self.count == 1 else np.roll(nodes, -1, axis=0)
+        gaps = arrivals - following
+        if self._turning and np.abs(gaps).max() >= np.pi:
+            gaps = difference(arrivals, following, self.problem.angles)
+        if self.phase is None:
+            return gaps.ravel()
+        return np.append(gaps.ravel(), self.phase.value(nodes))
 
     def residual(self, x: Array) -> Array:
         nodes, _, _, arrivals, *_ = self._run(x, tangents=False)

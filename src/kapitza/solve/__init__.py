@@ -23,6 +23,7 @@ from kapitza.solve.newton import (
     NewtonResult,
     NewtonRow,
     NewtonSettings,
+    Update,
     newton,
 )
 from kapitza.solve.structured import BorderedBand, CyclicSystem, fold, scaled_inverse, scatter_blocks
@@ -60,6 +61,7 @@ __all__ = [
     "StepCollapse",
     "StepRule",
     "Stride",
+    "Update",
     "fold",
     "gauss_newton",
     "minimise_by_differences",
