@@ -87,7 +87,7 @@ def with_tangents(system: System, wrt: tuple[int, ...]) -> Equations:
     """The equations followed by those of the tangents: row-major n x (n + k), derivatives by states then by wrt."""
     table = full_table(system)
     arguments = [table[s] for s in system.states] + [hy.par[i] for i in wrt]
-    if system.elimination is None:
+    if system.elimination is None and not _selects(system):
         return list(hy.var_ode_sys(equations(system), arguments, order=1).sys)
     n, columns = len(system.states), len(arguments)
     tangents = [[hy.expression(f"tangent:{i}:{c}") for c in range(columns)] for i in range(n)]
@@ -106,15 +106,24 @@ _NOTHING = hy.expression(0.0)
 def _jacobian(
     system: System, table: dict[sp.Symbol, hy.expression], by: list[hy.expression]
 ) -> list[list[hy.expression]]:
-    """Derivatives of the rates of a system that is solved step by step: (n, by)."""
-    assert system.elimination is not None
+    """Derivatives of the rates, where heyoka cannot take them itself: (n, by)."""
+    if system.elimination is None:
+        symbols = {expression: symbol for symbol, expression in table.items()}
+        return [[to_heyoka(sp.diff(f, symbols[s]), table) for s in by] for f in system.smooth_rates]
     tops = dict(zip(system.elimination.tops, top_slopes(system.elimination, table, by), strict=True))
     return [tops[f] if f in tops else [hy.diff(to_heyoka(f, table), s) for s in by] for f in system.smooth_rates]
 
 
+def _selects(system: System) -> bool:
+    """True when a branch of the rates may have no value while it is left out: SymPy differentiates inside the branches,
+    heyoka weights their derivatives by zero.
+    """
+    return not system.smooth_steps and any(f.has(sp.Piecewise) for f in system.smooth_rates)
+
+
 def divergence(system: System) -> hy.expression:
     """Σ ∂f_i/∂x_i, the rate of log|det| of the tangents."""
-    if system.elimination is None:
+    if system.elimination is None and not _selects(system):
         return hy.sum([hy.diff(rate, variable) for variable, rate in equations(system)])
     table = full_table(system)
     rows = _jacobian(system, table, [table[s] for s in system.states])

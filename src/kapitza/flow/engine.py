@@ -30,6 +30,24 @@ class Wall:
 
 
 @dataclass(frozen=True)
+class Edge:
+    """An end of a term of the rates: a root, logarithm or inverse function that loses its real value, or a pole.
+
+    term: as it stands in the smooth rates. margin: positive where the term has a value and 0 at the end; 1 while the
+    modes of the switches `guards` (indices) leave the term out. watched: changes its sign where a Taylor series would
+    go on along another branch of the term; None where no series gets that far.
+    exponent: of a power whose exponent is no number; at whole numbers it has no end.
+    """
+
+    term: sp.Expr
+    margin: sp.Expr
+    watched: sp.Expr | None = None
+    guards: tuple[int, ...] = ()
+    exponent: sp.Expr | None = None
+    pole: bool = False
+
+
+@dataclass(frozen=True)
 class System:
     """First-order equations x' = f(x, t, θ) ready to compile; equal systems share one compiled object.
 
@@ -41,7 +59,7 @@ class System:
     smooth_rates only.
     steps, smooth_steps: named intermediate results, in order, in which the rates are written where a large mass matrix
     is eliminated; elimination says what they are (None where the rates are written out or were changed since).
-    edges: roots in the rates whose radicand may become negative; a motion that meets a zero of one ends there.
+    edges: ends of the terms of the smooth rates; a motion that meets one ends there, unless a switch says how to go on.
     """
 
     states: tuple[sp.Symbol, ...]
@@ -55,7 +73,7 @@ class System:
     steps: tuple[Step, ...] = ()
     smooth_steps: tuple[Step, ...] = ()
     elimination: Elimination | None = None
-    edges: tuple[sp.Expr, ...] = ()
+    edges: tuple[Edge, ...] = ()
 
     @property
     def smooth_expressions(self) -> tuple[Any, ...]:
@@ -65,7 +83,20 @@ class System:
     @property
     def is_smooth(self) -> bool:
         """True when no walls and no jumping switches: the smooth engine is enough."""
-        return not self.walls and all(switch.continuous for switch in self.switches)
+        return not self.walls and all(switch.continuous for switch in self.switches) and not self.enters_by_the_clock
+
+    @property
+    def enters_by_the_clock(self) -> bool:
+        """True when time alone leads into the domain of a term, as of sqrt(max(sin(t), 0)): no state can be put there,
+        and the smooth engine cannot put the time.
+        """
+        moving = {*self.states, *(name for name, _ in self.smooth_steps)}
+        return any(e.guards and moving.isdisjoint(e.margin.free_symbols) for e in self.edges)
+
+
+def described(system: System, state: Array) -> str:
+    """A state in words: "phi = 0.1, phi' = 2"."""
+    return ", ".join(f"{s.name} = {value:.6g}" for s, value in zip(system.states, state, strict=True))
 
 
 @dataclass(frozen=True)

@@ -40,15 +40,15 @@ def sample_lanes(
 ) -> tuple[Array, Array]:
     """States (B, m + 1, n) and tangents (B, m + 1, n, n + k) at times (B, m + 1), the first being those of the start.
 
-    states: (B, n); vectors: (B, npar). Systems without switches, walls, edges and measured polynomials run in wide
-    batches; others go from sample to sample with `advance_many`.
+    states: (B, n); vectors: (B, npar). Systems without switches, walls and measured polynomials run in wide batches;
+    others go from sample to sample with `advance_many`.
     max_steps: of each batch, if fewer than those of the core.
     refuse: raise FlowError when a run fails; otherwise its samples are NaN.
     """
     engine = core.engine(vectors[0])
     limit = core.max_steps if max_steps is None else min(max_steps, core.max_steps)
     one_engine = not core.engine_kinds(vectors).any()
-    if not isinstance(engine, SmoothEngine) or engine.system.switches or engine.system.edges:
+    if not isinstance(engine, SmoothEngine) or engine.system.switches:
         return _step_by_step(core, states, times, vectors, refuse)
     if core.has_knots or not one_engine:
         return _step_by_step(core, states, times, vectors, refuse)
@@ -91,7 +91,7 @@ def _run(
     """
     count, n = states.shape
     samples, columns = times.shape[1], engine.columns
-    integrator = _integrator(engine)
+    integrator, ends = _integrator(engine), bool(engine.ends())
     state, values, clock = integrator.state, integrator.pars, integrator.time
     # The last batch is filled up with copies of its last member.
     members = np.minimum(np.arange(-(-count // LANES) * LANES), count - 1)
@@ -111,6 +111,8 @@ def _run(
             values[:] = runtime[batch]
         state[:] = start
         integrator.set_time(instants[0])
+        if ends:
+            integrator.reset_cooldowns()
         if samples == 2:
             # Without samples on the way the dense output, three times the work of the step, is not needed.
             integrator.propagate_until(instants[1], max_steps=limit)
@@ -119,6 +121,10 @@ def _run(
             result[batch] = integrator.propagate_grid(instants, max_steps=limit)[1]
         # A grid that was left early ends in NaN; a state that ran out of steps stands somewhere on the way.
         arrived[batch] = True if samples > 2 else clock == instants[1]
+        if ends and not (arrived[batch].all() and np.isfinite(result[batch, -1]).all()):
+            # A member at the end of a root stops the others as well: each on its own.
+            chosen = members[batch * LANES : (batch + 1) * LANES]
+            result[batch], arrived[batch] = _one_by_one(engine, states, times, vectors, chosen, refuse)
         if refuse and batch % BATCHES_PER_CHECK == 0:
             recent = slice(max(0, batch - BATCHES_PER_CHECK), batch + 1)
             if not (arrived[recent].all() and np.isfinite(result[recent, -1]).all()):
@@ -137,6 +143,26 @@ def _run(
     return rows[..., :n], rows[..., n:].reshape(count, samples, n, columns)
 
 
+def _one_by_one(
+    engine: SmoothEngine, states: Array, times: Array, vectors: Array, members: NDArray[np.intp], refuse: bool
+) -> tuple[Array, NDArray[np.bool_]]:
+    """One batch (samples, q, lanes) without lanes, and which of its members arrived."""
+    n, columns, samples = engine.size, engine.columns, times.shape[1]
+    result, arrived = np.full((samples, n * (1 + columns), LANES), np.nan), np.zeros(LANES, bool)
+    for lane, i in enumerate(members):
+        try:
+            run = engine.run(states[i], np.eye(n, columns), times[i, 0], times[i, -1], vectors[i], times[i])
+        except FlowError:
+            if refuse:
+                raise
+            continue
+        assert run.grid_states is not None
+        assert run.grid_tangents is not None
+        result[:, :n, lane], result[:, n:, lane] = run.grid_states, run.grid_tangents.reshape(samples, -1)
+        arrived[lane] = True
+    return result, arrived
+
+
 def _by_batch(rows: Array) -> Array:
     """Rows (B, q) of the members, B a multiple of the lanes, as (B / lanes, q, lanes)."""
     return np.ascontiguousarray(rows.reshape(len(rows) // LANES, LANES, rows.shape[1]).transpose(0, 2, 1))
@@ -150,6 +176,7 @@ def _integrator(engine: SmoothEngine) -> Any:
             np.zeros((len(written), LANES)),
             tol=engine.tolerance,
             compact_mode=not is_short(engine.system, written),
+            t_events=[hy.t_event_batch(end) for end in engine.ends()],
         )
 
     return cached(("lanes", engine.system, engine.wrt, engine.tolerance), lambda: compile_integrator(build))

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from kapitza.errors import EventError
 from kapitza.flow.compiled import full_table
-from kapitza.flow.engine import System
+from kapitza.flow.domains import Domain
+from kapitza.flow.engine import Edge, System, described
 from kapitza.model import time as time_symbol
 from kapitza.model import to_heyoka
 
@@ -66,6 +67,7 @@ class Sides:
         # Switches on a single state, the usual case, need no compiled call.
         self._rows = [system.states.index(s.function) if s.function in system.states else -1 for s in system.switches]
         self._direct = all(row >= 0 for row in self._rows)
+        self._domain, self._system = Domain(system), system
 
     def functions(self, states: Array, times: Array, runtime: Array) -> Array:
         """Values of the switching functions, (switches, N)."""
@@ -100,17 +102,25 @@ class Sides:
         modes = runtime[self.first : self.first + self.count]
         if side:
             modes[crossed] = side
+        if self._domain.is_entered:
+            state, time = self._domain.inside(state, time, runtime)
         column = runtime[: self.first + self.count, None].copy()
         where = state[:, None], np.array([time])
-        if self.count == 1:
-            rate = float(self._evaluate(self._rates, *where, column)[0, 0])
-            if side and abs(rate) > TOUCH * max(1.0, float(np.abs(state).max())):
+        if self.count == 1 or self._domain.is_entered:
+            rate = float(self._evaluate(self._rates, *where, column)[crossed, 0])
+            fast = abs(rate) > TOUCH * max(1.0, float(np.abs(state).max()))
+            if side and fast and self.count == 1:
                 return
+            if not fast:
+                self._domain.require_one_way(state, time, runtime, self._described(state, time))
         values = self._evaluate(self._functions, *where, column)
         near = self._near(values, *where, column)
         near[crossed] = True
         self._leave(*where, column, forward, crossed, side)
         modes[:] = column[self.first :, 0]
+
+    def _described(self, state: Array, time: float) -> str:
+        return f"t = {time:.6g} with {described(self._system, state)}"
 
     def _by_sign(self, states: Array, times: Array, runtime: Array) -> Array:
         """Set the modes in `runtime` from the inside out by the signs of the functions; returns their values."""
@@ -131,25 +141,76 @@ class Sides:
             near = self._near(values, states, times, runtime)
             if crossed >= 0:
                 near[crossed] = True
+            quieted, held = self._quieten(near, level, runtime), np.zeros_like(near)
             leaving = forward * self._evaluate(self._rates, states, times, runtime)
             size = np.maximum(1.0, np.abs(states).max(axis=0))
             tied = near & (np.abs(leaving) <= TOUCH * size)
             if tied[level].any():
                 # A surface that is touched is located before or after the turning point: the curved path decides.
                 ahead, still = self._ahead(states, times, runtime, forward)
+                still |= ~np.isfinite(ahead)
                 stopped = tied & (np.abs(leaving) <= ON_SURFACE * size)
                 leaving = np.where(tied & ~still, ahead, leaving)
-                if crossed in level and still[crossed, 0] and side:
+                if crossed in level and still[crossed, 0] and side and not quieted[crossed, 0]:
                     leaving[crossed] = side
                     stopped[crossed] = False
                 resting[level] = stopped[level]
+                held = stopped & still
             shown = np.where(near, leaving, values)
+            # What does not leave rests where the terms that end here are switched off.
+            shown = np.where(held & quieted, runtime[self.first : self.first + self.count], shown)
             runtime[self.first + level] = np.where(shown[level] >= 0, 1.0, -1.0)
             for i, column in zip(*np.nonzero(near), strict=True):
                 if i in level and self._is_flat(i, states[:, column], float(times[column]), runtime[:, column]):
                     runtime[self.first + i, column] = 0.0
                     resting[i, column] = False
         return resting
+
+    def _quieten(self, near: Flags, level: NDArray[np.intp], runtime: Array) -> Flags:
+        """Switch off, in place, the terms that end at surfaces which are reached, as they have no slopes there."""
+        done = np.zeros_like(near)
+        if not self._domain.is_entered:
+            return done
+        for i, column in zip(*np.nonzero(near), strict=True):
+            if i in level:
+                quiet = self._domain.quiet_side(int(i), runtime[self.first : self.first + self.count, column])
+                runtime[self.first + i, column] = quiet or runtime[self.first + i, column]
+                done[i, column] = quiet != 0.0
+        return done
+
+    def enter(self, state: Array, time: float, runtime: Array) -> float:
+        """Move a state (n,), in place, into the domains of all terms that the modes have switched on; its time then."""
+        if not self._domain.is_entered:
+            return time
+        state[:], later = self._domain.inside(state.copy(), time, runtime)
+        return later
+
+    def pass_edge(self, edge: Edge, state: Array, time: float, runtime: Array, forward: float) -> bool:
+        """Go on at the end of a term, where the model says how; sets the modes in place.
+
+        A switch that leaves the term out is on its surface there: the motion rests on it, passes to the other side, or
+        touches it and comes back.
+        """
+        if self._domain.passes(edge, state, time, runtime):
+            return True
+        column = runtime[: self.first + self.count, None].copy()
+        where = state[:, None], np.array([time])
+        near = self._near(self.functions(*where, column), *where, column)[:, 0]
+        asked = [i for i in edge.guards if near[i]]
+        if len(asked) != 1:
+            # Just before a guard is crossed the series of the term is at its end, and the term is not.
+            return bool(edge.guards) and not asked
+        i = self.first + asked[0]
+        active = column[i, 0]
+        column[i] = -active
+        ahead, still = self._ahead(*where, column, forward)
+        value = float(ahead[asked[0], 0])
+        if not np.isfinite(value):
+            return False
+        if not still[asked[0], 0] and active * value > 0:
+            return True
+        runtime[i] = -active
+        return True
 
     def _ahead(self, states: Array, times: Array, runtime: Array, forward: Array | float) -> tuple[Array, Flags]:
         """Values of the functions a moment later along the curved path, and whether they still say nothing."""

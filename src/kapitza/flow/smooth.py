@@ -25,7 +25,8 @@ from kapitza.flow.compiled import (
     symbol_table,
     with_tangents,
 )
-from kapitza.flow.engine import Event, Run, System
+from kapitza.flow.domains import Domain, LastFinite
+from kapitza.flow.engine import Edge, Event, Run, System, described
 from kapitza.flow.sides import Sides
 from kapitza.model import to_heyoka
 
@@ -57,6 +58,7 @@ class _SetMode:
         side = sign * forward if step else 0.0
         state = integrator.state[: self.sides.size]
         self.sides.cross(state, integrator.time, integrator.pars, self.switch, side, forward)
+        _enter(self.sides, integrator)
         return True
 
 
@@ -72,8 +74,33 @@ class _SetModeOfLane:
         side = sign * forward if step else 0.0
         state, runtime = integrator.state[: self.sides.size, lane], integrator.pars[:, lane].copy()
         self.sides.cross(state, integrator.time[lane], runtime, self.switch, side, forward)
+        self.sides.enter(state, integrator.time[lane], runtime)
         integrator.pars[:, lane] = runtime
         return True
+
+
+class _PassEdge:
+    """At the end of a term the motion goes on where the model says how, and stops otherwise."""
+
+    def __init__(self, edge: Edge, sides: Sides | None, domain: Domain):
+        self.edge, self.sides, self.domain = edge, sides, domain
+
+    def __call__(self, integrator: Any, sign: int) -> bool:
+        forward = 1.0 if integrator.last_h >= 0 else -1.0
+        state, runtime = integrator.state[: self.domain.size], integrator.pars
+        if self.sides is None:
+            return self.domain.passes(self.edge, state, integrator.time, runtime)
+        goes_on = self.sides.pass_edge(self.edge, state, integrator.time, runtime, forward)
+        if goes_on:
+            _enter(self.sides, integrator)
+        return goes_on
+
+
+def _enter(sides: Sides, integrator: Any) -> None:
+    time = integrator.time
+    later = sides.enter(integrator.state[: sides.size], time, integrator.pars)
+    if later != time:
+        integrator.time = later
 
 
 class _NoteCrossing:
@@ -105,6 +132,7 @@ class SmoothEngine:
         self.parameters = len(system.parameters)
         self._unit = np.eye(self.size, self.columns).ravel()
         self._sides = cached(("sides", system), lambda: Sides(system)) if system.switches else None
+        self._domain = Domain(system)
         self._scalar: dict[tuple[int, bool, bool], Any] = {}
         self._lanes: dict[tuple[int, bool], Any] = {}
 
@@ -128,9 +156,11 @@ class SmoothEngine:
             integrator = self._along_the_surface(tangents is not None, state, t0, ahead, t1, parameters, resting)
         samples = None
         if grid is not None and len(grid):
-            samples = self._sample(integrator, t0, state, grid)
+            samples, outcome = self._sample(integrator, t0, state, grid)
+            self._require_finish(integrator, outcome, state, t0, t1, parameters)
         if integrator.time != t1:
-            self._require_finish(integrator, integrator.propagate_until(t1, max_steps=self.max_steps)[0], t0, state)
+            outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
+            self._require_finish(integrator, outcome, state, t0, t1, parameters)
         end = integrator.state.copy()
         if self._sides is not None:
             self._sides.check(end[:n, None], np.array([t1]), integrator.pars[:, None], self.tolerance)
@@ -193,6 +223,7 @@ class SmoothEngine:
             return None
         modes, resting = self._sides.modes(state[:, None], np.array([t0]), runtime[:, None], _direction(t0, t1))
         runtime[self.parameters : self.parameters + self._sides.count] = modes[:, 0]
+        _enter(self._sides, integrator)
         return None if resting is None else resting[:, 0]
 
     def _along_the_surface(
@@ -221,6 +252,8 @@ class SmoothEngine:
             watched[:] = np.where(resting, 0.0, 1.0)
             if modes is not None:
                 chosen.pars[self.parameters : self.parameters + sides.count] = modes
+                chosen.state[: self.size], chosen.time = state, t0
+                _enter(sides, chosen)
 
         load()
         times = np.linspace(t0, t1, RESTING_CHECKS)
@@ -244,18 +277,17 @@ class SmoothEngine:
         watched[:] = 1.0
         return chosen
 
-    def _sample(self, integrator: Any, t0: float, state: Array, grid: Array) -> Array:
-        """States (with tangents) at the times of the grid; those at t0 are the start itself."""
+    def _sample(self, integrator: Any, t0: float, state: Array, grid: Array) -> tuple[Array, Any]:
+        """States (with tangents) at the times of the grid, those at t0 the start itself; and how the run ended."""
         given = int(grid[0] == t0)
         times = np.concatenate(([integrator.time], grid[given:]))
         result = integrator.propagate_grid(times, max_steps=self.max_steps)
-        self._require_finish(integrator, result[0], t0, state)
         samples = result[5]
         if not given:
-            return samples[1:]
+            return samples[1:], result[0]
         samples[0, : self.size] = state
         samples[0, self.size :] = self._unit[: samples.shape[1] - self.size]
-        return samples
+        return samples, result[0]
 
     def _run_lanes(self, integrator: Any, states: Array, t0: Array, t1: Array, parameters: Array) -> Array | None:
         """One batch; None when a member stopped early, which stops the others as well, or lost a crossing."""
@@ -301,20 +333,27 @@ class SmoothEngine:
                 rows[row, self.size :] = run.tangents.ravel()
         return rows
 
-    def _require_finish(self, integrator: Any, outcome: Any, t0: float, start: Array) -> None:
+    def _require_finish(
+        self, integrator: Any, outcome: Any, start: Array, t0: float, t1: float, parameters: Array
+    ) -> None:
         if outcome == _finished:
             return
-        time, state = integrator.time, integrator.state[: self.size]
+        time, state = integrator.time, integrator.state[: self.size].copy()
         if not (np.isfinite(time) and np.isfinite(state).all()):
-            # Nothing is left of the last step: say where it began.
-            time, state = t0, start
+            # Nothing is left of the last step: once more, to see where it began.
+            found = LastFinite(self.size, start, t0)
+            self._start(integrator, start, t0, t1, parameters)
+            if np.isfinite(integrator.state).all():
+                integrator.propagate_until(t1, max_steps=self.max_steps, callback=found)
+            time, state = found.time, found.state
         place = f"t = {time:.6g} with {described(self.system, state)}"
         stopped_at = -int(outcome) - 1 - len(self.system.switches)
-        if 0 <= stopped_at < len(self.system.edges):
-            raise FlowError(
-                f"The trajectory reaches the end of the domain of {self.system.edges[stopped_at]} at {place}: "
-                "beyond, the root has no real value. End the time before, or smooth it, sqrt(x**2 + a**2) for instance."
-            )
+        reached = self._domain.watched[stopped_at] if 0 <= stopped_at < len(self._domain.watched) else None
+        if reached is None and self.system.edges:
+            modes = integrator.pars[self.parameters : self.parameters + len(self.system.switches)]
+            reached = self._domain.nearest(state, time, np.concatenate((parameters[: self.parameters], modes)))
+        if reached is not None:
+            raise self._domain.refusal(reached, place)
         if outcome == hy.taylor_outcome.step_limit:
             raise FlowError(
                 f"The trajectory needs more than {self.max_steps} steps in one stretch; it stands at {place}. "
@@ -359,16 +398,20 @@ class SmoothEngine:
         flags = [hy.par[self.parameters + len(surfaces) + i] for i in range(len(surfaces))]
         return [flag * s + (1.0 - flag) for flag, s in zip(flags, surfaces, strict=True)]
 
-    def _edges(self) -> list[Any]:
-        """Where a root loses its real value; each ends the integration. They come after the switches."""
+    def ends(self) -> list[Any]:
+        """What is watched at the ends of terms. These events come after the switches."""
         table = full_table(self.system)
-        return [to_heyoka(edge, table) for edge in self.system.edges]
+        return [to_heyoka(edge.watched, table) for edge in self._domain.watched]
 
     def _build(self, tangents: bool, selective: bool) -> Any:
         table = symbol_table(self.system)
         functions = self._surfaces(selective)
         switches = [
             hy.t_event(s, callback=_SetMode(i, self._sides)) for i, s in enumerate(functions) if self._sides is not None
+        ]
+        ends = [
+            hy.t_event(e, callback=_PassEdge(edge, self._sides, self._domain))
+            for e, edge in zip(self.ends(), self._domain.watched, strict=True)
         ]
         surfaces = [hy.nt_event(to_heyoka(s, table), _NoteCrossing(i, self.size)) for i, s in enumerate(self.observe)]
         written = self._equations(tangents)
@@ -377,7 +420,7 @@ class SmoothEngine:
             np.zeros(len(written)),
             tol=self.tolerance,
             compact_mode=not is_short(self.system, written, functions),
-            t_events=[*switches, *(hy.t_event(edge) for edge in self._edges())],
+            t_events=[*switches, *ends],
             nt_events=surfaces,
         )
 
@@ -394,17 +437,12 @@ class SmoothEngine:
             np.zeros((len(written), LANES)),
             tol=self.tolerance,
             compact_mode=not is_short(self.system, written, functions),
-            t_events=[*switches, *(hy.t_event_batch(edge) for edge in self._edges())],
+            t_events=[*switches, *(hy.t_event_batch(edge) for edge in self.ends())],
         )
 
 
 def _direction(t0: float, t1: float) -> float:
     return 1.0 if t1 >= t0 else -1.0
-
-
-def described(system: System, state: Array) -> str:
-    """A state in words: "phi = 0.1, phi' = 2"."""
-    return ", ".join(f"{s.name} = {value:.6g}" for s, value in zip(system.states, state, strict=True))
 
 
 def log_determinant(matrix: Array) -> float:

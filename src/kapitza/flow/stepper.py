@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow.compiled import cached, compile_integrator, equations, full_table, is_short
-from kapitza.flow.engine import Engine, System
+from kapitza.flow.domains import Domain
+from kapitza.flow.engine import Engine, System, described
 from kapitza.flow.events import EventEngine
 from kapitza.flow.hoisting import constants_function, hoist_constants
-from kapitza.flow.smooth import SmoothEngine, described
+from kapitza.flow.sides import levels
+from kapitza.flow.smooth import SmoothEngine
 from kapitza.flow.system import polynomial_signals, system_of
 from kapitza.model import Model, symbol, to_heyoka
 from kapitza.model import time as time_symbol
@@ -31,8 +33,8 @@ class Stepper:
     held: names of parameters that change from step to step, neighbours at the end of `model.names`. Other parameters
     change by `load`. Within a step everything is constant but the states and the time.
 
-    Steps that stay clear of every switching surface are plain Taylor steps; the others, and all steps of a model with
-    impacts, go to the engine that locates events.
+    Steps that stay clear of every switching surface and of the ends of all terms are plain Taylor steps; the others,
+    and all steps of a model with impacts, go to the engine that locates events.
     """
 
     def __init__(self, model: Model, held: Sequence[str] = (), tolerance: float = 1e-11):
@@ -51,14 +53,17 @@ class Stepper:
         self._constants = constants_function(self.system)
         self._runtime = np.zeros(len(self.system.parameters))
         self._engine: Engine | None = None
-        if self.system.switches or self.system.walls:
+        self._domain = Domain(self.system)
+        if self.system.switches or self.system.walls or self._domain.watched:
             kind = SmoothEngine if self.system.is_smooth else EventEngine
-            self._engine = cached(("stepped", self.system, tolerance), lambda: kind(self.system, (), tolerance))
+            # A root is entered at a margin that a loose tolerance would lose.
+            fine = min(tolerance, 1e-15) if self._domain.is_entered else tolerance
+            self._engine = cached(("stepped", self.system, fine), lambda: kind(self.system, (), fine))
         self._ta = cached(("stepper", self.system, tolerance), lambda: compile_integrator(self._build))
         fixed = frozenset(s for s in self.system.parameters if s.name not in held)
-        self._near = (
-            cached(("near", self.system, fixed), lambda: _Near(self.system, fixed)) if self.system.switches else None
-        )
+        self._near = None
+        if self._domain.is_simple and (self.system.switches or self._domain.watched):
+            self._near = cached(("near", self.system, fixed), lambda: _Near(self.system, self._domain, fixed))
         self._state = np.zeros(self.size)
         self.load(model.vector)
 
@@ -108,10 +113,12 @@ class Stepper:
         start, time = state.copy(), ta.time
         if near is not None and look is not None and not self.system.walls:
             functions, rates = look(start, time, pars)
-            if near.load(functions, pars):
-                outcome, done = self._taylor(length)
-                if outcome != _whole and done != length:
-                    self._finish(outcome, length, done)
+            # What a mode changes in the functions around it, and in the margins, is seen at a second look.
+            inside = near.load(functions, pars)
+            for _ in range(near.levels):
+                functions, rates = look(start, time, pars)
+                inside = near.load(functions, pars)
+            if inside and self._plain(length):
                 after, later = look(state, time + length, pars)
                 if near.clear(functions, rates, after, later, length):
                     return
@@ -119,6 +126,14 @@ class Stepper:
         assert self._engine is not None
         ta.state[:] = self._engine.run(start, None, time, time + length, self._runtime).state
         ta.time = time + length
+
+    def _plain(self, length: float) -> bool:
+        """A Taylor step without a look at surfaces; False when it left the finite numbers."""
+        outcome, done = self._taylor(length)
+        whole = outcome == _whole or done == length
+        if outcome == hy.taylor_outcome.success and not whole:
+            whole = self._ta.propagate_for(length - done, max_steps=1000)[0] == _whole
+        return whole and bool(np.isfinite(self._state).all())
 
     def _finish(self, outcome: Any, length: float, done: float) -> None:
         """The rest of a step that was too long for one Taylor polynomial."""
@@ -139,19 +154,21 @@ class Stepper:
 
 
 class _Near:
-    """Values and rates of the switching functions at one state, and whether a step kept clear of their zeros.
+    """Values and rates of the switching functions, then of the margins of terms that end, at one state, and whether a
+    step kept clear of their zeros.
 
     fixed: parameters that do not change from step to step.
     """
 
-    def __init__(self, system: System, fixed: frozenset[sp.Symbol]):
+    def __init__(self, system: System, domain: Domain, fixed: frozenset[sp.Symbol]):
         table = full_table(system)
+        functions = [*(s.function for s in system.switches), *(e.margin for e in domain.watched)]
         rates = [
-            sp.diff(s.function, time_symbol)
-            + sum(sp.diff(s.function, x) * f for x, f in zip(system.states, system.smooth_rates, strict=True))
-            for s in system.switches
+            sp.diff(s, time_symbol)
+            + sum(sp.diff(s, x) * f for x, f in zip(system.states, system.smooth_rates, strict=True))
+            for s in functions
         ]
-        written = [*(s.function for s in system.switches), *rates]
+        written = [*functions, *rates]
         expressions = [to_heyoka(e, table) for e in written]
         # Linear in the states, with coefficients that stay as they are from step to step.
         self.flat = all(
@@ -160,7 +177,10 @@ class _Near:
             for e in written
         )
         self.states = len(system.states)
-        self.count, self.first = len(system.switches), len(system.parameters)
+        self.count, self.switches, self.first = len(functions), len(system.switches), len(system.parameters)
+        modes = {s.mode for s in system.switches}
+        held = any(not modes.isdisjoint(f.free_symbols) for f in functions)
+        self.levels = len(levels(system)) if held else 0
         self._evaluate = hy.cfunc(expressions, vars=[table[s] for s in system.states])
 
     def __call__(self, state: Array, time: float, pars: Array) -> tuple[list[float], list[float]]:
@@ -181,19 +201,19 @@ class _Near:
         return _Planes(first.tolist(), np.column_stack(rows).tolist(), self.count)
 
     def load(self, functions: list[float], pars: Array) -> bool:
-        """Set the modes by the signs; False on a surface."""
-        for i, value in enumerate(functions):
+        """Set the modes by the signs; False on a surface, or outside the domain of a term."""
+        for i, value in enumerate(functions[: self.switches]):
             if value == 0.0:
                 return False
             pars[self.first + i] = 1.0 if value > 0 else -1.0
-        return True
+        return all(value > 0.0 for value in functions[self.switches :])
 
     def clear(
         self, before: list[float], slopes: list[float], after: list[float], later: list[float], length: float
     ) -> bool:
         """No sign changed, and no function turned round close enough to zero to have touched it."""
         for s0, r0, s1, r1 in zip(before, slopes, after, later, strict=True):
-            if s0 * s1 <= 0:
+            if not s0 * s1 > 0:
                 return False
             approaches, leaves = s0 * r0 < 0, s1 * r1 > 0
             if approaches and leaves and abs(s0) < length * abs(r0):

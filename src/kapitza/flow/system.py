@@ -9,8 +9,9 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.flow.domains import edges_of
 from kapitza.flow.engine import System, Wall
-from kapitza.model import Model, Signal, Structure, Switch, split_program, symbol
+from kapitza.model import Model, Signal, Structure, split_program, symbol
 from kapitza.model import time as time_symbol
 
 Array = NDArray[np.float64]
@@ -82,31 +83,8 @@ def _system(
         steps=steps,
         smooth_steps=smooth_steps,
         elimination=structure.elimination,
-        edges=_edges((*(e for _, e in smooth_steps), *smooth), states, switches),
+        edges=edges_of(smooth_steps, smooth, states, switches),
     )
-
-
-def _edges(
-    expressions: tuple[sp.Expr, ...], states: tuple[sp.Symbol, ...], switches: tuple[Switch, ...]
-) -> tuple[sp.Expr, ...]:
-    """Roots b**p (p no whole number) of a b(x) that may become negative.
-
-    A Taylor step passes such an edge where the solution itself is analytic, as (1 - t/2)² is for x' = -√x, and goes
-    on with the other root. Where a switch of the model guards the edge, or b is a magnitude, the model says how to
-    go on.
-    """
-    modes = {switch.mode for switch in switches}
-    guards = {sign * switch.function for switch in switches for sign in (1, -1)}
-    found = {
-        power
-        for expression in expressions
-        for power in expression.atoms(sp.Pow)
-        if power.exp.is_number and power.exp.is_integer is False
-        if not power.base.is_nonnegative and power.base not in guards
-        if power.base.has(*states) and modes.isdisjoint(power.free_symbols)
-    }
-    known = sorted(found, key=sp.default_sort_key)
-    return tuple(sp.Pow(p.base, abs(p.exp)) for p in known)
 
 
 @lru_cache(maxsize=256)

@@ -15,6 +15,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
+from kapitza.flow.domains import Domain
 from kapitza.flow.engine import System
 from kapitza.flow.sides import FLAT, Probes, levels
 from kapitza.model import Step, compile_derivatives, compile_expressions, split_switches, time
@@ -87,6 +88,7 @@ class Geometry:
         self.modes = tuple(s.mode for s in system.switches)
         self.inputs = (*system.states, time, *system.parameters, *self.modes)
         self.compiled: dict[Any, Any] = {}
+        self.domain = Domain(system)
         self._smooth_when_zero: dict[bytes, bool] = {}
         for number, (wall, speed) in enumerate(zip(system.walls, self.speeds, strict=True), start=1):
             if not speed.free_symbols.isdisjoint((*self.modes, *(name for name, _ in system.smooth_steps))):
@@ -210,7 +212,7 @@ class Geometry:
 
     def is_smooth_at(self, parameters: Array) -> bool:
         """True when no wall is there and, with the parameters that are exactly zero, no switch makes the rates jump."""
-        if self.walls:
+        if self.walls or self.system.enters_by_the_clock:
             return False
         zero = parameters == 0.0
         key = zero.tobytes()

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import EventError
+from kapitza.flow.engine import Edge
 from kapitza.flow.events.journey import WRONG_SIDE, Journey
-from kapitza.flow.events.regimes import CROSS, DETACH, IMPACT, RELEASE, Ending
+from kapitza.flow.events.regimes import CROSS, DETACH, EDGE, IMPACT, RELEASE, Ending
 from kapitza.flow.events.saltation import cross_switch, pass_impact, per_unit, project
 from kapitza.flow.events.settle import FREE, HOLD, STICK, Question, Regime, complete, motion, settle
 
@@ -50,11 +51,30 @@ def meet(journey: Journey, ending: Ending) -> None:
         decide(journey, {i: (side,)}, {})
     elif ending.kind == DETACH:
         decide(journey, {}, {i: (FREE,)})
+    elif ending.kind == EDGE:
+        _pass_edge(journey, journey.geometry.system.edges[i])
     elif ending.kind == IMPACT:
         if struck_walls(journey):
             strike(journey)
         else:
             decide(journey, {}, {i: (HOLD, FREE)})
+
+
+def _pass_edge(journey: Journey, edge: Edge) -> None:
+    """At the end of a term the motion goes on where a switch says how, or the term has no end there after all."""
+    geometry = journey.geometry
+    runtime = np.concatenate((journey.parameters, journey.modes))
+    if geometry.domain.passes(edge, journey.state, journey.t, runtime):
+        return
+    gradients = geometry.of_switches(journey.point())
+    near = np.abs(gradients.value) <= geometry.closeness(gradients, journey.point())
+    asked = [i for i in edge.guards if near[i]]
+    if edge.guards and not asked:
+        return
+    if len(asked) != 1:
+        raise geometry.domain.refusal(edge, journey.described())
+    here = int(journey.modes[asked[0]])
+    decide(journey, {asked[0]: (-here, here)}, {}, trigger=asked[0])
 
 
 def question(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple]) -> Question:
@@ -70,7 +90,10 @@ def question(journey: Journey, switches: dict[int, tuple], walls: dict[int, tupl
                 # A function that vanishes altogether does so until a switch inside it changes.
                 near[i] = any(near[k] or k in switches for k in geometry.inner(i))
             if near[i] or i in switches or i in journey.regime.stuck:
-                options = (1, -1) if switch.continuous else (STICK, 1, -1)
+                options: tuple[object, ...] = (1, -1) if switch.continuous else (STICK, 1, -1)
+                if geometry.domain.quiet_side(i, journey.modes) < 0:
+                    # Of two equal answers the one without terms that have no slope here.
+                    options = (-1, 1) if switch.continuous else (STICK, -1, 1)
                 open_switches.append((i, switches.get(i, options)))
     if geometry.walls:
         surfaces, speeds = geometry.of_walls(point), geometry.of_speeds(point)
@@ -88,6 +111,7 @@ def resettle(journey: Journey) -> None:
     journey.read_modes()
     journey.modes, journey.regime = settle(journey.geometry, journey.place, journey.modes, question(journey, {}, {}))
     journey.changed = True
+    journey.enter_domains()
 
 
 def decide(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple], trigger: int | None = None) -> None:
@@ -106,6 +130,7 @@ def decide(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple]
     journey.modes, journey.regime = modes, regime
     journey.changed = not np.array_equal(modes, old_modes) or regime != old
     hold(journey, old)
+    journey.enter_domains()
     for i, rate in zip(passed, rates, strict=True):
         if i in regime.stuck:
             journey.note("stick", i, rate, before)

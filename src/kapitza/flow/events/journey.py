@@ -11,11 +11,11 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import EventError, FlowError
-from kapitza.flow.engine import Event
+from kapitza.flow.domains import LastFinite
+from kapitza.flow.engine import Event, described
 from kapitza.flow.events.geometry import Geometry
-from kapitza.flow.events.regimes import EDGE, CompiledRegime, Ending, compiled_regime, regime_flow
+from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime, regime_flow
 from kapitza.flow.events.settle import Place, Regime
-from kapitza.flow.smooth import described
 from kapitza.model import compile_expressions
 
 Array = NDArray[Any]
@@ -121,6 +121,8 @@ class Journey:
             samples = result[5][1:]
         else:
             result = integrator.propagate_until(t1, max_steps=settings.max_steps)
+        if not np.isfinite(integrator.state[: self.geometry.size]).all():
+            self._go_to_the_last_finite(integrator, t1)
         self.unpack(integrator.state.copy(), integrator.time)
         ending = self.ending_of(compiled.endings, result[0])
         self._read_notes(compiled)
@@ -128,6 +130,31 @@ class Journey:
         if ending is not None:
             self.limit_events()
         return ending, samples
+
+    def _go_to_the_last_finite(self, integrator: Any, t1: float) -> None:
+        """Once more, to see where a run fails; a failure at the end of a term is named."""
+        found = LastFinite(self.geometry.size, self.state, self.t)
+        integrator.state[:], runtime = self.packed()
+        integrator.pars[:] = runtime[: integrator.pars.size]
+        integrator.time = self.t
+        integrator.propagate_until(t1, max_steps=self.settings.max_steps, callback=found)
+        self.state, self.t = found.state, found.time
+        self.name_the_end()
+
+    def name_the_end(self) -> None:
+        """Refuse by its name the end of a term that is near."""
+        geometry = self.geometry
+        runtime = np.concatenate((self.parameters, self.modes))
+        edge = geometry.domain.nearest(self.state, self.t, runtime) if geometry.system.edges else None
+        if edge is not None:
+            raise geometry.domain.refusal(edge, self.described())
+
+    def enter_domains(self) -> None:
+        """Into the domains of the terms that the modes have switched on."""
+        domain = self.geometry.domain
+        if domain.is_entered:
+            runtime = np.concatenate((self.parameters, self.modes))
+            self.state, self.t = domain.inside(self.state, self.t, runtime)
 
     def packed(self) -> tuple[Array, Array]:
         """What an integrator of this regime starts from: (x, V, log|det V|) and (θ, m, offsets)."""
@@ -154,7 +181,8 @@ class Journey:
         geometry, reach = self.geometry, np.abs(self.state)
         if self._stretch:
             sides = (geometry.point(self.state, self.t, self.parameters, m) for m in (self.modes, -self.modes))
-            reach = reach + self._stretch * np.maximum(*(np.abs(geometry.rates(p)) for p in sides))
+            # On the other side a term may have no value.
+            reach = reach + self._stretch * np.fmax(*(np.abs(geometry.rates(p)) for p in sides))
         point = self.point()
         tables = (geometry.of_switches(point), *((geometry.of_walls(point),) if geometry.walls else ()))
         return np.concatenate(
@@ -167,14 +195,8 @@ class Journey:
             return None
         number = -int(outcome.value) - 1
         if 0 <= number < len(endings):
-            ending = endings[number]
-            if ending.kind == EDGE:
-                raise FlowError(
-                    f"The trajectory reaches the end of the domain of {ending.expression} at {self.described()}: "
-                    "beyond, the root has no real value. End the time before, or smooth it, sqrt(x**2 + a**2) for "
-                    "instance."
-                )
-            return ending
+            return endings[number]
+        self.name_the_end()
         if outcome == hy.taylor_outcome.step_limit:
             raise FlowError(
                 f"The trajectory needs more than {self.settings.max_steps} steps in one stretch; it stands at "

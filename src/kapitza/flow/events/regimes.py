@@ -115,7 +115,7 @@ def regime_flow(geometry: Geometry, regime: Regime) -> tuple[System, tuple[Endin
         for j, w in enumerate(system.walls)
         if j not in regime.contact
     ]
-    endings += [Ending(EDGE, k, edge) for k, edge in enumerate(system.edges)]
+    endings += [Ending(EDGE, k, edge.watched) for k, edge in enumerate(system.edges) if edge.watched is not None]
     if not regime.collapses:
         return system, tuple(endings)
     held, balance = _held_rates(geometry, regime)

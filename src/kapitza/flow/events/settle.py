@@ -110,6 +110,8 @@ def motion(geometry: Geometry, place: Place, modes: Array, regime: Regime) -> Mo
 
 def has_positive_minors(matrix: Array) -> bool:
     """True for a P-matrix: then sliding and contact at once have exactly one answer."""
+    if not np.isfinite(matrix).all():
+        return False
     indices = range(len(matrix))
     subsets = chain.from_iterable(combinations(indices, size) for size in range(1, len(matrix) + 1))
     return all(np.linalg.det(matrix[np.ix_(chosen, chosen)]) > 0 for chosen in map(list, subsets))
@@ -264,7 +266,7 @@ def _margins(
         rates = switches.rates(now.field)
         # Where friction balances the other forces the rate vanishes, not its terms: the other side shows their size.
         other = np.abs(geometry.rates(geometry.point(place.state, place.t, place.parameters, -modes)))
-        terms = np.abs(switches.by_state) @ np.maximum(field, other) + np.abs(switches.by_time)
+        terms = np.abs(switches.by_state) @ np.fmax(field, other) + np.abs(switches.by_time)
     for (i, _), choice in zip(question.switches, answer, strict=False):
         if geometry.is_flat(i, place.state, place.t, place.parameters, modes):
             margins.append(np.inf if choice == 1 else -np.inf)

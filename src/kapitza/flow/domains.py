@@ -1,0 +1,348 @@
+"""Where the terms of the rates end: roots, logarithms and inverse functions that lose their real value, and poles.
+
+A Taylor step passes the end of a root where the solution itself is analytic, as (1 - t/2)² is for x' = -√x, and goes on
+along the other branch. So something that changes its sign there is watched: √b where b is a double zero, b itself
+where it is a zero of odd order. At a logarithm, a pole or a simple zero of b the steps shrink to nothing; then the end
+that is near gives the failure its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError
+from kapitza.flow.engine import Edge, System
+from kapitza.model import Step, Switch, compile_derivatives, compile_expressions, vanishes
+from kapitza.model import time as time_symbol
+
+Array = NDArray[np.float64]
+
+NEAR_AN_END = 1e-6
+"""A motion that fails with a margin below this, relative to what the margin is made of, fails at that end."""
+
+ROUNDING = 1e-13
+"""A margin this far below zero, relative to what it is made of, may be rounding."""
+
+INSIDE = 1e-13
+"""Seconds by which a term is entered: the order of a Taylor step times the logarithm of its inverse must not overflow.
+What it shifts is of the size of rounding."""
+
+SMALLEST = 1e-14
+"""A margin at which a term is entered at no speed. Below the tolerance of the integrator, which is absolute for small
+states, its error would lead out again."""
+
+BEYOND = 1e-25
+"""A margin by which a motion rests beyond an end."""
+
+WEIGHT = sp.Float("1e-30")
+"""Of what is watched at an end: where it is singular there, as √b at a simple zero, it must not hold up the steps."""
+
+LARGEST_DENOMINATOR = 64
+"""Up to here a decimal exponent stands for a fraction."""
+
+
+def edges_of(
+    steps: tuple[Step, ...], rates: tuple[sp.Expr, ...], states: tuple[sp.Symbol, ...], switches: tuple[Switch, ...]
+) -> tuple[Edge, ...]:
+    """All ends of terms in steps and rates that are written with modes."""
+    search = _Search({*states, time_symbol}, {s.mode: i for i, s in enumerate(switches)})
+    for name, expression in steps:
+        search.look(expression)
+        if not search.moving.isdisjoint(expression.free_symbols):
+            search.moving.add(name)
+    for expression in rates:
+        search.look(expression)
+    return tuple(sorted(search.found, key=_order))
+
+
+def _order(edge: Edge) -> tuple[str, ...]:
+    return sp.sstr(edge.term), sp.sstr(edge.margin), sp.sstr(edge.watched)
+
+
+class _Search:
+    """Walks through expressions; a term inside a Piecewise counts while its condition, on modes, holds."""
+
+    def __init__(self, moving: set[sp.Symbol], numbers: dict[sp.Symbol, int]):
+        self.moving, self.numbers = moving, numbers
+        self.found: set[Edge] = set()
+        self.cut: set[Any] = set()
+        self._seen: set[tuple[Any, Any]] = set()
+
+    def look(self, expression: Any) -> None:
+        """Find the ends in one expression."""
+        # An angle by atan2 jumps by a full turn, which its sine and cosine do not notice.
+        self.cut = {
+            angle
+            for angle in expression.atoms(sp.atan2)
+            if not vanishes(expression.xreplace({angle: angle + 2 * sp.pi}) - expression)
+        }
+        self._seen.clear()
+        self.walk(expression, sp.true)
+
+    def walk(self, node: Any, holds: Any) -> None:
+        if (node, holds) in self._seen or self.moving.isdisjoint(node.free_symbols):
+            return
+        self._seen.add((node, holds))
+        if isinstance(node, sp.Piecewise):
+            before = holds
+            cases: list[Any] = list(node.args)
+            for case in cases:
+                self.walk(case.expr, sp.And(before, case.cond))
+                before = sp.And(before, sp.Not(case.cond))
+            return
+        for margin, watched, exponent, pole in _ends(node):
+            self._keep(node, margin, watched, exponent, pole, holds)
+        if node in self.cut:
+            along, across = node.args[1], node.args[0]
+            margin = sp.sqrt(along**2 + across**2) + along
+            self._keep(node, margin, sp.sqrt(margin), None, False, holds)
+        for argument in node.args:
+            self.walk(argument, holds)
+
+    def _keep(self, term: Any, margin: Any, watched: Any, exponent: Any, pole: bool, holds: Any) -> None:
+        if self.moving.isdisjoint(margin.free_symbols) or margin.is_nonzero:
+            return
+        if holds is not sp.true:
+            margin = sp.Piecewise((margin, holds), (1, True))
+            watched = None if watched is None else sp.Piecewise((watched, holds), (1, True))
+        watched = None if watched is None else WEIGHT * watched
+        guards = tuple(sorted(self.numbers[m] for m in holds.free_symbols if m in self.numbers))
+        self.found.add(Edge(term, margin, watched, guards, exponent, pole))
+
+
+def _ends(node: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
+    """(margin, watched, exponent, pole) of the ends of one term."""
+    if isinstance(node, sp.Pow):
+        yield from _ends_of_power(node)
+    elif isinstance(node, sp.log):
+        yield node.args[0], None, None, False
+    elif isinstance(node, (sp.asin, sp.acos)):
+        for margin in (1 - node.args[0], 1 + node.args[0]):
+            yield margin, sp.sqrt(margin), None, False
+    elif isinstance(node, sp.acosh):
+        yield node.args[0] - 1, sp.sqrt(node.args[0] - 1), None, False
+    elif isinstance(node, sp.atanh):
+        for margin in (1 - node.args[0], 1 + node.args[0]):
+            yield margin, None, None, False
+    elif isinstance(node, sp.tan):
+        yield sp.cos(node.args[0]), None, None, True
+
+
+def _ends_of_power(node: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
+    base, exponent = node.base, node.exp
+    if base.is_number:
+        return
+    if exponent.is_integer:
+        if not exponent.is_nonnegative:
+            yield base, None, None, True
+        return
+    if not exponent.is_number:
+        # Its value may be any: both signs are watched, and let pass where it is a whole number.
+        yield base, base, exponent, False
+        yield base, node, exponent, False
+        return
+    near = sp.Rational(str(sp.N(exponent, 17))).limit_denominator(LARGEST_DENOMINATOR)
+    # b = τⁿ has an analytic power only where n is a multiple of the denominator. An even one leaves b positive, and
+    # the power changes its sign; with an odd one b does, or nothing.
+    yield base, base ** (abs(exponent) % 1) if near.q % 2 == 0 else base, None, False
+
+
+class Domain:
+    """The ends of the terms of a system in numbers, at one state with its modes. One serves all threads."""
+
+    def __init__(self, system: System):
+        self.system, self.size = system, len(system.states)
+        self._modes = tuple(s.mode for s in system.switches)
+        self.watched = tuple(e for e in system.edges if e.watched is not None)
+        moved = set(self._modes)
+        self._entered = [
+            k for k, e in enumerate(system.edges) if not e.pole and not moved.isdisjoint(e.margin.free_symbols)
+        ]
+
+    def __deepcopy__(self, memo: dict) -> Domain:
+        # Integrators copy their callbacks; nothing here changes.
+        return self
+
+    @property
+    def is_entered(self) -> bool:
+        """True when a change of modes may lead into the domain of a term."""
+        return bool(self._entered)
+
+    @property
+    def is_simple(self) -> bool:
+        """True when the margins are written out in the states, without named steps."""
+        named = {name for name, _ in self.system.smooth_steps}
+        return all(named.isdisjoint(e.margin.free_symbols) for e in self.watched)
+
+    @cached_property
+    def _inputs(self) -> tuple[sp.Symbol, ...]:
+        return (*self.system.states, time_symbol, *self.system.parameters, *self._modes)
+
+    @cached_property
+    def _margins(self) -> Any:
+        by, steps = (*self.system.states, time_symbol), self.system.smooth_steps
+        return compile_derivatives([e.margin for e in self.system.edges], by, self._inputs, steps=steps)
+
+    @cached_property
+    def _rates(self) -> Any:
+        return compile_expressions(self.system.smooth_rates, self._inputs, steps=self.system.smooth_steps)
+
+    @cached_property
+    def _exponents(self) -> Any:
+        exponents = [sp.Rational(1, 2) if e.exponent is None else e.exponent for e in self.system.edges]
+        return compile_expressions(exponents, self._inputs, steps=self.system.smooth_steps)
+
+    @cached_property
+    def _activity(self) -> Any:
+        active = [
+            sp.Piecewise((1, e.margin.args[0].cond), (0, True)) if e.guards else sp.Integer(1)
+            for e in self.system.edges
+        ]
+        return compile_expressions(active, self._modes)
+
+    def _table(self, point: Array) -> tuple[Array, Array]:
+        """Margins (e,) and their derivatives by states and time (e, n + 1)."""
+        found = self._margins(point)
+        count = len(self.system.edges)
+        return found[:count], found[count:].reshape(count, self.size + 1)
+
+    def _point(self, state: Array, time: float, runtime: Array) -> Array:
+        return np.concatenate((state, (time,), runtime[: len(self._inputs) - self.size - 1]))
+
+    def passes(self, edge: Edge, state: Array, time: float, runtime: Array) -> bool:
+        """Is this no end after all: an exponent that happens to be a whole number, a root of a truncated series?"""
+        k, point = self.system.edges.index(edge), self._point(state, time, runtime)
+        margins, slopes = self._table(point)
+        size = 1.0 + float(np.abs(slopes[k]) @ np.append(np.abs(state), abs(time)))
+        if margins[k] > NEAR_AN_END * size:
+            return True
+        return edge.exponent is not None and float(self._exponents(point)[k]).is_integer()
+
+    def quiet_side(self, switch: int, modes: Array) -> float:
+        """The mode of a switch in which terms that end at it are switched off; 0 when there are none."""
+        own = [k for k, e in enumerate(self.system.edges) if switch in e.guards and not e.pole]
+        if not own:
+            return 0.0
+        above, below = modes.copy(), modes.copy()
+        above[switch], below[switch] = 1.0, -1.0
+        active = [self._activity(m)[own].sum() for m in (above, below)]
+        return float(np.sign(active[1] - active[0]))
+
+    def inside(self, state: Array, time: float, runtime: Array) -> tuple[Array, float]:
+        """The same place to rounding, where all terms that the modes have just switched on have a value.
+
+        Those that they leave out have none. runtime: the parameters, then the modes. A crossing is located to rounding,
+        on either side.
+        """
+        if not self._entered:
+            return state, time
+        for k in self._entered:
+            state = self._outside(k, state, time, runtime)
+            margins, slopes = self._table(self._point(state, time, runtime))
+            place = np.append(np.abs(state), abs(time))
+            own = float(margins[k])
+            size = float(np.abs(slopes[k]) @ (1.0 + place))
+            floor = max(SMALLEST, 4e-16 * float(np.abs(slopes[k]) @ place))
+            if own > max(floor, INSIDE * size) or own < -ROUNDING * (1.0 + size):
+                continue
+            state, time = _moved(state, time, slopes[k], floor - own)
+            field = self._rates(self._point(state, time, runtime))
+            speed = float(np.abs(slopes[k] @ np.append(field, 1.0)))
+            if np.isfinite(speed) and INSIDE * speed > floor and INSIDE * speed > own:
+                state, time = _moved(state, time, slopes[k], INSIDE * speed - max(own, floor))
+        return state, time
+
+    def require_one_way(self, state: Array, time: float, runtime: Array, place: str) -> None:
+        """Refuse a surface reached at no speed where a term ends on both sides: x' = -√|x| may rest or go on."""
+        margins, slopes = self._table(self._point(state, time, runtime))
+        for k in self._entered:
+            edge = self.system.edges[k]
+            if not edge.guards and abs(margins[k]) <= ROUNDING * (1.0 + float(np.abs(slopes[k, :-1]) @ np.abs(state))):
+                raise self.refusal(edge, place)
+
+    def _outside(self, k: int, state: Array, time: float, runtime: Array) -> Array:
+        """A state that rests on the end of a term which its modes leave out, put just beyond it.
+
+        An event function that is zero for a while would be met for ever, and one on the wrong side never.
+        """
+        first = len(self.system.parameters)
+        for i in self.system.edges[k].guards:
+            modes = runtime[first : first + len(self._modes)]
+            if modes[i] != self.quiet_side(i, modes):
+                continue
+            there = runtime.copy()
+            there[first + i] = -modes[i]
+            margins, slopes = self._table(self._point(state, time, there))
+            reach = float(np.abs(slopes[k, :-1]) @ np.abs(state))
+            floor = max(BEYOND, 4e-16 * reach)
+            if slopes[k, :-1].any() and -floor < margins[k] <= ROUNDING * (1.0 + reach):
+                state, _ = _moved(state, time, slopes[k], -floor - float(margins[k]))
+        return state
+
+    def nearest(self, state: Array, time: float, runtime: Array) -> Edge | None:
+        """The end at which a motion fails that fails here, if it is one."""
+        with np.errstate(all="ignore"):
+            margins, slopes = self._table(self._point(state, time, runtime))
+            sizes = 1.0 + np.abs(slopes) @ np.append(np.abs(state), abs(time))
+            poles = np.array([e.pole for e in self.system.edges])
+            lacking = np.where(poles, np.abs(margins), np.maximum(margins, 0.0))
+            share = lacking / np.where(np.isfinite(sizes), sizes, 1.0)
+        share = np.where(np.isfinite(share), share, np.inf)
+        if not share.size or share.min() > NEAR_AN_END:
+            return None
+        return self.system.edges[int(share.argmin())]
+
+    def named(self, edge: Edge) -> str:
+        """The term as it stands in the equations, with the signs of the switches for their modes."""
+        signs = {s.mode: sp.sign(s.function) for s in self.system.switches}
+        term = edge.term
+        for _ in range(len(signs)):
+            if term.free_symbols.isdisjoint(signs):
+                break
+            term = term.xreplace(signs)
+        return str(term)
+
+    def refusal(self, edge: Edge, place: str) -> FlowError:
+        """place: time and state in words."""
+        if edge.pole:
+            return FlowError(
+                f"The trajectory reaches a pole of {self.named(edge)} at {place}: the rates grow without bound there. "
+                "End the time before, or start elsewhere."
+            )
+        if edge.exponent is not None:
+            return FlowError(
+                f"The trajectory reaches the end of the domain of {self.named(edge)} at {place}: with the parameter "
+                f"{edge.exponent} as exponent the base must be positive. Write a whole exponent as a number, or "
+                "abs(...) around the base."
+            )
+        return FlowError(
+            f"The trajectory reaches the end of the domain of {self.named(edge)} at {place}: beyond, it has no real "
+            "value or another branch. End the time before, say with max(..., 0) or Piecewise how the law goes on, or "
+            "smooth it, sqrt(x**2 + a**2) for instance."
+        )
+
+
+def _moved(state: Array, time: float, slope: Array, change: float) -> tuple[Array, float]:
+    """The nearest place at which a margin is larger by `change`: in the states, or in time where none has a say."""
+    normal = slope[:-1]
+    if normal.any():
+        return state + normal * (change / float(normal @ normal)), time
+    return (state, time + change / slope[-1]) if slope[-1] else (state, time)
+
+
+class LastFinite:
+    """Keeps the last finite state of a run that is repeated to see where it fails."""
+
+    def __init__(self, size: int, state: Array, time: float):
+        self.size, self.state, self.time = size, np.array(state), time
+
+    def __call__(self, integrator: Any) -> bool:
+        if np.isfinite(integrator.time) and np.isfinite(integrator.state[: self.size]).all():
+            self.state, self.time = integrator.state[: self.size].copy(), integrator.time
+        return True
