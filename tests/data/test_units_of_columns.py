@@ -150,10 +150,17 @@ def test_an_index_of_pandas_is_no_channel_and_no_segment(tmp_path):
     record = kz.read(tmp_path / "run.csv")
     assert record.channels == ("x",)
     assert len(record.segments()) == 1
-    frame.index = frame.index + 3  # counts, but not from 0: kept, so that nothing is lost without a word
-    frame.to_csv(tmp_path / "run.csv")
+    for part in (frame[10:40], frame[::3], pd.concat([frame[:5], frame[20:25]])):
+        part.to_csv(tmp_path / "run.csv")
+        record = kz.read(tmp_path / "run.csv")
+        assert record.channels == ("x",)
+        assert len(record.segments()) == 1
+        assert record["x"].tolist() == part["x"].tolist()
+    # Numbers that count nothing, or that do not come first, are a channel without a name.
+    (tmp_path / "run.csv").write_text(",t,x\n0.5,0,1\n1.5,1,2\n2.0,2,3\n")
     assert kz.read(tmp_path / "run.csv").channels == ("", "x")
-    assert len(kz.read(tmp_path / "run.csv").segments()) == 1
+    (tmp_path / "run.csv").write_text("t,,x\n0,5,1\n1,6,2\n2,7,3\n")
+    assert kz.read(tmp_path / "run.csv").channels == ("", "x")
 
 
 def test_angles_are_kept_in_rad_and_noise_follows():

@@ -28,7 +28,66 @@ CALLS: dict[str, list[str]] = {
     "read": ["path", "time", "channels", "interval", "names", "separator", "decimal", "phase"],
     "write": ["path", "matlab"],
 }
-calls = st.one_of(*(st.tuples(st.just(name), st.sampled_from(keys), anything) for name, keys in CALLS.items()))
+LIKELY: dict[str, list[Any]] = {
+    "time": [[0.0, 1.0], [0, 2], [0.0, 0.5], "t"],
+    "channels": [{"x": [1.0, 2.0]}, {"x": [0, 1], "y": [2.0, 3.0]}, ["x"], None],
+    "units": [{"x": "mm"}, {"x": "deg"}, {}, None],
+    "angles": [["x"], [], None],
+    "segment": [[0, 1], [0, 0], None],
+    "noise": [0.1, {"x": 0.1}, 0, None],
+    "period": [1, 2.0, 0.5, "2*pi", None],
+    "phase": [0.0, 0.3, None],
+    "samples": [5, 100],
+    "between": [0.0, 1.0],
+    "resampled": [0.05, 0.2],
+    "strobed": [1.0, None],
+    "in_units": [{"x": "mm"}, {}],
+    "select": [["x"], "x"],
+    "renamed": [{"x": "y"}, {}],
+    "quantum": [0.01, None],
+    "jitter": [0.001, 0.0],
+    "drop": [0.1, 0.0],
+    "seed": [0, 7, None],
+    "relative_noise": [0.01, {"x": 0.1}],
+    "x0": [[1.0, 0.0], {"x": 1.0, "x'": 0.0}, None],
+    "t": [[0.0, 0.5, 1.0], [0, 1], np.linspace(0, 1, 5).tolist()],
+    "periods": [1, 3],
+    "samples_per_period": [1, 8],
+    "equations": ["x'' + x = 0", ["x' = y", "y' = -x"], "x' = -sqrt(max(x, 0))", "x'' + sign(x') + x = cos(t)"],
+    "coordinates": [["x"], None],
+    "parameters": [{"a": 1.0}, {}, {"a": 1.0, "b": "2*a"}],
+    "outputs": [{"y": "2*x"}, {}, None],
+    "start": [{"x": 1.0}, {"x": 1, "x'": 0}, None],
+    "k": [1.0, 2, 0.5],
+    "value": [1.0, 0, -3],
+    "unit": ["m", "kg", "", None],
+    "bounds": [(0, 2), (-1.0, 1.0), None],
+    "name": ["a", "b1", "omega"],
+    "order": [1, 2],
+    "angle": [True, False],
+    "guess": [[0.1, 0.2], None],
+    "free": [["k"], "k", None],
+    "max_period": [1, 2],
+    "interval": [0.1, None],
+    "names": [None, ["t", "x"]],
+    "separator": [",", None],
+    "decimal": [".", ","],
+    "path": ["b.csv", "a.h5", "c.npz", "d.parquet"],
+    "matlab": ["5", "7.3"],
+}
+"""Values that may well be right."""
+
+
+def argument(key: str) -> st.SearchStrategy[Any]:
+    return st.one_of(anything, st.sampled_from(LIKELY[key])) if key in LIKELY else anything
+
+
+calls = st.one_of(
+    *(
+        st.sampled_from(keys).flatmap(lambda key, name=name: st.tuples(st.just(name), st.just(key), argument(key)))
+        for name, keys in CALLS.items()
+    )
+)
 
 
 @cache

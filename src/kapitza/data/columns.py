@@ -266,8 +266,8 @@ def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> d
     if wanted.channels is None:
         pairs = [
             (n, n)
-            for n, v in zip(columns.names, columns.values, strict=True)
-            if n not in taken and n not in RESERVED and mostly_numbers(v) and not is_index(n, v)
+            for place, (n, v) in enumerate(zip(columns.names, columns.values, strict=True))
+            if n not in taken and n not in RESERVED and mostly_numbers(v) and not (place == 0 and is_index(n, v))
         ]
     elif isinstance(wanted.channels, Mapping):
         pairs = [(columns.name(key), new) for key, new in wanted.channels.items()]
@@ -290,9 +290,13 @@ def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> d
 
 
 def is_index(name: str, values: NDArray[Any]) -> bool:
-    """A column without a name that counts the rows, as pandas writes it."""
-    unnamed = name in ("", "Unnamed: 0", "__index_level_0__")
-    return unnamed and numeric(values) and np.array_equal(values, np.arange(values.size))
+    """Is a first column without a name one that numbers the rows, as pandas writes it? Also those of a frame that was
+    cut, sorted or joined from others, whose numbers have gaps, another order or repetitions.
+    """
+    if name not in ("", "Unnamed: 0", "__index_level_0__") or not numeric(values):
+        return False
+    whole = np.asarray(values, float)
+    return bool((np.isfinite(whole) & (whole == np.floor(whole)) & (whole >= 0)).all())
 
 
 def declared_names(names: Iterable[str] | Mapping[str, str] | None, channels: Iterable[str]) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import lsq_linear
 
 from kapitza.estimate.request import Request
 from kapitza.solve import scaled_inverse
@@ -31,6 +32,24 @@ def joined_with_priors(request: Request, names: Sequence[str], theta: Array, cov
     mean = np.array([0.0 if p is None else p.mean for p in known])
     joint = scaled_inverse(scaled_inverse(covariance, WEAK) + np.diag(weight), WEAK)
     return theta + joint @ (weight * (mean - theta)), joint
+
+
+def within_bounds(request: Request, names: Sequence[str], theta: Array, covariance: Array) -> Array:
+    """The values between the bounds of the model that fit the data best.
+
+    Minimises (θ - θ̂)ᵀ Σ⁻¹ (θ - θ̂): where one parameter is held at its bound the others move with it.
+    """
+    low, high = np.array([request.model.parameter(name).bounds for name in names], float).reshape(-1, 2).T
+    if ((low <= theta) & (theta <= high)).all() or not np.isfinite(theta).all():
+        return theta
+    if not np.isfinite(covariance).all() or (low >= high).any():
+        return np.clip(theta, low, high)
+    information = scaled_inverse(covariance, WEAK)
+    scale = np.sqrt(np.clip(np.diag(information), np.finfo(float).tiny, None))
+    values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
+    root = np.sqrt(np.clip(values, 0.0, None))[:, None] * vectors.T
+    found = lsq_linear(root, root @ (scale * theta), (low * scale, high * scale), tol=1e-14)
+    return np.clip(found.x / scale, low, high)
 
 
 def surprising_priors(

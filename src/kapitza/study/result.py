@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from kapitza.data import replacing
-from kapitza.errors import DataError
+from kapitza.errors import DataError, KapitzaError
 from kapitza.study.folder import MARK
 from kapitza.study.outcome import Outcome, read_json, read_outcome, write_json
 
@@ -209,11 +209,24 @@ def write_result(result: StudyResult, folder: Path, report: bool) -> None:
 
 def read_results(folder: str | Path) -> StudyResult:
     """The result of a study that was run, from its results folder."""
-    from kapitza.study.folder import step_path
-
     folder = Path(folder)
     if not (folder / MARK).is_file():
         raise DataError(f"{folder} is no results folder of a study: it has no {MARK}.")
+    try:
+        return _read(folder)
+    except KapitzaError:
+        raise
+    except Exception as problem:
+        # A folder is data from anywhere: whatever is wrong with it is said as such.
+        raise DataError(
+            f"{folder} is not a results folder as studies write them ({type(problem).__name__}: {problem}). "
+            "Run the study again."
+        ) from None
+
+
+def _read(folder: Path) -> StudyResult:
+    from kapitza.study.folder import step_path
+
     content = read_json(folder / MARK)
     pairs: Sequence[Sequence[str]] = content["fits"]
     return StudyResult(

@@ -224,3 +224,19 @@ def test_unknown_values_may_be_free_but_not_fixed(short_motion):
     for data, test in ((record, "windows"), (orbits, "harmonics")):
         with pytest.raises(ModelError, match="No value for B"):
             kz.identify(unknown, data, ["k"], kz.HarmonicFit(test=test))
+
+
+def test_values_stay_between_their_bounds():
+    """k = 3 with the bounds (0, 2.5): k is held there and the others are the best ones for it."""
+    parameters = {"c": 0.2, "k": kz.Parameter("k", 3.0, bounds=(0, 4.0)), "q": 0.5}
+    equations, start = "x'' + c*x' + k*x + q*x**3 = 0", {"x": 1.0, "x'": 0.0}
+    truth = kz.Model.from_equations(equations, parameters=parameters, start=start)
+    record = kz.measure(kz.simulate(truth, t=np.linspace(0, 40, 2001)).select(["x"]), noise=0.001, seed=1)
+    narrow = kz.Parameter("k", 2.0, bounds=(0, 2.5))
+    model = kz.Model.from_equations(equations, parameters={**parameters, "k": narrow}, start=start)
+    held = kz.identify(model, record, free=["c", "k", "q"], method=kz.HarmonicFit())
+    assert held.values["k"] == pytest.approx(2.5, abs=1e-9)
+    assert held.values["k"] <= 2.5
+    assert any("k sits at its bound" in text for text in held.warnings)
+    # With k too soft the cubic spring has to be stiffer.
+    assert held.values["q"] > 1.0

@@ -21,7 +21,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import determined
 from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.parts import Exclusion, HarmonicRows
-from kapitza.estimate.priors import joined_with_priors, surprising_priors
+from kapitza.estimate.priors import joined_with_priors, surprising_priors, within_bounds
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.measured import (
@@ -331,6 +331,7 @@ def _estimate(
     theta, covariance = joined_with_priors(
         request, request.names, solution.theta[order], solution.covariance[np.ix_(order, order)]
     )
+    theta = within_bounds(request, request.names, theta, covariance)
     warnings += doubtful_parameters(request, theta, covariance)
     warnings += surprising_priors(request, request.names, theta, covariance)
     return make_estimate(

@@ -15,7 +15,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import determined
 from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.parts import WeakRows
-from kapitza.estimate.priors import joined_with_priors, surprising_priors
+from kapitza.estimate.priors import joined_with_priors, surprising_priors, within_bounds
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.measured import Measured, input_signals, known_values, measured_from
@@ -326,6 +326,7 @@ def estimate_of(problem: WeakProblem, solution: RowSolution, history: list[Array
     order = [names.index(n) for n in free]
     theta, covariance = solution.theta[order], solution.covariance[np.ix_(order, order)]
     theta, covariance = joined_with_priors(problem.request, free, theta, covariance)
+    theta = within_bounds(problem.request, free, theta, covariance)
     level = solution.chi2 / max(len(solution.residual) - len(names), 1)
     return make_estimate(
         problem.request,

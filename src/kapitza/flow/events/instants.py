@@ -15,7 +15,7 @@ from kapitza.flow.engine import Edge
 from kapitza.flow.events.journey import WRONG_SIDE, Journey
 from kapitza.flow.events.regimes import CROSS, DETACH, EDGE, IMPACT, RELEASE, Ending
 from kapitza.flow.events.saltation import cross_switch, pass_impact, per_unit, project
-from kapitza.flow.events.settle import FREE, HOLD, STICK, Question, Regime, complete, motion, settle
+from kapitza.flow.events.settle import FREE, HOLD, STICK, Question, Regime, complete, is_touched, motion, settle
 
 Array = NDArray[Any]
 
@@ -94,7 +94,15 @@ def question(journey: Journey, switches: dict[int, tuple], walls: dict[int, tupl
                 if geometry.domain.quiet_side(i, journey.modes) < 0:
                     # Of two equal answers the one without terms that have no slope here.
                     options = (-1, 1) if switch.continuous else (STICK, -1, 1)
-                open_switches.append((i, switches.get(i, options)))
+                options = switches.get(i, options)
+                if (
+                    i not in journey.regime.stuck
+                    and len(options) > 1
+                    and is_touched(geometry, journey.place, journey.modes, i)
+                ):
+                    # A surface that is touched is not crossed.
+                    options = (int(journey.modes[i]),)
+                open_switches.append((i, options))
     if geometry.walls:
         surfaces, speeds = geometry.of_walls(point), geometry.of_speeds(point)
         near = surfaces.value <= geometry.closeness(surfaces, point)

@@ -194,6 +194,25 @@ def _simply_passed(geometry: Geometry, place: Place, modes: Array, question: Que
     return above if rates[0] > 0 else below
 
 
+def is_touched(geometry: Geometry, place: Place, modes: Array, switch: int) -> bool:
+    """Does the function of a switch turn round before it is farther beyond zero than rounding?
+
+    With the rate s' towards zero and the curvature s'' away from it, it gets as far as s'² / (2 s'').
+    """
+    if not modes[switch]:
+        return False
+    point = geometry.point(place.state, place.t, place.parameters, modes)
+    field, gradients = geometry.rates(point), geometry.of_switches(point)
+    moment = MOMENT * (1.0 + np.abs(place.state).max()) / (1.0 + np.abs(field).max())
+    ahead = geometry.point(place.state + moment * field, place.t + moment, place.parameters, modes)
+    towards = -modes[switch] * float(gradients.rates(field)[switch])
+    later = -modes[switch] * float(geometry.of_switches(ahead).rates(geometry.rates(ahead))[switch])
+    if not (towards > 0.0 > later):
+        return False
+    depth = towards**2 * moment / (2.0 * (towards - later))
+    return depth <= float(geometry.closeness(gradients, point)[switch])
+
+
 def complete(geometry: Geometry, place: Place, modes: Array, asked: list[int]) -> Array:
     """Modes with those of switches around the ones in question, whose functions may have moved with them."""
     return geometry.complete(place.state, place.t, place.parameters, modes, asked)
