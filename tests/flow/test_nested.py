@@ -10,10 +10,14 @@ import pytest
 from flow.differences import column_error
 from flow.nested import CONSTANTS, TIMES, problems, reference
 from kapitza import Flow, Model, simulate
+from kapitza.errors import EventError
 
 SEED = 12
 PROBLEMS = problems(60, SEED)
 """The first of the three hundred of `python -m benchmarks nested`."""
+
+REFUSED = {next(i for i, p in enumerate(PROBLEMS) if p.number == 35)}
+"""Refused by name: comparisons of maxima that SymPy multiplies out to 34 switches, many of them changing at once."""
 
 
 @pytest.mark.parametrize("number", range(len(PROBLEMS)))
@@ -22,6 +26,10 @@ def test_random_nested_forces(number):
     problem = PROBLEMS[number]
     model = Model.from_equations(f"x'' = {problem.force.text}", parameters=dict.fromkeys(CONSTANTS, 0.5))
     flow = Flow(model)
+    if number in REFUSED:
+        with pytest.raises(EventError, match="no combination of modes continues the motion"):
+            flow.trajectory(problem.start, TIMES, problem.vector)
+        return
     path = flow.trajectory(problem.start, TIMES, problem.vector)
     expected = reference(problem.force.value, problem.values, problem.start)
     np.testing.assert_allclose(path, expected, atol=3e-6)

@@ -237,5 +237,10 @@ class Geometry:
         return True
 
     def _table(self, functions: list[sp.Expr]) -> PointFunction:
-        entries = [e for f in functions for e in (f, *(sp.diff(f, s) for s in self.differentiate))]
+        # A sign of parameters alone, as in c*sign(c), has no slope but at zero.
+        entries = [
+            e.replace(sp.DiracDelta, lambda *_: sp.Integer(0))
+            for f in functions
+            for e in (f, *(sp.diff(f, s) for s in self.differentiate))
+        ]
         return PointFunction(entries, self.inputs, (len(functions), 1 + len(self.differentiate)))
