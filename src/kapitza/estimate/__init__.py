@@ -22,7 +22,9 @@ from kapitza.estimate.parts import (
     WeakRows,
 )
 from kapitza.estimate.profile import profile_interval
+from kapitza.estimate.redundancy import identifiability
 from kapitza.estimate.series import ShootingFit, cramer_rao
+from kapitza.estimate.validation import PredictionTest, SectionTest, Validation, validate
 from kapitza.estimate.weak import HarmonicFit
 
 __all__ = [
@@ -44,17 +46,22 @@ __all__ = [
     "OrbitFit",
     "OrbitMatches",
     "Prediction",
+    "PredictionTest",
+    "SectionTest",
     "ShootingFit",
     "Suggestion",
     "Term",
+    "Validation",
     "WeakRows",
     "advise",
     "compare_fits",
     "coverage",
     "cramer_rao",
+    "identifiability",
     "identify",
     "missing_orbits",
     "posterior",
     "profile_interval",
     "suggest",
+    "validate",
 ]

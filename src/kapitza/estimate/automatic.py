@@ -13,6 +13,7 @@ from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.invariant import InvariantFit
 from kapitza.estimate.observation import Output, observe
+from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Part, Request, make_request
 from kapitza.estimate.series import ShootingFit, progressive_start
 from kapitza.estimate.weak import HarmonicFit
@@ -74,6 +75,9 @@ class Automatic:
 
     def fit(self, request: Request) -> Estimate:
         """The first start from which the motion follows the data, fitted by shooting."""
+        if self.shooting.throw and not self.shooting.initial:
+            records = [record for record, _ in request.records("auto")]
+            refuse_redundant(request, observe(request.model, records, self.outputs, request.names).expressions)
         story: list[str] = []
         failure: KapitzaError | None = None
         unfinished: list[tuple[str, Estimate]] = []

@@ -21,9 +21,11 @@ Array = NDArray[np.float64]
 class Identifiability:
     """Rank of the information and the combinations that are and are not determined.
 
-    determined: names or products of powers, such as "k2/m"; undetermined: one line per free direction.
+    determined: names or combinations such as "k2/m" and "ka + kb"; fewer than `rank` where some have no simple formula.
+    undetermined: one line per free direction.
     directions: (k, k - rank) relative changes that leave the data alone. condition: of the relative information's
     square root (the largest over the smallest relative standard error).
+    exact: the combinations follow from the equations themselves; otherwise they are read off the data at one point.
     """
 
     names: tuple[str, ...]
@@ -32,6 +34,7 @@ class Identifiability:
     undetermined: tuple[str, ...]
     directions: Array
     condition: float
+    exact: bool = False
 
     @property
     def complete(self) -> bool:
@@ -42,10 +45,16 @@ class Identifiability:
         if self.complete:
             return "All free parameters are determined."
         free = "; ".join(self.undetermined)
+        known = ", ".join(self.determined) or "none that has a simple formula"
+        more = self.rank - len(self.determined)
+        if more and self.determined:
+            known += f" and {more} more without a simple formula"
+        quoted = ", ".join(f'"{text}"' for text in self.determined)
+        cure = f", or free only the combinations: free=[{quoted}]" if not more and self.rank else ""
         return (
-            f"The data determine {self.rank} combinations of the {len(self.names)} free parameters "
-            f"({', '.join(self.names)}): only {', '.join(self.determined)}. Undetermined: {free}. "
-            f"Fix {len(self.names) - self.rank} of them, or free only the combinations."
+            f"The data determine {self.rank} combination{'' if self.rank == 1 else 's'} of the {len(self.names)} free "
+            f"parameters ({', '.join(self.names)}): only {known}. Undetermined: {free}. "
+            f"Fix {len(self.names) - self.rank} of them{cure}."
         )
 
 
@@ -58,12 +67,12 @@ def determined(names: Sequence[str], condition: float = 1.0) -> Identifiability:
 def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: float = 1e-7) -> Identifiability:
     """Identifiability from an information matrix (k, k) in the parameters themselves.
 
-    scale: (k,) the size of each parameter (its value, or a typical one where that is zero). Directions whose relative
-    standard error exceeds the best one by more than 1/tolerance count as undetermined: use a tolerance near the square
-    root of the relative precision of the information.
+    scale: (k,) the size of each parameter, with its sign (its value, or a typical one where that is zero). Directions
+    whose relative standard error exceeds the best one by more than 1/tolerance count as undetermined: use a tolerance
+    near the square root of the relative precision of the information.
     """
     names = tuple(names)
-    scale = np.abs(np.asarray(scale, float))
+    scale = np.asarray(scale, float)
     relative = np.asarray(information, float) * np.outer(scale, scale)
     eigenvalues, vectors = np.linalg.eigh((relative + relative.T) / 2)
     eigenvalues = np.clip(eigenvalues, 0.0, None)
@@ -71,12 +80,12 @@ def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: f
     null = eigenvalues <= tolerance**2 * largest if largest > 0 else np.ones(len(names), bool)
     smallest = float(eigenvalues[0]) if names else 0.0
     condition = float(np.sqrt(largest / smallest)) if smallest > 0 else float("inf") if names else 1.0
-    basis = _echelon(vectors[:, null])
+    basis = echelon(vectors[:, null])
     determined, undetermined = _describe(basis, names)
     return Identifiability(names, int((~null).sum()), determined, undetermined, basis, condition)
 
 
-def _echelon(basis: Array) -> Array:
+def echelon(basis: Array) -> Array:
     """Columns with a 1 at a pivot row of their own and 0 at the other pivots, pivots taken at the largest entries."""
     basis = basis.copy()
     pivots: list[int] = []
@@ -102,10 +111,11 @@ def _describe(basis: Array, names: tuple[str, ...]) -> tuple[tuple[str, ...], tu
     for row, name in enumerate(names):
         if row in pivots:
             continue
-        text = name
+        text: str | None = name
         for pivot, exponent in zip(pivots, basis[row], strict=True):
-            text = _times_power(text, names[pivot], -exponent)
-        determined.append(text)
+            text = None if text is None else _times_power(text, names[pivot], -exponent)
+        if text is not None:
+            determined.append(text)
     undetermined = [
         "changing "
         + ", ".join(f"{names[i]} by {100 * c:+.3g} %" for i, c in enumerate(0.01 * column) if c)
@@ -115,12 +125,13 @@ def _describe(basis: Array, names: tuple[str, ...]) -> tuple[tuple[str, ...], tu
     return tuple(determined), tuple(undetermined)
 
 
-def _times_power(text: str, name: str, exponent: float) -> str:
-    """text * name**exponent, exponents printed as small fractions where they are."""
+def _times_power(text: str, name: str, exponent: float) -> str | None:
+    """text * name**exponent; None where the exponent is no small fraction, for then it is no power law."""
     if exponent == 0:
         return text
     fraction = Fraction(abs(exponent)).limit_denominator(6)
-    near = abs(float(fraction) - abs(exponent)) < 1e-3
-    size = str(fraction) if near else f"{abs(exponent):.3g}"
+    if not fraction or abs(float(fraction) - abs(exponent)) >= 1e-3:
+        return None
+    size = str(fraction)
     power = name if size == "1" else f"{name}**{size if '/' not in size else f'({size})'}"
     return f"{text}/{power}" if exponent < 0 else f"{text}*{power}"

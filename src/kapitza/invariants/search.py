@@ -59,6 +59,8 @@ OVERSTATED = 0.1
 """λ below which the data have less noise than stated or estimated, so that their rest is rounding, not this noise."""
 PREDICTED = 0.05
 """Share of the variation that earlier samples predict and that an estimated noise, never quite white, may leave."""
+MOST_LEFT_OUT = 8
+"""Orbits that are left out in turn."""
 SIGNIFICANT = 3.0
 """Standard errors that a coefficient needs to stay."""
 
@@ -347,11 +349,35 @@ class _Search:
             chance, share = predicted_share(found.terms, found.coefficients, self.whole, self.past)
             if chance < CHANCE and share > (PREDICTED if self.kind == "estimated" else 0.0):
                 return f"time and its neighbours predict {100 * share:.2g} % of its variation, which is no noise"
+        left_out = self._on_left_out_orbits(support)
+        if left_out > HELD_BACK * self.limit:
+            return (
+                f"fitted to the other orbits it varies {np.sqrt(left_out):.3g} times as much as the noise explains on "
+                "one that was left out: a relation special to these orbits"
+            )
         if held_back > HELD_BACK * self.limit:
             return (
                 f"conserved to {100 * found.variation:.2g} % where it was fitted, {100 * found.held_back:.2g} % after"
             )
         return ""
+
+    def _on_left_out_orbits(self, support: NDArray[np.intp]) -> float:
+        """Largest λ on an orbit of the combination that is most conserved on all others; 0 for a single orbit.
+
+        A few closed orbits lie on many surfaces of low degree that no other orbit lies on.
+        """
+        if self.train.levels < 2 or support.size < 2 or self.kind == "rounding":
+            return 0.0
+        worst, features, slopes = 0.0, self.centred[support], self.gradient[support]
+        for orbit in range(min(self.train.levels, MOST_LEFT_OUT)):
+            own = self.train.level == orbit
+            noise = triangle(slopes[:, :, ~own].reshape(support.size, -1).T)
+            root = triangle(features[:, ~own].T)
+            whitened = np.linalg.lstsq(noise.T, root.T, rcond=None)[0].T
+            vector = np.linalg.lstsq(noise, np.linalg.svd(whitened)[2][-1], rcond=None)[0]
+            explained = float(np.mean(np.sum(np.einsum("k,kdn->dn", vector, slopes[:, :, own]) ** 2, axis=0)))
+            worst = max(worst, float(np.mean((vector @ features[:, own]) ** 2)) / max(explained, 1e-300))
+        return worst
 
     def _is_new(self, gradient: Array, found: list[Array]) -> bool:
         rest = gradient.copy()

@@ -17,6 +17,7 @@ from kapitza.report.rig_figures import plot_delay_stability, plot_growing_branch
 from kapitza.report.skeleton_figures import plot_inspection
 from kapitza.report.study_figures import plot_fit, plot_forces, plot_intervals, plot_section
 from kapitza.report.study_report import write_study_report
+from kapitza.report.validation_figures import plot_validation
 
 __all__ = [
     "Section",
@@ -40,6 +41,7 @@ __all__ = [
     "plot_residues",
     "plot_rig_branch",
     "plot_section",
+    "plot_validation",
     "plot_waterfall",
     "write_branch_page",
     "write_page",

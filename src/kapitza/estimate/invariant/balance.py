@@ -20,6 +20,7 @@ from scipy import sparse
 
 from kapitza.errors import DataError, IdentifiabilityError, ModelError, Status
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.invariant.drains import likely_drain
 from kapitza.estimate.invariant.identifiability import (
     generic_point,
     refuse_dependent,
@@ -52,6 +53,7 @@ from kapitza.model import Model, rate, symbol, time, vanishes
 Array = NDArray[np.float64]
 
 POWER = symbol("#power")
+NONSMOOTH = (sp.sign, sp.Abs, sp.Heaviside, sp.Max, sp.Min, sp.Piecewise)
 SMOOTHNESS = 4
 """The window is (1 - u²)^4: its derivatives vanish at the ends, so that sums over samples are accurate integrals."""
 OVERLAP = 4
@@ -61,6 +63,8 @@ REACH = 3
 LEAST_SAMPLES = 4
 """Samples that a window must hold for its sums to be integrals."""
 REWEIGHTINGS = 6
+OPEN = 2.0
+"""Mean square of the weighted residuals from which a balance does not close within the stated noise."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,12 @@ def power_of(model: Model, invariant: sp.Expr) -> sp.Expr:
     if structure.elimination is not None:
         return _power_of_forces(model, invariant)
     parts = [sp.diff(invariant, symbol(s)) * rate for s, rate in zip(model.states, structure.rates, strict=True)]
-    return sp.simplify(sp.expand(sp.Add(*parts) + sp.diff(invariant, time)))
+    power = sp.expand(sp.Add(*parts) + sp.diff(invariant, time))
+    if power.has(*NONSMOOTH):
+        # Simplified, a friction force would hide in a Piecewise; its own product with the rate is a plain modulus.
+        speeds = [symbol(s) for s in model.states]
+        return sp.expand(power.subs({sp.sign(v) * v: sp.Abs(v) for v in speeds}))
+    return sp.simplify(power)
 
 
 def _power_of_forces(model: Model, invariant: sp.Expr) -> sp.Expr:
@@ -194,7 +203,25 @@ def fit_balance(settings: Any, request: Request) -> Estimate:
         power=setup.form.expression.coeff(POWER),
     )
     status = Status.CONVERGED if solution.converged else Status.STALLED
+    if setup.points.known_noise and not setup.points.reconstructed and found.noise_factor > OPEN:
+        slopes = rows.columns @ setup.form.local(theta)[1]
+        setup = replace(setup, warnings=(*setup.warnings, _open_balance(setup, rows, c, slopes, weight, found)))
     return finish(settings, request, setup, theta, covariance, residual, found, status)
+
+
+def _open_balance(setup: Setup, rows: _Rows, c: Array, slopes: Array, weight: Array, found: LevelSets) -> str:
+    """What to say of a balance that does not close, with the drain that would close it where a usual one does."""
+    drain = likely_drain(setup.points, rows.windows.plain, rows.columns @ c, slopes, weight)
+    text = (
+        f"the energy balance is missed by {np.sqrt(found.noise_factor):.3g} times what the stated noise explains: "
+        "something that is not in the equations feeds or drains energy, and the values make up for it"
+    )
+    if drain is None:
+        return f"{text}; fit the motion itself, InvariantFit(then=ShootingFit()), and ask kz.suggest what is missing"
+    return (
+        f"{text}. A loss of {drain.strength:.3g}*{drain.law} ({drain.called}) explains {100 * drain.share:.3g} % of "
+        "it: add that force to the equations"
+    )
 
 
 def _prepare(settings: Any, request: Request) -> tuple[Setup, NDArray[np.bool_]]:
@@ -276,6 +303,15 @@ class _Rows:
             root = np.vstack([root, np.zeros((self.table.count - len(root), self.table.count))])
         return Moments(root, noise, np.zeros_like(noise), 1)
 
+    def by_sample(self, c: Array) -> list[sparse.csr_array]:
+        """Derivatives (W, N) of the residuals by every reading of each state, for coefficients c."""
+        whole = np.einsum("k,kdn->dn", c[~self.is_power], self.terms.gradient[~self.is_power])
+        drain = np.einsum("k,kdn->dn", c[self.is_power], self.terms.gradient[self.is_power])
+        return [
+            sparse.csr_array(self.windows.slope.multiply(a[None]) + self.windows.plain.multiply(b[None]))
+            for a, b in zip(whole, drain, strict=True)
+        ]
+
     def noise(self, theta: Array) -> Array:
         """Variance (W,) of the residual of every window."""
         c, _ = self.table.form.local(theta)
@@ -309,4 +345,16 @@ def _covariance(rows: _Rows, form: Form, theta: Array, weight: Array, tau: float
     index = rows.windows.run * places + rows.windows.place
     size = (int(rows.windows.run.max()) + 1) * places
     together = np.array([np.bincount(index, row, size) for row in score], float)
-    return bread @ long_run(together, np.repeat(np.arange(size // places), places), REACH * OVERLAP) @ bread
+    seen = bread @ long_run(together, np.repeat(np.arange(size // places), places), REACH * OVERLAP) @ bread
+    # Long windows share their samples over many short ones, more than the sum above looks at; what the noise of every
+    # sample does to the answer through all its windows is known. Neither may be undercut.
+    influence = bread @ (rows.columns @ slopes).T * share
+    known = np.zeros_like(seen)
+    for moved, variance in zip(rows.by_sample(c), rows.points.variance, strict=True):
+        reach = moved.T @ influence.T  # (N, k)
+        known += (reach * variance[:, None]).T @ reach
+    residual = rows.columns @ c
+    known *= max(1.0 if rows.points.known_noise else 0.0, float(np.mean(weight * residual**2)))
+    ratio = np.diag(known) / np.maximum(np.diag(seen), 1e-300)
+    wider = np.sqrt(np.maximum(ratio, 1.0))
+    return seen * np.outer(wider, wider)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -42,6 +42,9 @@ from kapitza.monitor import checkpoint
 Array = NDArray[np.float64]
 
 REWEIGHTINGS = 50
+
+UNEVEN = 0.05
+"""Share of points left out at the border of the domain from which distances are minimised, not the variance."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,9 @@ class InvariantFit:
         solution, problem = self._variance(setup, setup.points)
         if self.objective == "surface":
             estimate = self._surface_estimate(request, setup, solution, problem)
+        elif setup.left_out > UNEVEN:
+            # Near the border the noise of the invariant is so uneven that its variance says little: measure distances.
+            estimate = replace(self, objective="surface")._surface_estimate(request, setup, solution, problem)
         else:
             estimate = self._variance_estimate(request, setup, solution, problem)
         return self._handed_over(request, estimate)

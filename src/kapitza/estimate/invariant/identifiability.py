@@ -39,14 +39,14 @@ def scale_direction(invariant: Array, sensitivities: Array) -> Array | None:
 
 def words(names: Sequence[str], direction: Array, theta: Array) -> str:
     """A parameter change in per cent, for example: m1 -1 %, omega1 +0.5 %."""
-    relative = direction / np.where(theta == 0, 1.0, np.abs(theta))
+    relative = direction / np.where(theta == 0, 1.0, theta)
     lead = relative / relative[np.argmax(np.abs(relative))]
     return ", ".join(f"{n} {v:+.3g} %" for n, v in zip(names, lead, strict=True) if abs(v) > 1e-6)
 
 
 def refuse_dependent(sensitivities: Array, names: Sequence[str], theta: Array) -> None:
     """Raise when parameter changes exist that leave the invariant on these data as it is; sensitivities (M, k)."""
-    size = np.where(theta == 0, 1.0, np.abs(theta))
+    size = np.where(theta == 0, 1.0, theta)
     result = analyse(sensitivities.T @ sensitivities, names, size)
     if not result.complete:
         raise IdentifiabilityError(result.message())

@@ -123,7 +123,8 @@ def _suspicious(setup: Setup, settings: Any, found: LevelSets, model: Model) -> 
     points = setup.points
     if not points.known_noise and not factor < CLEAN:
         lines.append("the noise is not known: the same fraction of the mean modulus of every channel was assumed")
-    if points.known_noise and not points.reconstructed and np.isfinite(factor) and factor > 2.0:
+    closed = settings.objective != "balance"  # a balance that does not close is told by the balance itself
+    if closed and points.known_noise and not points.reconstructed and np.isfinite(factor) and factor > 2.0:
         lines.append(
             f"the points are {np.sqrt(factor):.3g} times as far from a level set as the stated noise explains: "
             "the model class, the noise level or the conservation is in doubt"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kapitza.data import Record
 from kapitza.errors import DataError, IdentifiabilityError, ModelError
+from kapitza.estimate.invariant.domain import within_domain
 from kapitza.estimate.invariant.identifiability import generic_point, refuse_dependent, scale_direction, words
 from kapitza.estimate.request import Request
 from kapitza.invariants import (
@@ -37,7 +38,10 @@ USUAL = 0.5
 
 @dataclass(frozen=True)
 class Setup:
-    """What a fit starts from. asked: free parameters as the user meant them; form.free lacks the one that is held."""
+    """What a fit starts from. asked: free parameters as the user meant them; form.free lacks the one that is held.
+
+    left_out: share of the points that noise may carry out of the domain of the invariant.
+    """
 
     name: str
     form: Form
@@ -47,6 +51,7 @@ class Setup:
     asked: tuple[str, ...]
     held: str | None
     warnings: tuple[str, ...]
+    left_out: float = 0.0
 
 
 def prepare(request: Request, settings: Any) -> Setup:
@@ -58,6 +63,8 @@ def prepare(request: Request, settings: Any) -> Setup:
     plan = reconstruction(model, expression, shared)
     asked = _free_names(model, plan.expression, free)
     points = collect(model, records, plan, request.noise, settings.momenta, settings.levels == "segment")
+    collected = points.count
+    points, outside = within_domain(points, name, plan.expression, dict(model.values))
     held, warnings = _normalisation(model, plan.expression, points, asked, free is not None, settings.scale)
     names = tuple(n for n in asked if n != held)
     if not names:
@@ -70,7 +77,8 @@ def prepare(request: Request, settings: Any) -> Setup:
     start = bounds.clip(np.nan_to_num(np.array([model.values[n] for n in names]), nan=1.0))
     theta = generic_point(start, _sizes(form, points, start), bounds.low, bounds.high)
     refuse_dependent(sensitivities(form, points, theta)[1], names, theta)
-    return Setup(name, form, points, bounds, start, asked, held, warnings)
+    warnings = (outside, *warnings) if outside else warnings
+    return Setup(name, form, points, bounds, start, asked, held, warnings, 1 - points.count / collected)
 
 
 def shared_channels(records: Sequence[tuple[Record, Mapping[str, float]]]) -> list[str]:

@@ -19,6 +19,7 @@ from kapitza.estimate.orbits.problem import OrbitProblem, lay_out
 from kapitza.estimate.orbits.readings import Sensors, Target, sensors_of
 from kapitza.estimate.orbits.solver import OrbitIterate, reduce_block
 from kapitza.estimate.orbits.targets import Reader, common_channels, items_of, whitening
+from kapitza.estimate.redundancy import named_by_structure
 from kapitza.estimate.request import Request
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -249,7 +250,13 @@ def identifiability(task: OrbitTask, starts: Iterable[Array]) -> Identifiability
     # What a reading of one per cent of the spread would resolve is the least size that makes sense for a parameter.
     least = 1e-6 / np.sqrt(np.maximum(np.diag(information), 1e-300))
     prior = np.diag(problem.prior_weight) * 1e-4
-    return analyse(information + prior, task.names, np.clip(np.abs(theta), np.minimum(least, 1e6), None))
+    size = np.clip(np.abs(theta), np.minimum(least, 1e6), None) * np.where(theta < 0, -1.0, 1.0)
+    return named_by_structure(
+        analyse(information + prior, task.names, size),
+        task.model.with_values(**dict(zip(task.names, theta.tolist(), strict=True))),
+        problem.sensors.observation.expressions,
+        [part.own for part in task.request.parts],
+    )
 
 
 def _information(problem: OrbitProblem, theta: Array, weights: list[Array]) -> Array:

@@ -13,6 +13,7 @@ from kapitza.data import Record
 from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import analyse
+from kapitza.estimate.redundancy import named_by_structure
 from kapitza.estimate.request import make_request
 from kapitza.estimate.result import workings_of
 from kapitza.estimate.series.fit import ShootingFit
@@ -85,8 +86,9 @@ def cramer_rao(
     fitter = Fitter(task.problem, SolverSettings(), task.scale, task.sensors, -np.inf + 0 * theta, np.inf + 0 * theta)
     at_truth = Iterate(theta, true, nodes, sweep(task.problem, nodes, true, theta, weights), weights)
     information = fitter.information(at_truth)
-    found = analyse(information, task.names, np.where(theta != 0, np.abs(theta), 1.0))
+    found = analyse(information, task.names, np.where(theta != 0, theta, 1.0))
     if not found.complete:
+        found = named_by_structure(found, model, task.observation.expressions)
         raise IdentifiabilityError("The bound is infinite. " + found.message())
     covariance = np.linalg.inv(information)
     return pd.DataFrame(covariance, index=list(task.names), columns=list(task.names))

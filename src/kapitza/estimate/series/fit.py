@@ -11,6 +11,7 @@ import sympy as sp
 from kapitza.data import Noise
 from kapitza.errors import ConvergenceError, IdentifiabilityError, Status
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request
 from kapitza.estimate.series.checks import check_motion, check_settings, check_unknowns
 from kapitza.estimate.series.judge import judge
@@ -95,6 +96,8 @@ class ShootingFit:
         prior = int(np.count_nonzero(task.problem.prior_weight)) + task.problem.held_count
         states = len(request.model.states)
         check_unknowns(task.problem.samples, states, len(request.names), prior, task.sensors.all_known)
+        if self.throw and not self.initial:
+            refuse_redundant(request, task.observation.expressions)
         task = in_best_windows(task)
         found = search(task)
         verdict = judge(task, found)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.identifiability import Identifiability, analyse
 from kapitza.estimate.parts import Likelihood, Prediction
+from kapitza.estimate.redundancy import named_by_structure
 from kapitza.estimate.series.post_mortem import explain
 from kapitza.estimate.series.residuals import whiteness_by_channel
 from kapitza.estimate.series.search import Found
@@ -42,7 +43,12 @@ class Judgement:
 
 def judge(task: MotionTask, found: Found) -> Judgement:
     solution, samples = found.solution, task.problem.samples
-    identifiability = analyse(solution.information, task.names, _sizes(solution))
+    identifiability = named_by_structure(
+        analyse(solution.information, task.names, _sizes(solution)),
+        task.model.with_values(**dict(zip(task.names, solution.theta.tolist(), strict=True))),
+        task.observation.expressions,
+        [part.own for part in task.request.parts],
+    )
     # States that may jump follow the noise: what they leave of it is not white, and need not be.
     kicked = bool(task.settings.process_noise)
     white = whiteness_by_channel(samples, solution, found.sensors)
@@ -77,11 +83,11 @@ def _honest_covariance(solution: MotionSolution, identifiability: Identifiabilit
 
 
 def _sizes(solution: MotionSolution) -> Array:
-    """Size of each parameter: its value, or what the data could resolve were the others known, if that is larger."""
+    """Size of each parameter with its sign: its value, or what the data could resolve were the others known."""
     power = np.diag(solution.information)
     resolved = np.where(power > 0, 1 / np.sqrt(np.where(power > 0, power, 1.0)), 0.0)
     size = np.maximum(np.abs(solution.theta), resolved)
-    return np.where(size > 0, size, 1.0)
+    return np.where(size > 0, size, 1.0) * np.where(solution.theta < 0, -1.0, 1.0)
 
 
 def predict(task: MotionTask, found: Found) -> Prediction | None:

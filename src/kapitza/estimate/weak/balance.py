@@ -22,6 +22,7 @@ from kapitza.estimate.identifiability import determined
 from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.parts import Exclusion, HarmonicRows
 from kapitza.estimate.priors import joined_with_priors, surprising_priors, within_bounds
+from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.measured import (
@@ -43,6 +44,7 @@ from kapitza.estimate.weak.solvers import (
 )
 from kapitza.estimate.weak.weak import adjoint_series
 from kapitza.estimate.weak.weak_fit import choose_kernels, noise_covariance
+from kapitza.model import symbol
 from kapitza.monitor import checkpoint
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.signal import Kernels, low_pass_periodic
@@ -73,6 +75,7 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
     model, free, data = request.model, request.names, orbit_set(request)
     if data is None:
         raise DataError('test="harmonics" needs an OrbitSet: find orbits first, by find_orbits or close_stretches.')
+    refuse_redundant(request, [symbol(c.name) for c in model.coordinates])
     measured = measured_from(request)
     inputs = tuple(s.name for s in input_signals(model))
     regressors = regressors_of(model, free, inputs)

@@ -16,6 +16,7 @@ from kapitza.estimate.identifiability import determined
 from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.parts import WeakRows
 from kapitza.estimate.priors import joined_with_priors, surprising_priors, within_bounds
+from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.measured import Measured, input_signals, known_values, measured_from
@@ -23,7 +24,7 @@ from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
 from kapitza.estimate.weak.solvers import RowSolution, System, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble, row_covariance, whitener
 from kapitza.estimate.weak.windows import Windows
-from kapitza.model import Model
+from kapitza.model import Model, symbol
 from kapitza.monitor import checkpoint
 from kapitza.signal import Kernels, cutoff_half_width, five_point, local_polynomial, signal_band, smoothing_spline
 
@@ -106,6 +107,7 @@ def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
     model = request.model
     if model.is_map:
         raise ModelError(f'Model "{model.name}" is a map: the harmonic and weak forms need a flow.')
+    refuse_redundant(request, [symbol(c.name) for c in model.coordinates])
     measured = measured_from(request)
     inputs = tuple(s.name for s in input_signals(model))
     regressors = regressors_of(model, request.names, inputs, separate=settings.nonlinear != "refuse")

@@ -1,0 +1,58 @@
+"""The same question put to motions: how many combinations do sensitivities of the outputs tell apart?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import KapitzaError
+from kapitza.estimate.observation import Observation
+from kapitza.flow import Flow
+from kapitza.model import Model
+
+Array = NDArray[np.float64]
+
+RUNS, SAMPLES, TIME = 8, 60, 4.0
+"""Motions from random states, samples of each, and their length in units of 1/(fastest rate at the start)."""
+
+NULL, CLEAR = 1e-10, 1e-8
+"""Relative singular values of the sensitivities that are none, and that are some: between them nothing is said."""
+
+
+def rank_by_motions(
+    model: Model, seen: Observation, free: Sequence[str], settings: Sequence[Mapping[str, float]], seed: int = 0
+) -> int | None:
+    """Rank of ∂ outputs/∂θ over motions from random states, the states themselves unknown; None where it is not clear.
+
+    It cannot exceed what the structure says. It is smaller where a change of the parameters is undone by one that is no
+    scale, shift or mixture of the coordinates.
+    """
+    if model.is_map or model.delays or model.impacts or not np.isfinite(list(model.values.values())).all():
+        return None
+    rng = np.random.default_rng(seed)
+    flow, rows = Flow(model, wrt=tuple(free), tolerance=1e-16), []
+    scale = np.array([model.values[n] or 1.0 for n in free])
+    for run in range(RUNS):
+        vector = model.with_values(**settings[run % len(settings)]).vector
+        start = rng.uniform(0.4, 1.4, len(model.states)) * (rng.choice([-1, 1], len(model.states)) if run % 2 else 1)
+        times = np.linspace(0.3, 0.3 + TIME * rng.uniform(0.5, 1.5), SAMPLES)
+        try:
+            states, by_state, by_theta = flow.trajectory_tangents(start, times, vector)
+        except KapitzaError:
+            continue
+        _, slopes = seen.along(states, times, np.broadcast_to(vector, (SAMPLES, vector.size)), (by_state, by_theta))
+        flat = slopes.reshape(-1, slopes.shape[-1])
+        if not np.isfinite(flat).all():
+            continue
+        # What unknown initial states explain is no knowledge of the parameters.
+        basis = np.linalg.qr(flat[:, : start.size] / np.linalg.norm(flat[:, : start.size], axis=0).clip(1e-300))[0]
+        own = flat[:, start.size :] * scale
+        rows.append((own - basis @ (basis.T @ own)) / max(float(np.abs(own).max()), 1e-300))
+    if len(rows) < RUNS // 2:
+        return None
+    values = np.linalg.svd(np.concatenate(rows), compute_uv=False)
+    if ((values > NULL * values[0]) & (values < CLEAR * values[0])).any():
+        return None
+    return int((values > CLEAR * values[0]).sum())

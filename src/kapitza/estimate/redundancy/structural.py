@@ -1,0 +1,120 @@
+"""Identifiability by the structure of the equations, for a fit that is asked for or that came to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import IdentifiabilityError, KapitzaError, ModelError
+from kapitza.estimate.identifiability import Identifiability, determined, echelon
+from kapitza.estimate.redundancy.combine import combine
+from kapitza.estimate.redundancy.symmetries import Conditions, Sampled
+from kapitza.estimate.request import Request
+from kapitza.model import Expression, Model, parse_expression, symbol, to_text
+
+Array = NDArray[np.float64]
+
+FEW, MANY = 6, 400
+"""Parameter sets at which symmetries are sampled: to tell shifts and scales, and to find sums of products."""
+
+
+def structural(
+    model: Model, outputs: Sequence[Expression], free: Sequence[str], settings: Sequence[Mapping[str, float]] = ({},)
+) -> Identifiability | None:
+    """What `outputs` (expressions in states, time and parameters) determine of the free parameters.
+
+    settings: parameter values of the recordings, one by one. None where the equations do not tell: past values in
+    them, no points at which they can be evaluated, ranks that are not clear.
+    """
+    given = tuple(sorted({tuple(sorted(own.items())) for own in settings})) or ((),)
+    return _structural(model, tuple(outputs), tuple(free), given)
+
+
+@lru_cache(maxsize=64)
+def _structural(
+    model: Model,
+    outputs: tuple[Expression, ...],
+    free: tuple[str, ...],
+    settings: tuple[tuple[tuple[str, float], ...], ...],
+) -> Identifiability | None:
+    if model.delays or not free:
+        return None
+    try:
+        conditions = Conditions(model, outputs, free)
+    except ModelError:
+        return None
+    owns = [dict(own) for own in settings]
+    few = conditions.sample(owns, FEW, seed=1)
+    if few is None:
+        return None
+    if few.count == 0:
+        return replace(determined(free), exact=True)
+    found = combine(few, free)
+    if found.missing:
+        many = conditions.sample(owns, MANY, seed=2)
+        if many is not None and many.count == few.count:
+            found = combine(many, free)
+    texts = tuple(to_text(f, free) for f in found.formulas)
+    return Identifiability(
+        names=free,
+        rank=len(free) - few.count,
+        determined=texts,
+        undetermined=_in_words(few, free, texts),
+        directions=echelon(few.directions[0]),
+        condition=float("inf"),
+        exact=True,
+    )
+
+
+def _in_words(sampled: Sampled, names: Sequence[str], texts: Sequence[str]) -> tuple[str, ...]:
+    """The parameters that have no value of their own."""
+    loose = [n for n, moved in zip(names, np.abs(sampled.directions).max(axis=(0, 2)) > 1e-7, strict=True) if moved]
+    kept = " as long as these keep their values" if texts else ""
+    return (f"{', '.join(loose)} may change{' together' if len(loose) > 1 else ''} and no output shows it{kept}",)
+
+
+def refuse_redundant(request: Request, outputs: Sequence[Expression]) -> None:
+    """Refuse free parameters that cannot be told apart however good the data are; those with a prior count as known."""
+    model = request.model
+    if model.structure.steps:
+        return  # large linkages: only looked at where a fit finds something
+    names = tuple(n for n in request.names if model.parameter(n).prior is None)
+    found = structural(model, outputs, names, [part.own for part in request.parts])
+    if found is not None and not found.complete:
+        raise IdentifiabilityError(found.message())
+
+
+def named_by_structure(
+    found: Identifiability, model: Model, outputs: Sequence[Expression], settings: Sequence[Mapping[str, float]] = ({},)
+) -> Identifiability:
+    """What data do not determine, with the formulas that follow from the equations in place of powers read off numbers.
+
+    found: of the data, its directions relative to the values of `model`.
+    """
+    if found.complete:
+        return found
+    try:
+        exact = structural(model, outputs, found.names, settings)
+    except KapitzaError:
+        return found
+    if exact is None or exact.complete:
+        return found
+    texts = [t for t in exact.determined if _untouched(t, found, model)]
+    if len(texts) == found.rank:
+        undetermined = exact.undetermined if exact.rank == found.rank else found.undetermined
+        return replace(found, determined=tuple(texts), undetermined=undetermined, exact=True)
+    return found
+
+
+def _untouched(text: str, found: Identifiability, model: Model) -> bool:
+    """Whether a combination keeps its value, to first order, along the directions that the data do not see."""
+    expression = parse_expression(text, found.names)
+    at = {symbol(n): sp.Float(model.values[n], 17) for n in found.names}
+    slope = np.array([float(sp.N((sp.diff(expression, symbol(n)) * symbol(n)).xreplace(at))) for n in found.names])
+    size = np.abs(slope).max(initial=0.0) * np.abs(found.directions).max(initial=1.0)
+    return bool((np.abs(slope @ found.directions) <= 1e-4 * size).all())

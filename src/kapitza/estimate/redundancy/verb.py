@@ -1,0 +1,86 @@
+"""The question before the experiment: which parameters will these sensors determine?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kapitza import gate
+from kapitza.errors import ModelError
+from kapitza.estimate.identifiability import Identifiability
+from kapitza.estimate.observation import Output, observe_channels
+from kapitza.estimate.redundancy.motions import rank_by_motions
+from kapitza.estimate.redundancy.structural import structural
+from kapitza.estimate.request import free_names
+from kapitza.model import Model
+
+
+def identifiability(
+    model: Model,
+    measured: Sequence[str] | str | None = None,
+    free: Sequence[str] | str | None = None,
+    outputs: Mapping[str, Output] | None = None,
+    settings: Sequence[Mapping[str, float]] = (),
+) -> Identifiability:
+    """Which parameters, or which combinations of them, sensors determine, by the structure of the equations alone.
+
+    A change of the parameters that a change of the coordinates (scales, shifts, mixtures of hidden states) undoes is
+    seen by no sensor, whatever the record. What such changes leave alone is named exactly: sums, products, products of
+    sums. Any of it may be freed as it is printed: ``free=["(ka + kb)/m"]``. Data can determine less (a motion too small
+    to feel a cubic spring), never more, unless initial states or priors are given. The count is checked on motions from
+    random states; where their sensitivities tell fewer combinations apart, none is named.
+
+    Parameters
+    ----------
+    model : Model
+        The equations; values decide only what is fixed, and signs.
+    measured : list of str, optional
+        Channels: states, outputs of the model, or names in `outputs`; by default all outputs given here, otherwise all
+        coordinates.
+    free : list of str, optional
+        Parameters that are unknown, all of them when left out.
+    outputs : mapping, optional
+        What channels measure, as in `ShootingFit`: ``{"volt": "gain*x"}``.
+    settings : list of mappings, optional
+        Parameter values of the recordings that will be fitted together, as in ``(record, {"F": 0.2})``.
+
+    Returns
+    -------
+    Identifiability
+        ``determined`` holds the combinations, ``message()`` says it in words.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> prey = kz.Model.from_equations(["x' = a*x - b*x*y", "y' = d*x*y - g*y"],
+    ...                                parameters={"a": 1.0, "b": 0.5, "d": 0.3, "g": 0.7})
+    >>> kz.identifiability(prey, ["x"]).determined
+    ('a', 'd', 'g')
+    >>> kz.identifiability(prey, ["x", "y"]).complete
+    True
+    """
+    outputs = dict(outputs or {})
+    if measured is None:
+        measured = list(outputs) or [c.name for c in model.coordinates]
+    channels = gate.texts("measured", [measured] if isinstance(measured, str) else measured, error=ModelError)
+    names = free_names(model, free)
+    names = model.names if names is None else names
+    seen = observe_channels(model, channels, [False] * len(channels), outputs, names)
+    unknown = [c for c in channels if c not in seen.channels]
+    if unknown:
+        raise ModelError(
+            f'"{unknown[0]}" is neither a state nor an output of {model.name}: say what it measures by outputs.'
+        )
+    settings = list(settings) or [{}]
+    found = structural(model, seen.expressions, names, settings)
+    if found is None:
+        raise ModelError(
+            f"The equations of {model.name} do not tell what can be determined (past values in them, or no states at "
+            "which they have a value): fit a simulated record instead, or see cramer_rao."
+        )
+    by_motions = rank_by_motions(model, seen, names, settings)
+    if by_motions is not None and by_motions < found.rank:
+        # A symmetry that bends the coordinates: what is named is still not known to be determined.
+        words = f"sensitivities of motions tell only {by_motions} of {found.rank} combinations apart"
+        return replace(found, rank=by_motions, determined=(), undetermined=(*found.undetermined, words), exact=False)
+    return found

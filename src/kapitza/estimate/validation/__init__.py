@@ -1,0 +1,13 @@
+"""A fitted model on data that were not fitted."""
+
+from kapitza.estimate.validation.result import (
+    Exponents,
+    Frequency,
+    OrbitCheck,
+    PredictionTest,
+    SectionTest,
+    Validation,
+)
+from kapitza.estimate.validation.validate import validate
+
+__all__ = ["Exponents", "Frequency", "OrbitCheck", "PredictionTest", "SectionTest", "Validation", "validate"]

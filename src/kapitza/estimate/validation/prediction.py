@@ -1,0 +1,132 @@
+"""Prediction of held-back stretches: the state is fitted to the beginning of each, the parameters are held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import find_peaks
+
+from kapitza.data import Record
+from kapitza.errors import DataError, KapitzaError
+from kapitza.estimate.observation import Observation, Output, observe
+from kapitza.estimate.request import make_request
+from kapitza.estimate.series import ShootingFit
+from kapitza.estimate.validation.attractor import PROMINENT
+from kapitza.estimate.validation.result import NOISES, SHARE, PredictionTest
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.monitor import checkpoint
+
+Array = NDArray[np.float64]
+
+SHORTEST = 12
+"""Samples of a stretch whose state is fitted, at least."""
+
+
+def stretches_of(record: Record, count: int) -> list[slice]:
+    """So many stretches of equal length, none across a gap."""
+    pieces = [piece for piece in record.split_at_gaps().segments() if piece.stop - piece.start >= 2 * SHORTEST]
+    if not pieces:
+        raise DataError(
+            f"No uninterrupted stretch of the record has {2 * SHORTEST} samples: nothing to predict. Record longer."
+        )
+    total = sum(piece.stop - piece.start for piece in pieces)
+    length = max(total // count, 2 * SHORTEST)
+    found = []
+    for piece in pieces:
+        size = piece.stop - piece.start
+        own = max(size // length, 1)
+        cuts = piece.start + np.linspace(0, size, own + 1).astype(int)
+        found += [slice(int(a), int(b)) for a, b in pairwise(cuts)]
+    return found
+
+
+def predict_stretches(
+    model: Model,
+    record: Record,
+    outputs: Mapping[str, Output],
+    noise: Mapping[str, float],
+    count: int,
+    warm_up: float,
+) -> tuple[PredictionTest, list[tuple[Array, float]]]:
+    """The test, and the fitted states at the end of every beginning with their times after the drive's start."""
+    seen = observe(model, [record], outputs, ())
+    deviations = np.array([noise[c] for c in seen.channels])
+    spread = _spread(record, seen)
+    flow, vector = Flow(model), model.vector
+    starts, errors, misfits, states, failed = [], [], [], [], {}
+    longest = 0
+    for piece in stretches_of(record, count):
+        checkpoint()
+        cut = piece.start + max(SHORTEST, int(warm_up * (piece.stop - piece.start)))
+        begin = float(record.time[cut - 1])
+        try:
+            state, misfit = _fitted_state(model, record.samples(slice(piece.start, cut)), outputs, seen, noise)
+            ahead = slice(cut - 1, piece.stop)
+            times = record.time[ahead] - record.excitation_start
+            run = flow.trajectory(state, times, vector)[1:]
+        except KapitzaError as error:
+            failed[begin] = str(error).split(". ")[0]
+            continue
+        value = seen.value(run, times[1:], np.broadcast_to(vector, (len(run), vector.size)))
+        error = seen.residual(value.copy(), record.values(seen.channels)[cut : piece.stop])
+        starts.append(begin)
+        errors.append(error)
+        misfits.append(misfit)
+        states.append((state, float(times[0])))
+        longest = max(longest, len(error))
+    step = float(np.median(np.diff(record.time)))
+    every = np.full((len(errors), longest, len(seen.channels)), np.nan)
+    for row, error in zip(every, errors, strict=True):
+        row[: len(error)] = error
+    lead = step * np.arange(1, longest + 1)
+    by_noise, all_noise = _horizons(every, NOISES * deviations, lead)
+    by_signal, all_signal = _horizons(every, SHARE * spread, lead)
+    test = PredictionTest(
+        seen.channels, np.array(starts), lead, every, deviations, spread, np.array(misfits), by_noise, by_signal,
+        np.column_stack([all_noise, all_signal]).reshape(-1, 2), failed,
+    )  # fmt: skip
+    return test, states
+
+
+def _fitted_state(
+    model: Model, record: Record, outputs: Mapping[str, Output], seen: Observation, noise: Mapping[str, float]
+) -> tuple[Array, float]:
+    """The state at the last sample of a short record, and the misfit of the fitted motion in units of the noise."""
+    method = ShootingFit(outputs={k: v for k, v in outputs.items() if k in record.channels}, throw=True)  # pyright: ignore[reportArgumentType]
+    fit = method.fit(make_request(model, record, [], method))
+    assert fit.motion is not None
+    residual = seen.residual(fit.motion.predicted.copy(), fit.motion.measured)
+    return fit.motion.states[-1], float(np.sqrt(((residual / [noise[c] for c in seen.channels]) ** 2).mean()))
+
+
+def _spread(record: Record, seen: Observation) -> Array:
+    values = record.values(seen.channels)
+    return np.array([1.0 if angle else float(v.std()) or 1.0 for v, angle in zip(values.T, seen.angles, strict=True)])
+
+
+def _horizons(error: Array, limit: Array, lead: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """How long (S,) every channel stays within its limit (c,), and whether to the end of the stretch."""
+    known = np.isfinite(error).all(axis=2)
+    wrong = known & (np.abs(error) > limit).any(axis=2)
+    first = np.where(wrong.any(axis=1), wrong.argmax(axis=1), known.sum(axis=1))
+    reached = np.concatenate([[0.0], lead])
+    return reached[first], ~wrong.any(axis=1)
+
+
+def maxima_intervals(record: Record, channel: str) -> Array:
+    """Times [s] between successive prominent maxima of a channel."""
+    continuous, found = record.unwrapped()[channel], [np.zeros(0)]
+    for piece in record.split_at_gaps().segments():
+        values = continuous[piece]
+        found.append(np.diff(record.time[piece][find_peaks(values, prominence=PROMINENT * values.std())[0]]))
+    return np.concatenate(found)
+
+
+def oscillation_of(record: Record, channels: Sequence[str]) -> float:
+    """Mean time of an oscillation [s], in the channel that has most of them."""
+    times = [intervals.mean() for c in channels if len(intervals := maxima_intervals(record, c)) > 2]
+    return float(min(times, default=np.nan))

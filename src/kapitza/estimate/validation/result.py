@@ -1,0 +1,230 @@
+"""What a validation found, each part a small type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kapitza.data import Record
+from kapitza.errors import Status
+from kapitza.files import replacing
+from kapitza.model import Model
+from kapitza.signal import Lyapunov
+
+Array = NDArray[np.float64]
+
+
+NOISES = 4.0
+"""Errors beyond so many standard deviations of the sensor end a prediction."""
+
+SHARE = 0.5
+"""Errors beyond this share of the signal's standard deviation end a prediction too."""
+
+
+@dataclass(frozen=True)
+class PredictionTest:
+    """Prediction of held-back stretches: the state is fitted to the beginning of each, then carried on.
+
+    starts: (S,) time at which each prediction begins [s]; lead: (L,) time since then [s]; error: (S, L, c) predicted
+    minus measured, NaN beyond a stretch. noise: (c,) sensor noise, spread: (c,) standard deviation of the signal.
+    fit_misfit: (S,) root mean square of the fitted beginnings in units of the noise.
+    horizon_noise, horizon_signal: (S,) how long [s] every channel stays within `noises` times the noise, and within
+    `share` of the spread; whole: (S, 2) True where it did so to the end of the stretch. failed: stretches that no
+    motion of the model follows even at their beginning, with the reason.
+    """
+
+    channels: tuple[str, ...]
+    starts: Array
+    lead: Array
+    error: Array
+    noise: Array
+    spread: Array
+    fit_misfit: Array
+    horizon_noise: Array
+    horizon_signal: Array
+    whole: NDArray[np.bool_]
+    failed: Mapping[float, str] = field(default_factory=dict)
+    noises: float = NOISES
+    share: float = SHARE
+
+    @property
+    def course(self) -> tuple[Array, Array]:
+        """Root mean square error over stretches and channels against lead time (L,): in noises, and in spreads."""
+        squares = self.error**2
+        with np.errstate(invalid="ignore"):
+            count = np.isfinite(squares).sum(axis=(0, 2))
+            noises = np.sqrt(np.nansum(squares / self.noise**2, axis=(0, 2)) / np.maximum(count, 1))
+            shares = np.sqrt(np.nansum(squares / self.spread**2, axis=(0, 2)) / np.maximum(count, 1))
+        return np.where(count > 0, noises, np.nan), np.where(count > 0, shares, np.nan)
+
+
+@dataclass(frozen=True)
+class SectionTest:
+    """Where the motion passes a section, measured and modelled, and how far the two clouds are apart.
+
+    names: of the coordinates; measured (M, k), modelled (M', k). distance: energy distance in units of the measured
+    spread; floor: what stretches of the model's own motion as long as the record have among themselves, 95 % of them.
+    """
+
+    names: tuple[str, ...]
+    kind: str
+    measured: Array
+    modelled: Array
+    distance: float
+    floor: float
+
+    @property
+    def agrees(self) -> bool:
+        return self.distance <= self.floor
+
+
+@dataclass(frozen=True)
+class OrbitCheck:
+    """A periodic orbit of the data and the model's own nearest one. distance: largest, in units of the spread;
+    deviations: the same in standard errors of the data's orbit (NaN where it carries none)."""
+
+    label: str
+    matched: bool
+    distance: float
+    deviations: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Exponents:
+    """Largest Lyapunov exponents [1/s].
+
+    measured, modelled: read in the same way from the record and from the model's motion with noise, None where they
+    cannot be. tangents: of the model's motion by its tangents, over a time as long as the record.
+    """
+
+    measured: Lyapunov | None
+    modelled: Lyapunov | None
+    tangents: float
+
+    @property
+    def agree(self) -> bool | None:
+        """Whether the intervals overlap; None where one of them is not known."""
+        if self.measured is None or self.modelled is None:
+            return None
+        return self.measured.low <= self.modelled.high and self.modelled.low <= self.measured.high
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """Oscillations of a channel per second [Hz], measured and modelled. deviation: standard error of the difference."""
+
+    channel: str
+    measured: float
+    modelled: float
+    deviation: float
+
+    @property
+    def agrees(self) -> bool:
+        return abs(self.measured - self.modelled) <= 3 * self.deviation
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Result of `kapitza.validate`: each part None (or empty) where it does not apply, with the reason in `notes`.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.library.lorenz()
+    >>> record = kz.measure(kz.simulate(model, x0=[1, 1, 20], t=np.arange(4000) * 0.01), noise=0.1, seed=1)
+    >>> check = kz.validate(model, record, parts=["prediction"])
+    >>> bool(np.median(check.prediction.horizon_signal) > 1.0)
+    True
+    """
+
+    model: Model
+    record: Record
+    prediction: PredictionTest | None = None
+    section: SectionTest | None = None
+    orbits: tuple[OrbitCheck, ...] = ()
+    exponents: Exponents | None = None
+    frequencies: tuple[Frequency, ...] = ()
+    simulated: Record | None = field(default=None, repr=False)
+    oscillation: float = float("nan")
+    notes: tuple[str, ...] = ()
+    status: Status = Status.CONVERGED
+
+    def table(self) -> pd.DataFrame:
+        """One row per test: what was measured, what the model gives, and whether they agree."""
+        rows: list[tuple[str, str, str, str]] = []
+        if self.prediction is not None:
+            rows += self._prediction_rows(self.prediction)
+        if self.section is not None:
+            text = f"{self.section.distance:.3g} (noise floor {self.section.floor:.3g})"
+            rows.append(("distance of sections", "", text, _said(self.section.agrees)))
+        for check in self.orbits:
+            text = f"{100 * check.distance:.2g} % of the spread away" if np.isfinite(check.distance) else check.reason
+            if np.isfinite(check.deviations):
+                text += f", {check.deviations:.2g} standard errors"
+            rows.append((f"orbit {check.label}", "", text, "matched" if check.matched else "not matched"))
+        if self.exponents is not None:
+            pair = self.exponents
+            verdict = "not to be read from the record" if pair.agree is None else _said(pair.agree)
+            same_way = "" if pair.modelled is None else f", read as from the record {pair.modelled}"
+            measured = "" if pair.measured is None else str(pair.measured)
+            rows.append(("Lyapunov exponent", measured, f"{pair.tangents:.4g} 1/s by tangents{same_way}", verdict))
+        for line in self.frequencies:
+            rows.append((
+                f"frequency of {line.channel}", f"{line.measured:.5g} Hz",
+                f"{line.modelled:.5g} Hz (difference known to {line.deviation:.1g})", _said(line.agrees),
+            ))  # fmt: skip
+        return pd.DataFrame(rows, columns=["test", "measured", "modelled", "verdict"]).set_index("test")
+
+    def _prediction_rows(self, test: PredictionTest) -> list[tuple[str, str, str, str]]:
+        rows = []
+        total = len(test.starts) + len(test.failed)
+        if test.failed:
+            rows.append(("stretches followed", "", f"{len(test.starts)} of {total}", next(iter(test.failed.values()))))
+        if not len(test.starts):
+            return rows
+        misfit = float(np.sqrt((test.fit_misfit**2).mean()))
+        rows.append(("states fitted, parameters held", "", f"residuals {misfit:.2g} times the noise",
+                     "follows to the noise" if misfit < FOLLOWS else "does not follow to the noise"))  # fmt: skip
+        for label, values, whole in (
+            (f"horizon, {test.noises:g} times the sensor noise", test.horizon_noise, test.whole[:, 0]),
+            (f"horizon, {test.share:g} of the signal's spread", test.horizon_signal, test.whole[:, 1]),
+        ):
+            middle = float(np.median(values))
+            more = "at least " if whole[np.argsort(values)[len(values) // 2]] else ""
+            turns = f" ({middle / self.oscillation:.3g} oscillations)" if np.isfinite(self.oscillation) else ""
+            low, high = np.quantile(values, [0.25, 0.75])
+            rows.append((label, "", f"{more}{middle:.4g} s{turns}", f"half of the stretches {low:.3g} … {high:.3g} s"))
+        return rows
+
+    def __str__(self) -> str:
+        table = self.table()
+        lines = [f"{self.model.name} on a record of {self.record.size} samples, parameters held:"]
+        for test, row in table.iterrows():
+            against = f"measured {row['measured']}, modelled " if row["measured"] else ""
+            lines.append(f"  {test}: {against}{row['modelled']}; {row['verdict']}")
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Errors against lead time, the sections over each other, and the spectra; saved when a path is given."""
+        from kapitza.report import plot_validation
+
+        figure = plot_validation(self)
+        if path is not None:
+            with replacing(path) as draft:
+                figure.savefig(draft)
+        return figure
+
+
+FOLLOWS = 1.3
+"""Residuals of the fitted beginnings, in units of the noise, up to which the model follows the data."""
+
+
+def _said(agrees: bool) -> str:
+    return "agree" if agrees else "differ"

@@ -1,0 +1,312 @@
+"""The verb: a fitted model on data that were not fitted, its parameters held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza import gate
+from kapitza.circle import difference
+from kapitza.data import Noise, Record, stated_noise
+from kapitza.errors import DataError, FlowError, KapitzaError, nearest_name
+from kapitza.estimate.channel_units import in_model_units
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.observation import Observation, Output, observe
+from kapitza.estimate.request import parts_of
+from kapitza.estimate.validation.attractor import COPIES, compare_sections
+from kapitza.estimate.validation.prediction import maxima_intervals, oscillation_of, predict_stretches
+from kapitza.estimate.validation.result import Exponents, Frequency, OrbitCheck, Validation
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.monitor import Monitor, watch
+from kapitza.orbit import PeriodicOrbit
+from kapitza.orbits_in_data import find_orbits_in_record, inspect
+from kapitza.orbits_of_models import solve_orbit
+from kapitza.signal import noise_level
+
+Array = NDArray[np.float64]
+
+PARTS = ("prediction", "section", "orbits", "exponent", "frequencies")
+
+NEAR = 0.1
+"""Share of the spread within which an orbit of the model counts as that of the data, where no errors are known."""
+
+MOST_ORBITS = 12
+
+FEWEST_OSCILLATIONS = 5
+
+CORRELATED = 4.0
+"""Successive oscillations that count as one independent."""
+
+
+def validate(
+    fit: Estimate | Model,
+    record: Any,
+    *,
+    outputs: Mapping[str, Output] | None = None,
+    noise: Noise = None,
+    stretches: int = 8,
+    warm_up: float = 0.3,
+    max_period: int = 4,
+    parts: Sequence[str] = PARTS,
+    monitor: Monitor | None = None,
+) -> Validation:
+    """Test a fitted model on a record that was not fitted: its parameters are held, only states are fitted.
+
+    Parameters
+    ----------
+    fit : Estimate or Model
+        What `identify` gave, or a model with the values to test.
+    record : Record or (Record, {name: value})
+        The data, with values of their own where the setting was another.
+    outputs : mapping, optional
+        What channels measure; by default as in the fit.
+    noise : float or mapping, optional
+        Of the sensors, for all channels or by channel; by default the record's own, else read off its spectrum. Never
+        off the model's residuals: a worse model would then seem to predict longer.
+    stretches : int
+        Into how many the record is cut for the test of prediction.
+    warm_up : float
+        Share of each stretch to which its state is fitted; the rest is predicted.
+    max_period : int
+        Longest orbits that are sought in the record and in the model, in periods of the drive or returns.
+    parts : list of str
+        Which tests to make: "prediction", "section", "orbits", "exponent", "frequencies".
+    monitor : Monitor, optional
+        Shown the progress.
+
+    Returns
+    -------
+    Validation
+        Prints a summary; ``table()``, ``plot()``.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> truth = kz.library.lorenz()
+    >>> run = kz.measure(kz.simulate(truth, x0=[1, 1, 20], t=np.arange(5000) * 0.01), noise=0.1, seed=1)
+    >>> fit = kz.identify(truth, run.between(stop=10.0), free=["rho"])
+    >>> check = kz.validate(fit, run.between(start=10.0), parts=["prediction", "frequencies"])
+    >>> bool(np.median(check.prediction.fit_misfit) < 1.3)
+    True
+    """
+    model, outputs = _model_of(fit, outputs)
+    wanted = gate.texts("parts", [parts] if isinstance(parts, str) else parts, error=KapitzaError)
+    for part in wanted:
+        if part not in PARTS:
+            raise KapitzaError(f'validate has no part "{part}".{nearest_name(part, PARTS)} It has {", ".join(PARTS)}.')
+    count = gate.whole("stretches", stretches, error=KapitzaError)
+    if count < 1 or not 0 < warm_up < 1:
+        raise KapitzaError(f"stretches = {stretches}, warm_up = {warm_up}: at least one, and a share between 0 and 1.")
+    given = parts_of(in_model_units(model, record))
+    if len(given) != 1 or not isinstance(given[0].source, Record):
+        raise DataError("validate tests one record at a time: pass a Record, or (record, {name: value}).")
+    model, data = given[0].setting(model), given[0].source
+    if model.is_map:
+        raise KapitzaError(f"{model.name} is a map: validate follows flows.")
+    seen = observe(model, [data], outputs, ())
+    work = _Work(model, data, seen, outputs, _noise_of(data, seen, noise), count, warm_up, max_period, wanted)
+    with watch(monitor, f"validating {model.name}", len(wanted)) as task:
+        work.run(task.advance)
+    return Validation(
+        model, data, work.prediction, work.section, tuple(work.orbits), work.exponents, tuple(work.frequencies),
+        work.simulated[0] if work.simulated else None, oscillation_of(data, seen.channels), tuple(work.notes),
+        task.status,
+    )  # fmt: skip
+
+
+def _model_of(fit: Any, outputs: Mapping[str, Output] | None) -> tuple[Model, dict[str, Output]]:
+    if isinstance(fit, Estimate):
+        if fit.model is None:
+            raise KapitzaError("This estimate carries no model: pass the model with the values to test.")
+        settings = getattr(fit.settings, "shooting", fit.settings)
+        return fit.model, dict(getattr(settings, "outputs", {}) if outputs is None else outputs)
+    if isinstance(fit, Model):
+        return fit, dict(outputs or {})
+    raise KapitzaError(f"validate tests an Estimate or a Model, not {type(fit).__name__}.")
+
+
+def _noise_of(record: Record, seen: Observation, stated: Noise) -> dict[str, float]:
+    """Standard deviation per channel: as stated, as the record knows it, or read off its spectrum."""
+    given = {**record.noise, **stated_noise(stated, seen.channels)}
+    found = {}
+    longest = max(record.split_at_gaps().segments(), key=lambda piece: piece.stop - piece.start)
+    for channel in seen.channels:
+        known = given.get(channel, 0.0)
+        values = record.unwrapped()[channel][longest]
+        level = known if known > 0 else float(noise_level(values[:, None])[0])
+        found[channel] = level if level > 0 else 1e-9 * float(np.ptp(values) or 1.0)
+    return found
+
+
+@dataclass
+class _Work:
+    """The tests in turn; what cannot be made leaves a note."""
+
+    model: Model
+    record: Record
+    seen: Observation
+    outputs: Mapping[str, Output]
+    noise: Mapping[str, float]
+    count: int
+    warm_up: float
+    max_period: int
+    wanted: Sequence[str]
+
+    def __post_init__(self) -> None:
+        self.notes: list[str] = []
+        self.prediction = self.section = self.exponents = None
+        self.orbits: list[OrbitCheck] = []
+        self.frequencies: list[Frequency] = []
+        self.simulated: list[Record] = []
+        self.states: list[tuple[Array, float]] = []
+
+    def run(self, advance: Callable[..., None]) -> None:
+        self._predict()
+        advance(1, "prediction")
+        if {"section", "exponent", "frequencies"} & set(self.wanted):
+            self._simulate()
+        for part, test in (
+            ("section", self._compare_sections),
+            ("orbits", self._match_orbits),
+            ("exponent", self._compare_exponents),
+            ("frequencies", self._compare_frequencies),
+        ):
+            if part in self.wanted:
+                try:
+                    test()
+                except KapitzaError as error:
+                    self.notes.append(f"{part}: {error}")
+                advance(1, part)
+
+    def _predict(self) -> None:
+        test, self.states = predict_stretches(
+            self.model, self.record, self.outputs, self.noise, self.count, self.warm_up
+        )
+        if "prediction" in self.wanted:
+            self.prediction = test
+        if not self.states:
+            first = next(iter(test.failed.values()))
+            self.notes.append(f"no motion of the model follows even the beginnings of the stretches: {first}.")
+
+    def _simulate(self) -> None:
+        """Runs of the model, each as long as the record and with its noise, from states fitted to it."""
+        times = self.record.time - self.record.excitation_start
+        starts = self.states or [(self.model.state(), float(times[0]))]
+        flow, vector = Flow(self.model), self.model.vector
+        rng = np.random.default_rng(0)
+        period = self.model.period
+        copies = COPIES if "section" in self.wanted else 1
+        for number in range(copies):
+            state, since = starts[number % len(starts)]
+            if number >= len(starts):
+                state = state * (1 + 1e-4 * rng.standard_normal(state.size))
+            try:
+                if period is not None and since > times[0]:
+                    # On to where the drive has the phase of the first sample.
+                    later = times[0] + np.ceil((since - times[0]) / period) * period
+                    state, since = flow.propagate(state, since, later, vector, tangents=False).state, later
+                run = flow.trajectory(state, since + (times - times[0]), vector)
+            except FlowError as error:
+                self.notes.append(f"a run as long as the record fails: {str(error).split('. ')[0]}.")
+                continue
+            values = self.seen.value(run, times, np.broadcast_to(vector, (len(run), vector.size)))
+            noisy = values + rng.standard_normal(values.shape) * [self.noise[c] for c in self.seen.channels]
+            self.simulated.append(
+                Record.from_arrays(
+                    self.record.time,
+                    {c: noisy[:, i] for i, c in enumerate(self.seen.channels)},
+                    units={c: self.record.units[c] for c in self.seen.channels},
+                    angles=[c for c, angle in zip(self.seen.channels, self.seen.angles, strict=True) if angle],
+                    segment=self.record.dataset["segment"].values,
+                    period=self.record.period or period,
+                    phase=self.record.dataset.attrs.get("phase"),
+                )
+            )
+
+    def _compare_sections(self) -> None:
+        self.section = compare_sections(self.record, self.simulated, self.seen.channels)
+
+    def _compare_exponents(self) -> None:
+        if not self.simulated:
+            return
+        found = [inspect(r.select(self.seen.channels)) for r in (self.record, self.simulated[0])]
+        self.notes += [note for note in found[0].notes if note.startswith("Lyapunov")]
+        state, since = self.states[0] if self.states else (self.model.state(), 0.0)
+        length = float(self.record.time[-1] - self.record.time[0])
+        self.exponents = Exponents(found[0].lyapunov, found[1].lyapunov, exponent_of(self.model, state, since, length))
+
+    def _compare_frequencies(self) -> None:
+        for channel in self.seen.channels if self.simulated else ():
+            pair = [maxima_intervals(record, channel) for record in (self.record, self.simulated[0])]
+            if len(pair[0]) < FEWEST_OSCILLATIONS:
+                self.notes.append(f"frequencies: {channel} makes fewer than {FEWEST_OSCILLATIONS} oscillations.")
+                continue
+            (measured, own), (modelled, other) = (_mean_frequency(intervals) for intervals in pair)
+            self.frequencies.append(Frequency(channel, measured, modelled, float(np.hypot(own, other))))
+
+    def _match_orbits(self) -> None:
+        if set(self.model.states) - set(self.record.channels):
+            self.notes.append("orbits: not every state is measured; fit them by OrbitFit to see whether they match.")
+            return
+        found = find_orbits_in_record(self.record.select(self.model.states), self.max_period)
+        if not len(found):
+            self.notes.append("orbits: none were found in the record.")
+        spread = self.record.values(self.model.states).std(axis=0)
+        spread = np.where(np.array(self.model.angles), 1.0, np.where(spread > 0, spread, 1.0))
+        for number, orbit in enumerate(list(found)[:MOST_ORBITS]):
+            self.orbits.append(self._check(orbit, number, spread))
+
+    def _check(self, orbit: PeriodicOrbit, number: int, spread: Array) -> OrbitCheck:
+        label = f"{number} (period {orbit.repeats or orbit.period})"
+        period = orbit.repeats if self.model.excitation is not None else orbit.period
+        try:
+            own = solve_orbit(self.model, orbit, period, throw=False, profile=False)
+        except KapitzaError as error:
+            return OrbitCheck(label, False, float("nan"), float("nan"), str(error).split(". ")[0])
+        if not own.status.ok:
+            return OrbitCheck(label, False, float("nan"), float("nan"), own.status.value)
+        gap = _gap(orbit, own, self.model.angles)
+        distance = float(np.abs(gap / spread).max())
+        deviations = float("nan")
+        if orbit.covariance is not None and orbit.covariance.shape[0] >= gap.size:
+            size = np.sqrt(np.diag(orbit.covariance))[: gap.size].reshape(gap.shape)
+            deviations = float((np.abs(gap) / np.where(size > 0, size, np.inf)).max())
+        return OrbitCheck(label, distance < NEAR, distance, deviations)
+
+
+def _mean_frequency(intervals: Array) -> tuple[float, float]:
+    """Oscillations per second and their standard error; successive intervals of a chaotic motion lean on each other."""
+    if len(intervals) < FEWEST_OSCILLATIONS:
+        return float("nan"), 0.0
+    middle, independent = float(intervals.mean()), len(intervals) / CORRELATED
+    return 1 / middle, float(intervals.std() / (middle**2 * np.sqrt(independent)))
+
+
+def exponent_of(model: Model, state: Array, since: float, length: float, links: int = 400) -> float:
+    """Largest Lyapunov exponent [1/s] of the motion from a state over a time, by tangents."""
+    flow = Flow(model)
+    times = since + np.linspace(0.0, length, links + 1)
+    nodes = flow.trajectory(state, times)
+    _, tangents, _ = flow.trajectories(nodes[:-1], np.column_stack([times[:-1], times[1:]]))
+    vector, total = np.ones(state.size), 0.0
+    for number, link in enumerate(tangents[:, -1]):
+        vector = link @ vector
+        size = float(np.linalg.norm(vector))
+        vector /= size
+        # The first tenth turns the vector into the most stretched direction.
+        total += np.log(size) if number >= links // 10 else 0.0
+    return total / (length * (links - links // 10) / links)
+
+
+def _gap(orbit: PeriodicOrbit, own: PeriodicOrbit, angles: Sequence[bool]) -> Array:
+    """Differences (p, n) of section points, in the cyclic order in which they are smallest."""
+    one, other = np.asarray(orbit.points), np.asarray(own.points)
+    if one.shape != other.shape:
+        other = other[: len(one)]
+    turned = [difference(np.roll(other, shift, axis=0), one, np.array(angles)) for shift in range(len(other))]
+    return min(turned, key=lambda gap: float((gap**2).sum()))

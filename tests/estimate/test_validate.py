@@ -1,0 +1,111 @@
+"""A fitted model on data that were not fitted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+
+NOISE = 0.01
+
+
+@pytest.fixture(scope="module")
+def duffing():
+    return kz.Model.from_equations(
+        "x'' + c*x' + k1*x + k3*x**3 = F*cos(w*t)",
+        parameters={"c": 0.25, "k1": -1.0, "k3": 1.0, "F": 0.3, "w": 1.0},
+        period="2*pi/w",
+        start={"x": 1.0, "x'": 0.0},
+    )
+
+
+@pytest.fixture(scope="module")
+def record(duffing):
+    return kz.measure(kz.simulate(duffing, periods=160, samples_per_period=30).select(["x"]), noise=NOISE, seed=2)
+
+
+@pytest.fixture(scope="module")
+def right(duffing, record):
+    return kz.validate(duffing, record, parts=["prediction", "section", "exponent", "frequencies"])
+
+
+@pytest.fixture(scope="module")
+def wrong(duffing, record):
+    return kz.validate(duffing.with_values(k3=1.15), record, parts=["prediction", "section"])
+
+
+def test_right_model_follows_to_the_noise_and_its_horizon_is_that_of_its_exponent(right):
+    test = right.prediction
+    assert len(test.starts) == 8
+    assert np.sqrt((test.fit_misfit**2).mean()) == pytest.approx(1.0, abs=0.1)
+    # An error of the fitted state, some noise deviations small, grows by exp(λ t) to the limits.
+    assert right.exponents.tangents == pytest.approx(0.12, abs=0.04)
+    growth = np.log(test.share * test.spread[0] / (test.noises * test.noise[0]))
+    between = np.median(test.horizon_signal) - np.median(test.horizon_noise)
+    assert 0.2 * growth / right.exponents.tangents < between < 5 * growth / right.exponents.tangents
+    assert (test.horizon_signal >= test.horizon_noise).all()
+
+
+def test_right_model_has_the_section_and_the_frequency_of_the_record(right):
+    assert right.section.agrees
+    assert 0 < right.section.distance <= right.section.floor
+    assert right.frequencies[0].agrees
+
+
+def test_wrong_model_neither_follows_nor_predicts_nor_has_the_section(right, wrong):
+    misfit = np.sqrt((wrong.prediction.fit_misfit**2).mean()) if len(wrong.prediction.starts) else np.inf
+    assert misfit > 3
+    assert np.median(wrong.prediction.horizon_noise) < 0.2 * np.median(right.prediction.horizon_noise)
+    assert not wrong.section.agrees
+
+
+def test_summary_table_and_figure(right, tmp_path):
+    assert "follows to the noise" in str(right)
+    assert "oscillations" in str(right)
+    assert list(right.table().columns) == ["measured", "modelled", "verdict"]
+    right.plot(tmp_path / "check.png")
+    assert (tmp_path / "check.png").stat().st_size > 10_000
+
+
+def test_noise_is_that_of_the_sensor_also_where_the_model_is_wrong(duffing, record):
+    bare = kz.Record.from_arrays(record.time, {"x": record["x"]}, period=record.period, phase=0.0)
+    for model in (duffing, duffing.with_values(k3=1.15)):
+        check = kz.validate(model, bare, parts=["prediction"])
+        assert check.prediction.noise[0] == pytest.approx(NOISE, rel=0.25)
+
+
+def test_orbits_of_the_record_are_found_again_in_the_model():
+    model = kz.library.parametric_pendulum()
+    run = kz.measure(kz.simulate(model, periods=6000), noise=1e-4, seed=1)
+    check = kz.validate(model, run, parts=["orbits"], max_period=2)
+    assert check.orbits
+    assert all(orbit.matched for orbit in check.orbits)
+
+
+def test_a_fit_and_a_setting_of_its_own(duffing, record):
+    fit = kz.identify(duffing, record.between(stop=100.0), free=["c", "k3"])
+    later = record.between(start=200.0)
+    check = kz.validate(replace(fit, model=fit.model.with_values(F=0.5)), (later, {"F": 0.3}), parts=["prediction"])
+    assert check.model.values["F"] == 0.3
+    assert np.median(check.prediction.fit_misfit) < 1.3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"parts": ["orbit"]}, 'no part "orbit"'),
+        ({"stretches": 0}, "stretches"),
+        ({"warm_up": 1.0}, "warm_up = 1.0"),
+    ],
+)
+def test_wrong_settings_are_refused(duffing, record, arguments, message):
+    with pytest.raises(kz.KapitzaError, match=message):
+        kz.validate(duffing, record, **arguments)
+
+
+def test_other_things_than_models_and_records_are_refused(duffing, record):
+    with pytest.raises(kz.KapitzaError, match="an Estimate or a Model"):
+        kz.validate(3.0, record)
+    with pytest.raises(kz.KapitzaError, match="one record at a time"):
+        kz.validate(duffing, [record, record])
