@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from harness import Comparison, comparison_table, markdown_table
+from scipy.optimize import brentq, root
 from scipy.special import ellipk
 
 import kapitza as kz
@@ -45,10 +48,11 @@ def pendulum() -> list[Comparison]:
     ends = kz.Flow(model).strobe_many(starts, 300).states[-1]
     rotation = ends[np.abs(ends[:, 1]) > 3][0]
     branch = kz.follow(model, rotation, "omega", (5.0, 14.0), direction=-1)
-    values = []
+    values, points = [], []
     for level in range(len(DOUBLINGS)):
         point = branch.of(Kind.DOUBLING)[0]
         values.append(point.value)
+        points.append(point)
         if level + 1 == len(DOUBLINGS):
             break
         # Each doubling lives in a range several times shorter than the one before.
@@ -59,6 +63,9 @@ def pendulum() -> list[Comparison]:
     rows = [
         row(f"pendulum, doubling {i + 1}", e, f, 1e-8) for i, (e, f) in enumerate(zip(DOUBLINGS, values, strict=True))
     ]
+    for level, point in enumerate(points[1:], start=2):
+        gap = crossing(point, -1.0, kz.Collocation()) - point.value
+        rows.append(agreement(f"pendulum, doubling {level}: collocation", gap))
     ratios = np.diff(values)[:-1] / np.diff(values)[1:]
     text = ", ".join(f"{r:.2f}" for r in ratios)
     rows.append(Comparison("ratios of the distances", "18.3, 7.01, 5.31, 4.70 → 4.669", text, "", True))
@@ -163,11 +170,12 @@ def van_der_pol() -> list[Comparison]:
 
 
 def cross_checks() -> list[Comparison]:
-    """The bifurcations above once more by collocation, of which shooting knows nothing."""
+    """The bifurcations above once more by other methods, of which shooting from one node knows nothing."""
     hanging = kz.library.pendulum_on_spring().with_values(a=2.4)
+    rest = {"y": 0, "theta": 0, "y'": 0, "theta'": 0}
     rotating = kz.library.parametric_pendulum().with_values(omega=12.4)
     cases = [
-        ("HYBRID doubling", hanging, {"y": 0, "theta": 0, "y'": 0, "theta'": 0}, "a", (2.3, 2.8), 1, Kind.DOUBLING),
+        ("HYBRID doubling", hanging, rest, "a", (2.3, 2.8), 1, Kind.DOUBLING),
         ("pendulum, doubling 1", rotating, {"phi": 2.98, "phi'": 11.0}, "omega", (11.9, 12.6), -1, Kind.DOUBLING),
     ]
     rows = []
@@ -176,9 +184,57 @@ def cross_checks() -> list[Comparison]:
         for method in (kz.Shooting(), kz.Collocation(elements=40)):
             branch = kz.follow(model, start, parameter, bounds, direction=direction, method=method)
             found.append(branch.of(kind)[0].value)
-        gap = abs(found[1] - found[0])
-        rows.append(Comparison(f"{name}: collocation against shooting", "0", f"{gap:.1e}", "1e-6", gap < 1e-6))
+        rows.append(agreement(f"{name}: collocation", found[1] - found[0]))
+    (doubling,) = kz.follow(hanging, rest, "a", (2.3, 2.8), direction=1).of(Kind.DOUBLING)
+    swinging = kz.switch_branch(doubling, (0.5, 4.0))
+    (fold,) = swinging.of(Kind.FOLD)
+    upper, orbit = hanging.with_values(a=float(swinging.values[-1, 0])), swinging.orbit(-1)
+    method = kz.Collocation(elements=30)
+    back = kz.follow(upper, orbit, "a", (1.55, 4.1), direction=-1, method=method, stepping=kz.Stepping(max_points=40))
+    rows.append(agreement("HYBRID fold: collocation", back.of(Kind.FOLD)[0].value - fold.value))
+    (pitchfork,) = kz.follow(upper, orbit, "a", (3.9, 12.0), half_map=True, direction=1).of(Kind.PITCHFORK)
+    rows.append(agreement("HYBRID pitchfork: collocation", crossing(pitchfork, 1.0, method) - pitchfork.value))
     return rows
+
+
+def agreement(name: str, gap: float) -> Comparison:
+    return Comparison(f"{name} against shooting", "0", f"{abs(gap):.1e}", "1e-6", bool(abs(gap) < 1e-6))
+
+
+def crossing(bifurcation: kz.Bifurcation, target: float, method: Any) -> float:
+    """Where a multiplier passes `target` on orbits solved one by one by another method: a secant in the parameter.
+
+    For doublings and broken symmetry, whose orbits go through the point; also through events, which the equations of
+    collocation hold as unknown times.
+    """
+
+    def away(value: float) -> float:
+        model = bifurcation.model.with_values(**{bifurcation.parameter: value})
+        orbit = kz.solve_orbit(model, bifurcation.point, bifurcation.repeats, method)
+        return float(np.real(orbit.multipliers[np.argmin(np.abs(orbit.multipliers - target))])) - target
+
+    # Deep in a cascade orbits change within a part of the parameter that shrinks from doubling to doubling.
+    reach = abs(bifurcation.value) * 2e-5 / (bifurcation.repeats or 1)
+    return float(brentq(away, bifurcation.value - reach, bifurcation.value + 1.5 * reach, xtol=1e-12))
+
+
+def graze_of_pin_joint() -> float:
+    """γ at r = 0.8 where the orbit of two impacts touches the wall it has left once more, at no speed.
+
+    Flights of x'' = γ sin t are written down; unknown are the times and speeds after the two impacts, γ, and the touch.
+    """
+
+    def flight(x: float, t: float, u: float, g: float, later: float) -> tuple[float, float]:
+        speed = u + g * np.cos(t)
+        return x + speed * (later - t) - g * (np.sin(later) - np.sin(t)), speed - g * np.cos(later)
+
+    def equations(z: np.ndarray) -> list[float]:
+        t1, u1, t2, u2, g, touch = z
+        left, right = flight(1.0, t1, u1, g, t2), flight(-1.0, t2, u2, g, t1 + 2 * np.pi)
+        there = flight(1.0, t1, u1, g, touch)
+        return [left[0] + 1, u2 + 0.8 * left[1], right[0] - 1, u1 + 0.8 * right[1], there[0] - 1, there[1]]
+
+    return float(root(equations, [0.85, -1.64, 5.95, 1.64, 1.43, 4.2], tol=1e-13).x[4])
 
 
 def events() -> tuple[list[Comparison], str]:
@@ -192,6 +248,10 @@ def events() -> tuple[list[Comparison], str]:
         row("cart, doubling before the graze", 3.4491797, values[1], 1e-7),
         row("cart, new event sequence (first seen)", 3.4476, doubled.of(Kind.SEQUENCE)[0].value, 1e-4),
     ]
+    marks = [*broken.of(Kind.DOUBLING), *doubled.of(Kind.DOUBLING)]
+    for mark in marks:
+        gap = crossing(mark, -1.0, kz.Collocation(elements=30)) - mark.value
+        rows.append(agreement(f"cart, doubling at {mark.value:.6f}: collocation", gap))
     friction = kz.Model.from_equations(
         "x'' + mu*sign(x') + 0.1*x' + x = cos(omega*t)",
         parameters={"mu": 0.6, "omega": 0.8}, period="2*pi/omega", start={"x": 1.0, "x'": 0.0}, name="dry friction",
@@ -204,9 +264,17 @@ def events() -> tuple[list[Comparison], str]:
     rows.append(said("pin joint in r passes the impact at the section (.975)", End.BOUND.value, along.ends[1].value))
     wall = kz.follow(pin, start, "gamma", (0.3, 3.0))
     hit = kz.switch_branch(wall.bifurcations[0], (0.3, 3.0))
+    lively = kz.library.pin_joint().with_values(gamma=1.0, r=0.8)
+    begin = kz.solve_orbit(lively, {"x": -0.29364841, "x'": 1.05513682})
+    touched = kz.follow(lively, begin, "gamma", (0.95, 3.0), direction=1)
+    rows.append(
+        row("pin joint, r = 0.8, graze (closed form)", graze_of_pin_joint(), touched.of(Kind.GRAZING)[0].value, 1e-6)
+    )
+    rows.append(said("its end", End.GRAZING.value, touched.ends[1].value))
     found = [
         ("cart, broken symmetry", broken), ("cart, doubled", doubled), ("dry friction in μ", rubbing),
-        ("pin joint in γ", wall), ("pin joint, broken symmetry", hit),
+        ("pin joint, r = 0.5, in γ", wall), ("pin joint, r = 0.5, broken symmetry", hit),
+        ("pin joint, r = 0.8, broken symmetry", touched),
     ]  # fmt: skip
     lines = []
     for name, branch in found:

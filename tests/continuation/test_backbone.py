@@ -38,6 +38,29 @@ def test_responses_peak_on_the_backbone():
         assert branch.values[peak, 0] == pytest.approx(exact(amplitude[peak]), rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("mode", "stiffness", "hardening"), [(0, 1.0, 1.0), (1, 2.0, 1.8)], ids=["in phase", "against"]
+)
+def test_normal_modes_of_two_masses_are_elliptic_integrals(mode, stiffness, hardening):
+    """Equal masses move alike or against each other: u'' + s u + h u³ = 0, s = h = 1 or s = 1 + 2k, h = 1 + 8 k3."""
+    model = kz.Model.from_equations(
+        [
+            "x'' + c*x' + x + x**3 + 0.5*(x - y) + 0.1*(x - y)**3 = B*cos(omega*t)",
+            "y'' + c*y' + y + y**3 + 0.5*(y - x) + 0.1*(y - x)**3 = 0",
+        ],
+        parameters={"c": 0.1, "B": 0.3, "omega": 0.8},
+        period="2*pi/omega",
+        name="two masses",
+    )
+    curve = kz.backbone(model, "omega", force="B", damping="c", bounds=(0.9, 2.2), mode=mode)
+    u, sign = curve.points[:, 0], 1 - 2 * mode
+    assert curve.points[:, 1] == pytest.approx(sign * u, abs=1e-8)
+    total = stiffness + hardening * u**2
+    frequency = np.pi / 2 * np.sqrt(total) / ellipk(hardening * u**2 / (2 * total))
+    assert u[-1] > 1
+    assert curve.values[:, 0] == pytest.approx(frequency, abs=1e-9)
+
+
 def test_what_has_no_backbone_is_refused():
     with pytest.raises(kz.KapitzaError, match="modes"):
         kz.backbone(oscillator(), "omega", force="B", damping="c", mode=1)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 import kapitza as kz
 from kapitza.continuation import End, Kind
@@ -44,6 +45,29 @@ def test_pin_joint_passes_an_impact_at_the_section():
     branch = kz.follow(model.with_values(r=0.5), start, "r", (0.5, 0.99), direction=1)
     assert branch.ends[1] is End.BOUND
     assert len(set(branch.sequences)) == 1
+
+
+def test_pin_joint_grazes_where_the_closed_form_says():
+    """Flights are x'' = γ sin t, so the orbit that touches a wall a third time at no speed has a closed form."""
+
+    def flight(x, t, u, g, later):
+        speed = u + g * np.cos(t)
+        return x + speed * (later - t) - g * (np.sin(later) - np.sin(t)), speed - g * np.cos(later)
+
+    def equations(z):
+        t1, u1, t2, u2, g, touch = z
+        left, right = flight(1.0, t1, u1, g, t2), flight(-1.0, t2, u2, g, t1 + 2 * np.pi)
+        there = flight(1.0, t1, u1, g, touch)
+        return [left[0] + 1, u2 + 0.8 * left[1], right[0] - 1, u1 + 0.8 * right[1], there[0] - 1, there[1]]
+
+    exact = optimize.root(equations, [0.85, -1.64, 5.95, 1.64, 1.43, 4.2], tol=1e-13)
+    assert exact.success
+    model = kz.library.pin_joint().with_values(gamma=1.0, r=0.8)
+    start = kz.solve_orbit(model, {"x": -0.29364841, "x'": 1.05513682})
+    branch = kz.follow(model, start, "gamma", (0.95, 3.0), direction=1)
+    (graze,) = branch.of(Kind.GRAZING)
+    assert graze.value == pytest.approx(exact.x[4], abs=1e-6)
+    assert branch.ends[1] is End.GRAZING
 
 
 def test_cart_doublings_and_the_touch_that_disappears():

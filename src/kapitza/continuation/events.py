@@ -28,7 +28,8 @@ def sequence_change(family: Any, stretch: Any, before: Readings, after: Readings
     sticks = [word.count("S") for word in (before.sequence, after.sequence)]
     hits = [word.count("i") for word in (before.sequence, after.sequence)]
     kind = Kind.STICK if (sticks[0] == 0) != (sticks[1] == 0) else Kind.SEQUENCE
-    if hits[0] != hits[1]:
+    touched = any(letter.startswith("g") for word in (before.sequence, after.sequence) for letter in word.split())
+    if hits[0] != hits[1] or touched:
         # An impact can only appear or vanish where the wall is touched at no speed.
         kind = Kind.GRAZING
     note = f"events {before.sequence or 'none'} → {after.sequence or 'none'}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kapitza.continuation.criteria import readings
 from kapitza.continuation.events import cause_of_collapse, moved_section
 from kapitza.continuation.locate import bifurcations_between
-from kapitza.continuation.nouns import Bifurcation, End
+from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import (
     ChordNewton,
     Corrector,
@@ -33,6 +33,9 @@ HOMOCLINIC_PERIODS = 4.0
 
 MOST_LEAPS = 8
 """Grazes that one walk passes by looking for the other event sequence beyond."""
+
+SAME_GRAZE = 1e-3
+"""Distance in the parameter, relative to its size, within which two grazes are one."""
 
 ACROSS_CHANGE = 3e-3
 """Longest step, in units of the sizes of the unknowns, that may change the event sequence."""
@@ -92,7 +95,8 @@ class Trace:
             last = node if outside is None else outside
             if self.detect:
                 place = len(self.nodes) - 1
-                self.bifurcations += [(place, found) for found in bifurcations_between(self.nodes[-1], last)]
+                found = bifurcations_between(self.nodes[-1], last)
+                self.bifurcations += [(place, each) for each in found if not self._same_graze(each, last)]
             self.nodes.append(last)
             yield last
             if outside is not None:
@@ -239,8 +243,24 @@ class Trace:
                     return outcome.point
         return None
 
+    def _same_graze(self, found: Bifurcation, node: Node) -> bool:
+        """Is this a graze that the walk has just passed? Next to one the corrector lands on either side in turn."""
+        if found.kind is not Kind.GRAZING:
+            return False
+        return any(self._at_graze(found.value, node, earlier) for _, earlier in self.bifurcations[-4:])
+
+    def _at_graze(self, value: float, node: Node, earlier: Bifurcation) -> bool:
+        return earlier.kind is Kind.GRAZING and abs(value - earlier.value) < SAME_GRAZE * node.family.scale[-1]
+
     def _collapsed(self, collapse: StepCollapse) -> None:
         self.end, self.message, found = cause_of_collapse(self.nodes, str(collapse))
+        last = self.nodes[-1]
+        passed = [i for i, (_, b) in enumerate(self.bifurcations) if self._at_graze(last.value, last, b)]
+        if self.end is End.STEP and passed:
+            # The walk has come as near to the graze as points can be corrected.
+            place, graze = self.bifurcations[passed[-1]]
+            self.bifurcations[passed[-1]] = place, replace(graze, value=last.value)
+            self.end, self.message = End.GRAZING, f"at {graze.parameter} = {last.value:.8g}"
         if found is not None:
             self.bifurcations.append((len(self.nodes) - 1, found))
 
