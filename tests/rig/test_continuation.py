@@ -81,6 +81,13 @@ def test_doubling_of_the_hanging_state(doubling):
     assert found.measurements > 10
 
 
+def test_high_gains_do_not_bias_the_doubling():
+    # The controller resists the third mode of the doubled motion; by the first mode alone this rig is 2 % off.
+    test = pendulum_test(pendulum_rig(gains=(0.0, 40.0)), modes=4)
+    found = find_doubling(test, "a", (0.0125 * QUOTED, 0.0140 * QUOTED), points=2)
+    assert found.value / QUOTED == pytest.approx(DOUBLING, rel=4e-3)
+
+
 def test_branch_through_its_fold_with_noise_and_an_unknown_actuator(doubling, tmp_path):
     test, start = doubling
     path = tmp_path / "branch.jsonl"

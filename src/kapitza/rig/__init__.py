@@ -13,6 +13,7 @@ from kapitza.rig.journal import Journal
 from kapitza.rig.live import GrowingPlot, LiveTable, watching
 from kapitza.rig.measure import Measurement, NoiseLevel, settle_and_measure
 from kapitza.rig.network import Keys, RemoteRig, RigServer, serve_rig
+from kapitza.rig.orbits import OrbitSettings, measure_orbit
 from kapitza.rig.parts import Driven, Feedback, PureDelay, SecondOrder, Sensors
 from kapitza.rig.protocol import PeriodicInput, Rig, RigParameter, Samples
 from kapitza.rig.simulated import SimulatedRig
@@ -33,6 +34,7 @@ __all__ = [
     "MeasuredMultipliers",
     "Measurement",
     "NoiseLevel",
+    "OrbitSettings",
     "PeriodicInput",
     "PureDelay",
     "RemoteRig",
@@ -57,6 +59,7 @@ __all__ = [
     "find_doubling",
     "follow_rig",
     "measure_multipliers",
+    "measure_orbit",
     "pendulum_rig",
     "pendulum_test",
     "read_rig",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ class RigPoint:
     that are not unknowns hold, as a share of the scales. measurements: that this point took. sign: of the determinant
     of the Jacobian by the demands, which changes where a real multiplier passes 1. spread: covariance of the demands at
     which the control would vanish exactly, J⁻¹ Σ J⁻ᵀ with the residuals that are left and their noise in Σ; channels:
-    the output of each block of demands.
+    the output of each block of demands. refined: measured by `measure_orbit`, so that `spread` is the whole covariance
+    of the motion.
     """
 
     value: float
@@ -45,6 +46,7 @@ class RigPoint:
     channels: tuple[str, ...] = ()
     multipliers: NDArray[np.complex128] | None = None
     multiplier_deviation: Array | None = None
+    refined: bool = False
 
     @property
     def stability(self) -> str:
@@ -133,6 +135,9 @@ class RigBranch:
         """The motions as orbits with covariance, for `identify(model, orbits, ...)`.
 
         output: the measured channels, names of states of the model; their rates follow from the series.
+        Points are as the walk left them: within their noise of the free motion, with a covariance from a Jacobian that
+        was carried along, too small near folds. For parameters with honest intervals measure those you take by
+        `measure_orbit` first (`with_points`).
         """
         names = (output,) if isinstance(output, str) else tuple(output)
         for name in names:
@@ -143,6 +148,10 @@ class RigBranch:
             _orbit(p, names, self.repeats, {**self.values, self.parameter: p.value}, samples) for p in chosen
         )
         return OrbitSet(orbits, angles=(False,) * (2 * len(names)), message="orbits followed on a rig")
+
+    def with_points(self, points: Mapping[int, RigPoint]) -> RigBranch:
+        """The branch with some of its points replaced, such as those that `measure_orbit` returned."""
+        return replace(self, points=tuple(points.get(i, p) for i, p in enumerate(self.points)))
 
     def plot(self, **settings: Any) -> Any:
         from kapitza.report import plot_rig_branch
@@ -208,7 +217,8 @@ def _coefficient_covariance(point: RigPoint, name: str) -> Array:
     if point.spread is not None and name in point.channels:
         count = point.spread.shape[0] // len(point.channels)
         first = point.channels.index(name) * count
-        result[:count, :count] += point.spread[first : first + count, first : first + count]
+        block = point.spread[first : first + count, first : first + count]
+        result[:count, :count] = block if point.refined else result[:count, :count] + block
     return result
 
 

@@ -79,28 +79,77 @@ def rest_state(
 
 @dataclass(frozen=True)
 class Response:
-    """G = ∂(θ - θ̃)/∂θ̃ for the first mode (2, 2), the deviation of its determinant, and the null direction."""
+    """G = ∂(θ - θ̃)/∂θ̃ for the first mode (2, 2) with variances, its determinant with deviation, the null direction."""
 
     matrix: Array
+    variance: Array
     determinant: float
     deviation: float
     direction: Array
 
 
-def subharmonic_response(experiment: Experiment, values: dict[str, float], rest: Array, size: float) -> Response:
-    """Perturb both coefficients of the first mode of the controlled input by ± size and read the residual."""
-    matrix, spread = np.empty((2, 2)), np.empty((2, 2))
-    for column in (0, 1):
+@dataclass(frozen=True)
+class HigherModes:
+    """Response to the other subharmonic modes of the controlled input, measured once: it changes little.
+
+    The doubled motion has such modes of its own (the third by the parametric forcing). A demand without them lets the
+    controller resist them: det G of the first mode alone is then off in proportion to the gain.
+    places: (n,) their unknowns; columns: (2 + n, n) residuals of the first mode, then theirs, per unit of each.
+    """
+
+    places: Array
+    columns: Array
+
+
+def subharmonic_places(experiment: Experiment) -> Array:
+    """Unknowns of the controlled input in the modes that only a doubled motion has, the first mode left out."""
+    modes = [k for k in range(2, experiment.modes + 1) if k % experiment.repeats]
+    return np.array([2 * k - 1 + j for k in modes for j in (0, 1)], int)
+
+
+def _columns(
+    experiment: Experiment, values: dict[str, float], rest: Array, places: Array, rows: Array, size: float
+) -> tuple[Array, Array]:
+    """Central differences of the residuals `rows` by the unknowns `places`, and their deviations."""
+    matrix, spread = np.empty((rows.size, places.size)), np.empty((rows.size, places.size))
+    for column, place in enumerate(places):
         pair = []
         for sign in (1.0, -1.0):
             moved = rest.copy()
-            moved[1 + column] += sign * size
+            moved[place] += sign * size
             pair.append(experiment.measure(moved, values))
-        matrix[:, column] = (pair[0].value[1:3] - pair[1].value[1:3]) / (2 * size)
-        spread[:, column] = np.hypot(pair[0].deviation[1:3], pair[1].deviation[1:3]) / (2 * size)
+        matrix[:, column] = (pair[0].value[rows] - pair[1].value[rows]) / (2 * size)
+        spread[:, column] = np.hypot(pair[0].deviation[rows], pair[1].deviation[rows]) / (2 * size)
+    return matrix, spread
+
+
+def higher_modes(experiment: Experiment, values: dict[str, float], rest: Array, size: float) -> HigherModes:
+    places = subharmonic_places(experiment)[:2]  # the next one: those beyond hold a hundredth of it
+    rows = np.array([1, 2, *places])
+    return HigherModes(places, _columns(experiment, values, rest, places, rows, size)[0])
+
+
+def subharmonic_response(
+    experiment: Experiment, values: dict[str, float], rest: Array, size: float, higher: HigherModes
+) -> Response:
+    """Perturb both coefficients of the first mode of the controlled input by ± size and read the residual.
+
+    The higher modes follow as they would without control: G = G₁₁ - G₁₃ G₃₃⁻¹ G₃₁.
+    """
+    rows = np.array([1, 2, *higher.places])
+    found, spread = _columns(experiment, values, rest, np.array([1, 2]), rows, size)
+    passed_on = np.zeros((2, 0))
+    if higher.places.size:
+        passed_on = higher.columns[:2] @ np.linalg.inv(higher.columns[2:])
+    matrix = found[:2] - passed_on @ found[2:]
+    return _response(matrix, spread[:2] ** 2 + passed_on**2 @ spread[2:] ** 2)
+
+
+def _response(matrix: Array, variance: Array) -> Response:
     cofactors = np.array([[matrix[1, 1], matrix[1, 0]], [matrix[0, 1], matrix[0, 0]]])
     _, _, right = np.linalg.svd(matrix)
-    return Response(matrix, float(np.linalg.det(matrix)), float(np.sqrt(np.sum((cofactors * spread) ** 2))), right[-1])
+    deviation = float(np.sqrt(np.sum(cofactors**2 * variance)))
+    return Response(matrix, variance, float(np.linalg.det(matrix)), deviation, right[-1])
 
 
 def find_doubling(
@@ -117,7 +166,9 @@ def find_doubling(
     """Period doubling of the rest state by det G = 0, without a model of the experiment.
 
     The determinant is scanned upwards from the lower bound until it changes its sign, then located by regula falsi
-    (Illinois). Its null vector gives the phase in which the doubled motion leaves.
+    (Illinois). Its null vector gives the phase in which the doubled motion leaves. G is that of the first mode of the
+    controlled input with the next subharmonic mode left free to follow, so that the gains do not bias it, and
+    extrapolated to small perturbations at the end.
 
     Parameters
     ----------
@@ -174,6 +225,7 @@ class _Search:
     perturbation: float
     jacobian: Array | None = None
     last: tuple[float, Array] | None = None
+    higher: HigherModes | None = None
 
     def at(self, value: float) -> Sample:
         values = {**self.experiment.values, self.parameter: float(value)}
@@ -183,7 +235,18 @@ class _Search:
             start = self.last[1] * value / self.last[0]
         rest, self.jacobian = rest_state(self.experiment, values, start, self.jacobian)
         self.last = value, rest
-        return float(value), subharmonic_response(self.experiment, values, rest, self.perturbation), rest
+        if self.higher is None:
+            self.higher = higher_modes(self.experiment, values, rest, self.perturbation)
+        return float(value), subharmonic_response(self.experiment, values, rest, self.perturbation, self.higher), rest
+
+    def without_amplitude(self, sample: Sample) -> Response:
+        """G for an infinitely small perturbation: its error grows with the square, which twice the size shows."""
+        value, small, rest = sample
+        values = {**self.experiment.values, self.parameter: value}
+        assert self.higher is not None
+        large = subharmonic_response(self.experiment, values, rest, 2 * self.perturbation, self.higher)
+        matrix = small.matrix - (large.matrix - small.matrix) / 3
+        return _response(matrix, (16 * small.variance + large.variance) / 9)
 
     def bracket(self, grid: Sequence[float] | Array) -> tuple[Sample, Sample]:
         before = self.at(float(grid[0]))
@@ -217,7 +280,8 @@ class _Search:
                 slope = (determinant - f_high) / (value - high[0]) if value != high[0] else slope
                 f_low = f_low / 2 if side else f_low
                 high, f_high, side = now, determinant, 1
-        value, response, rest = now
+        value, _, rest = now
+        response = self.without_amplitude(now)
         better = value - response.determinant / slope
         return float(better), float(abs(response.deviation / slope)), response, rest * (better / value)
 

@@ -175,6 +175,10 @@ class Experiment:
             self._last = key, self._measured(demands, parameters, values, average)
         return self.residual(self._last[1], demands, values)
 
+    def forget(self) -> None:
+        """Measure anew at the next request, also where the last one was."""
+        self._last = None
+
     def _measured(
         self,
         demands: Mapping[str, FourierSeries],
@@ -305,6 +309,8 @@ class RigFamily:
     parameter_scale: float
     difference: float = 0.05
     beyond: Array | None = field(default=None, repr=False)
+    share: float = float("nan")
+    """Size of the last differences, as a share of the scales."""
 
     @property
     def scale(self) -> Array:
@@ -356,7 +362,7 @@ class RigFamily:
     def _differences(self, z: Array, places: Sequence[int] | Array) -> tuple[Array, Array]:
         """Columns of the derivative of the residuals, and of those beyond the unknowns."""
         here = self.residual(z)
-        share = min(max(self.difference, 10 * self.experiment.relative_noise(here)), 0.2)
+        share = self.share = min(max(self.difference, 10 * self.experiment.relative_noise(here)), 0.2)
         columns, beyond = [], []
         for j in places:
             moved = z.copy()
