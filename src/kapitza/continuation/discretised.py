@@ -261,7 +261,7 @@ class HarmonicFamily(DiscretisedFamily):
     """Fourier coefficients of the coordinates, [T], p."""
 
     def values(self, z: Array) -> Array:
-        return self.scheme.parameter_values(z)
+        return self.scheme.free.vector(z)
 
     def time(self, z: Array) -> float:
         return self.scheme.unpack(z)[1]
@@ -316,7 +316,7 @@ class DifferenceFamily(DiscretisedFamily):
     """Samples of the coordinates, [T], p."""
 
     def values(self, z: Array) -> Array:
-        return self.scheme.parameter_values(z)
+        return self.scheme.free.vector(z)
 
     def time(self, z: Array) -> float:
         return self.scheme.unpack(z)[1]

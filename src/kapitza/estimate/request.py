@@ -136,6 +136,21 @@ class Request:
         return {name: value for name, value in self.stated(channels).items() if value > 0}
 
 
+@dataclass(frozen=True)
+class Task:
+    """What a method works on: the request made ready, with what its equations need besides."""
+
+    request: Request
+
+    @property
+    def model(self) -> Model:
+        return self.request.model
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.request.names
+
+
 def make_request(model: Model, data: Any, free: Any, method: Any = None, executor: Executor | None = None) -> Request:
     """Check what was asked; noise and outputs are those of the method's settings."""
     names = free_names(model, free)

@@ -12,7 +12,7 @@ from kapitza.orbit import Loop, SolverReport
 from kapitza.orbits_of_models.coordinates import CoordinateForm, CoordinateRates, tangent_segments
 from kapitza.orbits_of_models.loop import SampledLoop
 from kapitza.orbits_of_models.phase import PhaseRow
-from kapitza.orbits_of_models.problem import Problem, Solution
+from kapitza.orbits_of_models.problem import FreeParameters, Problem, Solution
 from kapitza.solve import BorderedBand, NewtonResult, NewtonSettings, fold, newton, scatter_blocks
 
 Array = NDArray[np.float64]
@@ -38,7 +38,7 @@ class DifferenceEquations:
         pin: int,
         free: tuple[str, ...] = (),
     ):
-        self.free, self._places = free, [problem.model.names.index(name) for name in free]
+        self.free = FreeParameters(problem, free)
         self.form, self.points, self.order, self.phase, self.pin = CoordinateForm(problem), points, order, phase, pin
         self.problem, self.reach = problem, order // 2
         self.fractions = np.arange(points) / points
@@ -59,24 +59,14 @@ class DifferenceEquations:
         u = x[:size].reshape(self.points, self.form.count)
         if self.phase is not None:
             return u, float(x[size])
-        if self.free:
-            return u, (self.problem.repeats or 1) * float(self.problem.law(self.parameter_values(x)))
-        return u, self.problem.period
+        return u, self.free.forced_period(x)
 
     @property
     def unknowns(self) -> int:
         return self.points * self.form.count + (self.phase is not None) + len(self.free)
 
-    def parameter_values(self, x: Array) -> Array:
-        """The parameter vector, with the free ones from the unknowns."""
-        if not self.free:
-            return self.problem.parameters
-        vector = self.problem.parameters.copy()
-        vector[self._places] = x[-len(self.free) :]
-        return vector
-
     def form_at(self, x: Array, period: float) -> CoordinateForm:
-        return self.form if not self.free else CoordinateForm(self.problem.at(self.parameter_values(x), period))
+        return self.form if not self.free else CoordinateForm(self.problem.at(self.free.vector(x), period))
 
     def _tail(self, u: Array) -> list[float]:
         return [] if self.phase is None else [self.phase.value(u)]
@@ -90,7 +80,7 @@ class DifferenceEquations:
         u, period = self.unpack(x)
         rates = self.form_at(x, period).linearised(self.fractions, u, *self.derivatives(u), period)
         residual = np.concatenate([rates.residual.ravel(), self._tail(u)])
-        return LinearisedDifferences(self, rates, residual, period, self.parameter_values(x))
+        return LinearisedDifferences(self, rates, residual, period, self.free.vector(x))
 
 
 class LinearisedDifferences:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import mpmath
@@ -28,12 +27,6 @@ class Monodromy:
     multipliers: Complex
     right: Complex
     left: Complex
-
-    @property
-    def exponents_times_period(self) -> Complex:
-        """log μ: divide by the period for the Floquet exponents."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.multipliers)
 
 
 def monodromy(segments: Array) -> Monodromy:
@@ -167,12 +160,3 @@ def match(first: Complex, second: Complex) -> float:
     cost = np.abs(first[:, None] - second[None, :]) / scale
     rows, columns = linear_sum_assignment(cost)
     return float(cost[rows, columns].max())
-
-
-def cumulative(segments: Sequence[Array] | Array) -> Array:
-    """Products from the first node to each node, (J + 1, n, n), the identity first."""
-    n = np.asarray(segments[0]).shape[0]
-    products = [np.eye(n)]
-    for factor in segments:
-        products.append(np.asarray(factor) @ products[-1])
-    return np.stack(products)

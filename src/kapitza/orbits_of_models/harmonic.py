@@ -13,7 +13,7 @@ from kapitza.orbit import Loop, SolverReport
 from kapitza.orbits_of_models.coordinates import CoordinateForm, CoordinateRates, tangent_segments
 from kapitza.orbits_of_models.loop import FourierSeries, fourier_series
 from kapitza.orbits_of_models.phase import PhaseRow
-from kapitza.orbits_of_models.problem import Problem, Solution
+from kapitza.orbits_of_models.problem import FreeParameters, Problem, Solution
 from kapitza.solve import DenseSolver, NewtonResult, NewtonSettings, newton
 
 Array = NDArray[np.float64]
@@ -38,7 +38,7 @@ class HarmonicEquations:
         free: tuple[str, ...] = (),
     ):
         self.problem, self.form, self.harmonics, self.phase = problem, CoordinateForm(problem), harmonics, phase
-        self.free, self._places = free, [problem.model.names.index(name) for name in free]
+        self.free = FreeParameters(problem, free)
         self.winding = winding[: self.form.count]
         count = OVERSAMPLING * (2 * harmonics + 1)
         self.fractions = np.arange(count) / count
@@ -58,24 +58,14 @@ class HarmonicEquations:
         coefficients = x[:size].reshape(-1, self.form.count)
         if self.phase is not None:
             return coefficients, float(x[size])
-        if self.free:
-            return coefficients, (self.problem.repeats or 1) * float(self.problem.law(self.parameter_values(x)))
-        return coefficients, self.problem.period
+        return coefficients, self.free.forced_period(x)
 
     @property
     def unknowns(self) -> int:
         return (2 * self.harmonics + 1) * self.form.count + (self.phase is not None) + len(self.free)
 
-    def parameter_values(self, x: Array) -> Array:
-        """The parameter vector, with the free ones from the unknowns."""
-        if not self.free:
-            return self.problem.parameters
-        vector = self.problem.parameters.copy()
-        vector[self._places] = x[-len(self.free) :]
-        return vector
-
     def form_at(self, x: Array, period: float) -> CoordinateForm:
-        return self.form if not self.free else CoordinateForm(self.problem.at(self.parameter_values(x), period))
+        return self.form if not self.free else CoordinateForm(self.problem.at(self.free.vector(x), period))
 
     def motion(self, coefficients: Array) -> tuple[Array, Array, Array]:
         turning = 2 * np.pi * self.winding
@@ -96,7 +86,7 @@ class HarmonicEquations:
         u, slope, curve = self.motion(coefficients)
         rates = self.form_at(x, period).linearised(self.fractions, u, slope, curve, period)
         residual = np.concatenate([(self.project @ rates.residual).ravel(), self._tail(u)])
-        return LinearisedHarmonics(self, rates, residual, period, self.parameter_values(x))
+        return LinearisedHarmonics(self, rates, residual, period, self.free.vector(x))
 
 
 @dataclass

@@ -83,6 +83,35 @@ class Problem:
         return np.maximum(size, floor)
 
 
+@dataclass(frozen=True)
+class FreeParameters:
+    """Parameters `names` that are unknowns of a discretisation: the last entries of its vector x."""
+
+    problem: Problem
+    names: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def places(self) -> list[int]:
+        return [self.problem.model.names.index(name) for name in self.names]
+
+    def vector(self, x: Array) -> Array:
+        """All parameters (npar,), the free ones taken from the unknowns."""
+        if not self.names:
+            return self.problem.parameters
+        vector = self.problem.parameters.copy()
+        vector[self.places] = x[-len(self.names) :]
+        return vector
+
+    def forced_period(self, x: Array) -> float:
+        """The period of a forced orbit at the values in x."""
+        if not self.names:
+            return self.problem.period
+        return (self.problem.repeats or 1) * float(self.problem.law(self.vector(x)))
+
+
 def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition | None, wrt: tuple[str, ...]) -> Problem:
     """Make a problem from what the user gave, refusing what contradicts."""
     if model.is_map:

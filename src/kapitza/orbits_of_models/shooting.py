@@ -13,7 +13,7 @@ from kapitza.flow import Flow
 from kapitza.orbit import Loop, SolverReport
 from kapitza.orbits_of_models.loop import FlowLoop
 from kapitza.orbits_of_models.phase import PhaseRow
-from kapitza.orbits_of_models.problem import Problem, Solution
+from kapitza.orbits_of_models.problem import FreeParameters, Problem, Solution
 from kapitza.solve import CyclicSystem, DenseSolver, NewtonResult, NewtonSettings, Solver, newton
 
 Array = NDArray[np.float64]
@@ -41,11 +41,10 @@ class ShootingEquations:
         offset: float = 0.0,
     ):
         self.problem, self.fractions, self.phase, self.flow = problem, fractions, phase, flow
-        self.free, self.closing, self.offset = free, closing, offset
+        self.free, self.closing, self.offset = FreeParameters(problem, free), closing, offset
         self.span = float(problem.repeats or 1) if span is None else span
         self.count, self.size = fractions.size, len(problem.model.states)
         self.shares = np.diff(np.append(fractions, 1.0))
-        self._places = [problem.model.names.index(name) for name in free]
         self._turning = bool(np.any(problem.angles))
         self._fixed_period: float | None = None
 
@@ -55,15 +54,11 @@ class ShootingEquations:
 
     def values(self, x: Array) -> Array:
         """The parameter vector, with the free ones from the unknowns."""
-        if not self.free:
-            return self.problem.parameters
-        vector = self.problem.parameters.copy()
-        vector[self._places] = x[-len(self.free) :]
-        return vector
+        return self.free.vector(x)
 
     def pack(self, nodes: Array, period: float, values: Array | None = None) -> Array:
         tail = [] if self.phase is None else [period]
-        given = self.problem.parameters[self._places] if values is None else values
+        given = self.problem.parameters[self.free.places] if values is None else values
         return np.concatenate([np.asarray(nodes, float).ravel(), tail, given])
 
     def unpack(self, x: Array) -> tuple[Array, float]:

@@ -20,7 +20,7 @@ from kapitza.estimate.orbits.readings import Sensors, Target, sensors_of
 from kapitza.estimate.orbits.solver import OrbitIterate, reduce_block
 from kapitza.estimate.orbits.targets import Reader, common_channels, items_of, whitening
 from kapitza.estimate.redundancy import named_by_structure
-from kapitza.estimate.request import Request
+from kapitza.estimate.request import Request, Task
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
@@ -35,24 +35,15 @@ FLOW_TOLERANCE = 1e-14
 
 
 @dataclass(frozen=True)
-class OrbitTask:
+class OrbitTask(Task):
     """What was asked, the problem, estimator in force, first noise level per channel, bounds, sizes."""
 
-    request: Request
     problem: OrbitProblem
     estimator: str
     deviations: Array
     low: Array
     high: Array
     typical: Array
-
-    @property
-    def model(self) -> Model:
-        return self.request.model
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.request.names
 
     @property
     def noise_known(self) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
 from kapitza.estimate.observation import Observation, observe
-from kapitza.estimate.request import Request
+from kapitza.estimate.request import Request, Task
 from kapitza.estimate.series.checks import check_initial, check_left, check_signals
 from kapitza.estimate.series.impacts import in_flight
 from kapitza.estimate.series.noise import Sensors, sensors_of
@@ -33,14 +33,13 @@ FLOW_TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True)
-class MotionTask:
+class MotionTask(Task):
     """What was asked and what the fit starts from.
 
     states: (N, n) at the samples; known: (n,) which of them the data gave; scale: (n,) size of each state.
     everything: all samples, those held back included; positions: (N,) positions in it of the samples fitted.
     """
 
-    request: Request
     settings: ShootingFit
     problem: MotionProblem
     states: Array
@@ -49,14 +48,6 @@ class MotionTask:
     sensors: Sensors
     everything: Samples
     positions: NDArray[np.intp]
-
-    @property
-    def model(self) -> Model:
-        return self.request.model
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.request.names
 
     @property
     def observation(self) -> Observation:
