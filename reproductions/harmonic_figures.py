@@ -14,11 +14,11 @@ import numpy as np
 import kapitza as kz
 from kapitza.circle import wrap
 from kapitza.estimate.request import make_request
-from kapitza.estimate.weak import close_stretches
 from kapitza.estimate.weak.balance import periodic_state
 from kapitza.estimate.weak.measured import measured_from
 from kapitza.report import plot_residues
 from kapitza.signal import five_point
+from reproductions._close_stretches import close_stretches
 from reproductions._shaken_double_pendulum import first_minutes, measured, motion, rig
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "images"

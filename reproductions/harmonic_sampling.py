@@ -6,7 +6,7 @@ import numpy as np
 from harness import markdown_table
 
 import kapitza as kz
-from kapitza.estimate.weak import close_stretches
+from reproductions._close_stretches import close_stretches
 from reproductions._shaken_double_pendulum import (
     CONSERVATIVE,
     COUNT,

@@ -6,8 +6,9 @@ import numpy as np
 from harness import markdown_table
 
 import kapitza as kz
-from kapitza.estimate.weak import close_stretches, natural_frequencies, spectral_peaks
+from kapitza.estimate.weak import natural_frequencies, spectral_peaks
 from kapitza.flow import chaotic_record
+from reproductions._close_stretches import close_stretches
 from reproductions._shaken_double_pendulum import encoders, measured, motion, rig
 
 NAMES = ("B11", "B12", "B15", "B21", "B22", "B25", "C11", "C12", "C2")

@@ -52,7 +52,7 @@ PHRASES = (
     (r"kz\.Record\.from_arrays\(\.\.\.\)|kapitza\.read, kapitza\.simulate or Record\.from_arrays", "a file"),
     (r"\bkz\.read\(\.\.\.\)", "a file"),
     (r"join the orbits, OrbitSet\(tuple\(orbits\), angles\)", "give its recording"),
-    (r"an OrbitSet: find orbits first, by find_orbits or close_stretches", 'orbits: method = "orbits" finds them'),
+    (r"an OrbitSet: find orbits first, by find_orbits", 'orbits: method = "orbits" finds them'),
     (r"with an OrbitSet", "with orbits"),
     (r"flow\.section with a surface, or flow\.trajectory with times", "--duration"),
     (r"pass settings such as \w+\(\)", "choose one of the methods of a study"),

@@ -10,21 +10,8 @@ from hypothesis import strategies as st
 from tests.hostile.damage import damaged_text, numbers, texts
 from tests.hostile.family import register
 
-STUDY = """\
-title = "A cart"
+from cart_study import CART as STUDY
 
-[model]
-equations = ["x'' + c*x' + k*x = 0"]
-parameters = {c = 0.2, k = 3.0}
-
-[data]
-file = "run.csv"
-channels = ["x"]
-
-[fit]
-free = ["c", "k"]
-hold_back = 0.25
-"""
 RECORDING = "t,x\n" + "".join(f"{i / 10},{(i * i) % 17}\n" for i in range(40))
 OPTIONS = {
     "simulate": [

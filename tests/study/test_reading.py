@@ -7,24 +7,9 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from cart_study import CART as GOOD
 from kapitza.study import StudyError, json_schema, read_study
 from kapitza.study.problems import line_of
-
-GOOD = """\
-title = "A cart"
-
-[model]
-equations = ["x'' + c*x' + k*x = 0"]
-parameters = {c = 0.2, k = 3.0}
-
-[data]
-file = "run.csv"
-channels = ["x"]
-
-[fit]
-free = ["c", "k"]
-hold_back = 0.25
-"""
 
 
 @pytest.fixture

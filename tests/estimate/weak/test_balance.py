@@ -5,7 +5,6 @@ import pytest
 
 import kapitza as kz
 from kapitza.errors import DataError
-from kapitza.estimate.weak import close_stretches
 from kapitza.estimate.weak.solvers import exclude_by_residue
 from kapitza.orbit import Profile
 
@@ -38,7 +37,7 @@ def test_fourier_series_of_exact_orbits_give_the_parameters_back():
 )
 def test_close_returns_alone(pendulum, long_record, settings, conservative, friction):
     """Noise-free stretches that close within 2 %: their imperfect closure does not enter."""
-    orbits = close_stretches(long_record, tolerance=0.02, max_period=12)
+    orbits = kz.find_orbits(long_record, max_period=12, method=kz.ReturnSearch(tolerance=0.02))
     assert len(orbits) >= 3
     fit = kz.identify(pendulum, orbits, free=pendulum.names, method=settings)
     for name in ("B11", "B12", "B13", "B21", "B22", "B23"):
@@ -47,8 +46,10 @@ def test_close_returns_alone(pendulum, long_record, settings, conservative, fric
         assert fit[name] == pytest.approx(pendulum.values[name], rel=friction)
 
 
-def test_close_stretches_close_and_wind(pendulum_record):
-    for orbit in close_stretches(pendulum_record, tolerance=0.03, max_period=6):
+def test_returns_close_and_wind(pendulum_record):
+    orbits = kz.find_orbits(pendulum_record, max_period=6, method=kz.ReturnSearch(tolerance=0.03))
+    assert len(orbits) >= 3
+    for orbit in orbits:
         start, n = orbit.stretch.first, len(orbit.profile.times)
         ahead = pendulum_record.unwrapped().values()[[start, start + n]]
         gap = ahead[1] - ahead[0] - 2 * np.pi * np.array(orbit.winding)

@@ -5,7 +5,7 @@ import pytest
 from scipy.io import loadmat
 
 import kapitza as kz
-from kapitza.estimate.weak import close_stretches, compare_portraits, natural_frequencies, ratios
+from kapitza.estimate.weak import compare_portraits, natural_frequencies, ratios
 from kapitza.report import plot_residues
 
 DRIVE = 5.0
@@ -52,7 +52,7 @@ def test_noise_given_for_one_channel_leaves_the_other_to_the_spectrum(pendulum, 
 
 
 def test_residues_are_drawn(pendulum, long_record):
-    orbits = close_stretches(long_record, tolerance=0.02, max_period=8)
+    orbits = kz.find_orbits(long_record, max_period=8, method=kz.ReturnSearch(tolerance=0.02))
     method = kz.HarmonicFit(test="harmonics", derivatives="series", solver="exclusion")
     fit = kz.identify(pendulum, orbits, free=pendulum.names, method=method)
     axes = plot_residues(fit, equation=2)

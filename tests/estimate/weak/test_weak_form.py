@@ -5,7 +5,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.errors import DataError, IdentifiabilityError, KapitzaError, ModelError
-from kapitza.estimate.weak import close_stretches, unknown_excitation
+from kapitza.estimate.weak import unknown_excitation
 from kapitza.estimate.weak.regressors import _cell_average, regressors_of
 from kapitza.estimate.weak.solvers import System, solve
 from kapitza.estimate.weak.windows import Windows
@@ -219,7 +219,7 @@ def test_unknown_values_may_be_free_but_not_fixed(short_motion):
     model, record = short_motion
     unknown = model.with_values(B=float("nan"))
     assert kz.identify(unknown, record, ["k", "B"], kz.HarmonicFit())["B"] == pytest.approx(7.5, rel=1e-5)
-    orbits = close_stretches(record, tolerance=0.5, max_period=2)
+    orbits = kz.find_orbits(record, max_period=2, method=kz.ReturnSearch(tolerance=0.2))
     assert len(orbits)
     for data, test in ((record, "windows"), (orbits, "harmonics")):
         with pytest.raises(ModelError, match="No value for B"):

@@ -74,7 +74,7 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
     """Harmonic balance on an OrbitSet, solver by solver as set."""
     model, free, data = request.model, request.names, orbit_set(request)
     if data is None:
-        raise DataError('test="harmonics" needs an OrbitSet: find orbits first, by find_orbits or close_stretches.')
+        raise DataError('test="harmonics" needs an OrbitSet: find orbits first, by find_orbits.')
     refuse_redundant(request, [symbol(c.name) for c in model.coordinates])
     measured = measured_from(request)
     inputs = tuple(s.name for s in input_signals(model))

@@ -1,4 +1,7 @@
-"""Stretches of a record that nearly close after whole excitation periods (HARMONIC 24)."""
+"""Stretches of a record that nearly close after whole excitation periods, as the document takes them (HARMONIC 24).
+
+`kz.ReturnSearch` is the search to use: it also asks how many such returns chance gives.
+"""
 
 from __future__ import annotations
 
