@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import heyoka as hy
 import numpy as np
 
 from kapitza import Flow, Model, library
+from kapitza.flow.compiled import MOST_CACHED, cached
 from kapitza.orbits_of_models import OrbitSolver
 
 THREADS, CALLS = 8, 200
@@ -60,3 +62,30 @@ def test_eight_threads_with_two_hundred_mixed_calls_each():
         i for i, (a, b) in enumerate(zip(shared, serial, strict=True)) if not np.array_equal(a, b, equal_nan=True)
     ]
     assert different == []
+
+
+def test_compiled_objects_are_bounded_and_those_in_use_stay():
+    def count(asked: list[int]) -> list[int]:
+        built: list[int] = []
+        for number in asked:
+            cached(("test of the bound", number), lambda number=number: built.append(number))
+        return built
+
+    with ThreadPoolExecutor(1) as fresh:  # a cache of its own
+        many = [number for other in range(1, 2 * MOST_CACHED) for number in (0, other)]
+        built = fresh.submit(count, [*many, 1]).result()
+    assert built.count(0) == 1
+    assert built.count(1) == 2
+    assert len(built) == 2 * MOST_CACHED + 1
+
+
+def test_threads_share_machine_code():
+    """A second thread makes integrators of its own, and compiles nothing anew."""
+    flow = Flow(Model.from_equations("x'' + 0.123*x' + sin(x)**3 = 0.7*cos(1.7*t)", period="2*pi/1.7"))
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        first = one.submit(flow.propagate, [0.1, 0.2], 0.0, 1.0).result()
+        compiled = hy.llvm_state.get_memcache_size()
+        second = other.submit(flow.propagate, [0.1, 0.2], 0.0, 1.0).result()
+    assert compiled > 0
+    assert hy.llvm_state.get_memcache_size() == compiled
+    assert np.array_equal(first.jacobian, second.jacobian)

@@ -1,11 +1,14 @@
 """Figures show what they are given; pages stand alone and escape everything."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import kapitza as kz
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate import Estimate, Identifiability
@@ -119,3 +122,20 @@ def test_what_cannot_be_drawn_is_named(record):
 
 def test_greek_names():
     assert [greek(n) for n in ("phi", "phi1'", "omega", "m", "lambda_", "x2")] == ["φ", "φ1'", "ω", "m", "λ", "x2"]
+
+
+def test_figures_leave_pyplot_alone():
+    """Nothing of the user's session is touched: no figure opened, no setting changed; two threads may draw at once."""
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    record = kz.simulate(kz.library.duffing(), periods=5, samples_per_period=20)
+    orbit = kz.solve_orbit(kz.library.duffing())
+    before, settings = plt.get_fignums(), dict(matplotlib.rcParams)
+    with ThreadPoolExecutor(2) as pool:
+        drawn = list(pool.map(lambda draw: draw(), [lambda: plot_record(record), orbit.plot] * 4))
+    assert all(figure.axes for figure in drawn)
+    assert plt.get_fignums() == before
+    assert dict(matplotlib.rcParams) == settings
+    sources = Path(kz.__file__).parent.rglob("*.py")
+    assert [path.name for path in sources if "pyplot as" in path.read_text(encoding="utf-8")] == []

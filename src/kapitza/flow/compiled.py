@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
@@ -30,6 +31,9 @@ MOST_FUNCTIONS = 64
 """The same for sin, exp and the like: each is a recurrence of its own, 0.03 s of compilation without loops. A Fourier
 series of 300 samples has as many."""
 
+MOST_CACHED = 256
+"""Compiled objects that a thread holds; a study of many models must not grow without end."""
+
 _builds = 0
 _counting = threading.Lock()
 _cache = threading.local()
@@ -41,11 +45,18 @@ def count_builds() -> int:
 
 
 def cached(key: Hashable, build: Callable[[], T]) -> T:
-    """The object of this key, built at the first call; each thread has its own, as integrators hold a state."""
-    objects: dict[Hashable, Any] = _cache.__dict__.setdefault("objects", {})
+    """The object of this key, built at the first call; the one used longest ago goes when there are too many.
+
+    Each thread has its own, as integrators hold a state; their machine code is heyoka's, once for all threads.
+    """
+    objects: OrderedDict[Hashable, Any] = _cache.__dict__.setdefault("objects", OrderedDict())
     if key not in objects:
         with symbolic:
-            objects[key] = build()
+            built = build()
+        objects[key] = built
+        while len(objects) > MOST_CACHED:
+            objects.popitem(last=False)
+    objects.move_to_end(key)
     return objects[key]
 
 

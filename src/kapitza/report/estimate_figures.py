@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
 from kapitza.estimate import Estimate
-from kapitza.report.style import ACCENT, CYCLE, QUIET, greek, styled
+from kapitza.report.style import ACCENT, CYCLE, QUIET, greek, new_figure, styled
 
 
 def plot_estimate(estimate: Estimate, level: float = 0.95) -> Figure:
@@ -18,9 +17,7 @@ def plot_estimate(estimate: Estimate, level: float = 0.95) -> Figure:
     panels += ["correlation"] if len(estimate.names) > 1 and np.isfinite(estimate.covariance).all() else []
     panels += ["residuals"] if any(np.size(r) > 3 for r in estimate.residuals.values()) else []
     with styled():
-        figure = plt.figure(
-            figsize=(3.3 * len(panels) + 0.5, max(3.2, 1.4 + 0.35 * len(estimate.names))), layout="constrained"
-        )
+        figure = new_figure(3.3 * len(panels) + 0.5, max(3.2, 1.4 + 0.35 * len(estimate.names)))
         for axes, panel in zip(np.ravel(figure.subplots(1, len(panels))), panels, strict=True):
             {"intervals": draw_intervals, "correlation": draw_correlation, "residuals": draw_residuals}[panel](
                 axes, estimate, level

@@ -13,7 +13,7 @@ from kapitza.circle import unwrap, wrap
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.orbit import OrbitSet, PeriodicOrbit
-from kapitza.report.style import ACCENT, CYCLE, FAINT, INK, axes_for, axis_label, figure_of, plain, styled
+from kapitza.report.style import ACCENT, CYCLE, FAINT, INK, axes_for, axis_label, figure_of, new_figure, plain, styled
 
 Array = NDArray[np.float64]
 
@@ -40,13 +40,10 @@ def plot_attractor(
 
 def plot_record(record: Record, channels: Sequence[str] | None = None) -> Figure:
     """The channels against time, one below the other; segments are not joined."""
-    import matplotlib.pyplot as plt
-
     names = tuple(channels or record.channels)
     with styled():
-        figure, grid = plt.subplots(
-            len(names), 1, sharex=True, squeeze=False, figsize=(7.0, 1.2 + 1.4 * len(names)), layout="constrained"
-        )
+        figure = new_figure(7.0, 1.2 + 1.4 * len(names))
+        grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)
         angles = dict(zip(record.channels, record.angles, strict=True))
         for axes, name in zip(grid[:, 0], names, strict=True):
             for piece in record.segments():

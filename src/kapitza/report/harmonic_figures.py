@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from kapitza.errors import KapitzaError
+from kapitza.report.style import axes_for
 
 
 def plot_residues(fit: Any, equation: int = 1, axes: Any = None) -> Any:
@@ -22,7 +22,7 @@ def plot_residues(fit: Any, equation: int = 1, axes: Any = None) -> Any:
         raise KapitzaError(f'The fit has no residues for "{key}"; it has {known}.')
     table = residues[key]
     kept = _kept_rows(fit, equation)
-    axes = axes if axes is not None else plt.subplots(figsize=(6.4, 4.0))[1]
+    axes = axes_for(axes, (6.4, 4.0))
     axes.axhline(0.0, color="0.6", lw=0.8)
     axes.plot(table[kept, 0], table[kept, 1], ".", ms=5, label="used")
     if not kept.all():

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from kapitza.errors import KapitzaError
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.report.figures import orbit_label, orbit_title
-from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, figure_of, styled
+from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, figure_of, new_figure, styled
 
 
 def plot_profile(orbit: PeriodicOrbit, states: Iterable[str] | None = None) -> Figure:
     """The states over one period, one below the other; angles continuous, dots at the section points."""
-    import matplotlib.pyplot as plt
-
     if orbit.profile is None:
         raise KapitzaError("The orbit has no profile to draw: solve it with profile=True.")
     names = tuple(states or orbit.states)
@@ -29,9 +27,8 @@ def plot_profile(orbit: PeriodicOrbit, states: Iterable[str] | None = None) -> F
     count = orbit.points.shape[0]
     marks = np.arange(count) * orbit.period / count
     with styled():
-        figure, grid = plt.subplots(
-            len(names), 1, sharex=True, squeeze=False, figsize=(7.0, 1.2 + 1.4 * len(names)), layout="constrained"
-        )
+        figure = new_figure(7.0, 1.2 + 1.4 * len(names))
+        grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)
         for axes, name in zip(grid[:, 0], names, strict=True):
             column = values[:, orbit.states.index(name)]
             axes.plot(times, column, color=CYCLE[0])

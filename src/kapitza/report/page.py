@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -84,5 +83,4 @@ def inline_png(figure: Figure) -> str:
     """The figure as a data address."""
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=160)
-    plt.close(figure)
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")

@@ -8,14 +8,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from kapitza.errors import RigError
-from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, figure_of, styled
+from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, figure_of, new_figure, styled
 from kapitza.rig import DelayStability, RigBranch
 
 
 def plot_delay_stability(test: DelayStability, points: int = 40) -> Figure:
     """Left: the rightmost characteristic roots. Right: the growth rate against the delay."""
-    import matplotlib.pyplot as plt
-
     spacing = test.compensation.spacing
     if spacing is None:
         delays = np.linspace(0.25, 3.0, points) * test.delay
@@ -23,7 +21,8 @@ def plot_delay_stability(test: DelayStability, points: int = 40) -> Figure:
         delays = spacing * np.arange(1, max(3, round(2 * test.delay / spacing)))
     rates = [test.at_delay(float(d)).rate for d in delays]
     with styled():
-        figure, (plane, curve) = plt.subplots(1, 2, figsize=(8.4, 3.6), layout="constrained")
+        figure = new_figure(8.4, 3.6)
+        plane, curve = figure.subplots(1, 2)
         both = np.concatenate([test.roots, test.roots.conj()])
         plane.axvline(0.0, color=FAINT, lw=0.8)
         if np.isfinite(test.essential_rate):
@@ -82,8 +81,4 @@ def plot_growing_branch(points: NDArray[np.float64], parameter: str, output: str
         axes.set_xlabel(axis_label(parameter))
         axes.set_ylabel(f"max |{axis_label(output)}|")
         axes.set_title(f"{len(points)} points")
-        figure = figure_of(axes)
-        import matplotlib.pyplot as plt
-
-        plt.close(figure)  # it goes to a file; a long walk must not pile up open figures
-        return figure
+        return figure_of(axes)

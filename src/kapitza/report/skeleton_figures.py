@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from kapitza.report.style import ACCENT, CYCLE, styled
+from kapitza.report.style import ACCENT, CYCLE, new_figure, styled
 
 if TYPE_CHECKING:
     from kapitza.orbits_in_data import Inspection
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 def plot_inspection(inspection: Inspection) -> Figure:
     """Spectra, mutual information, dimension tests, return times and divergence, as far as the record allows."""
-    import matplotlib.pyplot as plt
-
     panels = []
     if inspection.spectra:
         panels.append(_spectra)
@@ -31,7 +29,8 @@ def plot_inspection(inspection: Inspection) -> Figure:
         panels.append(_divergence)
     with styled():
         rows = max((len(panels) + 1) // 2, 1)
-        figure, grid = plt.subplots(rows, 2, figsize=(8.5, 2.9 * rows), squeeze=False, layout="constrained")
+        figure = new_figure(8.5, 2.9 * rows)
+        grid = figure.subplots(rows, 2, squeeze=False)
         for axes, draw in zip(grid.flat, panels, strict=False):
             draw(axes, inspection)
         for axes in grid.flat[len(panels) :]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
 from kapitza.errors import KapitzaError
-from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, plain, styled
+from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, new_figure, plain, styled
 from kapitza.study import Outcome
 
 
@@ -21,7 +20,7 @@ def plot_fit(outcome: Outcome, samples: int = 3000) -> Figure:
         raise KapitzaError(f"{outcome.label} has no motion to draw: {outcome.failure or 'none followed the data'}.")
     channels = list(motion.measured)
     with styled():
-        figure = plt.figure(figsize=(5.2 * len(channels) + 0.6, 4.6), layout="constrained")
+        figure = new_figure(5.2 * len(channels) + 0.6, 4.6)
         grid = figure.subplots(2, len(channels), sharex="col", squeeze=False, height_ratios=[2.2, 1])
         for column, channel in enumerate(channels):
             above, below = grid[0, column], grid[1, column]
@@ -51,7 +50,7 @@ def plot_intervals(outcomes: Sequence[Outcome]) -> Figure:
     if not names:
         raise KapitzaError("None of these fits succeeded: there are no intervals to draw.")
     with styled():
-        figure = plt.figure(figsize=(2.6 * len(names) + 1.4, 1.2 + 0.35 * len(shown)), layout="constrained")
+        figure = new_figure(2.6 * len(names) + 1.4, 1.2 + 0.35 * len(shown))
         panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
         for axes, name in zip(panels, names, strict=True):
             widths = [o.high[name] - o.low[name] for o in shown if name in o.names]
@@ -80,7 +79,7 @@ def plot_section(outcome: Outcome) -> Figure:
     if section is None:
         raise KapitzaError(f"{outcome.label} has no section: it was not fitted by orbits.")
     with styled():
-        figure = plt.figure(figsize=(6.4, 4.8), layout="constrained")
+        figure = new_figure(6.4, 4.8)
         axes = figure.add_subplot()
         points = np.array(section.points)
         axes.plot(points[:, 0], points[:, 1], ".", ms=1.2, color=QUIET)
@@ -100,7 +99,7 @@ def plot_forces(outcome: Outcome) -> Figure:
     if not outcome.forces:
         raise KapitzaError(f"{outcome.label} has no force curves: they need a measured second-order coordinate.")
     with styled():
-        figure = plt.figure(figsize=(3.4 * len(outcome.forces) + 0.4, 3.2), layout="constrained")
+        figure = new_figure(3.4 * len(outcome.forces) + 0.4, 3.2)
         panels = figure.subplots(1, len(outcome.forces), squeeze=False)[0]
         for axes, curve in zip(panels, outcome.forces, strict=True):
             axes.fill_between(curve.at, curve.low, curve.high, color=CYCLE[5], alpha=0.5, lw=0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import matplotlib.pyplot as plt
+import matplotlib
 from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -37,16 +38,27 @@ SETTINGS: Any = {
 }
 
 
+_drawing = threading.RLock()
+
+
 @contextmanager
 def styled() -> Iterator[None]:
-    """Kapitza's look inside the block; the user's settings are left as they were."""
-    with plt.rc_context(SETTINGS):
+    """Kapitza's look inside the block; the user's settings are left as they were.
+
+    Settings of Matplotlib belong to the whole process: one thread draws at a time.
+    """
+    with _drawing, matplotlib.rc_context(SETTINGS):
         yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure [inches] that nobody else holds: pyplot, which belongs to the user, does not know it."""
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float] = (6.0, 4.2)) -> Axes:
     """The axes given, or those of a new figure."""
-    return ax if ax is not None else plt.figure(figsize=size, layout="constrained").add_subplot()
+    return ax if ax is not None else new_figure(*size).add_subplot()
 
 
 def figure_of(ax: Axes) -> Figure:

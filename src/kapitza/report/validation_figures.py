@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kapitza.errors import KapitzaError
-from kapitza.report.style import ACCENT, CYCLE, FAINT, INK, styled
+from kapitza.report.style import ACCENT, CYCLE, FAINT, INK, new_figure, styled
 from kapitza.signal import power_spectrum
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 def plot_validation(validation: Validation) -> Figure:
     """As many panels as tests were made."""
-    import matplotlib.pyplot as plt
-
     panels = []
     if validation.prediction is not None and len(validation.prediction.starts):
         panels.append(lambda axes: _prediction(axes, validation.prediction))  # pyright: ignore[reportArgumentType]
@@ -30,9 +28,8 @@ def plot_validation(validation: Validation) -> Figure:
     if not panels:
         raise KapitzaError("No test of this validation has a figure: " + "; ".join(validation.notes))
     with styled():
-        figure, grid = plt.subplots(
-            1, len(panels), squeeze=False, figsize=(1.0 + 4.2 * len(panels), 3.6), layout="constrained"
-        )
+        figure = new_figure(1.0 + 4.2 * len(panels), 3.6)
+        grid = figure.subplots(1, len(panels), squeeze=False)
         for axes, draw in zip(grid[0], panels, strict=True):
             draw(axes)
         return figure

@@ -46,12 +46,12 @@ def test_close_returns_alone(pendulum, long_record, settings, conservative, fric
         assert fit[name] == pytest.approx(pendulum.values[name], rel=friction)
 
 
-def test_returns_close_and_wind(pendulum_record):
-    orbits = kz.find_orbits(pendulum_record, max_period=6, method=kz.ReturnSearch(tolerance=0.03))
+def test_returns_close_and_wind(long_record):
+    orbits = kz.find_orbits(long_record, max_period=6, method=kz.ReturnSearch(tolerance=0.03))
     assert len(orbits) >= 3
     for orbit in orbits:
         start, n = orbit.stretch.first, len(orbit.profile.times)
-        ahead = pendulum_record.unwrapped().values()[[start, start + n]]
+        ahead = long_record.unwrapped().values()[[start, start + n]]
         gap = ahead[1] - ahead[0] - 2 * np.pi * np.array(orbit.winding)
         assert np.abs(gap).max() <= 0.03 * 2 * np.pi + 1e-12
         assert orbit.closure < 0.03
