@@ -8,6 +8,7 @@ from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.identify import identify
 from kapitza.estimate.invariant import InvariantFit
+from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.missing import MissingTerm, Suggestion, Term, suggest
 from kapitza.estimate.observation import Differenced
 from kapitza.estimate.orbits import OrbitFit, advise, missing_orbits, posterior
@@ -17,6 +18,7 @@ from kapitza.estimate.parts import (
     HarmonicRows,
     LevelSets,
     Likelihood,
+    NoiseAlone,
     OrbitMatches,
     Prediction,
     WeakRows,
@@ -42,7 +44,9 @@ __all__ = [
     "InvariantFit",
     "LevelSets",
     "Likelihood",
+    "Misfit",
     "MissingTerm",
+    "NoiseAlone",
     "OrbitFit",
     "OrbitMatches",
     "Prediction",

@@ -83,6 +83,9 @@ def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
     rest = {name: value for name, value in fit.values.items() if name not in values}
     errors = {**fit.derived, **fit.deviations}
     held = tuple(sorted({str(s) for e in free.expressions for s in e.free_symbols} - set(fit.names)))
+    alone = fit.noise_alone
+    if alone is not None:
+        alone = replace(alone, covariance=carried_covariance(slopes, alone.covariance))
     known = fit.identifiability
     if known is not None and known.complete:
         known = replace(known, names=free.labels, determined=free.labels)
@@ -91,7 +94,7 @@ def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
         start=dict(zip(free.labels, free.values(free.model).tolist(), strict=True)),
         derived={name: error for name, error in errors.items() if name not in values},
         draws=None if fit.draws is None else values_of(fit.draws, fit, slopes, values),
-        base=fit, held=held, identifiability=known,
+        base=fit, held=held, identifiability=known, noise_alone=alone,
     )  # fmt: skip
 
 

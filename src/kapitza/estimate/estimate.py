@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from kapitza.errors import KapitzaError, Status, nearest_name
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.intervals import between_bounds, half_width, shortest
-from kapitza.estimate.parts import FittedMotion, HarmonicRows, LevelSets, Likelihood, OrbitMatches, WeakRows
+from kapitza.estimate.misfit import Misfit
+from kapitza.estimate.parts import (
+    FittedMotion,
+    HarmonicRows,
+    LevelSets,
+    Likelihood,
+    NoiseAlone,
+    OrbitMatches,
+    WeakRows,
+)
 
 Array = NDArray[np.float64]
 
@@ -30,6 +39,7 @@ class Estimate:
     whiteness: by channel, the probability that white noise is as correlated as the residuals.
     derived: standard errors of derived parameters and combinations, by name (their values are in `values`).
     draws: (S, k) samples of the free parameters where bounds make their distribution one-sided; else None.
+    misfit: how well the model follows the data; noise_alone: the narrower covariance that noise alone would give.
     history: one row per iteration. settings: the method as it was passed. post_mortem: why a fit failed.
     likelihood, identifiability, matches (orbits), motion (shooting), rows (weak form and harmonic balance), level_sets
     (invariants): what the method knows besides, None where it does not apply. chain: what method="auto" tried.
@@ -76,6 +86,8 @@ class Estimate:
     rows: WeakRows | HarmonicRows | None = field(default=None, repr=False)
     level_sets: LevelSets | None = field(default=None, repr=False)
     chain: tuple[str, ...] = ()
+    misfit: Misfit | None = None
+    noise_alone: NoiseAlone | None = field(default=None, repr=False)
     base: Estimate | None = field(default=None, repr=False)
     held: tuple[str, ...] = ()
     workings: Any = field(default=None, repr=False, compare=False)
@@ -120,6 +132,36 @@ class Estimate:
             rows = {n: shortest(self.draws[:, i], level) for i, n in enumerate(self.names)}
         return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high"])
 
+    def noise_interval(self, level: float = 0.95) -> pd.DataFrame:
+        """The intervals that noise alone would give, were the model right: `interval` is never narrower.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the true value.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns low and high, one row per free parameter.
+        """
+        if self.noise_alone is None:
+            return self.interval(level)
+        factor = half_width(level, self.noise_alone.dof)
+        spread = np.sqrt(np.clip(np.diag(self.noise_alone.covariance), 0.0, None))
+        rows = {
+            n: between_bounds(self.values[n], factor * float(s), *self._bounds(n))
+            for n, s in zip(self.names, spread, strict=True)
+        }
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high"])
+
+    @property
+    def headline(self) -> str:
+        """How the fit ended and how well the model follows the data, in one line."""
+        if self.misfit is None or not self.status.ok:
+            return f"{self.method}: {self.status.value}"
+        return f"{self.method}: {self.status.value}; {self.misfit}"
+
     def _bounds(self, name: str) -> tuple[float, float]:
         if self.model is None or name not in getattr(self.model, "names", ()):
             return -np.inf, np.inf
@@ -151,7 +193,7 @@ class Estimate:
         return pd.DataFrame(rows, columns=columns).set_index("name")
 
     def __str__(self) -> str:
-        lines = [f"{self.method}: {self.status.value}"]
+        lines = [self.headline]
         interval, spread = self.interval(0.95), self.deviations
         width = max((len(n) for n in (*self.names, *self.derived, *self.fixed)), default=1)
         for name in self.names:

@@ -35,6 +35,17 @@ class Likelihood:
 
 
 @dataclass(frozen=True)
+class NoiseAlone:
+    """The covariance (k, k) that noise alone gives the free parameters, and the degrees of freedom of its size.
+
+    What an estimate states besides is at least as wide: correlated residuals and pieces that disagree are in it.
+    """
+
+    covariance: Array
+    dof: float = float("inf")
+
+
+@dataclass(frozen=True)
 class OrbitMatches:
     """How `OrbitFit` matched the orbits of the data.
 
@@ -95,7 +106,8 @@ class WeakRows:
     """The linear system of the weak form: so many rows, with the condition number of its scaled columns.
 
     chi2_per_row: mean square of the whitened residuals. window: length of a test function [s]; half_width: of the
-    derivatives, in samples; derivatives: the rule by which they were formed.
+    derivatives, in samples; derivatives: the rule by which they were formed. loss: how many times the standard errors
+    exceed what the readings allow at best, at least.
     """
 
     count: int
@@ -104,6 +116,7 @@ class WeakRows:
     window: float
     half_width: int
     derivatives: str
+    loss: float = 1.0
 
 
 @dataclass(frozen=True)

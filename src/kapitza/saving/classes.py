@@ -22,9 +22,10 @@ CLASSES = {
         "Estimate", "Automatic", "BranchFit", "Differenced", "HarmonicFit", "InvariantFit", "OrbitFit", "ShootingFit",
     ),
     "kapitza.estimate.identifiability": ("Identifiability",),
+    "kapitza.estimate.misfit": ("Misfit",),
     "kapitza.estimate.parts": (
-        "Likelihood", "OrbitMatches", "Prediction", "FittedMotion", "WeakRows", "Exclusion", "HarmonicRows",
-        "LevelSets",
+        "Likelihood", "NoiseAlone", "OrbitMatches", "Prediction", "FittedMotion", "WeakRows", "Exclusion",
+        "HarmonicRows", "LevelSets",
     ),
     "kapitza.model": ("Prior",),
     "kapitza.continuation.branch": ("Branch",),

@@ -13,6 +13,7 @@ from kapitza.signal.embedding import (
 )
 from kapitza.signal.filters import low_pass_periodic, noise_level, signal_band
 from kapitza.signal.lyapunov import Lyapunov, largest_lyapunov, on_circles
+from kapitza.signal.scatter import Scatter, scatter
 from kapitza.signal.spectra import Spectrum, power_spectrum
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "DimensionCurve",
     "Kernels",
     "Lyapunov",
+    "Scatter",
     "Spectrum",
     "cutoff_half_width",
     "embed",
@@ -35,6 +37,7 @@ __all__ = [
     "noise_level",
     "on_circles",
     "power_spectrum",
+    "scatter",
     "signal_band",
     "smoothing_coordinates",
     "smoothing_spline",

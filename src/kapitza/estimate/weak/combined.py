@@ -25,9 +25,10 @@ from scipy.optimize import OptimizeResult, least_squares
 from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.weak.regressors import Regressors
+from kapitza.estimate.weak.result import estimate_of
 from kapitza.estimate.weak.solvers import System, check_columns, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble
-from kapitza.estimate.weak.weak_fit import WeakProblem, estimate_of, stack, weigh, whiten
+from kapitza.estimate.weak.weak_fit import WeakProblem, stack, weigh, whiten
 from kapitza.model import combinations_of, compile_derivatives, symbol
 from kapitza.monitor import checkpoint
 
@@ -129,7 +130,9 @@ def fit_combined(problem: WeakProblem) -> Estimate:
     solution = solve(system, names, "robust" if problem.settings.solver == "robust" else "least squares")
     reported = replace(regressors, linear=names, nonlinear=(), factors=None)
     values = _with(problem.values, places, solution.theta)
-    return estimate_of(replace(problem, regressors=reported, values=values), solution, history)
+    now = combinations(solution.theta)[0][:-1]
+    left = [r.residual(now) for r in rows]
+    return estimate_of(replace(problem, regressors=reported, values=values), solution, history, left, regressors)
 
 
 def _with(values: Array, places: list[int], theta: Array) -> Array:

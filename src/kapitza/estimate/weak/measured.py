@@ -17,7 +17,7 @@ from kapitza.estimate.observation import Output, observe_channels
 from kapitza.estimate.request import Request
 from kapitza.model import Model, Signal, symbol
 from kapitza.orbit import OrbitSet, PeriodicOrbit
-from kapitza.signal import noise_level
+from kapitza.signal import noise_level, scatter
 
 Array = NDArray[Any]
 
@@ -42,7 +42,8 @@ class Piece:
 class Measured:
     """Pieces with one sampling step, and how coordinates follow from channels: u = mixing @ channels + offset.
 
-    noise: (m,) standard deviation of each channel; noise_known: whether it was given or read off the spectrum.
+    noise: (m,) standard deviation of each channel; noise_known: whether it was given or read off the record;
+    noise_source: how it was read; noise_freedom: degrees of freedom that reading is worth, infinite where it was given.
     input_noise: (s,) of each measured excitation, zero where the model itself states the signal.
     """
 
@@ -54,6 +55,8 @@ class Measured:
     noise: Array
     noise_known: bool
     input_noise: Array
+    noise_source: str = "the noise stated"
+    noise_freedom: float = float("inf")
 
     @property
     def size(self) -> int:
@@ -91,7 +94,7 @@ def measured_from(request: Request) -> Measured:
         pieces += _pieces(record, channels, input_signals(model), own)
     first = records[0][0]
     given = _given_noise(request, channels, first)
-    measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, given)
+    measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, given, model.period)
     return replace(measured, input_noise=_input_noise(model, first, measured.pieces, given))
 
 
@@ -232,14 +235,21 @@ def _common_step(pieces: list[Piece]) -> float:
     return step
 
 
-def _with_noise(pieces, step, channels, mixing, offset, given) -> Measured:
-    """Attach the noise: as given, else read off the spectrum of the longest piece, channel by channel."""
+def _with_noise(pieces, step, channels, mixing, offset, given, period: float | None) -> Measured:
+    """Attach the noise: as given, else read off the longest piece, channel by channel; period [s] of the drive."""
     known = all(name in given for name in channels)
-    longest = max(pieces, key=lambda p: len(p.times))
-    own = np.zeros(len(channels)) if known else noise_level(longest.channels)
-    noise = np.array([float(given.get(name, level)) for name, level in zip(channels, own, strict=True)])
+    noise = np.array([float(given.get(name, np.nan)) for name in channels])
     inputs = pieces[0].inputs.shape[1]
-    return Measured(pieces, step, tuple(channels), mixing, offset, noise, known, np.zeros(inputs))
+    source, freedom = "the noise stated", float("inf")
+    if not known:
+        longest = max(pieces, key=lambda p: len(p.times))
+        seen = scatter(longest.channels, None if period is None else period / step)
+        read = np.flatnonzero(~np.isfinite(noise))
+        # Too short a stretch for `scatter` may still be long enough for its differences.
+        noise[read] = (seen.level if np.isfinite(seen.level).all() else noise_level(longest.channels))[read]
+        source = ", ".join(dict.fromkeys(seen.source[i] for i in read))
+        freedom = float(seen.freedom[read].min())
+    return Measured(pieces, step, tuple(channels), mixing, offset, noise, known, np.zeros(inputs), source, freedom)
 
 
 def known_values(request: Request, linear: Sequence[str]) -> Array:
@@ -272,7 +282,7 @@ def _from_orbits(request: Request, orbits: OrbitSet) -> Measured:
         else:
             pieces.append(replace(_profile_piece(model, orbit, number, channels), own=own))
     given = _given_noise(request, channels, record)
-    measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, given)
+    measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, given, model.period)
     if record is not None:
         measured = replace(measured, input_noise=_input_noise(model, record, pieces, given))
     return measured

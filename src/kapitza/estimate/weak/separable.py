@@ -14,9 +14,10 @@ from scipy.optimize import least_squares
 
 from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.weak.result import estimate_of
 from kapitza.estimate.weak.solvers import System, check_columns, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble
-from kapitza.estimate.weak.weak_fit import WeakProblem, estimate_of, stack, weigh, whiten
+from kapitza.estimate.weak.weak_fit import WeakProblem, stack, weigh, whiten
 from kapitza.monitor import checkpoint
 
 Array = NDArray[Any]
@@ -97,7 +98,9 @@ def fit_separable(problem: WeakProblem) -> Estimate:
     check_columns(final, (*problem.regressors.linear, *names))
     kind = "robust" if problem.settings.solver == "robust" else "least squares"
     solution = solve(final, (*problem.regressors.linear, *names), kind)
-    return estimate_of(with_nonlinear(problem, p), solution, history)
+    linear, final_p = solution.theta[: len(theta)], solution.theta[len(theta) :]
+    left = [r.residual(linear) for r in rows_at(problem, final_p)]
+    return estimate_of(with_nonlinear(problem, final_p), solution, history, left)
 
 
 def _linearised(

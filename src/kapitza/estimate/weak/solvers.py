@@ -44,7 +44,8 @@ class System:
 class RowSolution:
     """theta: (k,); covariance: (k, k); residual: (n,); weights: (n,) in 0 … 1; chi2 over degrees of freedom `dof`.
 
-    information: (k, k) of the weighted rows; condition: of the rows with columns scaled to unit length.
+    information: (k, k) of the weighted rows; condition: of the rows with columns scaled to unit length; matrix (n, k)
+    and groups (n,): of the system that was solved; left (n, k): what its rows were multiplied by.
     """
 
     theta: Array
@@ -55,6 +56,9 @@ class RowSolution:
     dof: float
     information: Array
     condition: float
+    matrix: Array
+    left: Array
+    groups: NDArray[np.integer]
 
 
 def check_columns(system: System, names: tuple[str, ...]) -> float:
@@ -97,7 +101,10 @@ def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -
     dof = max(len(system.rest) - len(theta), 1)
     chi2 = float(weights @ residual**2)
     covariance, groups = _covariance(weighted, system.matrix, residual, information, system.groups, chi2 / dof)
-    return RowSolution(theta, covariance, residual, weights, chi2, groups, information, condition)
+    return RowSolution(
+        theta, covariance, residual, weights, chi2, groups, information, condition, system.matrix, weighted,
+        system.groups,
+    )  # fmt: skip
 
 
 def _least_squares(system: System, condition: float) -> Array:

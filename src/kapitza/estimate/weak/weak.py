@@ -256,9 +256,10 @@ def _fill_band(band: Array, response: Array, places: Array, first: int, here: in
 
 @dataclass(frozen=True)
 class Whitener:
-    """Cholesky factor of the banded covariance of all rows of one piece."""
+    """Cholesky factor of the banded covariance of all rows of one piece, and the variances (rows,) themselves."""
 
     factor: Array
+    variances: Array
 
     def __call__(self, piece: Rows) -> Rows:
         count, size, parameters = piece.matrix.shape
@@ -285,7 +286,7 @@ def whitener(band: Array) -> Whitener:
         trial = np.array(band, order="F")
         trial[0] *= 1.0 + ridge
         try:
-            return Whitener(cholesky_banded(trial, overwrite_ab=True, lower=True, check_finite=True))
+            return Whitener(cholesky_banded(trial, overwrite_ab=True, lower=True, check_finite=True), band[0])
         except LinAlgError:
             continue
     raise DataError(

@@ -6,19 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.signal import oaconvolve
 
 from kapitza.errors import DataError, ModelError
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.identifiability import determined
-from kapitza.estimate.judge import doubtful_parameters
-from kapitza.estimate.parts import WeakRows
-from kapitza.estimate.priors import joined_with_priors, surprising_priors, within_bounds
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request
-from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.measured import Measured, input_signals, known_values, measured_from
 from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
 from kapitza.estimate.weak.solvers import RowSolution, System, solve
@@ -74,6 +68,8 @@ class WeakProblem:
 
 def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     """Weak form on a Record, several Records, or the profiles of an OrbitSet."""
+    from kapitza.estimate.weak.result import estimate_of
+
     problem = pose(settings, request)
     if problem.regressors.nonlinear:
         from kapitza.estimate.weak.combined import combine, fit_combined
@@ -99,7 +95,7 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
             break
     if solution is None:
         solution = solve_rows(problem, rows, factors)
-    return estimate_of(problem, solution, history)
+    return estimate_of(problem, solution, history, [r.residual(solution.theta) for r in rows])
 
 
 def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
@@ -319,53 +315,3 @@ def split_halves(problem: WeakProblem, factors: list[Whitener]) -> System:
         np.concatenate([even.groups, odd.groups + even.groups[-1] + 1]),
         np.concatenate([odd.matrix, even.matrix]),
     )
-
-
-def estimate_of(problem: WeakProblem, solution: RowSolution, history: list[Array]) -> Estimate:
-    """The estimate with what is suspicious about it."""
-    free = problem.request.names
-    names = (*problem.regressors.linear, *problem.regressors.nonlinear)
-    order = [names.index(n) for n in free]
-    theta, covariance = solution.theta[order], solution.covariance[np.ix_(order, order)]
-    theta, covariance = joined_with_priors(problem.request, free, theta, covariance)
-    theta = within_bounds(problem.request, free, theta, covariance)
-    level = solution.chi2 / max(len(solution.residual) - len(names), 1)
-    return make_estimate(
-        problem.request,
-        f"HarmonicFit, weak form ({problem.settings.solver})",
-        theta,
-        covariance,
-        dof=solution.dof,
-        chi2=solution.chi2,
-        noise=dict(zip(problem.measured.channels, problem.measured.noise.tolist(), strict=True)),
-        residuals={"weak rows": solution.residual},
-        warnings=warnings_of(problem, solution, theta, covariance, level),
-        history=pd.DataFrame(history, columns=list(names)[: len(history[0])]) if history else None,
-        settings=problem.settings,
-        identifiability=determined(free, solution.condition),
-        rows=WeakRows(
-            count=len(solution.residual),
-            condition=solution.condition,
-            chi2_per_row=level,
-            window=problem.windows.width * problem.windows.step,
-            half_width=problem.kernels.half_width,
-            derivatives=problem.kernels.name,
-        ),
-        workings=problem,
-    )
-
-
-def warnings_of(
-    problem: WeakProblem, solution: RowSolution, theta: Array, covariance: Array, level: float
-) -> tuple[str, ...]:
-    request = problem.request
-    found = list(doubtful_parameters(request, theta, covariance))
-    found += surprising_priors(request, request.names, theta, covariance)
-    if problem.settings.solver != "least squares" and problem.measured.noise_known and level > 2.0:
-        found.append(
-            f"The rows miss the equations by {np.sqrt(level):.1f} times what the stated noise explains: the model "
-            "lacks a term, or the noise is larger or not white. The intervals include it."
-        )
-    if solution.condition > 1e4:
-        found.append(f"The regressors are nearly dependent (condition {solution.condition:.1e}).")
-    return tuple(found)

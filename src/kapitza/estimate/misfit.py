@@ -1,0 +1,157 @@
+"""One judge of misfit: how well a model follows its data, with size and place, in the same words for all estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+Array = NDArray[np.float64]
+
+ALARM = 1e-3
+"""Probability below which noise alone is no explanation of what a fit leaves."""
+
+FOLLOWS_NOT = 0.3
+"""What is left beyond the noise, as a share of the signal, from which a model does not follow the data."""
+
+SMALLEST_BAND = 1
+"""Bins of the narrowest band of frequencies that is looked at; wider ones are four times as wide each."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """What a fit leaves, beside the noise and beside the signal.
+
+    size: root mean square of what is left beyond the noise, in units of the noise (0: nothing). share: the same in
+    units of the signal (the spread of what was measured, or the terms of the equations). chance: probability that
+    noise alone leaves as much. what: who misses the data ("the equations", "the motion"); where: at which place most.
+    noise: where the size of the noise comes from.
+
+    Examples
+    --------
+    >>> from kapitza.estimate import Misfit
+    >>> print(Misfit(size=12.0, share=0.03, chance=0.0, what="the equations", where="equation 2 at large |phi'|"))
+    follows the data to 3 % of the signal
+    """
+
+    size: float
+    share: float
+    chance: float
+    what: str = "the model"
+    where: str = ""
+    noise: str = "the noise stated"
+
+    @property
+    def to_the_noise(self) -> bool:
+        """Whether noise alone explains what is left."""
+        return self.chance >= ALARM
+
+    def __str__(self) -> str:
+        if self.to_the_noise:
+            return "follows the data to the noise"
+        if not self.share < FOLLOWS_NOT:
+            return "does not follow the data"
+        return f"follows the data to {_percent(self.share)} of the signal"
+
+    def warnings(self) -> Iterator[str]:
+        """The one sentence about it, where there is something to say."""
+        if self.to_the_noise:
+            return
+        place = f", most {self.where if self.where.startswith('at ') else f'in {self.where}'}" if self.where else ""
+        known = "" if self.noise == "the noise stated" else f" (by {self.noise})"
+        yield (
+            f"{self.what} {'miss' if self.what.endswith('s') else 'misses'} the data by {self.size:.2g} times the "
+            f"noise{known}{place}: a term is missing, the drive, a gain or the clock is off, or the noise is not "
+            "white. The intervals hold what the pieces of the record disagree by, not what all of them share."
+        )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share >= 1e-4 else "under 0.01 %"
+
+
+def worst(found: Sequence[Misfit]) -> Misfit | None:
+    """The misfit that is most significant, its chance corrected for how many were looked at."""
+    if not found:
+        return None
+    first = min(found, key=lambda one: (one.chance, -one.size))
+    return replace(first, chance=min(1.0, first.chance * len(found)), size=max(one.size for one in found))
+
+
+def structure(residual: Array) -> float:
+    """Probability that white noise has a band of frequencies as strong as these residuals (N,), any band.
+
+    The periodogram of white noise has independent exponential ordinates. Bands of 1, 4, 16, … neighbouring bins are
+    compared with all the rest (F distribution); single lines show a drive or a clock that is off, wide bands a missing
+    term in a chaotic motion. Pieces may be laid end to end: white noise stays white. The smallest probability counts,
+    corrected for the number of bands and of widths.
+    """
+    residual = np.asarray(residual, float)
+    count = residual.size
+    if count < 16 or not np.any(residual):
+        return 1.0
+    power = np.abs(np.fft.rfft(residual - residual.mean())) ** 2
+    power = power[1 : (count - 1) // 2 + 1]
+    total, bins = float(power.sum()), power.size
+    best, widths, width = 1.0, 0, SMALLEST_BAND
+    while width <= bins // 4:
+        bands = bins // width
+        sums = power[: bands * width].reshape(bands, width).sum(axis=1)
+        strongest = float(sums.max())
+        ratio = (strongest / width) / max((total - strongest) / (bins - width), np.finfo(float).tiny)
+        chance = float(special.fdtrc(2 * width, 2 * (bins - width), ratio))
+        best = min(best, -np.expm1(bands * np.log1p(-min(chance, 1 - 1e-16))))
+        widths, width = widths + 1, 4 * width
+    return float(min(1.0, best * max(widths, 1)))
+
+
+def scores_of(columns: Array, explained: Array, residual: Array) -> Array:
+    """Probabilities (m,) that noise alone pulls at each of the columns (n, m) as the residuals (n,) do.
+
+    explained (n, k): columns that the fit used; what they hold of a column is taken off first. A column that is
+    nothing but these pulls at nothing (1).
+    """
+    basis, _ = np.linalg.qr(explained / np.maximum(np.linalg.norm(explained, axis=0), np.finfo(float).tiny))
+    own = columns - basis @ (basis.T @ columns)
+    power, whole = (own**2).sum(axis=0), (columns**2).sum(axis=0)
+    live = power > NOTHING_OWN * np.maximum(whole, np.finfo(float).tiny)
+    level = max(float(residual @ residual) / max(residual.size - explained.shape[1], 1), 1.0)
+    gains = np.where(live, (own.T @ residual) ** 2 / np.where(live, power, 1.0), 0.0) / level
+    return np.asarray(special.chdtrc(1, gains), float)
+
+
+NOTHING_OWN = 1e-7
+"""Share of a column that the fit does not explain, below which it is in the model already."""
+
+
+def floor_of(residual: Array) -> float:
+    """Standard deviation of the white part of residuals (N,): by the median of the upper half of their periodogram."""
+    residual = np.asarray(residual, float)
+    if residual.size < 16:
+        return float(residual.std())
+    power = np.abs(np.fft.rfft(residual - residual.mean())) ** 2 / residual.size
+    return float(np.sqrt(np.median(power[power.size // 2 :]) / np.log(2.0)))
+
+
+def place_of(squares: Array, signals: dict[str, Array]) -> str:
+    """Where squares (N,) of residuals are largest: at large or small modulus of one of the signals (N,), if anywhere.
+
+    A fifth of the samples at either end of each signal is compared with the mean; a place is named when it holds half
+    as much again as its share.
+    """
+    total, best, name = float(squares.mean()), 1.5, ""
+    if not total > 0:
+        return name
+    for label, signal in signals.items():
+        size = np.abs(signal)
+        low, high = np.quantile(size, [0.2, 0.8])
+        if not high > low:
+            continue
+        for word, chosen in (("large", size >= high), ("small", size <= low)):
+            ratio = float(squares[chosen].mean()) / total
+            if ratio > best:
+                best, name = ratio, f"at {word} |{label}|"
+    return name

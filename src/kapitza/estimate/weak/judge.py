@@ -1,0 +1,220 @@
+"""How well the equations follow the data, by rows beside their noise, and how far the weak form is from its best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from kapitza.estimate.misfit import ALARM, Misfit, place_of, scores_of, structure
+from kapitza.estimate.weak.regressors import Regressors, Smoothed
+from kapitza.estimate.weak.solvers import RowSolution
+from kapitza.estimate.weak.weak import Rows, Whitener, assemble, row_covariance, whitener
+from kapitza.estimate.weak.weak_fit import SHORTEST_WINDOW, WeakProblem, weigh
+from kapitza.estimate.weak.windows import Windows
+from kapitza.model import rate
+
+Array = NDArray[Any]
+
+TOLERANCE = 1.03
+"""Mean square of whitened rows that second-order noise and sums in place of integrals may leave on a right model."""
+
+NUMERICAL = 1e-5
+"""Residuals of the equations below this share of their terms may come from sampling: they are no misfit."""
+
+
+EXACT = 1e-6
+"""Noise below this share of a channel's spread is none: what the readings allow then hangs on rounding."""
+
+
+def misfit_of(
+    problem: WeakProblem, solution: RowSolution, left: list[Array], regressors: Regressors, values: Array
+) -> Misfit:
+    """Judge the rows left (windows, rows) of every piece at the solution `values`.
+
+    Three tests, of which the surest counts: the mean square of the whitened rows, a band of frequencies in them, and
+    what terms that are not in the equations (powers, drag, a drive) would explain of them.
+    """
+    here = replace(problem, regressors=regressors)
+    factors = weigh(here, values)
+    white = [factor(Rows(np.zeros((*r.shape, 1)), r)).rest for factor, r in zip(factors, left, strict=True)]
+    flat = np.concatenate([w.ravel() for w in white])
+    dof = max(flat.size - len(solution.theta), 1)
+    level = float(flat @ flat) / dof
+    chances = [_upper(level / TOLERANCE, dof, problem.measured.noise_freedom), structure(flat)]
+    known = solution.matrix if len(solution.matrix) == flat.size else np.ones((flat.size, 1))
+    absent = further_terms(here, factors)
+    pulled = scores_of(absent.columns, known, flat) if absent.labels else np.ones(1)
+    chances.append(float(min(1.0, pulled.min() * max(len(absent.labels), 1))))
+    chance = min(1.0, len(chances) * min(chances))
+    size = float(np.sqrt(max(level - 1.0, 0.0)))
+    share = size / max(_terms(here, factors, values), np.finfo(float).tiny)
+    where = ""
+    if share < NUMERICAL and (size > 1 or not (problem.measured.noise > 0).all()):
+        chance = 1.0
+    elif chance < ALARM:
+        named = absent.labels and chances[2] < ALARM
+        where = absent.labels[int(np.argmin(pulled))] if named else _place(here, left, factors)
+    return Misfit(size, float(share), chance, "the equations", where, problem.measured.noise_source)
+
+
+@dataclass(frozen=True)
+class FurtherTerms:
+    """Whitened rows (n, m) of terms that an equation may lack, and where each of them acts."""
+
+    columns: Array
+    labels: tuple[str, ...]
+
+
+def further_terms(problem: WeakProblem, factors: list[Whitener]) -> FurtherTerms:
+    """Powers of the states that an equation holds, drag, and the drive, integrated along the smoothed path."""
+    laws = _laws(problem)
+    if not laws:
+        return FurtherTerms(np.empty((0, 0)), ())
+    functions, columns = problem.windows.functions, []
+    states = [s for s in problem.calm if problem.windows.count(len(s.times))]
+    for state, factor in zip(states, factors, strict=True):
+        count = problem.windows.count(len(state.times))
+        matrix = np.zeros((count, problem.regressors.equations * functions, len(laws)))
+        for number, law in enumerate(laws):
+            here = slice(law.equation * functions, (law.equation + 1) * functions)
+            matrix[:, here, number] = problem.windows.integrate(law.series(state))
+        white = factor(Rows(matrix, np.zeros(matrix.shape[:2]))).matrix
+        columns.append(white.reshape(-1, len(laws)))
+    several = problem.regressors.equations > 1
+    labels = tuple(f"equation {law.equation + 1} {law.place}" if several else law.place for law in laws)
+    return FurtherTerms(np.concatenate(columns), labels)
+
+
+@dataclass(frozen=True)
+class _Law:
+    """A term that equation number `equation` may lack: f(z) of one variable, or a drive (variable None)."""
+
+    equation: int
+    variable: tuple[int, int] | None
+    shape: Callable[[Array], Array]
+    place: str
+
+    def series(self, state: Smoothed) -> Array:
+        if self.variable is None:
+            return self.shape(state.times)
+        coordinate, order = self.variable
+        return self.shape(state.derivatives[order, :, coordinate])
+
+
+def _laws(problem: WeakProblem) -> list[_Law]:
+    """Candidates of every equation, as many as whiten at little cost; none where the equations are many."""
+    model = problem.model
+    powers: list[Callable[[Array], Array]] = [lambda z: z, lambda z: z**2, lambda z: z * np.abs(z), lambda z: z**3]
+    found: list[_Law] = []
+    for e, equation in enumerate(model.equations):
+        for c, coordinate in enumerate(model.coordinates):
+            for order in range(coordinate.order):
+                variable = rate(coordinate.name, order)
+                if not equation.has(variable) and not equation.has(rate(coordinate.name, coordinate.order)):
+                    continue
+                place = f"at large |{coordinate.name}{chr(39) * order}|"
+                if coordinate.angle and order == 0:
+                    found += [_Law(e, (c, 0), wave, place) for wave in (np.sin, np.cos)]
+                    continue
+                found += [_Law(e, (c, order), shape, place) for shape in powers]
+        if model.period is not None and not (model.excitation and model.excitation.signals):
+            omega = 2 * np.pi / model.period
+            found += [
+                _Law(e, None, lambda t, wave=wave, speed=n * omega: wave(speed * t), "in step with the drive")
+                for n in (1, 2)
+                for wave in (np.cos, np.sin)
+            ]
+    return found if len(found) <= MOST_TERMS else []
+
+
+MOST_TERMS = 60
+"""Terms that are tried; with more equations than that allows none is."""
+
+
+def _upper(level: float, dof: float, freedom: float) -> float:
+    """Probability of a larger mean square; the noise it is measured in may be an estimate itself."""
+    if np.isfinite(freedom):
+        return float(special.fdtrc(dof, freedom, level))
+    return float(special.chdtrc(dof, level * dof))
+
+
+def _terms(problem: WeakProblem, factors: list[Whitener], values: Array) -> float:
+    """Root mean square, over whitened rows, of the equations' terms: of all that does not cancel by itself."""
+    regressors = problem.regressors
+    rows = assemble(regressors, problem.calm, problem.windows, values, None)
+    if not regressors.linear:
+        return float(
+            np.sqrt(np.mean(np.concatenate([f(r).rest.ravel() for f, r in zip(factors, rows, strict=True)]) ** 2))
+        )
+    if regressors.factors is None:
+        theta = values[[regressors.parameters.index(n) for n in regressors.linear]]
+    else:
+        at = dict(zip(regressors.parameters, values.tolist(), strict=True))
+        theta = np.array([float(f.xreplace({s: at[s.name] for s in f.free_symbols})) for f in regressors.factors])
+    total, count = 0.0, 0
+    for factor, row in zip(factors, rows, strict=True):
+        seen = factor(row)
+        parts = np.concatenate([seen.matrix * theta, seen.rest[..., None]], axis=2)
+        total += float((parts**2).max(axis=2).sum())
+        count += seen.rest.size
+    return float(np.sqrt(total / max(count, 1)))
+
+
+def _place(problem: WeakProblem, left: list[Array], factors: list[Whitener]) -> str:
+    """The equation whose rows stand out most beside their own noise, and at which states."""
+    functions = problem.windows.functions
+    ratios = []
+    for rest, factor in zip(left, factors, strict=True):
+        own = rest**2 / factor.variances[: rest.size].reshape(rest.shape)
+        ratios.append(own.reshape(len(rest), -1, functions).mean(axis=2))
+    every = np.concatenate(ratios)
+    worst = int(np.argmax(every.mean(axis=0)))
+    signals: dict[str, Array] = {}
+    names = [c.name for c in problem.model.coordinates]
+    for index, name in enumerate(names):
+        for order, mark in ((0, ""), (1, "'")):
+            parts = []
+            for state in problem.calm:
+                if problem.windows.count(len(state.times)):
+                    series = np.abs(state.derivatives[order, :, index])
+                    if order == 0 and problem.model.coordinates[index].angle:
+                        continue
+                    parts.append(problem.windows.integrate(series)[:, 0])
+            if parts and sum(map(len, parts)) == len(every):
+                signals[name + mark] = np.concatenate(parts)
+    place = place_of(every[:, worst], signals)
+    label = f"equation {worst + 1}" if every.shape[1] > 1 else ""
+    return f"{label} {place}".strip()
+
+
+def loss_of(problem: WeakProblem, solution: RowSolution, regressors: Regressors, values: Array) -> float:
+    """How many times the standard errors exceed what the best use of these readings would give, at least.
+
+    Rows of the shortest test functions, linearised along the path and weighed by the linear noise alone, hold nearly
+    all that the readings say (the motion between two test functions excepted): the inverse of their information is
+    about the Cramér-Rao bound.
+    """
+    if regressors.factors is not None or regressors.nonlinear:
+        return 1.0
+    width = max(SHORTEST_WINDOW, int(1.5 * problem.kernels.half_width))
+    short = Windows(max(2, width // 4), 4, 1, problem.windows.step)
+    size = np.std(np.concatenate([p.channels for p in problem.measured.pieces]), axis=0)
+    if short.width >= problem.windows.width or not (problem.measured.noise > EXACT * size).all():
+        return 1.0
+    rows = assemble(regressors, problem.calm, short, values, None)
+    information = np.zeros_like(solution.information)
+    long = [s for s in problem.calm if short.count(len(s.times))]
+    for state, row in zip(long, rows, strict=True):
+        band = row_covariance(regressors, problem.measured, state, short, values, None, 1.0)
+        seen = whitener(band)(row).matrix.reshape(-1, len(regressors.linear))
+        information += seen.T @ seen
+    own = np.diag(np.linalg.inv(solution.information))
+    best = np.diag(np.linalg.inv(information))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.sqrt(own / best)
+    return float(np.nanmax(ratio)) if np.isfinite(ratio).any() else 1.0

@@ -1,0 +1,155 @@
+"""The estimate that the weak form hands over: intervals, misfit, and what is suspicious."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kapitza.estimate.disagreement import FEWEST_BLOCKS, Widening, widening
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.identifiability import determined
+from kapitza.estimate.judge import doubtful_parameters
+from kapitza.estimate.misfit import Misfit
+from kapitza.estimate.parts import NoiseAlone, WeakRows
+from kapitza.estimate.priors import joined_with_priors, surprising_priors, within_bounds
+from kapitza.estimate.result import make_estimate
+from kapitza.estimate.weak.judge import NUMERICAL, loss_of, misfit_of
+from kapitza.estimate.weak.regressors import Regressors
+from kapitza.estimate.weak.solvers import RowSolution
+from kapitza.estimate.weak.weak_fit import WeakProblem
+
+Array = NDArray[Any]
+
+PIECES = (8, 6, 4, 3, 2)
+"""Into how many pieces a record is cut to see whether they agree: as many as leave each enough rows."""
+
+ROWS_PER_PARAMETER = 12
+"""Rows that a piece needs per parameter."""
+
+FAR = 3.0
+"""Standard errors over what the readings allow at best, from which it is told."""
+
+
+def estimate_of(
+    problem: WeakProblem,
+    solution: RowSolution,
+    history: list[Array],
+    left: list[Array],
+    weighed: Regressors | None = None,
+) -> Estimate:
+    """The estimate with what is suspicious about it.
+
+    left: rows of every piece at the solution, not whitened; weighed: the regressors by which they were, where these are
+    not those of the problem.
+    """
+    free = problem.request.names
+    names = (*problem.regressors.linear, *problem.regressors.nonlinear)
+    order = [names.index(n) for n in free]
+    regressors = problem.regressors if weighed is None else weighed
+    values = problem.full_values(solution.theta[: len(problem.regressors.linear)])
+    misfit = misfit_of(problem, solution, left, regressors, values)
+    weighted = problem.settings.solver not in ("least squares", "robust")
+    alone = _noise_alone(solution, weighted)
+    freedom = problem.measured.noise_freedom if weighted else float(max(len(solution.residual) - len(names), 1))
+    widened = _widening(solution, alone, misfit, freedom, weighted)
+    theta = solution.theta[order]
+    covariance = widened.of(alone)[np.ix_(order, order)]
+    theta, covariance = joined_with_priors(problem.request, free, theta, covariance)
+    theta = within_bounds(problem.request, free, theta, covariance)
+    _, noise_only = joined_with_priors(problem.request, free, theta, alone[np.ix_(order, order)])
+    loss = loss_of(problem, solution, regressors, values)
+    return make_estimate(
+        problem.request,
+        f"HarmonicFit, weak form ({problem.settings.solver})",
+        theta,
+        covariance,
+        dof=widened.freedom,
+        chi2=solution.chi2,
+        noise=dict(zip(problem.measured.channels, problem.measured.noise.tolist(), strict=True)),
+        residuals={"weak rows": solution.residual},
+        warnings=warnings_of(problem, solution, theta, covariance, misfit, loss),
+        history=pd.DataFrame(history, columns=list(names)[: len(history[0])]) if history else None,
+        settings=problem.settings,
+        identifiability=determined(free, solution.condition),
+        misfit=misfit,
+        noise_alone=NoiseAlone(noise_only, freedom),
+        rows=WeakRows(
+            count=len(solution.residual),
+            condition=solution.condition,
+            chi2_per_row=solution.chi2 / max(len(solution.residual) - len(names), 1),
+            window=problem.windows.width * problem.windows.step,
+            half_width=problem.kernels.half_width,
+            derivatives=problem.kernels.name,
+            loss=loss,
+        ),
+        workings=problem,
+    )
+
+
+def _noise_alone(solution: RowSolution, weighted: bool) -> Array:
+    """Covariance (k, k) by the noise alone: rows whitened by it have unit variance, others that of their residuals."""
+    inverse = np.linalg.inv(solution.information)
+    rows = max(len(solution.residual) - len(solution.theta), 1)
+    return (inverse + inverse.T) / 2 * (1.0 if weighted else solution.chi2 / rows)
+
+
+def _widening(solution: RowSolution, alone: Array, misfit: Misfit, freedom: float, weighted: bool) -> Widening:
+    """What groups of windows and pieces of the record make of the intervals."""
+    parts = _slices(solution.groups)
+    informations = np.array([solution.left[p].T @ solution.matrix[p] for p in parts])
+    scores = np.array([solution.left[p].T @ solution.residual[p] for p in parts])
+    pulls = None
+    if len(parts) >= FEWEST_BLOCKS:
+        # Without a group the estimate moves by (J - J_g)⁻¹ s_g: where few groups hold much of the information that is
+        # more than J⁻¹ s_g.
+        moves = np.linalg.solve(solution.information - informations, scores[..., None])[..., 0]
+        pulls = moves @ np.linalg.inv(alone)
+    steps, covariances = _pieces(solution, informations, scores, alone)
+    level = solution.chi2 / max(len(solution.residual) - len(solution.theta), 1) if weighted else 1.0
+    # Exact data leave what sampling leaves: no misfit, but larger than their noise.
+    white = misfit.to_the_noise and not (misfit.share < NUMERICAL and misfit.size > 1)
+    return widening(alone, pulls, steps, covariances, white, freedom, level)
+
+
+def _slices(groups: NDArray[np.integer]) -> list[slice]:
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    return [slice(a, b) for a, b in itertools.pairwise([*starts.tolist(), len(groups)])]
+
+
+def _pieces(
+    solution: RowSolution, informations: Array, scores: Array, alone: Array
+) -> tuple[Array | None, Array | None]:
+    """Steps (P, k) that pieces of neighbouring groups would take from the estimate, with their covariances."""
+    free = len(solution.theta)
+    rows = len(solution.residual)
+    scale = float(np.mean(np.diag(alone @ solution.information)))
+    for count in PIECES:
+        if len(scores) < 2 * count or rows < count * ROWS_PER_PARAMETER * free:
+            continue
+        owner = np.minimum(np.arange(len(scores)) * count // len(scores), count - 1)
+        own = np.array([informations[owner == p].sum(axis=0) for p in range(count)])
+        pull = np.array([scores[owner == p].sum(axis=0) for p in range(count)])
+        if np.linalg.cond(own).max() < 1e12:
+            return -np.linalg.solve(own, pull[..., None])[..., 0], np.linalg.inv(own) * scale
+    return None, None
+
+
+def warnings_of(
+    problem: WeakProblem, solution: RowSolution, theta: Array, covariance: Array, misfit: Misfit, loss: float
+) -> tuple[str, ...]:
+    request = problem.request
+    found = list(doubtful_parameters(request, theta, covariance))
+    found += surprising_priors(request, request.names, theta, covariance)
+    found += misfit.warnings()
+    if loss > FAR and misfit.to_the_noise:
+        found.append(
+            f"The weak form is far from the best that these readings allow: errors about {loss:.2g} times smaller are "
+            'within reach of ShootingFit; method="auto" goes on to it.'
+        )
+    if solution.condition > 1e4:
+        found.append(f"The regressors are nearly dependent (condition {solution.condition:.1e}).")
+    return tuple(found)

@@ -1,0 +1,83 @@
+"""Noise of a record from the record itself: scatter at high frequencies, repeated periods, rounding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.signal.filters import noise_level
+
+Array = NDArray[np.float64]
+
+FEWEST = 64
+"""Samples from which a spectrum says something about noise."""
+
+PERIODS_SEEN = 3
+"""Periods that must repeat before their differences count as noise."""
+
+NOT_SEEN, HIGH, REPEATED, ROUNDING = "unknown", "high-frequency scatter", "repeated periods", "rounding of the readings"
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Standard deviation (c,) of the noise of each column, NaN where the record does not show it, and its source.
+
+    freedom: (c,) degrees of freedom that the estimate of the variance is worth.
+    """
+
+    level: Array
+    source: tuple[str, ...]
+    freedom: Array
+
+
+def scatter(values: Array, period: float | None = None) -> Scatter:
+    """Noise of evenly spaced smooth samples (N, c); period: of the motion in samples, where it has one.
+
+    Each source can only err upwards (motion that is taken for noise), so the smallest one counts, but no less than
+    rounding to a grid makes by itself, q/√12.
+    """
+    values = np.asarray(values, float)
+    levels, sources, freedom = [], [], []
+    for column in values.T:
+        found = [(np.inf, NOT_SEEN, 1.0), *_high(column), *_repeated(column, period)]
+        level, source, free = min(found, key=lambda one: one[0])
+        least = quantum(column) / np.sqrt(12.0)
+        if np.isfinite(level) and level < least:
+            level, source = least, ROUNDING
+        levels.append(level if np.isfinite(level) else np.nan)
+        sources.append(source)
+        freedom.append(free)
+    return Scatter(np.array(levels), tuple(sources), np.array(freedom))
+
+
+def _high(column: Array) -> list[tuple[float, str, float]]:
+    """Level near the Nyquist frequency: of the noise, or of motion that is too fast for the samples."""
+    if len(column) < FEWEST:
+        return []
+    # The median of χ² variables over correlated bins of Hann windows.
+    count = len(column) / (1.0 if len(column) <= 1024 else 0.75)
+    return [(float(noise_level(column[:, None])[0]), HIGH, max(count * 0.1 / 2.3, 2.0))]
+
+
+def _repeated(column: Array, period: float | None) -> list[tuple[float, str, float]]:
+    """Difference of readings one period apart, where that is a whole number of samples."""
+    if period is None or not np.isfinite(period):
+        return []
+    lag = round(period)
+    if lag < 4 or abs(period - lag) > 1e-3 or len(column) < PERIODS_SEEN * lag:
+        return []
+    apart = column[lag:] - column[:-lag]
+    return [(float(np.sqrt(np.mean(apart**2) / 2.0)), REPEATED, (len(column) - lag) / 1.5)]
+
+
+def quantum(column: Array) -> float:
+    """Step of the grid that readings were rounded to; 0 where they lie on none."""
+    steps = np.abs(np.diff(np.unique(column)))
+    steps = steps[steps > 1e-9 * max(float(np.abs(column).max()), 1e-300)]
+    if len(steps) < 8 or len(np.unique(column)) > 0.5 * len(column):
+        return 0.0
+    step = float(np.min(steps))
+    count = steps / step
+    return step if float(np.abs(count - np.round(count)).max()) < 0.05 else 0.0

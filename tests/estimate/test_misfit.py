@@ -1,0 +1,142 @@
+"""The judge of misfit and the intervals that hold when pieces disagree, against their own theory."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.estimate import Misfit
+from kapitza.estimate.disagreement import long_run, pieces_disagree, widening
+from kapitza.estimate.misfit import floor_of, place_of, scores_of, structure
+from kapitza.signal import scatter
+
+
+def test_white_noise_has_no_structure():
+    rng = np.random.default_rng(1)
+    chances = np.array([structure(rng.standard_normal(1500)) for _ in range(600)])
+    assert (chances < 0.05).mean() <= 0.07
+    assert (chances < 1e-3).mean() <= 0.005
+
+
+@pytest.mark.parametrize("name", ["line", "slow", "autoregressive"])
+def test_structure_far_below_the_noise_is_seen(name):
+    rng, t = np.random.default_rng(2), np.arange(4000)
+    noise = rng.standard_normal(t.size)
+    if name == "line":
+        left = noise + 0.15 * np.sin(0.37 * t)
+    elif name == "slow":
+        left = noise + 0.2 * np.convolve(rng.standard_normal(t.size), np.ones(50) / np.sqrt(50), "same")
+    else:
+        left = noise.copy()
+        left[1:] += 0.3 * noise[:-1]
+    assert structure(left) < 1e-3
+
+
+def test_floor_of_noise_under_a_motion():
+    rng, t = np.random.default_rng(3), np.arange(4000)
+    assert floor_of(0.1 * rng.standard_normal(t.size) + np.sin(0.05 * t)) == pytest.approx(0.1, rel=0.05)
+
+
+def test_scores_are_uniform_and_see_a_missing_column():
+    rng = np.random.default_rng(4)
+    used, columns = rng.standard_normal((500, 3)), rng.standard_normal((500, 40))
+    chances = np.concatenate([scores_of(columns, used, rng.standard_normal(500)) for _ in range(50)])
+    assert (chances < 0.1).mean() == pytest.approx(0.1, abs=0.02)
+    missing = rng.standard_normal(500) + 0.5 * columns[:, 7]
+    assert int(np.argmin(scores_of(columns, used, missing))) == 7
+    np.testing.assert_array_equal(scores_of(used, used, missing), 1.0)
+
+
+def test_place_is_named():
+    rng = np.random.default_rng(5)
+    speed, other = rng.standard_normal(2000), rng.standard_normal(2000)
+    assert place_of(speed**4, {"x": other, "x'": speed}) == "at large |x'|"
+    assert place_of(np.ones(2000), {"x": other}) == ""
+
+
+def test_words_of_a_misfit():
+    right = Misfit(0.1, 1e-3, 0.4)
+    assert str(right) == "follows the data to the noise"
+    assert list(right.warnings()) == []
+    wrong = Misfit(12.0, 0.03, 0.0, "the equations", "equation 2 at large |phi'|", "high-frequency scatter")
+    assert str(wrong) == "follows the data to 3 % of the signal"
+    (text,) = wrong.warnings()
+    assert text.startswith(
+        "the equations miss the data by 12 times the noise (by high-frequency scatter), most in equation 2 at large "
+        "|phi'|:"
+    )
+    assert str(Misfit(40.0, 0.8, 0.0)) == "does not follow the data"
+
+
+def test_long_run_variance_of_an_autoregression():
+    """Of x_i = a x_(i-1) + e the sum has the variance N/(1 - a)²."""
+    rng, ratios = np.random.default_rng(6), []
+    for _ in range(40):
+        e, x = rng.standard_normal(2000), np.zeros(2000)
+        for i in range(1, 2000):
+            x[i] = 0.5 * x[i - 1] + e[i]
+        ratios.append(long_run(x[:, None])[0][0, 0] / (2000 / 0.25))
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.15)
+
+
+def test_pieces_that_agree_have_no_spread_and_others_theirs():
+    rng = np.random.default_rng(7)
+    covariances = np.broadcast_to(np.diag([0.01, 0.04]), (8, 2, 2))
+    chances = [pieces_disagree(rng.standard_normal((8, 2)) * [0.1, 0.2], covariances)[1] for _ in range(400)]
+    assert (np.array(chances) < 0.01).mean() <= 0.025
+    found = [pieces_disagree(rng.standard_normal((8, 2)) * [1.0, 0.2], covariances)[0] for _ in range(200)]
+    assert np.mean(np.square(found), axis=0)[0] == pytest.approx(0.99, rel=0.15)
+
+
+def test_intervals_are_as_wide_as_pieces_disagree():
+    steps = np.array([[-1.0], [1.0], [-1.2], [1.1], [0.9], [-0.8]])
+    covariance, each = np.array([[0.01]]), np.full((6, 1, 1), 0.06)
+    found = widening(covariance, None, steps, each, white=True, freedom=np.inf)
+    assert found.factor[0] * 0.1 > 0.9
+    assert found.freedom < 6
+    agree = widening(covariance, None, 0.1 * steps, each, white=True, freedom=np.inf)
+    assert agree.factor[0] == 1.0
+    assert agree.freedom == np.inf
+
+
+def test_noise_of_a_record_from_the_record_itself():
+    rng, t = np.random.default_rng(8), np.arange(3000)
+    smooth = np.sin(2 * np.pi * t / 100) + 0.01 * rng.standard_normal(t.size)
+    seen = scatter(smooth[:, None])
+    assert seen.level[0] == pytest.approx(0.01, rel=0.1)
+    assert seen.source == ("high-frequency scatter",)
+    # Four samples a period with strong harmonics: only periods that repeat tell noise from motion.
+    coarse = np.sign(np.sin(2 * np.pi * t / 8 + 0.3)) + 0.01 * rng.standard_normal(t.size)
+    seen = scatter(coarse[:, None], period=8.0)
+    assert seen.level[0] == pytest.approx(0.01, rel=0.1)
+    assert seen.source == ("repeated periods",)
+    rounded = np.round(np.sin(2 * np.pi * t / 1000) / 0.05) * 0.05
+    assert scatter(rounded[:, None]).level[0] >= 0.999 * 0.05 / np.sqrt(12.0)
+
+
+DUFFING = kz.Model.from_equations(
+    "x'' + c*x' + k1*x + k3*x**3 + q*x'*abs(x') = F*cos(omega*t)",
+    parameters={"c": 0.1, "k1": -1.0, "k3": 1.0, "q": 0.15, "F": 0.38, "omega": 1.0},
+    period="2*pi/omega",
+)
+
+
+def duffing_record(seed, noise=0.009):
+    clean = kz.simulate(DUFFING, x0=[1.0, 0.0], t=np.arange(6000) * 0.05)
+    x = clean["x"] + noise * np.random.default_rng(seed).standard_normal(clean.size)
+    return kz.Record.from_arrays(clean.time, {"x": x}, period=clean.period, phase=0.0)
+
+
+def test_weak_form_tells_of_a_term_left_out_though_nobody_stated_the_noise():
+    fit = kz.identify(DUFFING.with_values(q=0.0), duffing_record(1), ["c", "k1", "k3"], kz.HarmonicFit())
+    assert not fit.misfit.to_the_noise
+    assert "of the signal" in fit.headline
+    (text,) = [text for text in fit.warnings if "miss the data" in text]
+    assert "times the noise (by high-frequency scatter), most at large |x'|" in text
+    assert (fit.interval().high - fit.interval().low > fit.noise_interval().high - fit.noise_interval().low).all()
+
+
+def test_weak_form_of_the_right_model_follows_to_the_noise():
+    fit = kz.identify(DUFFING, duffing_record(2), ["c", "k1", "k3", "q"], kz.HarmonicFit())
+    assert fit.misfit.to_the_noise
+    assert str(fit).splitlines()[0].endswith("follows the data to the noise")
+    assert not [text for text in fit.warnings if "miss" in text]
