@@ -103,8 +103,6 @@ def _every_sample(used: int, size: int) -> slice:
 class MotionProfile:
     """What was maximised, as a function of one parameter: noise and kicks held, the other parameters fitted again."""
 
-    widening = 1.0
-
     def __init__(self, estimate: Estimate, name: str):
         self.estimate, self.name, method = estimate, name, estimate.settings
         assert isinstance(method, ShootingFit)
@@ -119,7 +117,11 @@ class MotionProfile:
         self.states, self.residual = found.solution.states, None
         self.theta = np.array([estimate.values[n] for n in self.others])
         self.task = self._task()
-        self.width = self._width()
+        # The likelihood knows nothing of pieces that disagree: what they widened is put on its threshold.
+        place = estimate.names.index(name)
+        plain, stated = float(found.solution.covariance[place, place]), estimate.deviations[name] ** 2
+        self.widening = max(stated / plain, 1.0) if plain > 0 and np.isfinite(stated) else 1.0
+        self.width = self._width() / np.sqrt(self.widening)
         self.best = self.objective(estimate.values[name])
 
     def rise(self, value: float) -> float:

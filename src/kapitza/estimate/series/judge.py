@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.identifiability import Identifiability, analyse
-from kapitza.estimate.parts import Likelihood, Prediction
+from kapitza.estimate.misfit import Misfit
+from kapitza.estimate.parts import Likelihood, NoiseAlone, Prediction
 from kapitza.estimate.redundancy import named_by_structure
+from kapitza.estimate.series.misfit import misfit_of, own_noise
+from kapitza.estimate.series.noise import Sensors
 from kapitza.estimate.series.post_mortem import explain
 from kapitza.estimate.series.residuals import whiteness_by_channel
 from kapitza.estimate.series.search import Found
 from kapitza.estimate.series.solver import MotionSolution
+from kapitza.estimate.series.stretches import widening_of
 from kapitza.estimate.series.suspicions import warnings_of
 
 if TYPE_CHECKING:
@@ -29,7 +33,8 @@ Array = NDArray[np.float64]
 class Judgement:
     """Warnings in plain words, whiteness (p-value per channel), identifiability, prediction, post-mortem.
 
-    covariance: (k, k), infinite where nothing is determined, NaN where a bound holds.
+    covariance: (k, k), infinite where nothing is determined, NaN where a bound holds; dof: its degrees of freedom;
+    noise_alone: the same were the model right and the noise that of the sensors; misfit: None where motion is kicked.
     """
 
     warnings: tuple[str, ...]
@@ -39,6 +44,9 @@ class Judgement:
     prediction: Prediction | None
     post_mortem: str
     likelihood: Likelihood
+    dof: float
+    noise_alone: NoiseAlone | None
+    misfit: Misfit | None
 
 
 def judge(task: MotionTask, found: Found) -> Judgement:
@@ -61,15 +69,29 @@ def judge(task: MotionTask, found: Found) -> Judgement:
         count = samples.readings - solution.states.shape[1] * len(samples.pieces)
         likelihood = -0.5 * (solution.marginal + count * np.log(2 * np.pi))
     post_mortem = "" if solution.status is Status.CONVERGED else explain(task, solution, identifiability)
+    own = own_noise(task, found)
+    misfit = None if kicked else misfit_of(task, found, white, own)
+    freedom = float("inf") if found.sensors.all_known else float(max(samples.readings - task.fitted, 1))
     covariance = _honest_covariance(solution, identifiability)
-    prediction = predict(task, found)
-    warnings = warnings_of(task, found, chances, identifiability, covariance)
+    level = float((weighted**2).sum()) / max(samples.readings - task.fitted, 1)
+    widened = None
+    if identifiability.complete:
+        widened = widening_of(task, found, misfit is None or misfit.to_the_noise, level, freedom)
+    alone = None
+    if widened is not None:
+        ratio = own.deviations / found.sensors.deviations
+        alone = NoiseAlone(covariance * float(np.clip(np.sqrt(np.mean(ratio**2)), 0.0, 1.0)) ** 2, freedom)
+        covariance, freedom = widened.of(covariance), widened.freedom
+    prediction = predict(task, found, own)
+    warnings = warnings_of(task, found, misfit, identifiability, covariance)
     if task.settings.hold_back > 0 and prediction is None and solution.status is Status.CONVERGED:
         warnings.append("samples were held back, but no motion leads on into them: there is a gap in between.")
     # Kicks of a size that was sought count as one more number.
     sought = int((~found.sensors.known).sum()) + int(task.settings.process_noise is True)
     known = Likelihood(float(likelihood), samples.readings, task.fitted + sought)
-    return Judgement(tuple(warnings), chances, identifiability, covariance, prediction, post_mortem, known)
+    return Judgement(
+        tuple(warnings), chances, identifiability, covariance, prediction, post_mortem, known, freedom, alone, misfit
+    )
 
 
 def _honest_covariance(solution: MotionSolution, identifiability: Identifiability) -> Array:
@@ -90,8 +112,11 @@ def _sizes(solution: MotionSolution) -> Array:
     return np.where(size > 0, size, 1.0) * np.where(solution.theta < 0, -1.0, 1.0)
 
 
-def predict(task: MotionTask, found: Found) -> Prediction | None:
-    """Carry the last state of each record on over its samples that were held back, as far as no gap intervenes."""
+def predict(task: MotionTask, found: Found, own: Sensors) -> Prediction | None:
+    """Carry the last state of each record on over its samples that were held back, as far as no gap intervenes.
+
+    own: the noise of the sensors themselves: counted in its own residuals a worse model would predict longer.
+    """
     everything, solution = task.everything, found.solution
     if not task.settings.hold_back:
         return None
@@ -108,7 +133,7 @@ def predict(task: MotionTask, found: Found) -> Prediction | None:
         except FlowError:
             continue
         value = task.observation.value(states, instants[1:], np.broadcast_to(vector, (len(states), vector.size)))
-        deviations = np.append(found.sensors.deviations, np.inf)[everything.sensor[ahead[1:]]]
+        deviations = np.append(own.deviations, np.inf)[everything.sensor[ahead[1:]]]
         error = task.observation.residual(value, everything.values[ahead[1:]]) / deviations
         wrong = np.flatnonzero((np.abs(error) > 4).any(axis=1))
         times.append(instants[1:])

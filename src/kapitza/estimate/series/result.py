@@ -38,7 +38,7 @@ def estimate_of(task: MotionTask, found: Found, verdict: Judgement) -> Estimate:
         solution.theta,
         verdict.covariance,
         status=solution.status,
-        dof=float("inf") if sensors.all_known else float(max(samples.readings - task.fitted, 1)),
+        dof=verdict.dof,
         chi2=float((weighted**2).sum()),
         noise=by_channel,
         residuals={c: weighted[:, i] for i, c in enumerate(task.observation.channels)},
@@ -49,6 +49,8 @@ def estimate_of(task: MotionTask, found: Found, verdict: Judgement) -> Estimate:
         whiteness=verdict.whiteness,
         post_mortem=verdict.post_mortem,
         likelihood=verdict.likelihood,
+        misfit=verdict.misfit,
+        noise_alone=verdict.noise_alone,
         motion=FittedMotion(
             times=samples.time[solution.nodes.index],
             states=solution.states,

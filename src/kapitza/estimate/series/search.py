@@ -29,34 +29,50 @@ TWICE = 2.0
 MOST_DOUBTS = 3
 """Beginnings after which a motion that follows the data is taken, whatever its residuals."""
 
+APART = 10.0
+"""Standard errors between two answers that count as different ones."""
+
 SAME_NOISE = 0.03
 """Ratios between sensors are known to this fraction: it costs a thousandth of the standard errors."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """The answer with the noise that belongs to it; objective: -2 log of what was maximised, up to a constant."""
+    """The answer with the noise that belongs to it; objective: -2 log of what was maximised, up to a constant.
+
+    rivals: parameters (k,) of other motions that the iteration settled on from other beginnings.
+    """
 
     solution: MotionSolution
     sensors: Sensors
     objective: float
+    rivals: tuple[Array, ...] = ()
 
 
 def search(task: MotionTask) -> Found:
     """From several beginnings in turn, until the motion follows the data; the best is positions."""
     samples, best, distance = task.problem.samples, None, (True, np.inf)
+    settled: list[Array] = []
     for number, (start, factor) in enumerate(_beginnings(task)):
         found = _solve(start, factor * task.settings.softness)
         reached = follows(samples, found.solution, found.sensors)
+        settled += [found.solution.theta] if reached else []
         here = (not reached, misfit(samples, found.solution))
         if best is None or here < distance:
             best, distance = found, here
         if not distance[0] and (number >= MOST_DOUBTS or not _may_be_false(task, best)):
-            return best
+            return replace(best, rivals=_rivals(best, settled))
     assert best is not None
     if best.solution.status is Status.CONVERGED:
         return replace(best, solution=replace(best.solution, status=Status.FALSE_MINIMUM))
     return best
+
+
+def _rivals(best: Found, settled: list[Array]) -> tuple[Array, ...]:
+    """Those of the answers that differ from the best one by more than its errors and more than rounding."""
+    theta = best.solution.theta
+    apart = APART * np.sqrt(np.clip(np.diag(best.solution.covariance), 0.0, None)) + 1e-3 * np.abs(theta)
+    return tuple(other for other in settled if (np.abs(other - theta) > apart).any())
 
 
 def _may_be_false(task: MotionTask, found: Found) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from kapitza.errors import Status
 from kapitza.estimate.identifiability import Identifiability
-from kapitza.estimate.judge import NOT_WHITE, doubtful_parameters, robust_scale
+from kapitza.estimate.judge import doubtful_parameters, robust_scale
+from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.priors import surprising_priors
 from kapitza.estimate.series.noise import power_of
 from kapitza.estimate.series.search import Found
@@ -24,47 +25,34 @@ Array = NDArray[np.float64]
 WRONG_NOISE = 1.2
 """Residuals that differ from the noise given by more than this factor (and more than chance allows) are told."""
 
-FAR_ABOVE_NOISE = 5.0
-"""Residuals that are this many times the scatter of neighbouring readings are no noise."""
-
 
 def warnings_of(
-    task: MotionTask, found: Found, whiteness: Mapping[str, float], identifiability: Identifiability, covariance: Array
+    task: MotionTask, found: Found, misfit: Misfit | None, identifiability: Identifiability, covariance: Array
 ) -> list[str]:
     solution = found.solution
     texts = list(doubtful_parameters(task.request, solution.theta, covariance, solution.at_bound))
     if not identifiability.complete:
         texts.append(identifiability.message())
-    for channel, chance in whiteness.items():
-        if chance < NOT_WHITE:
-            texts.append(
-                f'residuals of "{channel}" are not white (p = {chance:.1e}): the model misses something, or the noise '
-                "is correlated; the intervals are then too narrow."
-                + _far_above_noise(task, found, channel)
-                + task.doubtful_bridges
-            )
+    if misfit is not None and solution.status is Status.CONVERGED:
+        texts += [text + task.doubtful_bridges for text in misfit.warnings()]
+    texts += _disagreeing_starts(task, found)
     priors = list(surprising_priors(task.request, task.names, solution.theta, solution.covariance, solution.at_bound))
-    return texts + _wrong_noise(task, found) + priors + _shared_noise(task, solution)
+    return texts + _wrong_noise(task, found, misfit) + priors + _shared_noise(task, solution)
 
 
-def _far_above_noise(task: MotionTask, found: Found, channel: str) -> str:
-    """What neighbouring readings say of the noise, where the residuals are many times larger."""
-    mine = (found.sensors.channel == task.observation.channels.index(channel)) & ~found.sensors.known
-    if not mine.any():
-        return ""
-    ratio = found.sensors.deviations[mine] / task.sensors.deviations[mine]
-    worst = int(np.argmax(ratio))
-    if ratio[worst] < FAR_ABOVE_NOISE:
-        return ""
-    return (
-        f" They are {ratio[worst]:.0f} times the scatter of neighbouring readings "
-        f"({task.sensors.deviations[mine][worst]:.2g}): a false minimum if the model is right; try other starting "
-        'values or method="auto".'
-    )
+def _disagreeing_starts(task: MotionTask, found: Found) -> list[str]:
+    """Another answer that the iteration settled on from another beginning."""
+    if not found.rivals:
+        return []
+    place = ", ".join(f"{name} = {value:.4g}" for name, value in zip(task.names, found.rivals[0], strict=True))
+    return [
+        f"From another beginning the fit settled on {place}, where the residuals are larger: starting values matter "
+        'here; try others, or method="auto".'
+    ]
 
 
-def _wrong_noise(task: MotionTask, found: Found) -> list[str]:
-    """Sensors whose residuals contradict the noise that was given for them."""
+def _wrong_noise(task: MotionTask, found: Found, misfit: Misfit | None) -> list[str]:
+    """Sensors whose residuals are smaller than the noise that was given for them, or larger where no misfit says so."""
     samples, sensors, robust = task.problem.samples, found.sensors, task.settings.robust
     power, count = power_of(samples, found.solution.sweep.residual, sensors.deviations, None)
     texts = []
@@ -78,13 +66,18 @@ def _wrong_noise(task: MotionTask, found: Found) -> list[str]:
             ratio = robust_scale(own) / sensors.deviations[s]
         # Kicks take up a part of the residuals: then only too large ones say something.
         low = 0.0 if task.settings.process_noise else 1 / WRONG_NOISE
-        if chance < 1e-6 and not low <= ratio <= WRONG_NOISE:
+        high = WRONG_NOISE if misfit is None or misfit.to_the_noise else np.inf
+        if chance < 1e-6 and not low <= ratio <= high:
             where = "" if sensors.record.max() == 0 else f" in record {sensors.record[s]}"
-            fault = "too narrow" if ratio > 1 else "too wide"
+            fault = (
+                "it would make the intervals too narrow, they follow the residuals"
+                if ratio > 1
+                else ("the intervals are too wide")
+            )
             texts.append(
                 f'residuals of "{task.observation.channels[c]}"{where} are {ratio:.2g} times the noise given '
-                f"({sensors.deviations[s]:.3g}): the intervals are {fault}. Leave the noise out and it is estimated, "
-                "or the model misses something."
+                f"({sensors.deviations[s]:.3g}): {fault}. Leave the noise out and it is estimated, or the model misses "
+                "something."
             )
     return texts
 

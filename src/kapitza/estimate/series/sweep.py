@@ -64,6 +64,7 @@ class Sweep:
     residual: (N, c) predicted minus measured; predicted: (N, c); defect: (J, n) of each link (0 where there is none);
     hessian (J, n, n), gradient (J, n), mixed (J, n, k), parameter_hessian (k, k), parameter_gradient (k,) of ½ Σ w r²;
     propagators (J, n, n), influence (J, n, k) of the links. cost: ½ Σ w r² with the prior.
+    own_hessian (J, k, k), own_gradient (J, k): what each interval adds to the parameters' sums, where asked for.
     """
 
     residual: Array
@@ -77,10 +78,17 @@ class Sweep:
     parameter_gradient: Array
     propagators: Array
     influence: Array
+    own_hessian: Array | None = None
+    own_gradient: Array | None = None
 
 
-def sweep(problem: MotionProblem, nodes: Nodes, states: Array, theta: Array, weights: Array) -> Sweep:
-    """Propagate every interval from its node and linearise; weights: (N, c) inverse variances."""
+def sweep(
+    problem: MotionProblem, nodes: Nodes, states: Array, theta: Array, weights: Array, by_interval: bool = False
+) -> Sweep:
+    """Propagate every interval from its node and linearise; weights: (N, c) inverse variances.
+
+    by_interval: keep what each interval adds to the sums of the parameters.
+    """
     count, n, k = nodes.size, states.shape[1], theta.size
     result = Sweep(
         residual=np.empty_like(problem.samples.values),
@@ -94,6 +102,8 @@ def sweep(problem: MotionProblem, nodes: Nodes, states: Array, theta: Array, wei
         parameter_gradient=problem.prior_weight * (theta - problem.prior_mean),
         propagators=np.zeros((count, n, n)),
         influence=np.zeros((count, n, k)),
+        own_hessian=np.zeros((count, k, k)) if by_interval else None,
+        own_gradient=np.zeros((count, k)) if by_interval else None,
     )
     for length in np.unique(nodes.length):
         group = np.flatnonzero(nodes.length == length)
@@ -155,6 +165,8 @@ def _add(
     result.gradient[group] = pull[:, :n]
     result.parameter_hessian[...] += normal[:, n:, n:].sum(axis=0)
     result.parameter_gradient[...] += pull[:, n:].sum(axis=0)
+    if result.own_hessian is not None and result.own_gradient is not None:
+        result.own_hessian[group], result.own_gradient[group] = normal[:, n:, n:], pull[:, n:]
 
 
 def _add_at_nodes(

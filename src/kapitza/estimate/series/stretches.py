@@ -1,0 +1,111 @@
+"""What stretches of the record say about the parameters: scores of blocks, and steps that pieces of it would take."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError, Status
+from kapitza.estimate.disagreement import Widening, widening
+from kapitza.estimate.series.search import Found
+from kapitza.estimate.series.sweep import Sweep, sweep
+from kapitza.solve import ChainProgram
+
+if TYPE_CHECKING:
+    from kapitza.estimate.series.task import MotionTask
+
+Array = NDArray[np.float64]
+
+MOST_BLOCKS = 240
+"""Blocks into which the intervals are gathered for their scores."""
+
+PIECES = (8, 6, 4, 3, 2)
+"""Into how many pieces a record is cut to see whether they agree: as many as leave each enough readings."""
+
+READINGS_PER_UNKNOWN = 12
+"""Readings of a piece for each of its unknowns: first states and parameters."""
+
+
+def widening_of(task: MotionTask, found: Found, white: bool, level: float, freedom: float) -> Widening | None:
+    """What blocks and pieces make of the intervals of a motion without kicks; None where they say nothing."""
+    solution = found.solution
+    if solution.status is not Status.CONVERGED or task.settings.process_noise or not task.names:
+        return None
+    free = ~solution.at_bound
+    if not free.any():
+        return None
+    try:
+        part = sweep(task.problem, solution.nodes, solution.states, solution.theta, solution.weights, by_interval=True)
+    except FlowError:
+        return None
+    linked, scale = solution.nodes.linked, task.scale
+    anchor = np.diag((1e-4 / np.where(solution.theta != 0, np.abs(solution.theta), 1.0)) ** 2)
+    try:
+        scores = None if task.settings.robust else _scores(part, linked, scale, anchor)[:, free]
+        steps, covariances = _pieces(task, part, linked, scale, anchor, free)
+    except np.linalg.LinAlgError:
+        return None
+    covariance = solution.covariance[np.ix_(free, free)]
+    made = widening(covariance, scores, steps, covariances, white, freedom, level)
+    factor = np.ones(free.size)
+    factor[free] = made.factor
+    return Widening(factor, made.freedom, made.correlated, made.spread, made.chance, made.pieces)
+
+
+def _program(part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array, here: slice) -> ChainProgram:
+    """The chain of the nodes in `here` alone, with what its own readings say about the parameters."""
+    assert part.own_hessian is not None
+    assert part.own_gradient is not None
+    kept = linked[here].copy()
+    kept[-1] = False
+    return ChainProgram(
+        part.hessian[here] + np.diag(1e-8 / scale**2),
+        part.gradient[here],
+        part.propagators[here],
+        -part.defect[here],
+        mixed=part.mixed[here],
+        influence=part.influence[here],
+        parameter_hessian=part.own_hessian[here].sum(axis=0) + anchor,
+        parameter_gradient=part.own_gradient[here].sum(axis=0),
+        linked=kept,
+    )
+
+
+def _scores(part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array) -> Array:
+    """Pulls (B, k) of successive blocks on the parameters, the motion following them as it follows all the data.
+
+    With X_j = ∂x_j/∂θ, the change of node j that is best for a change of the parameters, interval j pulls by
+    g_jᵀ X_j + h_j (g: gradient by its node, h: directly); all of them together pull at nothing.
+    """
+    assert part.own_gradient is not None
+    count, free = part.gradient.shape[0], part.own_gradient.shape[1]
+    program = _program(part, linked, scale, anchor, slice(0, count))
+    still = program.solve_given(np.zeros(free)).nodes
+    moved = np.stack([program.solve_given(unit).nodes - still for unit in np.eye(free)], axis=2)
+    pulls = np.einsum("jn,jnk->jk", part.gradient, moved) + part.own_gradient
+    edges = np.linspace(0, count, min(MOST_BLOCKS, count) + 1).astype(int)
+    return np.add.reduceat(pulls, edges[:-1], axis=0)
+
+
+def _pieces(
+    task: MotionTask, part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array, free: NDArray[np.bool_]
+) -> tuple[Array | None, Array | None]:
+    """Steps (P, f) from the estimate that pieces of the record would take on their own, with covariances (P, f, f)."""
+    count, n = part.gradient.shape
+    unknowns = n + int(free.sum())
+    for pieces in PIECES:
+        if count < 4 * pieces or task.problem.samples.readings < pieces * READINGS_PER_UNKNOWN * unknowns:
+            continue
+        edges = np.linspace(0, count, pieces + 1).astype(int)
+        steps, covariances = [], []
+        for first, last in itertools.pairwise(edges.tolist()):
+            program = _program(part, linked, scale, anchor, slice(first, last))
+            inner = np.ix_(free, free)
+            covariance = np.linalg.inv(program.information[inner])
+            steps.append(covariance @ program.pull[free])
+            covariances.append(covariance)
+        return np.array(steps), np.array(covariances)
+    return None, None
