@@ -198,6 +198,9 @@ class Estimate:
         width = max((len(n) for n in (*self.names, *self.derived, *self.fixed)), default=1)
         for name in self.names:
             value = self.values[name]
+            if not self.status.ok and np.isnan(spread[name]):
+                lines.append(f"  {name:<{width}} = {value:.6g} {self.units.get(name, '')}".rstrip() + "  (no interval)")
+                continue
             relative = f"({100 * spread[name] / abs(value):.2g} %)" if value else ""
             low, high = interval.loc[name]
             lines.append(

@@ -65,7 +65,7 @@ class Misfit:
         yield (
             f"{self.what} {'miss' if self.what.endswith('s') else 'misses'} the data by {self.size:.2g} times the "
             f"noise{known}{place}: a term is missing, the drive, a gain or the clock is off, or the noise is not "
-            "white. The intervals hold what the pieces of the record disagree by, not what all of them share."
+            "white. The intervals count how much pieces of the data disagree, not an error that all of them share."
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.errors import KapitzaError
+from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import Request, make_request
@@ -30,10 +30,15 @@ def make_estimate(
     """An estimate of `names` (by default the free parameters) with values theta (k,) and covariance (k, k).
 
     Derived parameters of the model, and further expressions `wanted`, follow with their errors. parts: the other fields
-    of `Estimate`.
+    of `Estimate`. A fit that failed has values, but nothing is known of their errors: no intervals, no identifiability.
     """
     model = request.model
     names = tuple(request.names if names is None else names)
+    if parts.get("status", Status.CONVERGED) not in (Status.CONVERGED, Status.SINGULAR):
+        endless = np.isinf(np.diag(covariance))
+        covariance = np.full((len(names), len(names)), np.nan)
+        covariance[endless, endless] = np.inf
+        parts |= {"identifiability": None, "noise_alone": None, "draws": None, "misfit": None}
     fitted = dict(zip(names, np.asarray(theta, float).tolist(), strict=True))
     moved = model.with_values(**fitted)
     table = derived_parameters(moved, names, covariance, wanted)

@@ -132,12 +132,20 @@ def decided(task: OrbitTask, outcome: Outcome) -> bool:
     return outcome.freedom >= SURE and float(stats.chi2.sf(outcome.chi2, outcome.freedom)) > SUSPECT
 
 
-def residual_pattern(outcome: Outcome) -> dict[str, float]:
-    """Channels of sampled motions whose neighbouring residuals are correlated, with the correlation.
+@dataclass(frozen=True)
+class Pattern:
+    """Correlation of neighbouring residuals, and the chance that white noise has as much."""
+
+    correlation: float
+    chance: float
+
+
+def residual_pattern(outcome: Outcome) -> dict[str, Pattern]:
+    """Channels of sampled motions whose neighbouring residuals are correlated.
 
     Only such correlation counts as tells of a model that does not follow: a positive one of lag one.
     """
-    found: dict[str, float] = {}
+    found: dict[str, Pattern] = {}
     sampled = [
         (target, block)
         for target, block in zip(outcome.problem.targets, outcome.solution.blocks, strict=True)
@@ -156,7 +164,7 @@ def residual_pattern(outcome: Outcome) -> dict[str, float]:
         if float(rest @ rest) > 1e-18 * rest.size * outcome.problem.channel_scale[channel] ** 2:
             chance, correlation = whiteness(rest, joined, rest.size, lags=1)
             if chance < NOT_WHITE and correlation > 0:
-                found[name] = correlation
+                found[name] = Pattern(correlation, chance)
     return found
 
 

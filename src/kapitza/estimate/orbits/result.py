@@ -15,12 +15,13 @@ from kapitza.errors import Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.orbits.correlated import robust_covariance
-from kapitza.estimate.orbits.judge import Outcome, post_mortem
+from kapitza.estimate.orbits.judge import LARGEST_CHI2, Outcome, post_mortem
 from kapitza.estimate.orbits.matching import multiplier_mismatch
+from kapitza.estimate.orbits.misfit import misfit_of, widening_of
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.orbits.truncated import draws_within_bounds
 from kapitza.estimate.orbits.warnings import warnings_of
-from kapitza.estimate.parts import Likelihood, OrbitMatches
+from kapitza.estimate.parts import Likelihood, NoiseAlone, OrbitMatches
 from kapitza.estimate.result import make_estimate
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import monodromy, symbolic_code
@@ -45,8 +46,14 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
     covariance, dof = robust_covariance(task, outcome)
     scatter = outcome.chi2 / outcome.dof
     doubtful = task.noise_known and stats.chi2.sf(outcome.chi2, outcome.dof) < 1e-3
+    misfit = misfit_of(task, outcome)
+    alone = NoiseAlone(covariance, dof)
     if doubtful:
         covariance = covariance * scatter
+    elif known.complete and not task.noise_known and not any(t.clustered for t in outcome.problem.targets):
+        widened = widening_of(outcome, covariance, dof, misfit is None or misfit.to_the_noise)
+        if widened is not None:
+            covariance, dof = widened.of(covariance), widened.freedom
     if not known.complete:
         free = np.abs(known.directions).max(axis=1) > 0
         covariance[free], covariance[:, free] = 0.0, 0.0
@@ -67,7 +74,9 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
             zip(task.problem.sensors.channels, outcome.deviations.tolist(), strict=True)
         ),
         residuals=_residuals(outcome),
-        warnings=tuple(warnings_of(task, outcome, known, covariance, scatter if doubtful else 1.0)),
+        warnings=tuple(warnings_of(task, outcome, known, covariance, misfit)),
+        misfit=misfit,
+        noise_alone=alone,
         identifiability=known,
         history=pd.DataFrame(list(solution.history)),
         draws=draws,
@@ -91,7 +100,8 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
 
 def _status(outcome: Outcome, known: Identifiability) -> Status:
     status = outcome.solution.status
-    if status.ok and not known.complete:
+    # Along a direction that nothing determines the iteration may creep without end: that is no failure to fit.
+    if not known.complete and (status.ok or outcome.chi2 <= LARGEST_CHI2 * outcome.dof):
         return Status.SINGULAR
     return status if outcome.accepted or not status.ok else Status.FALSE_MINIMUM
 
@@ -161,6 +171,8 @@ def matches(task: OrbitTask, outcome: Outcome) -> pd.DataFrame:
                 row["multiplier mismatch"] = size
             if text:
                 row["matched"] = "yes, but its multipliers differ"
+            if not outcome.accepted:
+                row["matched"] = "no: the fit did not end at a believable minimum"
         else:
             row["matched"] = outcome.reasons.get(index, "set aside")
         rows.append(row)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.judge import doubtful_parameters
-from kapitza.estimate.orbits.judge import LEAST_MATCHED, SURE, Outcome, residual_pattern
+from kapitza.estimate.misfit import Misfit
+from kapitza.estimate.orbits.judge import LEAST_MATCHED, SURE, Outcome
 from kapitza.estimate.orbits.matching import multiplier_mismatch
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.priors import surprising_priors
@@ -18,23 +19,14 @@ Array = NDArray[np.float64]
 
 
 def warnings_of(
-    task: OrbitTask, outcome: Outcome, known: Identifiability, covariance: Array, scatter: float
+    task: OrbitTask, outcome: Outcome, known: Identifiability, covariance: Array, misfit: Misfit | None
 ) -> Iterator[str]:
-    """scatter: the factor by which the covariance was widened, 1 where it was not."""
     if not known.complete:
         yield known.message()
     yield from _about_parameters(task, outcome, covariance)
     yield from _about_orbits(task, outcome)
-    if scatter > 1:
-        yield (
-            f"the residuals are {np.sqrt(scatter):.2g} times larger than the orbits' own uncertainty: the intervals "
-            "were widened by that factor; the model or the covariances are not quite right."
-        )
-    for name, correlation in residual_pattern(outcome).items():
-        yield (
-            f"the residuals of {name} are not white (correlation {correlation:.2f} between neighbours): the model does "
-            "not explain the readings, or the noise is coloured; the intervals take white noise for granted."
-        )
+    if misfit is not None:
+        yield from misfit.warnings()
     yield from _about_the_minimum(task, outcome)
 
 
