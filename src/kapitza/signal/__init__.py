@@ -13,7 +13,7 @@ from kapitza.signal.embedding import (
 )
 from kapitza.signal.filters import low_pass_periodic, noise_level, signal_band
 from kapitza.signal.lyapunov import Lyapunov, largest_lyapunov, on_circles
-from kapitza.signal.scatter import Scatter, scatter
+from kapitza.signal.record_noise import Scatter, scatter
 from kapitza.signal.spectra import Spectrum, power_spectrum
 
 __all__ = [
