@@ -25,6 +25,7 @@ from kapitza.estimate.parts import (
 )
 from kapitza.estimate.profile import profile_interval
 from kapitza.estimate.redundancy import identifiability
+from kapitza.estimate.sensors import Sensor
 from kapitza.estimate.series import ShootingFit, cramer_rao
 from kapitza.estimate.validation import PredictionTest, SectionTest, Validation, validate
 from kapitza.estimate.weak import HarmonicFit
@@ -52,6 +53,7 @@ __all__ = [
     "Prediction",
     "PredictionTest",
     "SectionTest",
+    "Sensor",
     "ShootingFit",
     "Suggestion",
     "Term",

@@ -12,7 +12,7 @@ from kapitza.data import Noise, Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.invariant import InvariantFit
-from kapitza.estimate.observation import Output, observe
+from kapitza.estimate.observation import Output, linear_rows, observe
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Part, Request, make_request
 from kapitza.estimate.series import ShootingFit, progressive_start
@@ -152,11 +152,14 @@ def in_coordinates(model: Model, record: Record, outputs: Mapping[str, Any]) -> 
     if not outputs or set(record.channels) <= set(model.states):
         return record
     observation = observe(model, [record], outputs, ())
-    if observation.matrix is None:
+    linear, gains = linear_rows(model, observation)
+    if not linear.all() or not np.isfinite([model.values[n] for n in model.names]).all():
         return record
-    inverse = np.linalg.pinv(observation.matrix)
-    seen = np.flatnonzero(np.isclose((inverse @ observation.matrix).diagonal(), 1.0))
-    values = record.unwrapped().values(observation.channels) @ inverse.T
+    inverse = np.linalg.pinv(gains)
+    seen = np.flatnonzero(np.isclose((inverse @ gains).diagonal(), 1.0))
+    times = record.time - record.excitation_start
+    at_rest = observation.value(np.zeros((record.size, len(model.states))), times, model.vector)
+    values = (record.unwrapped().values(observation.channels) - at_rest) @ inverse.T
     return Record.from_arrays(
         record.time,
         {model.states[i]: values[:, i] for i in seen},

@@ -43,6 +43,7 @@ class Estimate:
     history: one row per iteration. settings: the method as it was passed. post_mortem: why a fit failed.
     likelihood, identifiability, matches (orbits), motion (shooting), rows (weak form and harmonic balance), level_sets
     (invariants): what the method knows besides, None where it does not apply. chain: what method="auto" tried.
+    sensors: what the channels measure, as it was given with the method.
     base: where combinations were free, the estimate of the parameters fitted in their place; held: what was held then.
     workings: what profiles and advice go on from; not saved, but made again when it is needed.
 
@@ -90,6 +91,7 @@ class Estimate:
     noise_alone: NoiseAlone | None = field(default=None, repr=False)
     base: Estimate | None = field(default=None, repr=False)
     held: tuple[str, ...] = ()
+    sensors: Mapping[str, Any] = field(default_factory=dict, repr=False)
     workings: Any = field(default=None, repr=False, compare=False)
 
     @property

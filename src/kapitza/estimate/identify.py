@@ -18,8 +18,10 @@ from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.combinations import combinations_of, in_combinations
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.orbits import OrbitFit
+from kapitza.estimate.own_parameters import with_own
 from kapitza.estimate.request import Request, make_request, parts_of
 from kapitza.estimate.result import make_estimate
+from kapitza.estimate.sensors import with_sensors
 from kapitza.executor import Executor, require_executor
 from kapitza.monitor import Monitor, watch
 
@@ -31,6 +33,7 @@ def identify(
     method: Estimator | str | None = None,
     monitor: Monitor | None = None,
     executor: Executor | None = None,
+    own: Sequence[str] | str = (),
 ) -> Estimate:
     """Estimate parameters of a model from data.
 
@@ -54,6 +57,9 @@ def identify(
     executor : optional
         Does what is repeated (the other starts of `OrbitFit`, the resampled fits of `InvariantFit`): anything with
         ``submit``, as in concurrent.futures. The answer does not depend on it.
+    own : list of str, optional
+        Free parameters of which every recording has a value of its own: ``own=["F"]`` gives F_0, F_1, … of the
+        recordings in their order, beside the parameters that they share.
 
     Returns
     -------
@@ -86,6 +92,10 @@ def identify(
     if not isinstance(method, Estimator):
         raise KapitzaError(f"{method!r} is not a method of identification: pass settings such as HarmonicFit().")
     data = in_model_units(model, data, method)
+    given = dict(getattr(getattr(method, "shooting", method), "outputs", {}) or {})
+    asked = with_sensors(model, data, free, method)
+    model, method = asked.model, asked.method
+    model, data, free = with_own(model, asked.data, asked.free, gate.texts("own", own, error=ModelError))
     combined = combinations_of(model, free)
     executor = None if executor is None else require_executor(executor)
     request = make_request(model, data, free if combined is None else combined.names, method, executor)
@@ -94,6 +104,7 @@ def identify(
         found = method.fit(request)
     if found is None:
         found = _stopped(request, type(method).__name__, task.partial)
+    found = replace(found, sensors=given) if given else found
     return found if combined is None else in_combinations(found, combined)
 
 

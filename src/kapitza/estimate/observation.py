@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kapitza.circle import difference
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
-from kapitza.model import Model, compile_derivatives, derived_in_base, parse_expression, symbol, time
+from kapitza.model import Model, Signal, compile_derivatives, derived_in_base, parse_expression, symbol, time
 
 Array = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ class Observation:
 
     matrix: (c, n) when every channel is a constant linear combination of states, else None; picked: (c,) the states
     themselves that the channels see, where they see no combination.
-    angles: (c,) which channels live on a circle.
+    angles: (c,) which channels live on a circle. signals: measured excitations that the channels see.
     """
 
     channels: tuple[str, ...]
@@ -67,6 +67,7 @@ class Observation:
     free: int
     evaluate: Callable[..., Array] | None
     picked: NDArray[np.intp] | None = None
+    signals: tuple[Signal, ...] = ()
 
     def value(self, states: Array, times: Array, parameters: Array) -> Array:
         """h (N, c) at states (N, n), times (N,), parameters (N, npar) or (npar,)."""
@@ -109,7 +110,8 @@ class Observation:
 
     def _all(self, states: Array, times: Array, parameters: Array) -> Array:
         assert self.evaluate is not None
-        return self.evaluate(np.vstack([states.T, times[None]]), np.asarray(parameters).T)
+        seen = [signal(times) for signal in self.signals]
+        return self.evaluate(np.vstack([states.T, times[None], *seen]), np.asarray(parameters).T)
 
     def residual(self, predicted: Array, measured: Array) -> Array:
         """predicted - measured, on the circle for angles."""
@@ -133,7 +135,7 @@ def observe_channels(
     free: Sequence[str],
 ) -> Observation:
     """The same for channels known by name alone, with whether each lives on a circle."""
-    names = {*model.states, *model.names, "t"}
+    names = {*model.states, *(p.name for p in model.parameters), "t", *(s.name for s in signals_of(model))}
     expressions, channels = [], []
     for channel in available:
         expression = outputs.get(channel, model.structure.outputs.get(channel))
@@ -189,7 +191,8 @@ def _compile(
     # An accelerometer on a large linkage sees a step of its elimination, not an expression in the states.
     solved = {name for name, _ in structure.steps}
     jacobian = [[sp.diff(e, x) for x in states] for e in expressions]
-    known = {*states, time, *(symbol(name) for name in model.names), *solved}
+    used = tuple(s for s in signals_of(model) if any(symbol(s.name) in e.free_symbols for e in expressions))
+    known = {*states, time, *(symbol(name) for name in model.names), *solved, *(symbol(s.name) for s in used)}
     for channel, expression in zip(channels, expressions, strict=True):
         unknown = sorted(str(s) for s in expression.free_symbols - known)
         if unknown:
@@ -208,25 +211,34 @@ def _compile(
         if ((matrix != 0).sum(axis=1) == 1).all() and (matrix.sum(axis=1) == 1).all():
             picked = matrix.argmax(axis=1)
     else:
-        by, inputs = [*states, *(symbol(name) for name in free)], [*states, time]
+        by = [*states, *(symbol(name) for name in free)]
+        inputs = [*states, time, *(symbol(s.name) for s in used)]
         evaluate = compile_derivatives(expressions, by, inputs, model.names, structure.steps, structure.elimination)
-    return Observation(channels, expressions, angles, matrix, len(states), len(free), evaluate, picked)
+    return Observation(channels, expressions, angles, matrix, len(states), len(free), evaluate, picked, used)
 
 
-def linear_rows(model: Model, observation: Observation) -> tuple[NDArray[np.bool_], Array, Array]:
-    """Which channels (c,) are linear in the states, with gains (c, n) and offsets (c,) at the model's values."""
+def signals_of(model: Model) -> tuple[Signal, ...]:
+    """The measured excitations of a model."""
+    return () if model.excitation is None else model.excitation.signals
+
+
+def linear_rows(model: Model, observation: Observation) -> tuple[NDArray[np.bool_], Array]:
+    """Which channels (c,) are linear in the states with constant gains (c, n), at the model's values.
+
+    What they read of a state of zeros, `Observation.value`, is their offset, which may depend on time.
+    """
     count = len(observation.channels)
     if observation.matrix is not None:
-        return np.ones(count, bool), observation.matrix, np.zeros(count)
+        return np.ones(count, bool), observation.matrix
     states = [symbol(name) for name in model.states]
     values = {symbol(name): value for name, value in model.values.items()}
-    linear, gains, offsets = np.zeros(count, bool), np.zeros((count, len(states))), np.zeros(count)
+    linear, gains = np.zeros(count, bool), np.zeros((count, len(states)))
     for i, expression in enumerate(observation.expressions):
         slopes = [sp.diff(expression, x) for x in states]
         rest = sp.expand(expression - sum(slope * x for slope, x in zip(slopes, states, strict=True)))
-        if not {*rest.free_symbols, *(s for slope in slopes for s in slope.free_symbols)} <= values.keys():
+        if rest.free_symbols & set(states) or not {s for e in slopes for s in e.free_symbols} <= values.keys():
             continue
-        row = [complex(sp.N(e.xreplace(values))) for e in (*slopes, rest)]
+        row = [complex(sp.N(e.xreplace(values))) for e in slopes]
         if np.isfinite(row).all() and not np.iscomplex(row).any():
-            linear[i], gains[i], offsets[i] = True, np.real(row[:-1]), np.real(row[-1])
-    return linear, gains, offsets
+            linear[i], gains[i] = True, np.real(row)
+    return linear, gains

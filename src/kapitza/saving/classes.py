@@ -19,8 +19,10 @@ CLASSES = {
     "kapitza.flow.engine": ("Event",),
     "kapitza.data": ("Record",),
     "kapitza.estimate": (
-        "Estimate", "Automatic", "BranchFit", "Differenced", "HarmonicFit", "InvariantFit", "OrbitFit", "ShootingFit",
+        "Estimate", "Automatic", "BranchFit", "Differenced", "HarmonicFit", "InvariantFit", "OrbitFit", "Sensor",
+        "ShootingFit", "Validation", "PredictionTest", "SectionTest",
     ),
+    "kapitza.estimate.validation": ("Exponents", "Frequency", "OrbitCheck"),
     "kapitza.estimate.identifiability": ("Identifiability",),
     "kapitza.estimate.misfit": ("Misfit",),
     "kapitza.estimate.parts": (

@@ -13,6 +13,7 @@ from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.estimate.judge import spread_of
 from kapitza.estimate.observation import Observation
+from kapitza.estimate.sensors import lost_readings
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
@@ -111,13 +112,17 @@ def gather(
             )
         columns = [record[c] if c in record.channels else np.zeros(record.size) for c in observation.channels]
         sensor = np.where(read, len(observation.channels) * number + np.arange(read.size), -1)
+        lost = np.column_stack([
+            lost_readings(record, c) if has else np.zeros(record.size, bool)
+            for c, has in zip(observation.channels, read, strict=True)
+        ])  # fmt: skip
         pieces.append(
             Samples(
                 time=record.time[keep] - record.excitation_start,
                 values=np.column_stack(columns)[keep],
                 joined=within[keep],
                 parameters=np.broadcast_to(setting.vector, (count, setting.vector.size)),
-                sensor=np.broadcast_to(sensor, (count, read.size)),
+                sensor=np.where(lost, -1, sensor)[keep],
                 record=np.full(count, number),
                 begins=(np.arange(record.size) == 0)[keep],
             )

@@ -17,11 +17,15 @@ from kapitza.estimate.series.residuals import follows, misfit, whiteness_by_chan
 from kapitza.estimate.series.solver import Fitter, MotionSolution, SolverSettings
 from kapitza.estimate.series.task import MotionTask
 from kapitza.estimate.series.windows import best_window, best_windows
+from kapitza.model import symbol
 
 Array = NDArray[np.float64]
 
 RESTARTS = (4.0, 0.2, 20.0)
 """Factors on the softness of the links when the first run does not reach the data."""
+
+STIFF = (0.1, 0.02)
+"""The same where sensors are fitted too, tried first."""
 
 TWICE = 2.0
 """Residuals over the scatter of neighbouring readings from which another beginning is tried."""
@@ -87,6 +91,10 @@ def _may_be_false(task: MotionTask, found: Found) -> bool:
 
 def _beginnings(task: MotionTask) -> Iterator[tuple[MotionTask, float]]:
     """States as they are, then those of an observer where some are not seen; then softer and stiffer links."""
+    if _fits_sensors(task):
+        # Soft links would let the states take on an unknown gain, and other parameters with them.
+        for factor in STIFF:
+            yield task, factor
     yield task, 1.0
     if not task.known.all():
         observed = observe_unseen(task.problem, _start_values(task), task.states, task.known, task.scale)
@@ -95,6 +103,12 @@ def _beginnings(task: MotionTask) -> Iterator[tuple[MotionTask, float]]:
             yield task, 1.0
     for factor in RESTARTS:
         yield task, factor
+
+
+def _fits_sensors(task: MotionTask) -> bool:
+    """Whether what the channels read depends on free parameters: gains, offsets."""
+    free = {symbol(name) for name in task.names}
+    return any(expression.free_symbols & free for expression in task.observation.expressions)
 
 
 def in_best_windows(task: MotionTask) -> MotionTask:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
+from scipy import integrate, ndimage
 
 from kapitza.circle import unwrap, unwrap_states
 from kapitza.estimate.judge import MEDIAN_TO_DEVIATION, spread_of
@@ -32,7 +32,7 @@ def states_from_data(
     n = len(model.states)
     states = np.tile([model.start.get(name, 0.0) for name in model.states], (samples.size, 1))
     known = np.zeros((samples.size, n), bool)
-    linear, gains, offsets = linear_rows(model, observation)
+    linear, gains = linear_rows(model, observation)
     # A cusp at an impact looks like a spike, and is needed as it is.
     smooth = samples.outliers and not model.structure.impacts
     values = _without_spikes(samples, observation) if smooth else samples.values
@@ -42,6 +42,10 @@ def states_from_data(
         values = values.copy()
         for piece in samples.pieces:
             values[piece] = unwrap_states(values[piece], turning)
+    if observation.matrix is None:
+        with np.errstate(all="ignore"):
+            at_rest = observation.value(np.zeros((samples.size, n)), samples.time, samples.parameters)
+        values = values - np.where(linear & np.isfinite(at_rest), at_rest, 0.0)
     read = samples.sensor >= 0
     pattern = np.zeros(samples.size, np.intp) if samples.complete else read @ (1 << np.arange(read.shape[1]))
     for kind in np.unique(pattern):
@@ -51,7 +55,7 @@ def states_from_data(
             continue
         inverse = np.linalg.pinv(gains[used])
         seen = np.isclose((inverse @ gains[used]).diagonal(), 1.0)
-        found = (values[np.ix_(rows, used)] - offsets[used]) @ inverse.T
+        found = values[np.ix_(rows, used)] @ inverse.T
         states[np.ix_(rows, np.flatnonzero(seen))] = found[:, seen]
         known[np.ix_(rows, np.flatnonzero(seen))] = True
     index = {name: i for i, name in enumerate(model.states)}
@@ -63,6 +67,8 @@ def states_from_data(
             columns = index[coordinate], index[name]
             slope = _slope if flights is None else flights.slope
             _fill_rates(samples, stretches, slope, states, known, *columns, model.angles[index[coordinate]])
+            if flights is None:
+                _fill_positions(samples, states, known, *columns, model.angles[index[coordinate]])
     return states, known, flights
 
 
@@ -96,6 +102,28 @@ def _fill_rates(
             known[piece, rate] = True
 
 
+def _fill_positions(
+    samples: Samples,
+    states: Array,
+    known: NDArray[np.bool_],
+    coordinate: int,
+    rate: int,
+    angle: bool,
+) -> None:
+    """Where only the rate was seen, the coordinate begins as its integral: a guess, about the start that was there.
+
+    An offset of the sensor and its noise make the integral drift; of a coordinate that does not turn, the straight line
+    through it is taken off.
+    """
+    for piece in samples.pieces:
+        if known[piece, rate].all() and not known[piece, coordinate].any() and piece.stop - piece.start > 2:
+            time = samples.time[piece]
+            path = integrate.cumulative_trapezoid(states[piece, rate], time, initial=0.0)
+            if not angle:
+                path = path - np.polyval(np.polyfit(time - time[0], path, 1), time - time[0])
+            states[piece, coordinate] += path
+
+
 def _slope(values: Array, time: Array) -> Array:
     """Differences under a triangular window, as wide as the noise of the slope asks for."""
     slope = np.gradient(values, time, edge_order=1)
@@ -118,11 +146,13 @@ def _slope(values: Array, time: Array) -> Array:
 
 
 def sizes(model: Model, samples: Samples, states: Array, known: NDArray[np.bool_]) -> Array:
-    """Typical size (n,) of each state: its spread in the data, or the largest known spread for unseen ones."""
+    """Typical size (n,) of each state: its spread in the data, or of its guess, or the largest for unseen ones."""
     spread = np.array([spread_of(states[known[:, i], i], samples.outliers) for i in range(len(model.states))])
     some = np.asarray(known.any(axis=0))
     for i, angle in enumerate(model.angles):
         if angle and some[i]:
             spread[i] = min(max(spread[i], 1e-3), np.pi)
     largest = spread[some].max(initial=0.0) or float(samples.values.std()) or 1.0
+    guessed = ~some & (states.std(axis=0) > 1e-6 * largest)
+    spread, some = np.where(guessed, states.std(axis=0), spread), some | guessed
     return np.where(some & (spread > 1e-9 * largest), spread, largest)

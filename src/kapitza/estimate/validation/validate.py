@@ -17,6 +17,8 @@ from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.observation import Observation, Output, observe
 from kapitza.estimate.request import parts_of
+from kapitza.estimate.sensors import with_sensors
+from kapitza.estimate.series import ShootingFit
 from kapitza.estimate.validation.attractor import COPIES, compare_sections
 from kapitza.estimate.validation.prediction import maxima_intervals, oscillation_of, predict_stretches
 from kapitza.estimate.validation.result import Exponents, Frequency, OrbitCheck, Validation
@@ -105,7 +107,9 @@ def validate(
     given = parts_of(in_model_units(model, record))
     if len(given) != 1 or not isinstance(given[0].source, Record):
         raise DataError("validate tests one record at a time: pass a Record, or (record, {name: value}).")
-    model, data = given[0].setting(model), given[0].source
+    model = given[0].setting(model)
+    asked = with_sensors(model, given[0].source, [], ShootingFit(outputs=outputs))  # pyright: ignore[reportArgumentType]
+    model, data, outputs = asked.model, asked.data, dict(asked.method.outputs)
     if model.is_map:
         raise KapitzaError(f"{model.name} is a map: validate follows flows.")
     seen = observe(model, [data], outputs, ())
@@ -123,8 +127,7 @@ def _model_of(fit: Any, outputs: Mapping[str, Output] | None) -> tuple[Model, di
     if isinstance(fit, Estimate):
         if fit.model is None:
             raise KapitzaError("This estimate carries no model: pass the model with the values to test.")
-        settings = getattr(fit.settings, "shooting", fit.settings)
-        return fit.model, dict(getattr(settings, "outputs", {}) if outputs is None else outputs)
+        return fit.model, dict(fit.sensors if outputs is None else outputs)
     if isinstance(fit, Model):
         return fit, dict(outputs or {})
     raise KapitzaError(f"validate tests an Estimate or a Model, not {type(fit).__name__}.")

@@ -1,0 +1,311 @@
+"""Sensors as they are: what a channel reads, with its gain, offset, drift and delay, known or not, and its limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.data import Record, is_number
+from kapitza.errors import DataError, nearest_name
+from kapitza.model import Expression, Model, Parameter, compile_expressions, parse_expression, rate, symbol, time
+
+Array = NDArray[np.float64]
+
+ERRORS = ("gain", "offset", "drift", "delay")
+"""What may be wrong with a sensor: y = gain · h(t - delay) + offset + drift · t."""
+
+DELAY_TERMS = 4
+"""Terms of h(t - delay) = h - delay h' + delay² h''/2 - …, with the rates from the equations."""
+
+
+@dataclass(frozen=True)
+class Sensor:
+    """A channel that reads y = gain · h(x(t - delay)) + offset + drift · t, and nothing beyond its limits.
+
+    What is `unknown` becomes a parameter of the fit with the name of the channel before it: "laser_offset". Signals of
+    the model and, added to the rest, other channels of the record may stand in h: a laser on a shaken table reads
+    ``Sensor("x' + vb")``.
+
+    Parameters
+    ----------
+    output : str
+        h, in states, highest derivatives, time, parameters, signals and other channels.
+    unknown : str or list of str
+        Some of "gain", "offset", "drift", "delay": in words, "offset drift", or as a list.
+    gain, offset, drift, delay : float
+        Known values (offset in units of the channel, drift per second, delay in seconds), or where to start.
+    limits : pair of floats, optional
+        The range of the sensor. Readings at its ends or beyond say nothing and are left out.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.1, "k": 4.0})
+    >>> time = np.arange(600) * 0.05
+    >>> clean = kz.simulate(model, x0=[1.0, 0.0], t=time)["x"]
+    >>> volt = 2.0 + clean + 0.01 * np.random.default_rng(1).normal(size=600)
+    >>> record = kz.Record.from_arrays(time, {"volt": volt})
+    >>> method = kz.ShootingFit(outputs={"volt": kz.Sensor("x", "offset")})
+    >>> fit = kz.identify(model, record, free=["c", "k"], method=method)
+    >>> round(fit["volt_offset"], 1)
+    2.0
+    """
+
+    output: str
+    unknown: str | Sequence[str] = ()
+    gain: float = 1.0
+    offset: float = 0.0
+    drift: float = 0.0
+    delay: float = 0.0
+    limits: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        words = re.split(r"[\s,]+", self.unknown.strip()) if isinstance(self.unknown, str) else list(self.unknown)
+        for word in (words := [word for word in words if word]):
+            if word not in ERRORS:
+                raise DataError(
+                    f'A sensor has no unknown "{word}".{nearest_name(word, ERRORS)} It has {", ".join(ERRORS)}.'
+                )
+        object.__setattr__(self, "unknown", tuple(dict.fromkeys(words)))
+        for name in ERRORS:
+            if not is_number(getattr(self, name)):
+                raise DataError(f"Sensor({name}={getattr(self, name)!r}): give a finite number.")
+        if self.gain == 0:
+            raise DataError("Sensor(gain=0) reads nothing: give its gain, or where to start.")
+        if self.limits is not None:
+            low, high = self.limits
+            if not low < high:
+                raise DataError(f"Sensor(limits={self.limits}): give the lower and the upper end of its range.")
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The same question with sensors written into model, outputs and records."""
+
+    model: Model
+    data: Any
+    free: list[str] | None
+    method: Any
+
+
+def with_sensors(model: Any, data: Any, free: list[str] | None, method: Any) -> Rewritten:
+    """Unknowns of sensors become parameters, other channels in outputs are taken off, limits are marked."""
+    inner = getattr(method, "shooting", method)
+    outputs = dict(getattr(inner, "outputs", {}) or {})
+    channels = _channels(data)
+    if not isinstance(model, Model) or not any(
+        isinstance(o, Sensor) or (isinstance(o, str) and _extra(o, model, channels)) for o in outputs.values()
+    ):
+        return Rewritten(model, data, free, method)
+    parameters, change, limits = list(model.parameters), [], {}
+    for channel, given in outputs.items():
+        sensor = given if isinstance(given, Sensor) else Sensor(given) if isinstance(given, str) else None
+        if sensor is None:
+            continue
+        _refuse_unknown(sensor, channel, inner)
+        expression = _parsed(sensor.output, model, channels, channel)
+        kept, taken = _apart(expression, model, channels, channel, free)
+        if taken != 0:
+            change.append(_taking(channel, taken, sensor.gain, model, channels))
+            if "gain" in sensor.unknown or "delay" in sensor.unknown:
+                raise DataError(
+                    f'The output "{channel}" holds another channel, whose part cannot have an unknown gain or delay: '
+                    "make that channel a Signal of the model."
+                )
+        outputs[channel], new = _with_errors(kept, sensor, channel, model)
+        parameters += new
+        if sensor.limits is not None:
+            limits[channel] = sensor.limits
+    added = [p.name for p in parameters[len(model.parameters) :]]
+    known = {p.name for p in model.parameters}
+    # A model that was fitted with these sensors before has their parameters already, with better values.
+    fresh = [p for p in parameters if p.name not in known]
+    model = replace(model, parameters=(*model.parameters, *fresh)) if fresh else model
+    free = None if free is None else [*free, *(n for n in added if n not in free)]
+    inner, chained = replace(inner, outputs=outputs), hasattr(method, "shooting")
+    method = replace(method, shooting=inner) if chained else inner
+    series = hasattr(inner, "bridge")  # a fit of series can leave out single readings
+    return Rewritten(model, _each(data, lambda r: _prepared(r, change, limits, series)), free, method)
+
+
+def _refuse_unknown(sensor: Sensor, channel: str, method: Any) -> None:
+    """Weak forms and invariants take the channels as they are; an orbit has no time in which to drift."""
+    who, unknown = type(method).__name__, ", ".join(sensor.unknown)
+    if unknown and who in ("HarmonicFit", "InvariantFit"):
+        raise DataError(
+            f'The {unknown} of "{channel}" is unknown, and {who} needs sensors that are known: use ShootingFit() or '
+            '"auto", or give the values.'
+        )
+    if "drift" in sensor.unknown and who == "OrbitFit":
+        raise DataError(f'"{channel}" cannot drift along a periodic orbit: fit the series itself, by ShootingFit().')
+
+
+def _channels(data: Any) -> tuple[str, ...]:
+    if isinstance(data, Record):
+        return data.channels
+    if isinstance(data, list | tuple):
+        return tuple(dict.fromkeys(c for item in data for c in _channels(item)))
+    return ()
+
+
+def _each(data: Any, change: Callable[[Record], Record]) -> Any:
+    """The same data with every record changed."""
+    if isinstance(data, Record):
+        return change(data)
+    if isinstance(data, list | tuple):
+        return type(data)(_each(item, change) for item in data)
+    return data
+
+
+def _own_names(model: Model) -> set[str]:
+    signals = () if model.excitation is None else model.excitation.signals
+    tops = [] if model.is_map else [rate(c.name, c.order).name for c in model.coordinates]
+    return {*model.states, *tops, *(p.name for p in model.parameters), *(s.name for s in signals), "t"}
+
+
+def _extra(output: str, model: Model, channels: Sequence[str]) -> bool:
+    """Whether an output in plain notation names a channel that the model does not know."""
+    return any(
+        c not in _own_names(model) and re.search(rf"(?<![\w']){re.escape(c)}(?![\w'])", output) for c in channels
+    )
+
+
+def _parsed(output: str, model: Model, channels: Sequence[str], channel: str) -> Expression:
+    known = _own_names(model)
+    expression = parse_expression(output, {*known, *(c for c in channels if c not in known)})
+    if not model.is_map:
+        tops = {rate(c.name, c.order): None for c in model.coordinates} if model.structure.steps else {}
+        if expression.free_symbols & tops.keys():
+            raise DataError(
+                f'"{channel}": accelerations of large linkages are read as outputs of the model; put it there.'
+            )
+        rates = dict(zip(model.states, model.structure.rates, strict=True))
+        highest = {
+            rate(c.name, c.order): rates[c.name if c.order == 1 else rate(c.name).name] for c in model.coordinates
+        }
+        expression = expression.xreplace(highest)
+    return expression
+
+
+def _apart(
+    expression: Expression, model: Model, channels: Sequence[str], channel: str, free: Sequence[str] | None
+) -> tuple[Expression, Expression]:
+    """What the model says of an output, and what other channels of the record add to it."""
+    others = {symbol(c) for c in channels if c not in _own_names(model)}
+    terms: tuple[Expression, ...] = sp.Add.make_args(sp.expand(expression))
+    taken = [term for term in terms if term.free_symbols & others]
+    unknown = {symbol(n) for n in (model.names if free is None else free)}
+    for term in taken:
+        foreign = term.free_symbols - others
+        if foreign & unknown or foreign - {symbol(p.name) for p in model.parameters}:
+            raise DataError(
+                f'The output "{channel}" holds {term}: another channel may be added with a known factor, no more. Make '
+                "it a Signal of the model, kz.Signal(name, times, values, period), and it may stand anywhere."
+            )
+    return sp.Add(*[term for term in terms if not term.free_symbols & others]), sp.Add(*taken)
+
+
+def _taking(
+    channel: str, taken: Expression, gain: float, model: Model, channels: Sequence[str]
+) -> Callable[[Record], Record]:
+    """Take the part of other channels off a channel."""
+    used = [c for c in channels if symbol(c) in taken.free_symbols]
+    names = [p.name for p in model.parameters]
+    function = compile_expressions((taken,), used, names)
+    slopes = [compile_expressions((sp.diff(taken, symbol(c)),), used, names) for c in used]
+
+    def change(record: Record) -> Record:
+        missing = [c for c in used if c not in record.channels]
+        if channel not in record.channels or missing:
+            return record
+        values, parameters = record.values(used).T, np.array([model.values[n] for n in names])
+        known = record.noise
+        noise = known.get(channel)
+        if noise is not None and all(c in known for c in used):
+            parts = [
+                float((s(values, parameters)[0] ** 2).mean()) * known[c] ** 2 for s, c in zip(slopes, used, strict=True)
+            ]
+            noise = float(np.sqrt(noise**2 + gain**2 * sum(parts)))
+        attrs = record.dataset[channel].attrs
+        changed = record.with_channel(
+            channel, record[channel] - gain * function(values, parameters)[0], str(attrs.get("unit", "")),
+            bool(attrs.get("angle", False)), noise,
+        )  # fmt: skip
+        return changed
+
+    return change
+
+
+def _with_errors(output: Expression, sensor: Sensor, channel: str, model: Model) -> tuple[Expression, list[Parameter]]:
+    """gain · h(t - delay) + offset + drift · t with its unknowns as parameters."""
+    word = re.sub(r"\W", "_", channel.replace("'", "_rate"))
+    units = {"delay": "s"}
+    made = {
+        name: Parameter(f"{word}_{name}", float(getattr(sensor, name)), unit=units.get(name, ""))
+        for name in sensor.unknown
+    }
+    value = {n: symbol(made[n].name) if n in made else sp.Float(getattr(sensor, n), 17) for n in ERRORS}
+    if "delay" in made or sensor.delay:
+        output = _delayed(output, value["delay"], model, channel)
+    result = output if "gain" not in made and sensor.gain == 1 else value["gain"] * output
+    for name, factor in (("offset", sp.Integer(1)), ("drift", time)):
+        if name in made or getattr(sensor, name):
+            result += value[name] * factor
+    return result, list(made.values())
+
+
+def _delayed(output: Expression, delay: Expression, model: Model, channel: str) -> Expression:
+    """h(t - delay) by its Taylor series along the motion."""
+    if model.is_map or model.structure.steps or (model.excitation is not None and model.excitation.signals):
+        raise DataError(
+            f'"{channel}": a delay is followed along the equations, which a map, a large linkage and a measured signal '
+            "do not allow. Shift the times of that channel instead."
+        )
+    derivative, total, factor = output, output, sp.Integer(1)
+    rates = dict(zip(map(symbol, model.states), model.structure.rates, strict=True))
+    for order in range(1, DELAY_TERMS):
+        derivative = sp.diff(derivative, time) + sp.Add(*[sp.diff(derivative, x) * f for x, f in rates.items()])
+        derivative = derivative.replace(sp.DiracDelta, lambda *_: sp.Integer(0))
+        factor = -factor * delay / order
+        total += factor * derivative
+    return total
+
+
+def _prepared(
+    record: Record,
+    changes: Sequence[Callable[[Record], Record]],
+    limits: Mapping[str, tuple[float, float]],
+    series: bool,
+) -> Record:
+    for change in changes:
+        record = change(record)
+    used = {c: range_ for c, range_ in limits.items() if c in record.channels}
+    if not used:
+        return record
+    if series:  # single readings can be left out of a series
+        dataset = record.dataset.copy()
+        for channel, range_ in used.items():
+            dataset[channel].attrs = {**dataset[channel].attrs, LIMITS: tuple(map(float, range_))}
+        return Record(dataset)
+    lost = np.zeros(record.size, bool)
+    for channel, (low, high) in used.items():
+        lost |= ~((record[channel] > low) & (record[channel] < high))
+    return record.samples(np.flatnonzero(~lost)).split_at_gaps() if lost.any() else record
+
+
+LIMITS = "limits"
+"""Attribute of a channel that holds the range of its sensor."""
+
+
+def lost_readings(record: Record, channel: str) -> NDArray[np.bool_]:
+    """Readings (N,) at the ends of the sensor's range or beyond."""
+    range_ = record.dataset[channel].attrs.get(LIMITS)
+    if range_ is None:
+        return np.zeros(record.size, bool)
+    return ~((record[channel] > range_[0]) & (record[channel] < range_[1]))

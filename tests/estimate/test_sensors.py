@@ -1,0 +1,165 @@
+"""Sensors as they are: gains, offsets, drifts, delays, moving bases, rates alone, limits; values of one recording."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.errors import IdentifiabilityError
+
+TIMES = np.arange(1200) * 0.05
+FREE = ["c", "k", "k3"]
+MODEL = kz.Model.from_equations(
+    "x'' + c*x' + k*x + k3*x**3 = F*cos(w*t)",
+    parameters={"c": 0.1, "k": 1.0, "k3": 0.5, "F": 0.8, "w": 1.3},
+    period="2*pi/w",
+    start={"x": 1.0, "x'": 0.0},
+)
+OFF = MODEL.with_values(c=0.13, k=0.7, k3=0.65)
+
+
+@pytest.fixture(scope="module")
+def clean():
+    return kz.simulate(MODEL, t=TIMES)
+
+
+def readings(seed=1, noise=0.01, **channels):
+    rng = np.random.default_rng(seed)
+    noisy = {name: values + noise * rng.normal(size=TIMES.size) for name, values in channels.items()}
+    return kz.Record.from_arrays(TIMES, noisy, period=MODEL.period, phase=0.0)
+
+
+def assert_right(fit, expected):
+    for name, value in expected.items():
+        assert abs(fit[name] - value) < 4 * fit.deviations[name], name
+        assert fit.deviations[name] < 0.05 * max(abs(value), 0.1), name
+
+
+TRUE = {"c": 0.1, "k": 1.0, "k3": 0.5}
+
+
+def test_gain_offset_and_drift_are_found_with_the_parameters(clean):
+    record = readings(volt=2.0 * clean["x"] + 0.3 + 0.01 * TIMES)
+    sensor = kz.Sensor("x", "gain offset drift", gain=1.7)
+    fit = kz.identify(OFF, record, FREE, kz.ShootingFit(outputs={"volt": sensor}))
+    assert_right(fit, {**TRUE, "volt_gain": 2.0, "volt_offset": 0.3, "volt_drift": 0.01})
+
+
+def test_known_gain_and_offset_are_used(clean):
+    sensor = kz.Sensor("x", gain=2.0, offset=0.3)
+    fit = kz.identify(OFF, readings(volt=2.0 * clean["x"] + 0.3), FREE, kz.ShootingFit(outputs={"volt": sensor}))
+    assert_right(fit, TRUE)
+    assert "volt_gain" not in fit.values
+
+
+def test_delay_of_a_sensor():
+    late = kz.simulate(MODEL, t=np.concatenate([[0.0], TIMES[1:] - 0.04]))["x"]
+    record = readings(noise=0.005, y=late).samples(slice(1, None))
+    fit = kz.identify(MODEL, record, FREE, kz.ShootingFit(outputs={"y": kz.Sensor("x", unknown=["delay"])}))
+    assert_right(fit, {**TRUE, "y_delay": 0.04})
+    assert fit.units["y_delay"] == "s"
+
+
+def test_laser_on_a_moving_base_whose_velocity_is_a_channel(clean):
+    base = np.sin(2 * TIMES)
+    record = readings(laser=clean["x'"] + 0.5 * base).with_channel("vb", base)
+    fit = kz.identify(OFF, record, FREE, kz.ShootingFit(outputs={"laser": "x' + vb/2"}))
+    assert_right(fit, TRUE)
+    check = kz.validate(fit, record, parts=["prediction"])
+    assert np.median(check.prediction.fit_misfit) < 1.3
+
+
+def test_measured_signal_of_the_model_in_an_output():
+    signal = kz.Signal("vb", TIMES, np.sin(2 * np.pi * 10 * TIMES / 60.0), period=60.0, degree=3)
+    model = kz.Model.from_equations(
+        "x'' + c*(x' - vb) + k*x + k3*x**3 = 0", parameters=TRUE, signals=[signal], start={"x": 1.0, "x'": 0.0}
+    )
+    run = kz.simulate(model, x0=[1.0, 0.0], t=TIMES)
+    rng = np.random.default_rng(1)
+    seen = run["x'"] + signal(TIMES) + 0.01 * rng.normal(size=TIMES.size)
+    record = kz.Record.from_arrays(TIMES, {"laser": seen}, period=60.0, phase=0.0)
+    fit = kz.identify(model.with_values(k=1.1, k3=0.45), record, FREE, kz.ShootingFit(outputs={"laser": "x' + vb"}))
+    assert_right(fit, TRUE)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rate_alone_from_values_thirty_per_cent_off(clean, seed):
+    factors = 1 + 0.3 * np.random.default_rng(seed).choice([-1, 1], 3)
+    start = MODEL.with_values(**{n: MODEL.values[n] * f for n, f in zip(FREE, factors, strict=True)})
+    fit = kz.identify(start, readings(seed, **{"x'": clean["x'"]}), FREE, kz.ShootingFit())
+    assert_right(fit, TRUE)
+
+
+def test_integrated_accelerometer_with_offset_and_drift(clean):
+    record = readings(v=clean["x'"] + 0.2 + 0.05 * TIMES)
+    fit = kz.identify(OFF, record, FREE, kz.ShootingFit(outputs={"v": kz.Sensor("x'", "offset drift")}))
+    assert_right(fit, {**TRUE, "v_offset": 0.2, "v_drift": 0.05})
+
+
+def test_readings_at_the_ends_of_the_range_are_left_out(clean):
+    record = readings(x=clean["x"])
+    cut = kz.Record.from_arrays(TIMES, {"x": np.clip(record["x"], -0.9, 0.9)}, period=MODEL.period, phase=0.0)
+    fit = kz.identify(MODEL, cut, FREE, kz.ShootingFit(outputs={"x": kz.Sensor("x", limits=(-0.9, 0.9))}))
+    assert_right(fit, TRUE)
+    lost = int((np.abs(cut["x"]) >= 0.9).sum())
+    assert lost > 100
+    assert fit.likelihood.readings == TIMES.size - lost
+    blind = kz.identify(MODEL, cut, FREE, kz.ShootingFit(throw=False))
+    assert abs(blind["k3"] - 0.5) > 20 * fit.deviations["k3"]
+
+
+def test_every_recording_has_an_amplitude_of_its_own(clean):
+    other = kz.simulate(MODEL.with_values(F=0.5), t=TIMES)
+    records = [readings(1, x=clean["x"]), readings(2, x=other["x"])]
+    for method in (kz.ShootingFit(), kz.HarmonicFit()):
+        fit = kz.identify(MODEL, records, [*FREE, "F"], method, own=["F"])
+        assert_right(fit, {**TRUE, "F_0": 0.8, "F_1": 0.5})
+
+
+def test_offset_of_its_own_in_every_recording(clean):
+    records = [readings(1, y=clean["x"] + 0.1), readings(2, y=clean["x"] - 0.2)]
+    method = kz.ShootingFit(outputs={"y": kz.Sensor("x", "offset")})
+    fit = kz.identify(MODEL, records, FREE, method, own=["y_offset"])
+    assert_right(fit, {**TRUE, "y_offset_0": 0.1, "y_offset_1": -0.2})
+
+
+def test_unknown_gain_of_a_linear_system_is_refused_with_the_reason():
+    model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.1, "k": 1.0})
+    record = kz.Record.from_arrays(TIMES, {"y": np.exp(-0.05 * TIMES) * np.cos(TIMES)})
+    with pytest.raises(IdentifiabilityError, match="only c, k"):
+        kz.identify(model, record, ["c", "k"], kz.ShootingFit(outputs={"y": kz.Sensor("x", "gain")}))
+
+
+def test_a_fit_with_sensors_is_saved_and_loaded(clean, tmp_path):
+    method = kz.ShootingFit(outputs={"volt": kz.Sensor("x", "offset")})
+    fit = kz.identify(MODEL, readings(volt=clean["x"] + 0.3), FREE, method)
+    kz.save(fit, tmp_path / "fit.nc")
+    again = kz.load(tmp_path / "fit.nc")
+    assert again.values == fit.values
+    assert again.sensors == fit.sensors
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: kz.Sensor("x", "ofset"), 'no unknown "ofset"'),
+        (lambda: kz.Sensor("x", gain=0.0), "reads nothing"),
+        (lambda: kz.Sensor("x", offset=float("nan")), "finite number"),
+        (lambda: kz.Sensor("x", limits=(1.0, -1.0)), "lower and the upper"),
+    ],
+)
+def test_wrong_sensors_are_refused(make, message):
+    with pytest.raises(kz.KapitzaError, match=message):
+        make()
+
+
+def test_wrong_uses_are_refused(clean):
+    record = readings(x=clean["x"], vb=np.sin(TIMES))
+    with pytest.raises(kz.KapitzaError, match="Signal of the model"):
+        kz.identify(MODEL, record, FREE, kz.ShootingFit(outputs={"x": "x*vb"}))
+    for word in ("gain", "offset"):
+        with pytest.raises(kz.KapitzaError, match="needs sensors that are known"):
+            kz.identify(MODEL, record, FREE, kz.HarmonicFit(outputs={"x": kz.Sensor("x", word)}))
+    with pytest.raises(kz.KapitzaError, match="one recording only"):
+        kz.identify(MODEL, record, [*FREE, "F"], kz.ShootingFit(), own=["F"])
+    with pytest.raises(kz.KapitzaError, match="not in free"):
+        kz.identify(MODEL, [record, record], FREE, kz.ShootingFit(), own=["F"])
