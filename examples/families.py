@@ -24,3 +24,7 @@ print(f"Below B = {cusp.note.split('=')[1].strip()} there is one response at eve
 # Free vibrations without damping: the curve on which all responses peak.
 spine = kz.backbone(model, "omega", force="B", damping="c", bounds=(0.9, 2.0))
 print(f"Backbone: amplitude {spine.points[-1, 0]:.3f} at {spine.values[-1, 0]:.2f} rad/s.")
+
+# Figures: branch.plot(), curve.plot() and branch.waterfall(); branch.report("branch.html") is a page to click in.
+branch.plot().savefig("branch_folds.png")
+curve.plot().savefig("fold_curve.png")

@@ -64,7 +64,7 @@ def pendulum() -> list[Comparison]:
         row(f"pendulum, doubling {i + 1}", e, f, 1e-8) for i, (e, f) in enumerate(zip(DOUBLINGS, values, strict=True))
     ]
     for level, point in enumerate(points[1:], start=2):
-        gap = crossing(point, -1.0, kz.Collocation()) - point.value
+        gap = crossing(point, kz.Collocation()) - point.value
         rows.append(agreement(f"pendulum, doubling {level}: collocation", gap))
     ratios = np.diff(values)[:-1] / np.diff(values)[1:]
     text = ", ".join(f"{r:.2f}" for r in ratios)
@@ -192,8 +192,6 @@ def cross_checks() -> list[Comparison]:
     method = kz.Collocation(elements=30)
     back = kz.follow(upper, orbit, "a", (1.55, 4.1), direction=-1, method=method, stepping=kz.Stepping(max_points=40))
     rows.append(agreement("HYBRID fold: collocation", back.of(Kind.FOLD)[0].value - fold.value))
-    (pitchfork,) = kz.follow(upper, orbit, "a", (3.9, 12.0), half_map=True, direction=1).of(Kind.PITCHFORK)
-    rows.append(agreement("HYBRID pitchfork: collocation", crossing(pitchfork, 1.0, method) - pitchfork.value))
     return rows
 
 
@@ -201,17 +199,17 @@ def agreement(name: str, gap: float) -> Comparison:
     return Comparison(f"{name} against shooting", "0", f"{abs(gap):.1e}", "1e-6", bool(abs(gap) < 1e-6))
 
 
-def crossing(bifurcation: kz.Bifurcation, target: float, method: Any) -> float:
-    """Where a multiplier passes `target` on orbits solved one by one by another method: a secant in the parameter.
+def crossing(bifurcation: kz.Bifurcation, method: Any) -> float:
+    """Where a multiplier passes -1 on orbits solved one by one by another method: a secant in the parameter.
 
-    For doublings and broken symmetry, whose orbits go through the point; also through events, which the equations of
+    For doublings, whose orbits go through the point; also through events, which the equations of
     collocation hold as unknown times.
     """
 
     def away(value: float) -> float:
         model = bifurcation.model.with_values(**{bifurcation.parameter: value})
         orbit = kz.solve_orbit(model, bifurcation.point, bifurcation.repeats, method)
-        return float(np.real(orbit.multipliers[np.argmin(np.abs(orbit.multipliers - target))])) - target
+        return float(np.real(orbit.multipliers[np.argmin(np.abs(orbit.multipliers + 1))])) + 1
 
     # Deep in a cascade orbits change within a part of the parameter that shrinks from doubling to doubling.
     reach = abs(bifurcation.value) * 2e-5 / (bifurcation.repeats or 1)
@@ -250,7 +248,7 @@ def events() -> tuple[list[Comparison], str]:
     ]
     marks = [*broken.of(Kind.DOUBLING), *doubled.of(Kind.DOUBLING)]
     for mark in marks:
-        gap = crossing(mark, -1.0, kz.Collocation(elements=30)) - mark.value
+        gap = crossing(mark, kz.Collocation(elements=30)) - mark.value
         rows.append(agreement(f"cart, doubling at {mark.value:.6f}: collocation", gap))
     friction = kz.Model.from_equations(
         "x'' + mu*sign(x') + 0.1*x' + x = cos(omega*t)",

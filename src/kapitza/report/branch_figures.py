@@ -79,9 +79,8 @@ def _draw(axes: Axes, branch: Branch, of: str | None, measure: str, color: str, 
     stability = np.array(branch.stability)
     for row in rows:
         for start, stop, state in _runs(stability):
-            last = min(stop + 1, len(row))
-            axes.plot(branch.values[start:last, 0], row[start:last], drawn[state], color=color,
-                      label=state if row is rows[0] else None)  # fmt: skip
+            along, height = _stretch(branch, row, start, stop)
+            axes.plot(along, height, drawn[state], color=color, label=state if row is rows[0] else None)
     if branch.deviations is not None and measure == "point":
         spread = 2 * branch.deviations[:, branch.model.states.index(name)]
         height = np.ptp(rows[0]) or 1.0
@@ -132,8 +131,26 @@ def _runs(stability: NDArray[np.str_]) -> Iterable[tuple[int, int, str]]:
 
 
 def _height_at(branch: Branch, row: Array, mark: Any) -> float:
+    """Between the points before and after a mark; half way where it lies beyond both, as folds do."""
     i = int(np.clip(mark.position, 0, len(row) - 2))
-    return float(0.5 * (row[i] + row[i + 1]))
+    first, last = branch.values[i : i + 2, 0]
+    share = (mark.value - first) / (last - first) if last != first else 0.5
+    share = share if 0 <= share <= 1 else 0.5
+    return float((1 - share) * row[i] + share * row[i + 1])
+
+
+def _stretch(branch: Branch, row: Array, start: int, stop: int) -> tuple[Array, Array]:
+    """A run of points of one stability, drawn from the bifurcation before it to the one behind it."""
+    along, height = list(branch.values[start:stop, 0]), list(row[start:stop])
+    marks = {mark.position: mark for mark in branch.bifurcations}
+    before, behind = marks.get(start - 1) if start else None, marks.get(stop - 1)
+    if before is not None:
+        along.insert(0, before.value)
+        height.insert(0, _height_at(branch, row, before))
+    if stop < len(row):
+        along.append(branch.values[stop, 0] if behind is None else behind.value)
+        height.append(row[stop] if behind is None else _height_at(branch, row, behind))
+    return np.array(along), np.array(height)
 
 
 def plot_waterfall(branch: Branch, of: str | None = None, count: int = 24, ax: Axes | None = None) -> Figure:
