@@ -115,7 +115,8 @@ def widening(
     spread, chance, count = np.zeros(own.size), 1.0, 0
     if steps is not None and covariances is not None and len(steps) > 1:
         count = len(steps)
-        spread, chance = pieces_disagree(steps, covariances * np.maximum(correlated.max(initial=1.0), 1.0))
+        # Noise that hangs together makes pieces differ by itself; of a model that is wrong each difference counts.
+        spread, chance = pieces_disagree(steps, covariances * (correlated.max(initial=1.0) if white else 1.0))
         spread = spread if chance < DISAGREE else np.zeros_like(spread)
     base = own * correlated
     total = base + spread**2

@@ -8,18 +8,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import special
 
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import determined
 from kapitza.estimate.invariant.setup import Setup
 from kapitza.estimate.judge import doubtful_parameters
+from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.priors import joined_with_priors, surprising_priors
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.invariants import ASSUMED_NOISE, CLEAN, Form, make_form, precise_least_squares
 from kapitza.model import Model
+from kapitza.signal import scatter
 
 Array = NDArray[np.float64]
 
@@ -49,9 +52,10 @@ def finish(
     if settings.scale == "norm" and setup.held is not None:
         names, values, covariance = unit_norm(setup, theta, covariance, model)
     values, covariance = joined_with_priors(request, names, values, covariance)
+    misfit = misfit_of(setup, settings, found)
     warnings = (
         *setup.warnings,
-        *_suspicious(setup, settings, found, model),
+        *_suspicious(setup, settings, found, model, misfit),
         *doubtful_parameters(request, values, covariance, names=names),
         *surprising_priors(request, names, values, covariance),
     )
@@ -75,6 +79,7 @@ def finish(
         history=history,
         settings=settings,
         level_sets=found,
+        misfit=misfit,
         workings=setup,
     )
 
@@ -117,19 +122,58 @@ def unit_norm(setup: Setup, theta: Array, covariance: Array, model: Model) -> tu
     return setup.asked, found.x, chain @ covariance @ chain.T
 
 
-def _suspicious(setup: Setup, settings: Any, found: LevelSets, model: Model) -> list[str]:
+TOLERANCE = 1.5
+"""Mean square distance from the level sets, over the noise, that curved level sets and noise in the rates may leave."""
+
+
+def misfit_of(setup: Setup, settings: Any, found: LevelSets) -> Misfit | None:
+    """Distances from the level sets beside the noise, stated or that of the points' own scatter in time.
+
+    None for a balance, which closes or not by itself, and where rates are differences of positions.
+    """
+    points, factor = setup.points, found.noise_factor
+    if settings.objective == "balance" or points.reconstructed or not np.isfinite(factor) or factor < CLEAN:
+        return None
+    level, noise = factor, "the noise stated"
+    if not points.known_noise:
+        longest = np.bincount(points.run).argmax()
+        values = points.values[:, points.run == longest].T
+        seen = scatter(values)
+        if not np.isfinite(seen.level).all():
+            return None
+        assumed = points.variance[:, points.run == longest].mean(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.nanmax(np.where(assumed > 0, seen.level**2 / assumed, np.nan))
+        if not ratio > 0:
+            return None
+        level, noise = factor / float(ratio), "scatter of the readings"
+    freedom = max(points.count - len(setup.form.free) - points.levels, 1)
+    beyond = float(np.sqrt(max(level - 1.0, 0.0)))
+    spread = points.values.std(axis=1)
+    own = np.sqrt(points.variance.mean(axis=1) * factor / max(level, 1e-300))
+    live = spread > 0
+    share = beyond * float(np.sqrt(np.mean((own[live] / spread[live]) ** 2))) if live.any() else 0.0
+    chance = float(special.chdtrc(freedom, freedom * level / TOLERANCE))
+    return Misfit(beyond, share, chance, "the level sets", "", noise)
+
+
+def _suspicious(setup: Setup, settings: Any, found: LevelSets, model: Model, misfit: Misfit | None) -> list[str]:
     lines = []
     factor = found.noise_factor
     points = setup.points
     if not points.known_noise and not factor < CLEAN:
         lines.append("the noise is not known: the same fraction of the mean modulus of every channel was assumed")
     closed = settings.objective != "balance"  # a balance that does not close is told by the balance itself
-    if closed and points.known_noise and not points.reconstructed and np.isfinite(factor) and factor > 2.0:
-        lines.append(
-            f"the points are {np.sqrt(factor):.3g} times as far from a level set as the stated noise explains: "
-            "the model class, the noise level or the conservation is in doubt"
-        )
-    if not points.known_noise and not points.reconstructed and np.isfinite(factor) and factor > FAR_OFF**2:
+    if closed and misfit is not None and not misfit.to_the_noise:
+        lines += [f"{text} The conservation is in doubt: damped or driven motion needs InvariantFit(\"balance\")."
+                  for text in misfit.warnings()]  # fmt: skip
+    if (
+        (misfit is None or misfit.to_the_noise)
+        and not points.known_noise
+        and not points.reconstructed
+        and np.isfinite(factor)
+        and factor > FAR_OFF**2
+    ):
         lines.append(
             f"the points are {np.sqrt(factor):.3g} times as far from a level set as {100 * ASSUMED_NOISE:g} % noise "
             "explains: the model class or the conservation is in doubt; damped or driven motion needs "
