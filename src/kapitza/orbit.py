@@ -202,6 +202,17 @@ class PeriodicOrbit:
     def with_(self, **changes: Any) -> PeriodicOrbit:
         return replace(self, **changes)
 
+    def _repr_html_(self) -> str:
+        from kapitza.report import as_html
+
+        return as_html(self)
+
+    def to_latex(self) -> str:
+        """The orbit as a booktabs table."""
+        from kapitza.report import as_latex
+
+        return as_latex(self)
+
     def plot(self, **settings: Any) -> Any:
         from kapitza.report import plot_orbit
 
@@ -303,6 +314,17 @@ class OrbitSet(Sequence[PeriodicOrbit]):
         if any(orbit.partner is not None for orbit in self.orbits):
             table["partner"] = pd.array([orbit.partner for orbit in self.orbits], dtype="Int64")
         return table
+
+    def _repr_html_(self) -> str:
+        from kapitza.report import as_html
+
+        return as_html(self)
+
+    def to_latex(self) -> str:
+        """One row per orbit as a booktabs table."""
+        from kapitza.report import as_latex
+
+        return as_latex(self)
 
     def plot(self, **settings: Any) -> Any:
         from kapitza.report import plot_orbits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
-from kapitza.data import Record
+from kapitza.data import Record, with_records
 from kapitza.errors import DataError, nearest_name
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet
@@ -42,6 +42,7 @@ def find_orbits(source: Model | Record, max_period: int = 6, **settings: Any) ->
     >>> [orbit.repeats for orbit in orbits]
     [1, 1, 2, 3, 3]
     """
+    source = with_records(source)
     if isinstance(source, Record):
         return find_orbits_in_record(source, max_period, **settings)
     if not isinstance(source, Model):

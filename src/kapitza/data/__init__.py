@@ -1,6 +1,7 @@
 """Records: measured or simulated data with units and segments."""
 
 from kapitza.data.containers import read_variables
+from kapitza.data.frames import with_records
 from kapitza.data.measure import measure
 from kapitza.data.noise import Noise, check_noise, is_number, stated_noise
 from kapitza.data.read import read
@@ -21,5 +22,6 @@ __all__ = [
     "read_variables",
     "replacing",
     "stated_noise",
+    "with_records",
     "write",
 ]

@@ -119,6 +119,23 @@ class Record:
         record.check()
         return record
 
+    @classmethod
+    def from_frame(cls, frame: Any, time: Any = None, channels: Any = None, **settings: Any) -> Record:
+        """A record from a pandas DataFrame or an xarray Dataset.
+
+        time, channels, segment, interval, units, angles, period, phase, missing as in `kapitza.read`; times may be the
+        index. Units from headers ("phi [deg]"), `frame.attrs["units"]` or attributes of variables.
+        """
+        from kapitza.data.frames import from_frame
+
+        return from_frame(frame, time, channels, **settings)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: one column per channel, times [s] as the index; units in `.attrs`."""
+        frame = self.dataset[list(self.channels)].to_dataframe()[list(self.channels)]
+        frame.attrs["units"] = {name: unit for name, unit in self.units.items() if unit}
+        return frame
+
     @property
     def channels(self) -> tuple[str, ...]:
         return tuple(str(name) for name in self.dataset.data_vars)
@@ -190,6 +207,17 @@ class Record:
         cuts = np.flatnonzero(np.diff(label)) + 1
         edges = [0, *cuts.tolist(), label.size]
         return [slice(a, b) for a, b in itertools.pairwise(edges) if b > a]
+
+    def _repr_html_(self) -> str:
+        from kapitza.report import as_html
+
+        return as_html(self)
+
+    def to_latex(self) -> str:
+        """The channels as a booktabs table."""
+        from kapitza.report import as_latex
+
+        return as_latex(self)
 
     def __len__(self) -> int:
         return self.size

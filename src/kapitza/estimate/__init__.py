@@ -11,7 +11,7 @@ from kapitza.estimate.invariant import InvariantFit
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.missing import MissingTerm, Suggestion, Term, suggest
 from kapitza.estimate.observation import Differenced
-from kapitza.estimate.orbits import OrbitFit, advise, missing_orbits, posterior
+from kapitza.estimate.orbits import OrbitFit, advise, missing_orbits
 from kapitza.estimate.parts import (
     Exclusion,
     FittedMotion,
@@ -23,6 +23,7 @@ from kapitza.estimate.parts import (
     Prediction,
     WeakRows,
 )
+from kapitza.estimate.posterior import posterior
 from kapitza.estimate.profile import profile_interval
 from kapitza.estimate.redundancy import identifiability
 from kapitza.estimate.sensors import Sensor

@@ -23,6 +23,7 @@ from kapitza.estimate.parts import (
     OrbitMatches,
     WeakRows,
 )
+from kapitza.files import replacing
 
 Array = NDArray[np.float64]
 
@@ -219,6 +220,43 @@ class Estimate:
             lines.append("  identifiable: " + ", ".join(self.identifiable))
         lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from kapitza.report import as_html
+
+        return as_html(self)
+
+    def to_latex(self) -> str:
+        """The parameters with their intervals as a booktabs table."""
+        from kapitza.report import as_latex
+
+        return as_latex(self)
+
+    def to_csv(self, path: Any, level: float = 0.95) -> None:
+        """The table of parameters as a csv file, in full precision."""
+        with replacing(path) as draft:
+            self.table(level).to_csv(draft)
+
+    def to_netcdf(self, path: Any) -> None:
+        """The whole estimate as a NetCDF file, which `kapitza.load` brings back without loss."""
+        from kapitza.saving import save
+
+        save(self, path)
+
+    def to_arviz(self, draws: int = 2000, seed: int = 0) -> Any:
+        """Draws of the Gaussian approximation (or `draws` where bounds made them) as ArviZ InferenceData.
+
+        `kapitza.posterior` samples the posterior itself. Needs the extra ``kapitza[bayes]``.
+        """
+        from kapitza.estimate.orbits import bayes_packages
+
+        arviz, _ = bayes_packages()
+        if not np.isfinite(self.covariance).all():
+            raise KapitzaError("Some parameters are not determined by these data: there are no draws of them.")
+        centre = np.array([self.values[name] for name in self.names])
+        random = np.random.default_rng(seed)
+        drawn = self.draws if self.draws is not None else random.multivariate_normal(centre, self.covariance, draws)
+        return arviz.from_dict({name: drawn[None, :, i] for i, name in enumerate(self.names)})
 
     def report(self, path: Any) -> Any:
         from kapitza.report import write_report

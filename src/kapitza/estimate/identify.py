@@ -10,7 +10,7 @@ import numpy as np
 
 from kapitza import gate
 from kapitza.continuation import MeasuredBranch
-from kapitza.data import Record
+from kapitza.data import Record, with_records
 from kapitza.errors import KapitzaError, ModelError, Status
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.branches import BranchFit
@@ -42,9 +42,10 @@ def identify(
     model : Model
         The equations, with starting values, bounds and priors of the parameters.
     data : Record, OrbitSet, PeriodicOrbit, MeasuredBranch, or a list of these
-        What was measured. A pair ``(data, {name: value})`` has parameter values of its own, such as the amplitude of
-        its excitation. Channels enter in the units of the model's states (a record in mm serves a model in m); a
-        channel whose unit is of another kind is refused.
+        What was measured; a pandas DataFrame or xarray Dataset is read as by `Record.from_frame`. A pair
+        ``(data, {name: value})`` has parameter values of its own, such as the amplitude of its excitation. Channels
+        enter in the units of the model's states (a record in mm serves a model in m); a channel whose unit is of
+        another kind is refused.
     free : list of str, optional
         Parameters to estimate, all of them when left out. Combinations such as ``"k2/m"`` and derived parameters may be
         free too. With ``free=[]`` `ShootingFit` fits the motion alone.
@@ -75,7 +76,7 @@ def identify(
     >>> bool(abs(fit["rho"] - 28) < 4 * fit.deviations["rho"])
     True
     """
-    data = list(data) if isinstance(data, Iterator) else data
+    data = with_records(list(data) if isinstance(data, Iterator) else data)
     free = None if free is None else gate.texts("free", free, error=ModelError)
     parts = parts_of(data)
     if method is None or method == "auto":

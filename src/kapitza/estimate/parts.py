@@ -79,6 +79,17 @@ class Prediction:
     error: Array
     horizon: float
 
+    def _repr_html_(self) -> str:
+        from kapitza.report import as_html
+
+        return as_html(self)
+
+    def to_latex(self) -> str:
+        """How well the samples held back were predicted, as a booktabs table."""
+        from kapitza.report import as_latex
+
+        return as_latex(self)
+
 
 @dataclass(frozen=True)
 class FittedMotion:

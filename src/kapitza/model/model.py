@@ -333,6 +333,20 @@ class Model:
         """Small motions about an equilibrium (default 0): matrix, eigenvalues, natural frequencies, damping ratios."""
         return linearise(self, at or {})
 
+    def _repr_html_(self) -> str:
+        from kapitza.report import as_html
+
+        return as_html(self)
+
+    def to_latex(self) -> str:
+        """The equations as LaTeX, rates with dots; `print` it into a paper."""
+        from kapitza.report import as_latex
+
+        return as_latex(self)
+
+    def _repr_latex_(self) -> str:
+        return f"$${self.to_latex()}$$"
+
 
 def _real_value(name: str, result: Expression) -> float:
     value = complex(result)

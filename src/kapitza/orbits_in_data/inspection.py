@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza import gate
-from kapitza.data import Record
+from kapitza.data import Record, with_records
 from kapitza.errors import DataError, Status
 from kapitza.files import replacing
 from kapitza.monitor import Monitor, watch
@@ -109,6 +109,17 @@ class Inspection:
                 figure.savefig(draft)
         return figure
 
+    def _repr_html_(self) -> str:
+        from kapitza.report import as_html
+
+        return as_html(self)
+
+    def to_latex(self) -> str:
+        """The findings as a booktabs table."""
+        from kapitza.report import as_latex
+
+        return as_latex(self)
+
 
 def inspect(
     record: Record, channels: Sequence[str] | None = None, max_period: int = 8, monitor: Monitor | None = None
@@ -123,6 +134,7 @@ def inspect(
     'deterministic'
     """
     require_count("max_period", max_period, 1)
+    record = with_records(record)
     channels = None if channels is None else gate.texts("channels", channels, error=DataError)
     names, notes = _living_channels(record, channels)
     sampling = record.sampling()

@@ -11,6 +11,7 @@ from kapitza.report.estimate_figures import plot_estimate
 from kapitza.report.estimate_report import orbit_table, write_report
 from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot_record
 from kapitza.report.harmonic_figures import plot_residues
+from kapitza.report.notebook import as_html, as_latex
 from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
 from kapitza.report.rig_figures import plot_delay_stability, plot_growing_branch, plot_rig_branch
@@ -21,6 +22,8 @@ from kapitza.report.validation_figures import plot_validation
 
 __all__ = [
     "Section",
+    "as_html",
+    "as_latex",
     "orbit_table",
     "plot_attractor",
     "plot_branch",

@@ -136,6 +136,17 @@ class StudyResult:
             raise DataError("No fit succeeded: there is nothing to draw.")
         return plot_fit(self.best)
 
+    def _repr_html_(self) -> str:
+        from kapitza.report import as_html
+
+        return as_html(self)
+
+    def to_latex(self) -> str:
+        """The parameters of all fits as a booktabs table."""
+        from kapitza.report import as_latex
+
+        return as_latex(self)
+
     def __str__(self) -> str:
         lines = [f"{self.title}: {self.sentence()}"]
         lines += [text for text in (self.verdict(), *self.disagreements()) if text]

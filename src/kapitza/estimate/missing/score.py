@@ -14,6 +14,9 @@ from kapitza.estimate.missing.whitening import ORDER, whitening
 
 Array = NDArray[np.float64]
 
+ALARM = 0.03
+"""Chance of an alarm on a complete model that is aimed at: it stays below 5 % where the noise has to be learnt too."""
+
 NOTHING_OWN = 1e-7
 """Share of a column that the fit itself does not explain, below which the term is in the model already."""
 
@@ -126,8 +129,8 @@ def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
 def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> float:
     """How many independent tests the correlated ones amount to.
 
-    Scores are drawn from their law under the fitted model; q being the 5 % quantile of the smallest of their p values,
-    1 - (1 - q)^T = 0.05. The quantile that is tested at: the median gives too few.
+    Scores are drawn from their law under the fitted model; q being the quantile ALARM of the smallest of their p,
+    1 - (1 - q)^T = ALARM. The quantile that is tested at: the median gives too few.
     """
     power = np.diag(information)
     live = power > 0
@@ -139,8 +142,8 @@ def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> flo
     root = vectors * np.sqrt(np.clip(values, 0.0, None))
     drawn = np.random.default_rng(seed).standard_normal((draws, len(values))) @ root.T
     smallest = stats.chi2.sf((drawn**2).max(axis=1), 1)
-    quantile = float(np.quantile(smallest, 0.05))
-    return float(np.clip(np.log(0.95) / np.log1p(-quantile), 1.0, live.sum()))
+    quantile = float(np.quantile(smallest, ALARM))
+    return float(np.clip(np.log1p(-ALARM) / np.log1p(-quantile), 1.0, live.sum()))
 
 
 def log_chance(gain: Array | float, scale: float, tests: float, certainty: float = np.inf) -> Array:

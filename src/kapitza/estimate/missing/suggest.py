@@ -15,11 +15,11 @@ from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.missing.columns import SENSOR_FAULTS, windows_of
 from kapitza.estimate.missing.dictionary import Term, candidate_terms
-from kapitza.estimate.missing.score import Scores, effective_tests, log_chance, scores_of
+from kapitza.estimate.missing.score import ALARM, Scores, effective_tests, log_chance, scores_of
 
 Array = NDArray[np.float64]
 
-LEVEL = float(np.log(0.05))
+LEVEL = float(np.log(ALARM))
 PAIRED = 14
 """Single terms of which pairs are formed."""
 
@@ -62,8 +62,8 @@ class Suggestion:
 
     @property
     def missing(self) -> bool:
-        """Whether anything is missing, at 5 % for the whole search."""
-        return bool(self.terms) and self.terms[0].log10_p < np.log10(0.05)
+        """Whether anything is missing, at 3 % for the whole search."""
+        return bool(self.terms) and self.terms[0].log10_p < np.log10(ALARM)
 
     def table(self) -> pd.DataFrame:
         """One row per candidate."""
@@ -188,7 +188,7 @@ def _judged(scores: Scores, labels: Sequence[Label]) -> Suggestion:
     gains = scores.gains
     scale = _scale(scores)
     chances = log_chance(gains, scale, tests, scores.certainty)
-    reach = stats.norm.isf((1 - 0.95 ** (1 / tests)) / 2) + stats.norm.isf(0.05)
+    reach = stats.norm.isf((1 - (1 - ALARM) ** (1 / tests)) / 2) + stats.norm.isf(0.05)
     power = np.sqrt(np.where(np.diag(scores.information) > 0, np.diag(scores.information), 1.0))
 
     def term(i: int, coefficient: float | None = None) -> MissingTerm:

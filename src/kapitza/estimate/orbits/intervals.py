@@ -162,57 +162,18 @@ def expand(estimate: Estimate) -> Expansion:
     )  # fmt: skip
 
 
-def posterior(
+def sampled_orbits(
     estimate: Estimate,
-    draws: int = 1000,
-    tune: int = 300,
-    walkers: int | None = None,
-    seed: int = 0,
-    exact: bool | None = None,
-    executor: Executor | None = None,
-    monitor: Monitor | None = None,
+    draws: int,
+    tune: int,
+    walkers: int | None,
+    seed: int,
+    exact: bool | None,
+    executor: Executor | None,
+    monitor: Monitor | None,
 ) -> Any:
-    """Samples of the posterior by emcee, as ArviZ InferenceData (needs the extra ``kapitza[bayes]``).
-
-    The walkers start from the Gaussian approximation. Noise is taken as estimated by the fit.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Made by `OrbitFit`.
-    draws, tune : int
-        Steps of every walker that are returned, and steps before them.
-    walkers : int, optional
-        At least two per parameter; by default eight, and 32 in all.
-    seed : int
-        Of the walkers.
-    exact : bool, optional
-        False evaluates the residuals by their expansion to second order, all walkers at once; True runs the model for
-        every walker; by default the expansion is compared with the model on forty draws and used where log p agrees
-        within 0.05.
-    executor : optional
-        Runs the model for several walkers at once where the expansion does not serve: anything with ``submit``, as in
-        concurrent.futures. The samples do not depend on it.
-    monitor : Monitor, optional
-        Shown the progress. Cancelled, or after Ctrl-C, the draws that are finished come back.
-
-    Returns
-    -------
-    arviz.InferenceData
-        The attribute "status" of its posterior is INTERRUPTED where it was stopped; "log_p_error" says how well the
-        expansion did (NaN for the exact one).
-
-    Examples
-    --------
-    >>> import numpy as np, kapitza as kz
-    >>> model = kz.library.duffing()
-    >>> orbit = kz.solve_orbit(model, profile=False).with_(covariance=1e-6 * np.eye(2))
-    >>> fit = kz.identify(model, [orbit], free=["k"])
-    >>> samples = kz.posterior(fit, draws=200, seed=1).posterior["k"]
-    >>> bool(abs(samples.std() / fit.deviations["k"] - 1) < 0.2)
-    True
-    """
-    arviz, emcee = _bayes_packages()
+    """Samples of the posterior of a fit of orbits; see `kapitza.posterior`."""
+    arviz, emcee = bayes_packages()
     task, _ = _inside(estimate)
     if not np.isfinite(estimate.covariance).all():
         raise KapitzaError("Some parameters are not determined by these data: there is no posterior to sample.")
@@ -239,7 +200,7 @@ def posterior(
     return samples
 
 
-def _bayes_packages() -> tuple[Any, Any]:
+def bayes_packages() -> tuple[Any, Any]:
     """ArviZ and emcee."""
     try:
         with warnings.catch_warnings():

@@ -168,3 +168,43 @@ class MotionProfile:
             return deviation
         own = self.estimate.names.index(self.name)
         return float(self.solution.information[own, own]) ** -0.5
+
+
+class MotionDensity:
+    """log p of all free parameters of a motion, up to a constant: its states fitted again, noise and kicks held."""
+
+    def __init__(self, estimate: Estimate):
+        self.estimate, method = estimate, estimate.settings
+        assert isinstance(method, ShootingFit)
+        workings = workings_of(estimate, MotionWorkings)
+        kicks = None if estimate.motion is None else estimate.motion.process_noise
+        self.method = replace(method, softness=1e-3, throw=False, process_noise=kicks or False)
+        found = workings.found
+        self.solution = found.solution
+        task = prepare(self.method, make_request(estimate.model, estimate.data, (), self.method))
+        self.task = replace(
+            task,
+            problem=replace(task.problem, samples=workings.task.problem.samples),
+            states=workings.task.states,
+            sensors=replace(found.sensors, known=np.ones_like(found.sensors.known)),
+        )
+        self.priors = [estimate.model.parameter(name).prior for name in estimate.names]
+
+    def __call__(self, theta: Array) -> float:
+        samples = self.task.problem.samples
+        vectors = samples.parameters.copy()
+        vectors[:, [self.estimate.model.names.index(n) for n in self.estimate.names]] = theta
+        problem = replace(self.task.problem, samples=replace(samples, parameters=vectors))
+        task = replace(self.task, problem=problem)
+        fitter = fitter_for(task, self.method.softness)
+        try:
+            solution = fitter.go_on(np.empty(0), self.solution.states, self.solution.nodes, None)
+            found = finish(task, fitter, solution)
+        except FlowError:
+            return float("-inf")
+        if found.solution.status is not Status.CONVERGED:
+            return float("-inf")
+        prior = sum(
+            ((value - p.mean) / p.deviation) ** 2 for value, p in zip(theta, self.priors, strict=True) if p is not None
+        )
+        return -0.5 * (found.objective + float(prior))

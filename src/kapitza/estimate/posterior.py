@@ -1,0 +1,211 @@
+"""Samples of the posterior of any fit that has one, as ArviZ InferenceData."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.errors import KapitzaError
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.orbits import OrbitFit, bayes_packages, sampled_orbits
+from kapitza.estimate.series import MotionDensity, ShootingFit
+from kapitza.estimate.weak import HarmonicFit
+from kapitza.executor import Executor
+from kapitza.monitor import Monitor, watch
+
+Array = NDArray[np.float64]
+
+DEGREE = 4
+"""Of the polynomial that stands for log p of a motion within a few standard errors."""
+
+REACH = 3.0
+"""Standard errors up to which its points lie."""
+
+TESTS = 20
+"""Draws on which it is compared with the model."""
+
+ERROR = 0.1
+"""Largest error of log p (root mean square) with which the polynomial is used."""
+
+
+def posterior(
+    estimate: Estimate,
+    draws: int = 1000,
+    tune: int = 300,
+    walkers: int | None = None,
+    seed: int = 0,
+    exact: bool | None = None,
+    executor: Executor | None = None,
+    monitor: Monitor | None = None,
+) -> Any:
+    """Samples of the posterior by emcee, as ArviZ InferenceData (needs the extra ``kapitza[bayes]``).
+
+    The walkers start from the Gaussian approximation. Noise is taken as estimated by the fit. Orbits: residuals to
+    second order about the estimate. Motions (`ShootingFit`, "auto"): the initial states are fitted again at every set
+    of parameters; log p is a polynomial of degree 4 through such fits. The equations of `HarmonicFit` are linear in the
+    parameters, their posterior is Gaussian, cut at the bounds.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Made by `OrbitFit`, `ShootingFit`, ``"auto"`` or `HarmonicFit`.
+    draws, tune : int
+        Steps of every walker that are returned, and steps before them.
+    walkers : int, optional
+        At least two per parameter; by default eight, and 32 in all.
+    seed : int
+        Of the walkers.
+    exact : bool, optional
+        False evaluates the expansion, all walkers at once; True runs the model for every walker; by default the
+        expansion is compared with the model on some draws and used where log p agrees.
+    executor : optional
+        Runs the model for several walkers at once where the expansion does not serve (orbits): anything with
+        ``submit``, as in concurrent.futures. The samples do not depend on it.
+    monitor : Monitor, optional
+        Shown the progress. Cancelled, or after Ctrl-C, the draws that are finished come back.
+
+    Returns
+    -------
+    arviz.InferenceData
+        The attribute "status" of its posterior is INTERRUPTED where it was stopped; "log_p_error" says how well the
+        expansion did (NaN for the exact one, 0 for a Gaussian).
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.library.duffing()
+    >>> orbit = kz.solve_orbit(model, profile=False).with_(covariance=1e-6 * np.eye(2))
+    >>> fit = kz.identify(model, [orbit], free=["k"])
+    >>> samples = kz.posterior(fit, draws=200, seed=1).posterior["k"]
+    >>> bool(abs(samples.std() / fit.deviations["k"] - 1) < 0.2)
+    True
+    """
+    if isinstance(estimate.settings, OrbitFit):
+        return sampled_orbits(estimate, draws, tune, walkers, seed, exact, executor, monitor)
+    if not isinstance(estimate.settings, ShootingFit | HarmonicFit):
+        raise KapitzaError(
+            f"{estimate.method} has no likelihood to sample: fit by ShootingFit, HarmonicFit or OrbitFit."
+        )
+    if not estimate.status.ok or not np.isfinite(estimate.covariance).all():
+        raise KapitzaError("Some parameters are not determined by these data: there is no posterior to sample.")
+    arviz, emcee = bayes_packages()
+    count, random = len(estimate.names), np.random.RandomState(seed)
+    walkers = max(8 * count, 32) if walkers is None else walkers
+    if walkers < 2 * count or draws < 1 or tune < 0:
+        raise KapitzaError(
+            f"walkers = {walkers}, draws = {draws}, tune = {tune}: {count} parameters need at least {2 * count} "
+            "walkers and one draw."
+        )
+    density, error = _density(estimate, exact, random)
+    start = _inside_bounds(estimate, walkers, random)
+    sampler = emcee.EnsembleSampler(walkers, count, density, vectorize=True)
+    with watch(monitor, "sampling the posterior", tune + draws) as watched:
+        for _ in sampler.sample(emcee.State(start, random_state=random.get_state()), iterations=tune + draws):
+            watched.advance()
+    if watched.interrupted and sampler.iteration <= tune:
+        raise KeyboardInterrupt
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        samples: Any = arviz.from_emcee(sampler, var_names=list(estimate.names)).sel(draw=slice(tune, None))
+    samples.posterior.attrs["status"] = watched.status.name
+    samples.posterior.attrs["log_p_error"] = error
+    return samples
+
+
+def _limits(estimate: Estimate) -> tuple[Array, Array]:
+    bounds = np.array([estimate.model.parameter(name).bounds for name in estimate.names], float)
+    return bounds[:, 0], bounds[:, 1]
+
+
+def _inside_bounds(estimate: Estimate, walkers: int, random: np.random.RandomState) -> Array:
+    """Draws of the Gaussian approximation, those outside the bounds drawn again or put on them."""
+    centre = np.array([estimate.values[n] for n in estimate.names])
+    low, high = _limits(estimate)
+    root = np.linalg.cholesky(estimate.covariance)
+    drawn = centre + random.standard_normal((20 * walkers, len(centre))) @ root.T
+    inside = drawn[((drawn > low) & (drawn < high)).all(axis=1)]
+    if len(inside) >= walkers:
+        return inside[:walkers]
+    return np.clip(drawn[:walkers], low, high)
+
+
+def _density(
+    estimate: Estimate, exact: bool | None, random: np.random.RandomState
+) -> tuple[Callable[[Array], Array], float]:
+    """log p of parameters (W, k), up to a constant, and the error of the expansion it is taken from."""
+    centre = np.array([estimate.values[n] for n in estimate.names])
+    root = np.linalg.cholesky(estimate.covariance)
+    low, high = _limits(estimate)
+
+    def scaled(theta: Array) -> Array:
+        return np.linalg.solve(root, (theta - centre).T).T
+
+    def bounded(inner: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        return lambda theta: np.where(((theta < low) | (theta > high)).any(axis=1), -np.inf, inner(theta))
+
+    if isinstance(estimate.settings, HarmonicFit):
+        return bounded(lambda theta: -0.5 * (scaled(theta) ** 2).sum(axis=1)), 0.0
+    model = MotionDensity(estimate)
+    points = _points(len(centre), random)
+    inside = np.clip(centre + points @ root.T, low, high)
+    heights = np.array([model(theta) for theta in inside])
+    expansion = _Polynomial(scaled(inside)[np.isfinite(heights)], heights[np.isfinite(heights)])
+    # The fit may have widened the variances: the shape is that of the likelihood, the size that of the estimate.
+    widening = max(expansion.curvature, 1e-12)
+    if exact is not True:
+        tests = _inside_bounds(estimate, TESTS, random)
+        true = np.array([model(theta) for theta in tests])
+        gap = (expansion(scaled(tests)) - true) / widening
+        error = float(np.std(gap[np.isfinite(gap)]))
+        if exact is False or error < ERROR:
+            return bounded(lambda theta: expansion(scaled(theta)) / widening), error
+    return bounded(lambda theta: np.array([model(one) for one in theta]) / widening), float("nan")
+
+
+def _points(count: int, random: np.random.RandomState) -> Array:
+    """Where log p is evaluated, in standard errors: twice as many as the polynomial has terms."""
+    terms = len(_exponents(count))
+    drawn = random.standard_normal((2 * terms, count))
+    radius = REACH * random.uniform(0.1, 1.0, len(drawn)) ** 0.5
+    return np.vstack([np.zeros(count), drawn / np.linalg.norm(drawn, axis=1, keepdims=True) * radius[:, None]])
+
+
+def _exponents(count: int) -> list[tuple[int, ...]]:
+    degree = DEGREE if count <= 4 else 3
+    return [c for d in range(degree + 1) for c in itertools.combinations_with_replacement(range(count), d)]
+
+
+class _Polynomial:
+    """log p as a polynomial in standard errors, by least squares weighted towards the estimate."""
+
+    def __init__(self, points: Array, heights: Array):
+        self.exponents = _exponents(points.shape[1])
+        if len(points) < len(self.exponents):
+            raise KapitzaError(
+                "The model cannot be run in the neighbourhood of the estimate: there is no posterior to sample."
+            )
+        weight = np.exp(-0.125 * (points**2).sum(axis=1))
+        rows = self._rows(points)
+        found = np.linalg.lstsq(rows * weight[:, None], (heights - heights.max()) * weight, rcond=None)[0]
+        self.coefficients: Array = np.asarray(found, np.float64)
+
+    def _rows(self, points: Array) -> Array:
+        return np.stack([np.prod(points[:, list(e)], axis=1) for e in self.exponents], axis=1)
+
+    @property
+    def curvature(self) -> float:
+        """Mean second derivative of -log p: 1 where the covariance is that of the likelihood."""
+        squares = [self.exponents.index((i, i)) for i in range(max(e[0] for e in self.exponents if e) + 1)]
+        return float(np.mean(-2 * self.coefficients[squares]))
+
+    def __call__(self, points: Array) -> Array:
+        # Beyond the points a polynomial may turn upwards: there the Gaussian takes over.
+        size = np.linalg.norm(points, axis=1)
+        inner = np.where(size > REACH, REACH / np.maximum(size, 1e-300), 1.0)
+        fall = 0.5 * self.curvature * np.maximum(size**2 - REACH**2, 0.0)
+        return self._rows(points * inner[:, None]) @ self.coefficients - fall
