@@ -138,6 +138,8 @@ def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
     for text in (result.verdict(), *result.disagreements()):
         if text:
             console.print(Text(text))
+    if best is not None and best.missing:
+        console.print(Text(best.missing))
     for outcome in result.outcomes:
         if outcome.failure:
             console.print(Text(f"{outcome.label}: {outcome.failure}", style="yellow"))
@@ -185,6 +187,8 @@ def as_plain(result: StudyResult) -> dict[str, Any]:
         else [],
         "verdict": result.verdict(),
         "disagreements": list(result.disagreements()),
+        "missing": {o.label: o.missing for o in result.succeeded if o.missing},
+        "before": list(result.warnings),
         "warnings": {o.label: list(o.warnings) for o in result.succeeded},
         "failures": {o.label: o.failure for o in result.outcomes if o.failure},
         "folder": str(result.folder),

@@ -24,7 +24,7 @@ from kapitza.estimate.parts import (
     WeakRows,
 )
 from kapitza.estimate.posterior import posterior
-from kapitza.estimate.profile import profile_interval
+from kapitza.estimate.profile import ProfileCurve, profile_curve, profile_interval
 from kapitza.estimate.redundancy import identifiability
 from kapitza.estimate.sensors import Sensor
 from kapitza.estimate.series import ShootingFit, cramer_rao
@@ -53,6 +53,7 @@ __all__ = [
     "OrbitMatches",
     "Prediction",
     "PredictionTest",
+    "ProfileCurve",
     "SectionTest",
     "Sensor",
     "ShootingFit",
@@ -68,6 +69,7 @@ __all__ = [
     "identify",
     "missing_orbits",
     "posterior",
+    "profile_curve",
     "profile_interval",
     "suggest",
     "validate",

@@ -114,6 +114,14 @@ class Estimate:
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.covariance / np.outer(spread, spread)
 
+    @property
+    def path(self) -> dict[str, Array]:
+        """Value of each free parameter at every iteration (I,), as far as the method keeps them."""
+        if self.history is None or not len(self.history):
+            return {}
+        kept = {n: n if n in self.history.columns else f"theta_{i}" for i, n in enumerate(self.names)}
+        return {n: self.history[c].to_numpy(float) for n, c in kept.items() if c in self.history.columns}
+
     def interval(self, level: float = 0.95) -> pd.DataFrame:
         """Two-sided intervals, none beyond the bounds of its parameter.
 

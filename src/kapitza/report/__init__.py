@@ -11,6 +11,7 @@ from kapitza.report.estimate_figures import plot_estimate
 from kapitza.report.estimate_report import orbit_table, write_report
 from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot_record
 from kapitza.report.harmonic_figures import plot_residues
+from kapitza.report.likelihood_figures import plot_convergence, plot_decay, plot_likelihood
 from kapitza.report.notebook import as_html, as_latex
 from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
@@ -27,6 +28,8 @@ __all__ = [
     "orbit_table",
     "plot_attractor",
     "plot_branch",
+    "plot_convergence",
+    "plot_decay",
     "plot_delay_stability",
     "plot_diagram",
     "plot_estimate",
@@ -36,6 +39,7 @@ __all__ = [
     "plot_growing_branch",
     "plot_inspection",
     "plot_intervals",
+    "plot_likelihood",
     "plot_multipliers",
     "plot_orbit",
     "plot_orbits",

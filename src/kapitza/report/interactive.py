@@ -327,3 +327,54 @@ def section_figure(section: SectionSketch) -> go.Figure:
     figure.update_yaxes(title_text=label(section.states[1]))
     figure.update_layout(height=520)
     return figure
+
+
+def convergence_figure(outcome: Outcome) -> go.Figure | None:
+    """Distance of each parameter from where it ended, in standard errors, by iteration."""
+    if not outcome.path:
+        return None
+    figure = go.Figure()
+    for number, (name, values) in enumerate(outcome.path.items()):
+        spread = outcome.deviations.get(name, math.nan)
+        scale = spread if math.isfinite(spread) and spread > 0 else abs(values[-1]) or 1.0
+        away = np.maximum(np.abs(np.array(values) - outcome.values[name]) / scale, 1e-6)
+        figure.add_scatter(
+            x=list(range(1, len(values) + 1)), y=floats(away), mode="lines+markers", name=label(name),
+            line={"color": CYCLE[number % len(CYCLE)], "width": 1.5}, marker={"size": 5},
+        )  # fmt: skip
+    figure.update_xaxes(title_text="iteration")
+    figure.update_yaxes(type="log", exponentformat="power", title_text="distance from the end / standard error")
+    figure.update_layout(height=340)
+    return figure
+
+
+def profile_figure(outcome: Outcome) -> go.Figure | None:
+    """Profile likelihood of each parameter beside the parabola of its standard error."""
+    if not outcome.profiles:
+        return None
+    columns = min(3, len(outcome.profiles))
+    rows = math.ceil(len(outcome.profiles) / columns)
+    figure = make_subplots(rows=rows, cols=columns, horizontal_spacing=0.08, vertical_spacing=0.3 / rows,
+                           specs=_used(len(outcome.profiles), rows, columns))  # fmt: skip
+    for number, curve in enumerate(outcome.profiles):
+        row, column = number // columns + 1, number % columns + 1
+        at = np.array(curve.at)
+        fine = np.linspace(at[0], at[-1], 61)
+        parabola = ((fine - outcome.values[curve.name]) / outcome.deviations[curve.name]) ** 2
+        rise = [None if math.isnan(v) else v for v in curve.rise]
+        for x, y, name, style in (
+            (floats(fine), floats(parabola), "Gaussian", {"mode": "lines", "line": {"color": DATA, "dash": "dash"}}),
+            (floats(at), rise, "profile likelihood", {"mode": "lines+markers", "line": {"color": FIT}}),
+            (floats(at[[0, -1]]), [curve.threshold] * 2, f"{100 * outcome.level:g} %",
+             {"mode": "lines", "line": {"color": CHECK, "width": 1}}),
+        ):  # fmt: skip
+            figure.add_scatter(
+                x=x, y=y, name=name, legendgroup=name, showlegend=number == 0, row=row, col=column, **style
+            )
+        figure.update_xaxes(
+            title_text=label(curve.name, outcome.units.get(curve.name, "")), nticks=4, row=row, col=column
+        )
+        figure.update_yaxes(range=[-0.3, 2.2 * curve.threshold], row=row, col=column)
+    figure.update_yaxes(title_text="2 Δ log L", col=1)
+    figure.update_layout(height=110 + 250 * rows, meta=STACK)
+    return figure

@@ -19,11 +19,13 @@ from plotly.offline import get_plotlyjs
 from kapitza.data import replacing
 from kapitza.report.interactive import (
     check_figure,
+    convergence_figure,
     decay_figure,
     fit_figure,
     force_figure,
     interval_figure,
     portrait_figure,
+    profile_figure,
     residual_figure,
     section_figure,
 )
@@ -107,6 +109,7 @@ def study_parts(result: StudyResult, truth: Mapping[str, float]) -> list[Part]:
     if best is not None:
         parts.append(parameter_part(best, truth))
         parts += picture_parts(best)
+        parts += missing_parts(best)
     else:
         parts.append(Part("What happened", warnings=[f"{o.label}: {o.failure}" for o in result.outcomes if o.failure]))
     parts += comparison_parts(result)
@@ -182,10 +185,29 @@ def picture_parts(best: Outcome) -> list[Part]:
          "zero), over the range of the data, with the 95 % band that the errors of the parameters give."),
         ("Free decay", decay_figure(best), "Amplitude of each half cycle against time, and frequency against amplitude "
          "(backbone): data and fitted motion."),
+        ("Profile likelihoods", profile_figure(best), "How much worse the fit gets when one parameter is held "
+         "elsewhere and the others follow; a parabola where the interval is Gaussian. The line marks its ends."),
+        ("Convergence", convergence_figure(best), "How the parameters came to their values."),
         ("Section and orbits", None if best.section is None else section_figure(best.section), "One point per "
          "excitation period, and the periodic orbits found in it; hover one for its code, period and multipliers."),
     ]  # fmt: skip
     return [Part(title, figure=figure, caption=caption) for title, figure, caption in figures if figure is not None]
+
+
+def missing_parts(best: Outcome) -> list[Part]:
+    """What the residuals still ask for, and what would have been seen."""
+    if not best.missing:
+        return []
+    rows = [
+        (t.name, t.add, t.coefficient, _two(t.error), _two(t.gain), t.log10_p, _two(t.detectable)) for t in best.asked
+    ]
+    columns = ["term", "added to the equation", "coefficient", "error", "gain", "log10 p", "would have been seen"]
+    explained = (
+        "gain: by how much the sum of squared residuals would fall, in variances of the noise. p: chance of it "
+        "in a complete model, the search paid for. All without a refit."
+    )
+    notes = [*best.missing.splitlines(), explained]
+    return [Part("What is missing?", notes, table=pd.DataFrame(rows, columns=columns))]
 
 
 def comparison_parts(result: StudyResult) -> list[Part]:

@@ -1,7 +1,7 @@
 """Studies: a recording, candidate models and what to find, in one file."""
 
 from kapitza.study.keys import json_schema
-from kapitza.study.outcome import ForceCurve, Motion, OrbitSketch, Outcome, SectionSketch
+from kapitza.study.outcome import AskedTerm, ForceCurve, Motion, OrbitSketch, Outcome, ProfileSketch, SectionSketch
 from kapitza.study.prediction import predicted_table
 from kapitza.study.problems import Problem, StudyError
 from kapitza.study.reading import read_study
@@ -10,11 +10,13 @@ from kapitza.study.study import Study
 from kapitza.study.writing import write_new_study
 
 __all__ = [
+    "AskedTerm",
     "ForceCurve",
     "Motion",
     "OrbitSketch",
     "Outcome",
     "Problem",
+    "ProfileSketch",
     "SectionSketch",
     "Study",
     "StudyError",

@@ -178,6 +178,7 @@ FIT = {
 OUTPUT = {
     "folder": Key(TEXT, "results folder, relative to the study (default: its name with -results)"),
     "report": Key(FLAG, "write report.html"),
+    "profiles": Key(FLAG, "profile likelihood of every parameter (refits it some ten times each)"),
     "level": Key(NUMBER, "of the intervals, 0.95 by default"),
 }
 

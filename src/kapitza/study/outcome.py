@@ -84,12 +84,39 @@ class SectionSketch:
 
 
 @dataclass(frozen=True)
+class AskedTerm:
+    """A term that the residuals ask for, or would have asked for: see `kapitza.suggest`.
+
+    add: what to add to the left side of the equation. log10_p: of its chance in a complete model.
+    """
+
+    name: str
+    add: str
+    gain: float
+    log10_p: float
+    coefficient: float
+    error: float
+    detectable: float
+
+
+@dataclass(frozen=True)
+class ProfileSketch:
+    """Profile likelihood of one parameter: 2 Δ log L (rise) at some values; threshold: at the ends of the interval."""
+
+    name: str
+    at: tuple[float, ...]
+    rise: tuple[float, ...]
+    threshold: float
+
+
+@dataclass(frozen=True)
 class Outcome:
     """One candidate fitted by one method.
 
     failure: why there is no answer, in words; then the numbers are those of the unfinished fit, or empty.
     log_likelihood, readings: NaN and 0 where the method has no likelihood. motion: over the data fitted; check: over
-    what was held back.
+    what was held back. missing: what the residuals ask for, in words; asked: the strongest terms.
+    path: values of the parameters by iteration. profiles: likelihoods, where the study asks for them.
     """
 
     candidate: str
@@ -119,6 +146,10 @@ class Outcome:
     check_failure: str = ""
     forces: tuple[ForceCurve, ...] = field(default=(), repr=False)
     section: SectionSketch | None = field(default=None, repr=False)
+    missing: str = ""
+    asked: tuple[AskedTerm, ...] = field(default=(), repr=False)
+    path: Mapping[str, tuple[float, ...]] = field(default_factory=dict, repr=False)
+    profiles: tuple[ProfileSketch, ...] = field(default=(), repr=False)
 
     @property
     def ok(self) -> bool:
@@ -172,6 +203,9 @@ def read_outcome(path: Path) -> Outcome:
         content["correlation"] = tuple(tuple(row) for row in content["correlation"])
         content["forces"] = tuple(ForceCurve(**_tuples(curve)) for curve in content["forces"])
         content["section"] = _section(content["section"])
+        content["path"] = _tuples(content.get("path", {}))
+        content["profiles"] = tuple(ProfileSketch(**_tuples(p)) for p in content.get("profiles", ()))
+        content["asked"] = tuple(AskedTerm(**term) for term in content.get("asked", ()))
         known = {f.name for f in fields(Outcome)}
         own = {key: value for key, value in content.items() if key in known}
         return Outcome(**own, motion=motion, check=check)

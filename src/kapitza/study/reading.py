@@ -65,6 +65,7 @@ def read_study(path: str | Path) -> Study:
         level=float(output.get("level", 0.95)),
         folder=target,
         report=bool(output.get("report", True)),
+        profiles=bool(output.get("profiles", False)),
     )
 
 

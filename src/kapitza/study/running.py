@@ -10,7 +10,17 @@ import numpy as np
 
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
-from kapitza.estimate import Automatic, Estimate, HarmonicFit, InvariantFit, OrbitFit, ShootingFit, identify
+from kapitza.estimate import (
+    Automatic,
+    Estimate,
+    HarmonicFit,
+    InvariantFit,
+    OrbitFit,
+    ShootingFit,
+    identify,
+    profile_curve,
+    suggest,
+)
 from kapitza.model import CLOCK, Model
 from kapitza.monitor import Monitor, Task, watch
 from kapitza.orbit import OrbitSet
@@ -20,7 +30,16 @@ from kapitza.study.candidates import Candidate, driven
 from kapitza.study.folder import begin, checksums, publish, step_path, versions
 from kapitza.study.forces import force_curves
 from kapitza.study.motions import in_units_of, motion_along
-from kapitza.study.outcome import Motion, OrbitSketch, Outcome, SectionSketch, read_outcome, write_outcome
+from kapitza.study.outcome import (
+    AskedTerm,
+    Motion,
+    OrbitSketch,
+    Outcome,
+    ProfileSketch,
+    SectionSketch,
+    read_outcome,
+    write_outcome,
+)
 from kapitza.study.phase import best_shift
 from kapitza.study.recordings import Recording
 from kapitza.study.result import StudyResult, write_result
@@ -31,6 +50,9 @@ STROBED = 0.9
 
 ENOUGH_RETURNS = 2000
 """Strobed samples from which on the orbits in a record are worth looking for."""
+
+ASKED = 8
+"""Terms that a result keeps of those the residuals were asked about."""
 
 SHOWN_RETURNS = 4000
 """Points of a section that a picture shows."""
@@ -171,7 +193,40 @@ def run_step(study: Study, step: Step) -> Outcome:
     outcome = replace(outcome, section=section)
     if failure:
         return outcome
+    outcome = replace(
+        with_missing_terms(outcome, estimate), path={n: tuple(v.tolist()) for n, v in estimate.path.items()}
+    )
+    if study.profiles:
+        outcome = replace(outcome, profiles=_profiles(estimate, study.level))
     return _with_motions(study, candidate, outcome)
+
+
+def _profiles(estimate: Estimate, level: float) -> tuple[ProfileSketch, ...]:
+    """Profile likelihoods of the parameters that have one."""
+    made = []
+    for name in estimate.names:
+        try:
+            curve = profile_curve(estimate, name, points=9, level=level)
+        except KapitzaError:
+            continue
+        made.append(ProfileSketch(name, tuple(curve.values.tolist()), tuple(curve.rise.tolist()), curve.threshold))
+    return tuple(made)
+
+
+def with_missing_terms(outcome: Outcome, estimate: Estimate) -> Outcome:
+    """What the residuals still ask for; nothing where the method has no motion to ask, or it cannot be followed."""
+    if estimate.motion is None or not estimate.names:
+        return outcome
+    try:
+        found = suggest(estimate)
+    except (KapitzaError, np.linalg.LinAlgError):
+        return outcome
+    shown = found.alternatives or found.terms
+    asked = [
+        AskedTerm(t.name, t.notation.format(c="c"), t.gain, t.log10_p, t.coefficient, t.error, t.detectable)
+        for t in dict.fromkeys((*shown, *found.terms))
+    ]
+    return replace(outcome, missing=spoken(str(found)), asked=tuple(asked[:ASKED]))
 
 
 def _fitted_part(study: Study, recording: Recording, candidate: Candidate) -> tuple[Record, dict[str, float]]:

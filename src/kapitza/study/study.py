@@ -37,6 +37,7 @@ class Study:
     level: float
     folder: Path
     report: bool
+    profiles: bool = False
 
     @property
     def fitted(self) -> tuple[Recording, ...]:

@@ -1,0 +1,92 @@
+"""Figures of how a fit was reached and how sure it is, and of free decays before any fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from kapitza.data import Record
+from kapitza.errors import KapitzaError
+from kapitza.estimate import Estimate, ProfileCurve, profile_curve
+from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, styled
+from kapitza.signal import half_cycles
+
+
+def plot_likelihood(estimate: Estimate, names: Sequence[str] | None = None, points: int = 11) -> Figure:
+    """Profile likelihood of each parameter beside the parabola that its standard error stands for.
+
+    The line crosses the horizontal one at the ends of the 95 % interval: bent where the Gaussian interval is wrong.
+    """
+    curves = [profile_curve(estimate, name, points) for name in names or estimate.names]
+    return draw_profiles(curves, estimate)
+
+
+def draw_profiles(curves: Sequence[ProfileCurve], estimate: Estimate) -> Figure:
+    with styled():
+        figure = plt.figure(figsize=(2.7 * len(curves) + 0.4, 2.9), layout="constrained")
+        panels = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]
+        for axes, curve in zip(panels, curves, strict=True):
+            centre, width = estimate.values[curve.name], estimate.deviations[curve.name]
+            fine = np.linspace(curve.values[0], curve.values[-1], 101)
+            axes.plot(fine, ((fine - centre) / width) ** 2, "--", color=QUIET, lw=1, label="Gaussian")
+            axes.plot(curve.values, curve.rise, "o-", ms=3.5, color=CYCLE[0], label="profile")
+            axes.axhline(curve.threshold, color=ACCENT, lw=0.8)
+            axes.set_xlabel(axis_label(curve.name, estimate.units.get(curve.name, "")))
+            axes.locator_params(axis="x", nbins=4)
+        panels[0].set_ylabel("2 Δ log likelihood")
+        panels[0].set_ylim(-0.3, 2.2 * curves[0].threshold)
+        panels[0].legend(loc="upper center")
+        return figure
+
+
+def plot_convergence(estimate: Estimate) -> Figure:
+    """Distance of each parameter from where it ended, in its standard errors, iteration by iteration."""
+    path = estimate.path
+    if not path:
+        raise KapitzaError(f"{estimate.method} keeps no iterations: there is no convergence to draw.")
+    with styled():
+        figure = plt.figure(figsize=(6.0, 3.2), layout="constrained")
+        axes = figure.add_subplot()
+        for number, (name, values) in enumerate(path.items()):
+            spread = estimate.deviations[name]
+            scale = spread if np.isfinite(spread) and spread > 0 else abs(values[-1]) or 1.0
+            away = np.maximum(np.abs(values - estimate.values[name]) / scale, 1e-6)
+            axes.semilogy(np.arange(1, values.size + 1), away, "o-", ms=3, color=CYCLE[number % len(CYCLE)],
+                          label=greek(name))  # fmt: skip
+        axes.axhline(1.0, color=QUIET, lw=0.8)
+        axes.set_xlabel("iteration")
+        axes.set_ylabel("distance from the end / standard error")
+        axes.legend()
+        return figure
+
+
+def plot_decay(record: Record, channel: str | None = None) -> Figure:
+    """A free decay: envelope of the amplitude against time, frequency (backbone) and damping against amplitude.
+
+    Of every segment, half cycle by half cycle; see `kapitza.signal.half_cycles`.
+    """
+    name = channel or record.channels[0]
+    values, unit = record.unwrapped()[name], record.units[name]
+    decays = [half_cycles(record.time[piece], values[piece]) for piece in record.segments()]
+    found = [decay for decay in decays if decay is not None]
+    if not found:
+        raise KapitzaError(f'"{name}" has fewer than eight half cycles in every segment: there is no decay to draw.')
+    amplitude = "amplitude of " + axis_label(name, unit)
+    with styled():
+        figure = plt.figure(figsize=(9.4, 3.0), layout="constrained")
+        envelope, backbone, damping = figure.subplots(1, 3)
+        for number, decay in enumerate(found):
+            style: dict[str, Any] = {"marker": "o", "ms": 3, "lw": 1, "color": CYCLE[number % len(CYCLE)]}
+            envelope.semilogy(decay.time - decay.time[0], decay.amplitude, **style)
+            backbone.plot(decay.amplitude, decay.frequency, **style)
+            damping.plot(decay.amplitude, 100 * decay.damping, **style)
+        envelope.set_xlabel("time [s]")
+        envelope.set_ylabel(amplitude)
+        for axes, text in ((backbone, "frequency [Hz]"), (damping, "damping [% of critical]")):
+            axes.set_xlabel(amplitude)
+            axes.set_ylabel(text)
+        return figure
