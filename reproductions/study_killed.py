@@ -18,14 +18,14 @@ import kapitza as kz
 from kapitza.cli import main as command
 
 KILLS = 20
-LAWS = ("viscous x", "coulomb x", "quadratic x", "cubic_damping x")
+LAWS = ("viscous x", "cubic_damping x", "quintic x")
 MODEL = """\
 [[model]]
 name = "{name}"
 equations = ["x'' + k*x + k3*x**3 = 0"]
 parameters = {{k = 8.0, k3 = 0.5}}
 laws = ["{name}"]
-free = ["k", "k3", "{law}_x_c"]
+free = ["k", "k3", "{parameter}"]
 
 """
 REST = """\
@@ -39,11 +39,14 @@ hold_back = 0.2
 
 
 def prepare(folder: Path) -> Path:
-    """A recording, and a study of four candidates by two methods."""
+    """A recording, and a study of three candidates by two methods."""
     model = kz.Model.from_equations("x'' + c*x' + k*x + k3*x**3 = 0", parameters={"c": 0.2, "k": 9.0, "k3": 1.0})
     clean = kz.simulate(model, [1.0, 0.0], t=np.linspace(0, 15, 601))
     kz.write(kz.measure(clean.select(["x"]), noise=0.005, seed=1), folder / "run.csv")
-    text = "".join(MODEL.format(name=law, law=law.split()[0]) for law in LAWS) + REST
+    text = REST
+    for law in LAWS:
+        parameter = law.replace(" ", "_") + ("_k" if law.startswith("quintic") else "_c")
+        text = MODEL.format(name=law, parameter=parameter) + text
     (folder / "study.toml").write_text(text, encoding="utf-8")
     return folder / "study.toml"
 
@@ -92,10 +95,10 @@ def one(number: int, duration: float, expected: dict[str, str]) -> tuple[object,
 def main() -> str:
     with tempfile.TemporaryDirectory() as name:
         study = prepare(Path(name))
-        for _ in range(2):  # the second time everything is compiled
-            begin = time.perf_counter()
-            assert finished(identify(study, resume=False)) == 0
-            duration = time.perf_counter() - begin
+        kz.read_study(study).run(kz.Silent())  # compiles here what every forked process then has
+        begin = time.perf_counter()
+        assert finished(identify(study, resume=False)) == 0
+        duration = time.perf_counter() - begin
         expected = digest(study.with_name("study-results"))
     rows = [one(number, duration, expected) for number in range(KILLS)]
     same, partial = sum(bool(row[-1]) for row in rows), sum(row[4] == "yes" for row in rows)
@@ -103,7 +106,7 @@ def main() -> str:
     shown = [[*row[:-1], "yes" if row[-1] else "**no**"] for row in rows]
     verdict = "met" if same == KILLS and not partial else "**missed**"
     return (
-        "# Killing `kapitza identify`\n\nFour candidates by two methods, "
+        "# Killing `kapitza identify`\n\nThree candidates by two methods, "
         f"{duration:.1f} s uninterrupted. SIGKILL at {KILLS} moments drawn uniformly over that time, then "
         "`kapitza identify --resume`. Compared: SHA-256 of every file in the results folder but the report, which "
         f"states when it was written ({len(expected)} files).\n\n" + markdown_table(head, shown)
