@@ -37,6 +37,7 @@ def draw_profiles(curves: Sequence[ProfileCurve], estimate: Estimate) -> Figure:
             axes.axhline(curve.threshold, color=ACCENT, lw=0.8)
             axes.set_xlabel(axis_label(curve.name, estimate.units.get(curve.name, "")))
             axes.locator_params(axis="x", nbins=4)
+            axes.ticklabel_format(axis="x", useOffset=False)
         panels[0].set_ylabel("2 Δ log likelihood")
         panels[0].set_ylim(-0.3, 2.2 * curves[0].threshold)
         panels[0].legend(loc="upper center")
