@@ -41,6 +41,7 @@ def test_from_a_recording_to_a_report(capsys, folder):
     assert code == 0
     assert out.startswith("c = 0.3")
     assert "report.html" in out
+    assert "Nothing is missing" in out
     assert (folder / "cart-results" / "report.html").is_file()
     code, out, _ = run(capsys, "identify", study, "--json")
     answer = json.loads(out)
