@@ -231,8 +231,8 @@ def test_the_same_recording_in_other_units_gives_the_same_parameters(tmp_path):
     model = kz.Model.from_equations(
         "phi'' + c*phi' + w2*sin(phi) = 0", angles=["phi"], parameters={"c": 0.2, "w2": 20.0}
     )
-    record = kz.measure(kz.simulate(model, [1.2, 0.0], t=np.linspace(0, 8, 401)).select(["phi"]), noise=0.003, seed=2)
-    degrees = np.rad2deg(record["phi"])
+    record = kz.measure(kz.simulate(model, [1.2, 0.0], t=np.linspace(0, 8, 401)), noise=0.003, seed=2)
+    time, phi, rate = record.time, record["phi"], record["phi'"]
     study = """
 [model]
 equations = ["phi'' + c*phi' + w2*sin(phi) = 0"]
@@ -245,16 +245,15 @@ UNITS
 free = ["c", "w2"]
 method = "shooting"
 """
+    stated = 'units = {t = "ms", phi = "turn", "phi\'" = "rev/min"}'
     files = {
-        "si.csv": ("t [s],phi [rad]", record.time, record["phi"], ""),
-        "header.csv": ("t [ms],phi (deg)", 1e3 * record.time, degrees, ""),
-        "stated.csv": ("t,phi", 1e3 * record.time, degrees / 360, 'units = {t = "ms", phi = "turn"}'),
+        "si.csv": ("t [s],phi [rad],phi' [rad/s]", time, phi, rate, ""),
+        "header.csv": ("t [ms],phi (deg),phi' [deg/ms]", 1e3 * time, np.degrees(phi), np.degrees(rate) / 1e3, ""),
+        "stated.csv": ("t,phi,phi'", 1e3 * time, phi / (2 * np.pi), rate * 60 / (2 * np.pi), stated),
     }
     found = []
-    for name, (header, time, values, units) in files.items():
-        np.savetxt(
-            tmp_path / name, np.column_stack([time, values]), delimiter=",", header=header, comments="", fmt="%.17g"
-        )
+    for name, (header, *columns, units) in files.items():
+        np.savetxt(tmp_path / name, np.column_stack(columns), delimiter=",", header=header, comments="", fmt="%.17g")
         text = study.replace("FILE", name).replace("UNITS", units)
         (tmp_path / "study.toml").write_text(text, encoding="utf-8")
         found.append(read_study(tmp_path / "study.toml").run().best.values)
@@ -265,3 +264,26 @@ method = "shooting"
     )
     with pytest.raises(kz.StudyError, match="phi"):
         read_study(tmp_path / "study.toml")
+
+
+def test_metres_and_millimetres_give_the_same_parameters(tmp_path):
+    model = kz.Model.from_equations("x'' + c*x' + k*x + k3*x**3 = 0", parameters=TRUTH)
+    record = kz.measure(kz.simulate(model, [1.2, 0.0], t=np.linspace(0, 8, 401)).select(["x"]), noise=0.003, seed=2)
+    study = """
+[model]
+equations = ["x'' + c*x' + k*x + k3*x**3 = 0"]
+coordinates.x = {unit = "m"}
+parameters = {c = 0.2, k = 5.0, k3 = 1.0}
+[data]
+file = "run.csv"
+[fit]
+free = ["c", "k", "k3"]
+method = "shooting"
+"""
+    (tmp_path / "study.toml").write_text(study, encoding="utf-8")
+    found = []
+    for header, factor in (("t,x [m]", 1.0), ("t,x [mm]", 1e3)):
+        np.savetxt(tmp_path / "run.csv", np.column_stack([record.time, factor * record["x"]]), delimiter=",",
+                   header=header, comments="", fmt="%.17g")  # fmt: skip
+        found.append(read_study(tmp_path / "study.toml").run().best.values)
+    assert found[1] == pytest.approx(found[0], rel=1e-7)

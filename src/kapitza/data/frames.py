@@ -99,9 +99,11 @@ def _of_dataset(dataset: xr.Dataset) -> Columns:
 
 
 def with_records(data: Any) -> Any:
-    """The same data with every DataFrame and Dataset made a record, in lists and pairs too."""
+    """The same data with every DataFrame and Dataset made a record, rounded time stamps evened; in lists, pairs too."""
     if isinstance(data, pd.DataFrame | xr.Dataset):
-        return from_frame(data)
+        data = from_frame(data)
+    if isinstance(data, Record):
+        return data.without_rounding()
     if isinstance(data, list | tuple) and type(data) in (list, tuple):
         return type(data)(with_records(item) for item in data)
     return data

@@ -20,6 +20,7 @@ from kapitza.data.sampling import (
     Sampling,
     between_samples,
     cut_segments,
+    even_clock,
     inspect_sampling,
     phase_times,
 )
@@ -218,6 +219,22 @@ class Record:
         from kapitza.report import as_latex
 
         return as_latex(self)
+
+    def without_rounding(self) -> Record:
+        """The record on the even clock behind rounded time stamps; the record itself where there is none.
+
+        Stamps such as 0.003, 0.007, 0.010 s of a clock of 300 Hz are not jitter: they are brought back to multiples of
+        1/300 s, and the attribute "rounded" keeps to what they had been rounded [s].
+        """
+        if self.sampling().regular:
+            return self
+        clock = even_clock(self.time, self.dataset["segment"].values)
+        if clock is None:
+            return self
+        attributes = {"rounded": clock.quantum}
+        if "phase" in self.dataset.attrs:
+            attributes["phase"] = float(self.dataset.attrs["phase"]) + float(clock.time[0] - self.time[0])
+        return Record(self.dataset.assign_coords(time=clock.time).assign_attrs(attributes))
 
     def __len__(self) -> int:
         return self.size

@@ -82,6 +82,56 @@ def inspect_sampling(
     return Sampling(interval, deviation, tuple(gaps), time.size, tolerance)
 
 
+@dataclass(frozen=True)
+class EvenClock:
+    """Times (N,) of an even clock whose stamps were rounded (or cut) to multiples of `quantum` [s]; interval [s]."""
+
+    time: Array
+    interval: float
+    quantum: float
+
+
+FEWEST = 10
+"""Samples of the shortest segment in which rounding can be told from jitter."""
+
+FINEST = 9
+"""Decimals of a time stamp that may have been rounded."""
+
+
+def even_clock(time: Array, segment: NDArray[np.integer]) -> EvenClock | None:
+    """The even clock behind rounded time stamps: t_k = a + T k within half a quantum in every segment; None else.
+
+    T is common to all segments, a is each one's own. The quantum is the coarsest power of ten of which all stamps are
+    multiples. Stamps that are even as they are give None.
+    """
+    edges = np.flatnonzero(np.diff(segment)) + 1
+    pieces = np.split(np.arange(time.size), edges)
+    if min(piece.size for piece in pieces) < FEWEST:
+        return None
+    quantum = next((10.0**-d for d in range(FINEST + 1) if _multiples(time, 10.0**d)), None)
+    if quantum is None:
+        return None
+    counts = [np.arange(piece.size) - (piece.size - 1) / 2 for piece in pieces]
+    pull = sum(float(k @ time[piece]) for k, piece in zip(counts, pieces, strict=True))
+    interval = pull / sum(float(k @ k) for k in counts)
+    if quantum > 0.5 * interval:
+        return None  # a sample that is missing would look the same
+    made = np.empty_like(time)
+    for k, piece in zip(counts, pieces, strict=True):
+        off = time[piece] - interval * k
+        if np.ptp(off) > 1.1 * quantum:
+            return None
+        made[piece] = 0.5 * (off.max() + off.min()) + interval * k
+    if np.abs(made - time).max() < REGULAR * interval:
+        return None
+    return EvenClock(made, float(interval), quantum)
+
+
+def _multiples(time: Array, factor: float) -> bool:
+    scaled = time * factor
+    return bool(np.abs(scaled - np.rint(scaled)).max() < 1e-6 + 1e-15 * np.abs(scaled).max())
+
+
 def cut_segments(
     segment: NDArray[np.integer] | NDArray[np.floating], after: Sequence[int] | NDArray[np.integer]
 ) -> NDArray[np.int32]:

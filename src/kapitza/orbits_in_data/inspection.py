@@ -138,6 +138,9 @@ def inspect(
     channels = None if channels is None else gate.texts("channels", channels, error=DataError)
     names, notes = _living_channels(record, channels)
     sampling = record.sampling()
+    if "rounded" in record.dataset.attrs:
+        stamp = record.dataset.attrs["rounded"]
+        notes.append(f"The time stamps were rounded to {stamp:g} s; the clock behind them is even, and was taken.")
     try:
         record, cut = without_gaps(record)
         require_even(record)
