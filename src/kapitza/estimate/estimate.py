@@ -256,7 +256,7 @@ class Estimate:
 
         `kapitza.posterior` samples the posterior itself. Needs the extra ``kapitza[bayes]``.
         """
-        from kapitza.estimate.orbits import bayes_packages
+        from kapitza.estimate.bayes import bayes_packages
 
         arviz, _ = bayes_packages()
         if not np.isfinite(self.covariance).all():

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError
+from kapitza.estimate.bayes import bayes_packages
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.orbits import OrbitFit, bayes_packages, sampled_orbits
+from kapitza.estimate.orbits import OrbitFit, sampled_orbits
 from kapitza.estimate.series import MotionDensity, ShootingFit
 from kapitza.estimate.weak import HarmonicFit
 from kapitza.executor import Executor

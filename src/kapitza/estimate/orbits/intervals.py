@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, KapitzaError
+from kapitza.estimate.bayes import bayes_packages
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.result import OrbitWorkings
@@ -198,19 +199,6 @@ def sampled_orbits(
     samples.posterior.attrs["status"] = watched.status.name
     samples.posterior.attrs["log_p_error"] = error
     return samples
-
-
-def bayes_packages() -> tuple[Any, Any]:
-    """ArviZ and emcee."""
-    try:
-        with warnings.catch_warnings():
-            # ArviZ announces its own refactoring at every import.
-            warnings.simplefilter("ignore", FutureWarning)
-            import arviz
-        import emcee
-    except ImportError as error:
-        raise KapitzaError(f'{error.name} is missing: install it with pip install "kapitza[bayes]".') from None
-    return arviz, emcee
 
 
 def _density(

@@ -1,0 +1,239 @@
+"""`python -m harness.pictures [NAME ...]`: the pictures of the documentation, written into docs/images."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.text import Text
+
+import kapitza as kz
+from kapitza.model import LAWS
+from kapitza.report import plot_attractor, plot_intervals, plot_likelihood, plot_orbit, plot_record
+from kapitza.report.style import CYCLE, QUIET, styled
+
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+
+
+def data() -> Figure:
+    """A recording with an interruption, channels in SI."""
+    time = np.concatenate([np.arange(0, 6, 0.02), np.arange(9, 15, 0.02)])
+    swing = np.exp(-0.15 * (time % 9)) * np.cos(5.2 * (time % 9))
+    noise = 0.01 * np.random.default_rng(1).standard_normal((2, time.size))
+    record = kz.Record.from_arrays(
+        time,
+        {"phi": np.radians(40) * swing + noise[0], "x": 0.02 * swing**2 + 2e-4 * noise[1]},
+        units={"phi": "rad", "x": "m"},
+        segment=(time >= 9).astype(int),
+    )
+    return plot_record(record)
+
+
+def laws() -> Figure:
+    """The ready laws of friction and stiffness."""
+    import sympy as sp
+
+    x, v = sp.symbols("x v", real=True)
+    with styled():
+        figure, (friction, stiffness) = plt.subplots(1, 2, figsize=(8.4, 3.2), layout="constrained")
+        at = np.linspace(-1.5, 1.5, 601)
+        values = {"c": 0.6, "s": 0.5, "w": 0.25, "k": 0.7, "d": 0.6}
+        for axes, names, variable in (
+            (friction, ("viscous", "coulomb", "quadratic", "cubic_damping", "stribeck"), v),
+            (stiffness, ("linear", "cubic", "quintic", "bilinear", "gap"), x),
+        ):
+            for number, name in enumerate(names):
+                law = LAWS[name]
+                force = law.force(x, v, *(values[p] for p, _, _ in law.parameters))
+                drawn = sp.lambdify(variable, force, "numpy")(at)
+                axes.plot(at, drawn, color=CYCLE[number % len(CYCLE)], label=name)
+            axes.set_ylim(-1.6, 1.6)
+            axes.set_xlabel("velocity" if variable is v else "position")
+            axes.legend()
+        friction.set_ylabel("force")
+        return figure
+
+
+def flows() -> Figure:
+    """One point per excitation period of the chaotic pendulum."""
+    return plot_attractor(kz.simulate(kz.library.parametric_pendulum(), periods=20_000))
+
+
+def events() -> Figure:
+    """A mass on a moving belt: it sticks until the spring is strong enough, then slips."""
+    model = kz.Model.from_equations(
+        "x'' + 0.05*x' + x + F*sign(x' - v) = 0", parameters={"F": 0.6, "v": 0.4}, name="belt"
+    )
+    record = kz.simulate(model, [0.0, 0.0], t=np.linspace(0, 25, 2500))
+    with styled():
+        figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(7, 3.6), layout="constrained")
+        above.plot(record.time, record["x"], color=CYCLE[0])
+        above.set_ylabel("x [m]")
+        below.plot(record.time, record["x'"], color=CYCLE[1])
+        below.axhline(0.4, color=QUIET, lw=0.8)
+        below.set_ylabel("x' [m/s]")
+        below.set_xlabel("t [s]")
+        return figure
+
+
+def periodic() -> Figure:
+    """A periodic orbit of the Duffing oscillator."""
+    return plot_orbit(kz.solve_orbit(kz.library.duffing(), profile=True))
+
+
+def pendulum_fit() -> tuple[kz.Record, kz.Estimate]:
+    rig = kz.Model.from_equations(
+        "phi'' + c*phi' + d*sign(phi') + w2*sin(phi) = 0", angles=["phi"], parameters={"c": 0.1, "d": 0.08, "w2": 20.0}
+    )
+    record = kz.measure(kz.simulate(rig, [1.5, 0.0], t=np.arange(700) * 0.02).select(["phi"]), noise=0.01, seed=1)
+    viscous = kz.Model.from_equations(
+        "phi'' + c*phi' + w2*sin(phi) = 0", angles=["phi"], parameters={"c": 0.1, "w2": 19.0}
+    )
+    return record, kz.identify(viscous, record, free=["c", "w2"], method=kz.ShootingFit())
+
+
+def shooting() -> Figure:
+    """Profile likelihoods of a decay that was seen for a short while."""
+    model = kz.Model.from_equations("x'' + c*x' + k*x + k3*x**3 = 0", parameters={"c": 0.3, "k": 4.0, "k3": 1.0})
+    clean = kz.simulate(model, [1.0, 0.0], t=np.arange(120) * 0.03)
+    record = kz.measure(clean.select(["x"]), noise=0.05, seed=4)
+    return plot_likelihood(kz.identify(model, record, free=["c", "k", "k3"], method=kz.ShootingFit()))
+
+
+def missing_terms() -> Figure:
+    """Residuals of a pendulum fitted without its dry friction, and what each term would explain."""
+    _, fit = pendulum_fit()
+    found = kz.suggest(fit).terms[:8][::-1]
+    assert fit.motion is not None
+    with styled():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.2), layout="constrained", width_ratios=[1, 1.1])
+        left.plot(fit.motion.sample_times, fit.residuals["phi"], ".", ms=2.5, color=CYCLE[0])
+        left.set_xlabel("t [s]")
+        left.set_ylabel("residual / standard deviation")
+        right.barh([t.name for t in found], [t.gain for t in found],
+                   color=[CYCLE[0] if t.physical else QUIET for t in found])  # fmt: skip
+        right.set_xlabel("gain (grey: would feed energy in)")
+        return figure
+
+
+def choosing() -> Figure:
+    """The same recording by three methods: intervals side by side."""
+    from kapitza.study.running import outcome_of
+
+    model = kz.Model.from_equations("x'' + c*x' + k*x + k3*x**3 = 0", parameters={"c": 0.25, "k": 4.2, "k3": 0.8})
+    truth = model.with_values(c=0.3, k=4.0, k3=1.0)
+    record = kz.measure(kz.simulate(truth, [1.5, 0.0], t=np.arange(800) * 0.02).select(["x"]), noise=0.02, seed=1)
+    methods = {"shooting": kz.ShootingFit(), "harmonic": kz.HarmonicFit()}
+    fits = {name: kz.identify(model, record, ["c", "k", "k3"], method) for name, method in methods.items()}
+    return plot_intervals([outcome_of(fit, "spring", name, 0.95) for name, fit in fits.items()])
+
+
+def invariants() -> Figure:
+    """Energy of Hénon-Heiles along a noisy record, with the right and with a wrong coefficient."""
+    model = kz.library.henon_heiles()
+    record = kz.measure(kz.simulate(model, t=np.arange(3000) * 0.1), noise=0.003, seed=1)
+    q1, q2, p1, p2 = (record[name] for name in model.states)
+    with styled():
+        figure = plt.figure(figsize=(7, 3), layout="constrained")
+        axes = figure.add_subplot()
+        for d, name, colour in ((-1 / 3, "right: d = -1/3", CYCLE[0]), (-0.2, "wrong: d = -0.2", CYCLE[1])):
+            energy = 0.5 * (p1**2 + p2**2 + q1**2 + q2**2) + q1**2 * q2 + d * q2**3
+            axes.plot(record.time, energy, lw=0.7, color=colour, label=name)
+        axes.set_xlabel("t")
+        axes.set_ylabel("energy")
+        axes.legend()
+        return figure
+
+
+def ensembles() -> Figure:
+    """Basins of the two wells of a driven oscillator."""
+    wells = kz.Model.from_equations("x'' + 0.3*x' - x + x**3 = 0.02*cos(t)", period="2*pi")
+    found = kz.basins(wells, {"x": (-2.0, 2.0), "x'": (-1.5, 1.5)}, grid=(101, 75), transient=20)
+    with styled():
+        figure = plt.figure(figsize=(5.6, 3.8), layout="constrained")
+        axes = figure.add_subplot()
+        axes.imshow(
+            np.asarray(found.labels).T, origin="lower", extent=(-2, 2, -1.5, 1.5), aspect="auto", cmap="cividis"
+        )
+        axes.set_xlabel("x")
+        axes.set_ylabel("x'")
+        return figure
+
+
+def rig() -> Any:
+    """Stability of a hybrid test with a delay."""
+    return kz.rig.delay_stability(mass=0.2, damping=0.1, stiffness=200.0, moving_mass=0.1, delay=0.010).plot()
+
+
+def terminal(*lines: str) -> Console:
+    console = Console(record=True, width=100, file=io.StringIO(), force_terminal=True)
+    for line in lines:
+        console.print(Text(line, style="bold green" if line.startswith("$") else ""))
+    return console
+
+
+def long_work() -> Console:
+    """A bar with its remaining time, Ctrl-C, and how to go on."""
+    return terminal(
+        "$ kapitza identify run.toml",
+        "study A real pendulum: viscous, Coulomb by shooting ━━━━━━━━━━╸━━━━━━━━  53 % 0:00:41 0:00:36",
+        "^C",
+        "Error: Stopped; the fits that were finished are kept. Go on: kapitza identify run.toml --resume",
+        "$ kapitza identify run.toml --resume",
+    )
+
+
+def saving() -> Console:
+    """An estimate that comes back."""
+    _, fit = pendulum_fit()
+    return terminal('>>> kz.save(fit, "fit.nc")', '>>> print(kz.load("fit.nc"))', *str(fit).splitlines()[:3])
+
+
+def security() -> Console:
+    """A hostile model file is refused, not run."""
+    from kapitza.errors import KapitzaError
+
+    try:
+        kz.Model.from_equations("x'' + __import__('os').system('rm -rf /') = 0")
+        said = ""
+    except KapitzaError as error:
+        said = str(error)
+    assert said
+    return terminal("$ kapitza models theirs.toml   # equations = [\"x'' + __import__('os')...\"]", f"Error: {said}")
+
+
+PICTURES: dict[str, Callable[[], Any]] = {
+    f.__name__: f
+    for f in (data, laws, flows, events, periodic, shooting, missing_terms, choosing, invariants, ensembles, rig,
+              long_work, saving, security)
+}  # fmt: skip
+
+
+def main(names: list[str]) -> None:
+    for name in names or list(PICTURES):
+        made = PICTURES[name]()
+        if isinstance(made, Console):
+            drawn = made.export_svg(title="kapitza")
+            # fonts of the reader's own: the template asks a server for them
+            plain = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+            (IMAGES / f"page_{name}.svg").write_text(plain, encoding="utf-8")
+        else:
+            made.savefig(IMAGES / f"page_{name}.png", dpi=110)
+            plt.close("all")
+        print(name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
