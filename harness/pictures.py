@@ -227,7 +227,7 @@ def main(names: list[str]) -> None:
         if isinstance(made, Console):
             drawn = made.export_svg(title="kapitza")
             # fonts of the reader's own: the template asks a server for them
-            plain = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+            plain = re.sub(r"@font-face \{.*?\}\s*|<!--.*?-->", "", drawn, flags=re.DOTALL)
             (IMAGES / f"page_{name}.svg").write_text(plain, encoding="utf-8")
         else:
             made.savefig(IMAGES / f"page_{name}.png", dpi=110)

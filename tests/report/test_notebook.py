@@ -88,7 +88,7 @@ def test_estimates_go_to_csv_netcdf_and_arviz(fit, tmp_path):
     fit.to_csv(tmp_path / "fit.csv")
     table = pd.read_csv(tmp_path / "fit.csv", index_col="name")
     assert table.loc["k", "value"] == fit.values["k"]
-    fit.to_netcdf(tmp_path / "fit.nc")
+    kz.save(fit, tmp_path / "fit.nc")
     assert kz.load(tmp_path / "fit.nc").values == fit.values
     draws = fit.to_arviz(draws=4000).posterior
     assert float(draws["k"].std()) == pytest.approx(fit.deviations["k"], rel=0.1)

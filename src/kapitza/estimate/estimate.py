@@ -245,12 +245,6 @@ class Estimate:
         with replacing(path) as draft:
             self.table(level).to_csv(draft)
 
-    def to_netcdf(self, path: Any) -> None:
-        """The whole estimate as a NetCDF file, which `kapitza.load` brings back without loss."""
-        from kapitza.saving import save
-
-        save(self, path)
-
     def to_arviz(self, draws: int = 2000, seed: int = 0) -> Any:
         """Draws of the Gaussian approximation (or `draws` where bounds made them) as ArviZ InferenceData.
 
