@@ -177,6 +177,39 @@ def rig() -> Any:
     return kz.rig.delay_stability(mass=0.2, damping=0.1, stiffness=200.0, moving_mass=0.1, delay=0.010).plot()
 
 
+def identifiability() -> Figure:
+    """Prey and predators under two values of b: what is measured is the same."""
+    prey = kz.Model.from_equations(
+        ["x' = a*x - b*x*y", "y' = d*x*y - g*y"], parameters={"a": 1.0, "b": 0.5, "d": 0.3, "g": 0.7}
+    )
+    time = np.linspace(0, 20, 600)
+    with styled():
+        figure, (seen, hidden) = plt.subplots(1, 2, figsize=(8.4, 2.9), layout="constrained")
+        for b, style, colour in ((0.5, "-", CYCLE[0]), (1.0, "--", CYCLE[1])):
+            record = kz.simulate(prey.with_values(b=b), [4.0, 0.5 / b], t=time)
+            seen.plot(time, record["x"], style, color=colour, label=f"b = {b:g}")
+            hidden.plot(time, record["y"], style, color=colour)
+        seen.set_ylabel("x, measured")
+        hidden.set_ylabel("y, hidden")
+        for axes in (seen, hidden):
+            axes.set_xlabel("t")
+        seen.legend()
+        return figure
+
+
+def validation() -> Figure:
+    """Held-back data of a chaotic oscillator: how long the fitted model predicts them."""
+    rig = kz.Model.from_equations(
+        "x'' + c*x' - x + x**3 = F*cos(t)", parameters={"c": 0.25, "F": 0.3}, period="2*pi", name="rig"
+    )
+    clean = kz.simulate(rig, [1.0, 0.0], periods=60, samples_per_period=40)
+    record = kz.measure(clean.select(["x"]), noise=0.01, seed=1)
+    cut = float(record.time[-1]) / 2
+    fit = kz.identify(rig, record.between(stop=cut), free=["c", "F"], method=kz.ShootingFit())
+    made = kz.validate(fit, record.between(start=cut)).plot()
+    return made if isinstance(made, Figure) else plt.gcf()
+
+
 def terminal(*lines: str) -> Console:
     console = Console(record=True, width=100, file=io.StringIO(), force_terminal=True)
     for line in lines:
@@ -217,7 +250,7 @@ def security() -> Console:
 PICTURES: dict[str, Callable[[], Any]] = {
     f.__name__: f
     for f in (data, laws, flows, events, periodic, shooting, missing_terms, choosing, invariants, ensembles, rig,
-              long_work, saving, security)
+              identifiability, validation, long_work, saving, security)
 }  # fmt: skip
 
 

@@ -1,0 +1,50 @@
+"""Documentation: no dead links in the repository, a picture on every page, no page left out of the menu."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+TEXTS = sorted(
+    ROOT / name
+    for name in subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.splitlines()
+)  # fmt: skip
+
+
+def anchors(path: Path) -> set[str]:
+    """Anchors of the headings, as they are made from their words."""
+    heads = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", head.lower()).strip()) for head in heads}
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(path):
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        place, _, anchor = target.partition("#")
+        found = (path.parent / place).resolve() if place else path
+        if found.parent.name == "results" and not found.exists():
+            # made by a command: `python -m reproductions NAME`, or `python -m harness` for the index
+            makers = [ROOT / folder / f"{found.stem}.py" for folder in ("reproductions", "benchmarks")]
+            assert found.stem == "index" or any(maker.is_file() for maker in makers), f"{target} in {path.name}"
+            continue
+        assert found.exists(), f"{target} in {path.name}"
+        if anchor and found.suffix == ".md":
+            assert anchor in anchors(found), f"{target} in {path.name}"
+
+
+def test_every_page_has_a_picture_and_a_place_in_the_menu():
+    assert len(PAGES) > 20
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert [p.name for p in PAGES if not re.search(r"!\[[^\]]+\]\(", p.read_text(encoding="utf-8"))] == []
+    assert [p.name for p in PAGES if p.name not in menu] == []
