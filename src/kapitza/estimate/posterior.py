@@ -132,7 +132,7 @@ def _inside_bounds(estimate: Estimate, walkers: int, random: np.random.RandomSta
     inside = drawn[((drawn > low) & (drawn < high)).all(axis=1)]
     if len(inside) >= walkers:
         return inside[:walkers]
-    return np.clip(drawn[:walkers], low, high)
+    return np.asarray(np.clip(drawn[:walkers], low, high), np.float64)
 
 
 def _density(
@@ -144,7 +144,7 @@ def _density(
     low, high = _limits(estimate)
 
     def scaled(theta: Array) -> Array:
-        return np.linalg.solve(root, (theta - centre).T).T
+        return np.asarray(np.linalg.solve(root, (theta - centre).T).T, np.float64)
 
     def bounded(inner: Callable[[Array], Array]) -> Callable[[Array], Array]:
         return lambda theta: np.where(((theta < low) | (theta > high)).any(axis=1), -np.inf, inner(theta))

@@ -67,11 +67,13 @@ def dimension_problems(model: Model) -> tuple[str, ...]:
 
 def _known(model: Model) -> Iterator[tuple[str, Dimension]]:
     """Dimension of every symbol that states a unit."""
-    yield time.name, dimension("s")
-    second = dimension("s")
+    second = {"second": Fraction(1)}
+    yield time.name, second
     for coordinate in model.coordinates:
         own = dimension(coordinate.unit)
-        for order in range(coordinate.order + 1) if own is not None else ():
+        if own is None:
+            continue
+        for order in range(coordinate.order + 1):
             yield rate(coordinate.name, order).name, _product(own, second, Fraction(-order))
     signals = model.excitation.signals if model.excitation is not None else ()
     for part in (*model.parameters, *signals):
@@ -118,7 +120,7 @@ def _of(expression: Expression, known: Mapping[str, Dimension]) -> Dimension | F
             raise _Clash(f"{expression} takes a pure number or an angle, not {_shown(inside)}.")
         return {}
     if isinstance(expression, sp.Piecewise):
-        return _alike([value for value, _ in expression.args], known)
+        return _alike([branch.args[0] for branch in expression.args], known)
     raise _Unknown
 
 

@@ -73,7 +73,7 @@ def scores_of(windows: Sequence[Window]) -> Scores:
     """Whiten, eliminate initial states window by window, then the free parameters."""
     free, channels = windows[0].free.shape[2], windows[0].residual.shape[1]
     plain = _normal_equations(windows, np.zeros((channels, ORDER)))
-    alone = _eliminated(*(part.copy() if isinstance(part, np.ndarray) else part for part in plain), free)
+    alone = _eliminated(plain[0].copy(), plain[1], plain[2], free)
     filters, certainty = whitening(windows, alone)
     return replace(_eliminated(*_normal_equations(windows, filters), free), certainty=certainty)
 

@@ -123,16 +123,12 @@ def _corrected(left: Sequence[_Left], filters: Array, orders: Sequence[int]) -> 
     channels = range(len(orders))
     variances = [_innovation(left, filters[c], c) for c in channels]
     pushed = [
-        [
-            tuple(
-                linalg.matmul_toeplitz(_autocovariance(filters[c], variances[c], len(part.residual)), q[:, c])
-                for q in (part.initial, part.shared)
-            )
-            for c in channels
-        ]
+        [tuple(_pushed(filters[c], variances[c], q[:, c]) for q in (part.initial, part.shared)) for c in channels]
         for part in left
     ]
-    shared = sum(part.shared[:, c].T @ row[c][1] for part, row in zip(left, pushed, strict=True) for c in channels)
+    shared = _summed(
+        [part.shared[:, c].T @ row[c][1] for part, row in zip(left, pushed, strict=True) for c in channels]
+    )
     weight = (left[0].shared.shape[2] - 1 + LARGEST_OF_FEW) / left[0].shared.shape[2]
     new = filters.copy()
     for c, order in enumerate(orders):
@@ -140,7 +136,7 @@ def _corrected(left: Sequence[_Left], filters: Array, orders: Sequence[int]) -> 
             continue
         products = np.zeros(order + 1)
         for part, row in zip(left, pushed, strict=True):
-            own = sum(part.initial[:, d].T @ row[d][0] for d in channels)
+            own = _summed([part.initial[:, d].T @ row[d][0] for d in channels])
             for lag in range(order + 1):
                 e = part.residual[:, c]
                 products[lag] += e[lag:] @ e[: len(e) - lag]
@@ -150,7 +146,16 @@ def _corrected(left: Sequence[_Left], filters: Array, orders: Sequence[int]) -> 
     return new
 
 
-def _taken(q: Array, pushed: Array, inner: Array | float, lag: int) -> float:
+def _pushed(coefficients: Array, variance: float, q: Array) -> Array:
+    """Σ q (N, n), Σ the covariance of the autoregression."""
+    return np.asarray(linalg.matmul_toeplitz(_autocovariance(coefficients, variance, len(q)), q), np.float64)
+
+
+def _summed(parts: Sequence[Array]) -> Array:
+    return np.asarray(np.sum(parts, axis=0), np.float64)
+
+
+def _taken(q: Array, pushed: Array, inner: Array, lag: int) -> float:
     """Σ_t of the lagged products that the columns q (N, n) took: those of QQᵀΣ + ΣQQᵀ - QQᵀΣQQᵀ."""
     count = len(q) - lag
     return float(
