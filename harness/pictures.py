@@ -197,6 +197,24 @@ def identifiability() -> Figure:
         return figure
 
 
+def sensors() -> Figure:
+    """What a sensor with gain, offset, drift and delay reads of a decay."""
+    time = np.linspace(0, 10, 1000)
+
+    def x(t: np.ndarray) -> np.ndarray:
+        return np.where(t >= 0, np.exp(-0.2 * t) * np.cos(3 * t), 1.0)
+
+    with styled():
+        figure = plt.figure(figsize=(7, 2.8), layout="constrained")
+        axes = figure.add_subplot()
+        axes.plot(time, x(time), color=QUIET, label="x")
+        axes.plot(time, 1.5 * x(time - 0.2) + 0.3 + 0.08 * time, color=CYCLE[0],
+                  label="1.5 x(t - 0.2) + 0.3 + 0.08 t")  # fmt: skip
+        axes.set_xlabel("t [s]")
+        axes.legend()
+        return figure
+
+
 def validation() -> Figure:
     """Held-back data of a chaotic oscillator: how long the fitted model predicts them."""
     rig = kz.Model.from_equations(
@@ -250,7 +268,7 @@ def security() -> Console:
 PICTURES: dict[str, Callable[[], Any]] = {
     f.__name__: f
     for f in (data, laws, flows, events, periodic, shooting, missing_terms, choosing, invariants, ensembles, rig,
-              identifiability, validation, long_work, saving, security)
+              identifiability, sensors, validation, long_work, saving, security)
 }  # fmt: skip
 
 
