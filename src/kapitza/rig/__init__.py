@@ -3,12 +3,14 @@
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
 from kapitza.rig.continuation import follow_rig
 from kapitza.rig.corrector import RigStepping, TooFewModesError
+from kapitza.rig.curves import RigCurve, doubling_curve, fold_curve
 from kapitza.rig.delay_stability import Compensation, DelayStability, delay_stability, essential_radius
 from kapitza.rig.doubling import doubling_at_amplitude, find_doubling
 from kapitza.rig.experiment import Experiment, RigUnsettledError
 from kapitza.rig.files import read_rig
 from kapitza.rig.floquet import FloquetSettings, MeasuredMultipliers, measure_multipliers
 from kapitza.rig.fourier import FourierSeries
+from kapitza.rig.gains import GainAdvice, advise_gains
 from kapitza.rig.journal import Journal
 from kapitza.rig.live import GrowingPlot, LiveTable, watching
 from kapitza.rig.measure import Measurement, NoiseLevel, settle_and_measure
@@ -27,6 +29,7 @@ __all__ = [
     "Feedback",
     "FloquetSettings",
     "FourierSeries",
+    "GainAdvice",
     "GrowingPlot",
     "Journal",
     "Keys",
@@ -41,6 +44,7 @@ __all__ = [
     "Rig",
     "RigBifurcation",
     "RigBranch",
+    "RigCurve",
     "RigParameter",
     "RigPoint",
     "RigServer",
@@ -51,12 +55,15 @@ __all__ = [
     "Sensors",
     "SimulatedRig",
     "TooFewModesError",
+    "advise_gains",
     "beam_rig",
     "delay_stability",
     "doubling_at_amplitude",
+    "doubling_curve",
     "duffing_rig",
     "essential_radius",
     "find_doubling",
+    "fold_curve",
     "follow_rig",
     "measure_multipliers",
     "measure_orbit",

@@ -244,6 +244,18 @@ def _walked(run: _Walk, before: RigPoint | Anchor, watch: Watch | None) -> tuple
     raise AssertionError("a walk has no end of its own")
 
 
+def walk_on(
+    family: RigFamily, points: Sequence[RigPoint], stepping: RigStepping, add_modes: bool, watch: Watch
+) -> list[RigPoint]:
+    """Walk on from the last two points until the watcher or a limit ends it; the points given come first."""
+    run = _Walk(family, stepping, (-np.inf, np.inf), points[-1].jacobian, add_modes, list(points))
+    run.arclength = points[-1].arclength
+    for point in points:
+        watch(point)
+    _walked(run, points[-2], watch)
+    return run.points
+
+
 def first_points(
     family: RigFamily, start: Mapping[str, FourierSeries] | None, direction: int, stepping: RigStepping
 ) -> tuple[RigPoint | Anchor, list[RigPoint]]:

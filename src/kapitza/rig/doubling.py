@@ -189,6 +189,7 @@ def find_doubling(
     with experiment.rig, _finely(experiment, average):
         low, high = search.bracket(np.linspace(*bounds, points))
         value, deviation, response, rest = search.locate(low, high, tolerance, max_iterations)
+        demands = experiment.demands(rest, experiment.values)
     return RigBifurcation(
         kind="period doubling",
         parameter=parameter,
@@ -198,19 +199,24 @@ def find_doubling(
         measurements=experiment.measurements - began,
         direction=response.direction,
         values={**experiment.values, parameter: value},
-        demands=experiment.demands(rest, experiment.values),
+        demands=demands,
     )
 
 
 @contextmanager
 def _finely(experiment: Experiment, average: int) -> Iterator[None]:
-    """Wait longer and average more: a transient of a thousandth moves det G by a per cent."""
-    before = experiment.resolution, experiment.average, experiment.patience
+    """Wait longer and average more: a transient of a thousandth moves det G by a per cent.
+
+    The next subharmonic mode must be among the unknowns.
+    """
+    before = experiment.resolution, experiment.average, experiment.patience, experiment.modes
     experiment.resolution, experiment.average, experiment.patience = 0.1 * before[0], average, 3
+    experiment.modes = max(experiment.modes, experiment.repeats + 1)
     try:
         yield
     finally:
-        experiment.resolution, experiment.average, experiment.patience = before
+        experiment.resolution, experiment.average, experiment.patience, experiment.modes = before
+        experiment.forget()
 
 
 Sample = tuple[float, Response, Array]
