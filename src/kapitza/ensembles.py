@@ -44,6 +44,15 @@ class Ensemble:
 
     runs: (R,) numbers of those that succeeded, increasing; columns: name -> (R,) values; failures: the others that were
     tried. status: INTERRUPTED when it was stopped before all had been tried.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> def half(item, shared, generator):
+    ...     return {"half": item / 2}
+    >>> found = kz.ensemble(half, [1, 2, 3])
+    >>> found.table()["half"].tolist()
+    [0.5, 1.0, 1.5]
     """
 
     runs: np.ndarray

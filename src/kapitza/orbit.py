@@ -157,6 +157,9 @@ class PeriodicOrbit:
     joint_covariance: (p n + n, p n + n) of the points, row-major, and the moduli of the multipliers.
     section_phase: time within the excitation period at which the points lie [s], None where nothing is said (0).
     partner: position in its set of its image under the symmetry of the states; None where there is none.
+    code: letters of the points where the model has a partition; stability: "stable", "unstable", "unknown"; profile:
+    the motion over one period; certificate: how far the multipliers can be trusted; method, status, notes: how it was
+    found, how that ended, and what else is worth knowing.
 
     Parts that only some orbits have: stretch (of the record it was found in), crossings (channels along an orbit of a
     free motion), influence (of single samples on it), loop (the curve a solver found), sensitivity (by parameters),
@@ -248,7 +251,8 @@ def minimal_period(points: Array, angles: Sequence[bool], tolerance: float) -> i
 class OrbitSet(Sequence[PeriodicOrbit]):
     """Orbits in the order of their period, with what was rejected and why.
 
-    status: INTERRUPTED when the search was stopped; the orbits are those found by then.
+    status: INTERRUPTED when the search was stopped; the orbits are those found by then. angles: which states live on
+    a circle; message: the search in words; source: the record, or the report of a census.
     section_points: (M, n) points of the record on the section, thinned, for pictures.
 
     Examples

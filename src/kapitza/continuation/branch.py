@@ -41,6 +41,21 @@ class Branch:
     strongly unstable orbits can be had again. ends: why the branch stops at its first and its last point.
     subject: "orbit", "equilibrium", or the kind of bifurcation that a curve follows.
     deviations: (N, n) standard deviations of the points at fixed parameter from the posterior of a fit, or None.
+    model: at the values of the start; repeats: excitation periods of an orbit, None for free motions and equilibria.
+    end_messages: more about the ends, in words; method: of the corrector; status: INTERRUPTED where it was stopped;
+    notes: what else is worth knowing.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_equations(
+    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
+    ... )
+    >>> branch = kz.follow(model, None, "omega", bounds=(0.9, 1.2))
+    >>> [end.name for end in branch.ends]
+    ['BOUND', 'BOUND']
+    >>> bool(branch.amplitude("x").max() > 0.5)
+    True
     """
 
     model: Model = field(repr=False)

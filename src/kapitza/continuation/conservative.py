@@ -138,11 +138,39 @@ def backbone(
 ) -> Branch:
     """The backbone of a forced model: the free vibrations without damping, by amplitude and frequency.
 
-    frequency: name of the excitation frequency (the period must be 2π over it); force, damping: the parameters that are
-    set to zero, the first damping unfolds the family. mode: which linear mode the curve leaves from, in the order of
-    the natural frequencies. amplitude: of the first orbit, relative to 1 (rad, m, ...).
+    Parameters
+    ----------
+    model : Model
+        A forced one, whose period is 2π over its excitation frequency.
+    frequency : str
+        Name of the excitation frequency [rad/s].
+    force, damping : str or list of str
+        The parameters that are set to zero; the first damping unfolds the family.
+    bounds : (float, float), optional
+        Of the frequency.
+    mode : int
+        Which linear mode the curve leaves from, in the order of the natural frequencies.
+    amplitude : float
+        Of the first orbit, relative to 1 (rad, m, ...).
+    stepping : Stepping, optional
+        How it is walked.
+    monitor : Monitor, optional
+        May stop the walk.
 
-    Returns a Branch over the frequency; `branch.amplitude("x")` gives the curve.
+    Returns
+    -------
+    Branch
+        Over the frequency; `branch.amplitude("x")` gives the curve.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_equations(
+    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
+    ... )
+    >>> curve = kz.backbone(model, "omega", force="B", damping="c", bounds=(0.9, 1.3))
+    >>> bool(abs(curve.values[-1, 0] - 1.3) < 1e-6)  # it hardens
+    True
     """
     forces = (force,) if isinstance(force, str) else tuple(force)
     dampings = (damping,) if isinstance(damping, str) else tuple(damping)
@@ -229,7 +257,41 @@ def frequency_response(
 ) -> FrequencyResponse:
     """The response to harmonic forcing over its frequency, for each force level, with the backbone if damping is named.
 
-    bounds: range of the frequency; each response begins at its lower end, from where the motion settles (or `start`).
+    Parameters
+    ----------
+    model : Model
+        A forced one, whose period is 2π over its excitation frequency.
+    frequency : str
+        Name of the excitation frequency [rad/s].
+    bounds : (float, float)
+        Range of the frequency; each response begins at its lower end.
+    force : str
+        Name of the amplitude of the force.
+    damping : str or list of str, optional
+        Set to zero for the backbone; without it there is none.
+    levels : list of float, optional
+        Amplitudes of the force; by default the model's own.
+    start : optional
+        From where the motion settles at the lower end; the model's start by default.
+    mode : int
+        Of the backbone.
+    settings
+        Further ones of `follow`.
+
+    Returns
+    -------
+    FrequencyResponse
+        A branch for each level, and the backbone; `.plot()` draws them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_equations(
+    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
+    ... )
+    >>> response = kz.frequency_response(model, "omega", (0.9, 1.2), force="B", levels=[0.1, 0.3])
+    >>> len(response.branches), response.forces
+    (2, (0.1, 0.3))
     """
     model.check(force)
     chosen = tuple(float(v) for v in (levels if levels is not None else (model.values[force],)))

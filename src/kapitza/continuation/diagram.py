@@ -31,7 +31,16 @@ class Diagram:
     """Branches that leave each other at bifurcations.
 
     branches: in the order they were found; parents: for each the index of its parent (-1 for the first); levels: how
-    many switches lead to it; failed: bifurcations at which no branch was reached, with the reason.
+    many switches lead to it; failed: bifurcations at which no branch was reached, with the reason. status: INTERRUPTED
+    where it was stopped.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.library.duffing()
+    >>> tree = kz.diagram(model, {"x": -0.2, "x'": 0.0}, "B", (0.15, 0.25), depth=1)
+    >>> tree.parents[0], tree.levels[0], tree.status.name
+    (-1, 0, 'CONVERGED')
     """
 
     branches: tuple[Branch, ...]
@@ -91,7 +100,39 @@ def diagram(
 
     Steps and first amplitudes shrink with the level (0.4 and 0.3 each), because each doubling of a cascade lives in a
     range several times shorter than the one before. A branch that returns to one already there is not followed twice.
-    monitor: a Monitor; cancelled or interrupted by Ctrl-C, the diagram holds what was found.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    start
+        An orbit, or anything that `solve_orbit` takes for a guess.
+    parameter : str
+        Along which the branches are followed.
+    bounds : (float, float), optional
+        Between which it may move.
+    depth : int
+        Switches, one after the other, up to which branches are followed.
+    max_branches, max_points : int
+        After so many branches, and points of each, the search ends.
+    stepping : Stepping, optional
+        Of the first branch.
+    monitor : Monitor, optional
+        Cancelled or interrupted by Ctrl-C, the diagram holds what was found.
+    settings
+        Further ones of `follow`, such as period, method, half_map.
+
+    Returns
+    -------
+    Diagram
+        The branches, which left which, and the bifurcations at which none was reached.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> tree = kz.diagram(kz.library.duffing(), {"x": -0.2, "x'": 0.0}, "B", (0.15, 0.25), depth=1)
+    >>> len(tree.branches) >= 1
+    True
     """
     root = follow(model, start, parameter, bounds, stepping=stepping, monitor=Silent(), **settings)
     branches, parents, levels = [root], [-1], [0]
@@ -202,8 +243,36 @@ def other_orbits(
 ) -> list[PeriodicOrbit]:
     """Orbits of the same period that are not among the known ones, by deflation from random starts around them.
 
-    Each can begin a branch that is not connected to the known ones. starts: how many; spread: how far around the known
-    orbits, in units of their size. Only forced models: the phase of autonomous orbits is not deflated.
+    Each can begin a branch that is not connected to the known ones. Only forced models: the phase of autonomous orbits
+    is not deflated.
+
+    Parameters
+    ----------
+    model : Model
+        A forced one.
+    known : list of PeriodicOrbit
+        Orbits to stay away from.
+    period : int
+        Excitation periods after which the others repeat.
+    starts : int
+        How many random starts.
+    spread : float
+        How far around the known orbits, in units of their size.
+    seed : int
+        Of the starts.
+
+    Returns
+    -------
+    list of PeriodicOrbit
+        Those found, each once.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_equations("x'' + 0.3*x' - x + x**3 = 0.02*cos(t)", period="2*pi")
+    >>> first = kz.solve_orbit(model, {"x": 1.0, "x'": 0.0})
+    >>> [round(float(o.points[0, 0])) for o in kz.other_orbits(model, [first], starts=20, spread=3.0)]
+    [0, -1]
     """
     if model.period is None:
         raise KapitzaError(f'"{model.name}" is autonomous: look for other orbits with find_orbits(model).')

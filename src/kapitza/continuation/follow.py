@@ -59,13 +59,27 @@ def follow(
 ) -> Branch:
     """Follow a family of motions along a parameter, with its stability and bifurcations.
 
-    subject: a Model (or an experiment that offers `follow`), or a Bifurcation, whose curve in two parameters is
-    followed: follow(bifurcation, ("omega", "B")), or a Branch, which is followed on: follow(branch, bounds=(0, 20)).
-    start: an orbit, or anything that `solve_orbit` takes for a guess; a state with equilibrium=True.
-    parameter: its name; bounds: (low, high) between which it may move; by default those of the parameter, or a decade.
+    Parameters
+    ----------
+    subject : Model, Bifurcation, Branch or experiment
+        A model (or an experiment that offers `follow`), or a bifurcation, whose curve in two parameters is followed:
+        follow(bifurcation, ("omega", "B")), or a branch, which is followed on: follow(branch, bounds=(0, 20)).
+    start : optional
+        An orbit, or anything that `solve_orbit` takes for a guess; a state with equilibrium=True.
+    parameter : str
+        Its name.
+    bounds : (float, float), optional
+        Between which it may move; by default those of the parameter, or a decade.
+    settings
+        See below.
 
-    Settings
-    --------
+    Returns
+    -------
+    Branch
+        Points with multipliers, bifurcations, and why it ends at either end.
+
+    Notes
+    -----
     period: as in `solve_orbit`, where the start does not say it.
     direction: +1 or -1 for one direction of the parameter, 0 (default) for both.
     method: Shooting() (default, nodes are added as multipliers grow), MultipleShooting(nodes=...), Collocation(),

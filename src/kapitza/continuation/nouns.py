@@ -60,7 +60,19 @@ class Bifurcation:
     defect: of the multipliers; distance: of the critical one from where it should be.
     vector: (n,) critical direction in state space; position: index of the branch point before it.
     frequency: imaginary part of the critical eigenvalue at a Hopf point, angle of the critical pair at Neimark-Sacker.
-    interval: (low, high) of the value from the posterior of a fit, where one was given.
+    interval: (low, high) of the value from the posterior of a fit, where one was given, and its standard deviation,
+    deviation. model: at which values it was found; values: of all parameters of a curve. half: found on the half map;
+    span, offset: excitation periods of its map and where that begins. note: why it is not verified.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_equations(
+    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
+    ... )
+    >>> branch = kz.follow(model, None, "omega", bounds=(0.9, 2.0))
+    >>> [(fold.kind.value, round(fold.value, 4)) for fold in branch.bifurcations]
+    [('fold', 1.7797), ('fold', 1.3242)]
     """
 
     kind: Kind

@@ -33,8 +33,35 @@ def switch_branch(
 ) -> Branch:
     """The branch that leaves at a bifurcation: of the doubled orbit, the broken symmetry, or the orbit of a Hopf point.
 
-    amplitude: of the first step away, relative to the orbit. side: +1 or -1, the direction along the critical vector
-    (both give the same orbits, shifted or mirrored, except at transcritical points).
+    Parameters
+    ----------
+    bifurcation : Bifurcation
+        One of `branch.bifurcations`: period doubling, branch point, pitchfork or Hopf.
+    bounds : (float, float), optional
+        Of the parameter along the new branch.
+    amplitude : float
+        Of the first step away, relative to the orbit.
+    side : int
+        +1 or -1, the direction along the critical vector (both give the same orbits, shifted or mirrored, except at
+        transcritical points).
+    stepping : Stepping, optional
+        How it is walked.
+    monitor : Monitor, optional
+        May stop the walk.
+
+    Returns
+    -------
+    Branch
+        The orbits that leave, the first of them next to the bifurcation.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_equations(["x' = r*x - x**3 - y", "y' = x + r*y"], parameters={"r": -0.1})
+    >>> rest = kz.follow(model, {"x": 0.0, "y": 0.0}, "r", bounds=(-0.2, 0.3), equilibrium=True)
+    >>> cycles = kz.switch_branch(rest.bifurcations[0], bounds=(-0.2, 0.2))
+    >>> bool(cycles.periods[0] > 6)
+    True
     """
     walker = switch_walker(bifurcation, bounds, amplitude, side, stepping)
     return _finished(walker, monitor)

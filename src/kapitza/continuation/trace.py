@@ -48,7 +48,22 @@ EXTINCT = 1e-4
 class Stepping:
     """How a branch is walked: predictor, corrector, step rule, and the number of points after which to stop.
 
-    The lengths of steps are in units of the sizes of the unknowns: 0.1 is a tenth of the orbit or of the parameter.
+    Parameters
+    ----------
+    predictor, corrector
+        Where the next point is expected, and what brings it onto the branch.
+    rule : StepRule
+        Lengths of the steps, in units of the sizes of the unknowns: 0.1 is a tenth of the orbit or of the parameter.
+    max_points : int
+        After which the walk ends.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> short = kz.Stepping(max_points=5)
+    >>> branch = kz.follow(kz.library.duffing(), {"x": -0.2, "x'": 0.0}, "B", (0.1, 0.4), stepping=short, direction=1)
+    >>> branch.ends[1].name
+    'POINTS'
     """
 
     predictor: Predictor = field(default_factory=Cubic)

@@ -32,13 +32,29 @@ def measure(
 ) -> Record:
     """A clean record with the faults of a measurement, in the order in which a sensor adds them.
 
-    jitter: standard deviation [s] of the sampling instants; the time stamps stay as they were.
-    noise: standard deviation of Gaussian noise in units of the channel; relative_noise: as a fraction of the channel's
-        mean modulus, mean |x| (angles brought into (-π, π] before averaging).
-    quantum: resolution, to which values are rounded: 2π/1024 for an encoder of 1024 counts.
-    drop: fraction of samples lost at random; the record is cut into segments there.
-    Numbers apply to every channel, mappings to the channels they name. `seed` makes it repeatable.
-    The channels' "noise" attribute becomes sqrt(noise² + quantum²/12 + what it was before squared).
+    Numbers apply to every channel, mappings to the channels they name.
+
+    Parameters
+    ----------
+    record : Record
+        What a perfect sensor would give.
+    noise : float or mapping
+        Standard deviation of Gaussian noise in units of the channel.
+    quantum : float or mapping, optional
+        Resolution, to which values are rounded: 2π/1024 for an encoder of 1024 counts.
+    jitter : float
+        Standard deviation [s] of the sampling instants; the time stamps stay as they were.
+    drop : float
+        Fraction of samples lost at random; the record is cut into segments there.
+    seed : int, optional
+        Makes it repeatable.
+    relative_noise : float or mapping
+        Noise as a fraction of the channel's mean modulus, mean |x| (angles brought into (-π, π] before averaging).
+
+    Returns
+    -------
+    Record
+        The channels' "noise" attribute becomes sqrt(noise² + quantum²/12 + what it was before squared).
 
     Examples
     --------

@@ -36,20 +36,41 @@ def read(
 ) -> Record:
     """A record from csv, tsv, txt, parquet, HDF5, NetCDF, MATLAB (v5, v7.3) or npz; the suffix decides.
 
-    time: name or position of the time column; t, time, … are found by themselves. Numbers in the unit that the file
+    Parameters
+    ----------
+    path : path
+        The file.
+    time : str or int, optional
+        Name or position of the time column; t, time, … are found by themselves. Numbers in the unit that the file
         states (s without one), durations, dates (ISO 8601) and clock times all become seconds. Without a time column
         give `interval` [s].
-    channels: names or positions, in order; a mapping renames, {"o1": "phi1"}; default: every other numeric column.
-        An array of several columns takes a list, {"Y_id": ["phi", "phi'"]}.
-    segment: column of labels that change where the recording was interrupted ("segment" and "trial" are found);
-        MATLAB cell arrays become one segment per cell.
-    names: names of all columns of a text file that has none, or wrong ones.
-    units: of columns, {"t": "ms", "phi": "deg"}, before those of the file (headers like "phi [deg]", a line of units
+    channels : list or mapping, optional
+        Names or positions, in order; a mapping renames, {"o1": "phi1"}; default: every other numeric column. An array
+        of several columns takes a list, {"Y_id": ["phi", "phi'"]}.
+    segment : str or int, optional
+        Column of labels that change where the recording was interrupted ("segment" and "trial" are found); MATLAB cell
+        arrays become one segment per cell.
+    interval : float, optional
+        Time between samples [s].
+    names : list of str, optional
+        Names of all columns of a text file that has none, or wrong ones.
+    units : mapping, optional
+        Of columns, {"t": "ms", "phi": "deg"}, before those of the file (headers like "phi [deg]", a line of units
         below the names, attributes "unit" or "units"). Channels come in SI: mm → m, deg → rad, rpm → rad/s. A unit that
         is not known is asked for.
-    angles: channels that live on a circle, under their new names. period, phase: of the excitation [s].
-    missing: "refuse" rows with missing numbers, or "drop" them and cut the record there.
-    separator, decimal: of text files, when they are guessed wrongly.
+    angles : list of str, optional
+        Channels that live on a circle, under their new names.
+    period, phase : float, optional
+        Of the excitation [s].
+    missing : str
+        "refuse" rows with missing numbers, or "drop" them and cut the record there.
+    separator, decimal : str, optional
+        Of text files, when they are guessed wrongly.
+
+    Returns
+    -------
+    Record
+        Channels in SI units along the time [s].
 
     Examples
     --------

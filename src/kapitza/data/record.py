@@ -44,7 +44,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
-    """A measurement as an xarray Dataset along "time".
+    """A measurement as an xarray Dataset, `dataset`, along "time".
 
     Coordinates: "time" [s] and "segment" (an integer that changes where the recording was interrupted).
     Each data variable is a channel; its attributes: "unit", "angle" (True for angles, continuous or wrapped, always

@@ -29,8 +29,20 @@ def write(record: Record, path: str | Path, matlab: str = "5") -> Path:
     """Write a record as csv, tsv, txt, parquet, HDF5, MATLAB or npz; the suffix decides. Returns the path.
 
     The file appears complete or not at all. Units, angles, noise and the excitation travel along.
-    matlab: "5", or "7.3" (HDF5 inside; needed above 2 GB). MATLAB names cannot hold a prime: phi' is stored
-        as phi_rate.
+
+    Parameters
+    ----------
+    record : Record
+        What to write.
+    path : path
+        Where; csv, tsv, txt, parquet, h5, nc, mat or npz.
+    matlab : str
+        "5", or "7.3" (HDF5 inside; needed above 2 GB). MATLAB names cannot hold a prime: phi' is stored as phi_rate.
+
+    Returns
+    -------
+    Path
+        Of the file.
 
     Examples
     --------

@@ -27,6 +27,15 @@ class Coverage:
 
     truth: name -> value that made the motion; level: of the intervals; fits: every fit, with columns NAME, NAME low,
     NAME high and NAME deviation; failures are in fits.failures.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1}, start={"x": 1.0, "x'": 0.0})
+    >>> motion = kz.simulate(model, t=np.arange(100) * 0.1)
+    >>> found = kz.coverage(model, motion, 0.01, ["c"], kz.ShootingFit(), fits=4)
+    >>> len(found.fits), found.truth
+    (4, {'c': 0.1})
     """
 
     truth: dict[str, float]

@@ -34,7 +34,8 @@ class Estimate:
 
     names: the free parameters, in the order of `covariance` (k, k).
     values: estimates by name (derived parameters may follow the free ones).
-    fixed: values that were held.
+    fixed: values that were held; start: those the fit began from; units: of all of them; warnings: what is suspicious,
+    in words; data: what was fitted; chi2: sum of the weighted squared residuals, NaN where they have no weights.
     dof: degrees of freedom of the noise estimate (infinite when the noise was known): intervals are Student-t.
     residuals: by name of output, weighted (so that 1 is one standard deviation) unless the method says otherwise.
     whiteness: by channel, the probability that white noise is as correlated as the residuals.

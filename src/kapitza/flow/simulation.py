@@ -38,10 +38,31 @@ def simulate(
     """A record with one channel per state: strobed (`periods`) or at given times (`t`); angles wrapped to [-π, π).
 
     Models with invariants are projected onto them at every sample.
-    x0: start, at t[0] or at the start of the excitation; the model's own by default. For maps `periods` counts steps.
-    noise: standard deviation of Gaussian noise, one number or one per channel as a mapping; `seed` makes it repeatable.
-    monitor: shown the progress; cancelled, or after Ctrl-C, the samples that are finished come back, and
-    `record.status` is Status.INTERRUPTED.
+
+    Parameters
+    ----------
+    model : Model
+        A flow or a map.
+    x0 : optional
+        Start, by name or as an array (n,), at t[0] or at the start of the excitation; the model's own by default.
+    t : array (N,), optional
+        Times [s] of the samples, increasing.
+    periods : int, optional
+        Instead of times, excitation periods to run; for maps, steps.
+    samples_per_period : int
+        With `periods`.
+    noise : float or mapping
+        Standard deviation of Gaussian noise, one number or one per channel.
+    seed : int, optional
+        Makes the noise repeatable.
+    monitor : Monitor, optional
+        Shown the progress; cancelled, or after Ctrl-C, the samples that are finished come back, and `record.status` is
+        Status.INTERRUPTED.
+
+    Returns
+    -------
+    Record
+        One channel per state, in the order of `model.states`.
 
     Examples
     --------

@@ -59,7 +59,23 @@ __all__ = [
 
 
 def model_named(name: str) -> Model:
-    """The system of this name, with its own values: model_named("duffing")."""
+    """The system of this name, with its own values.
+
+    Parameters
+    ----------
+    name : str
+        One of those of `SYSTEMS`.
+
+    Returns
+    -------
+    Model
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.model_named("duffing").names
+    ('k', 'B')
+    """
     makers = {make.__name__: make for make in SYSTEMS}
     if name not in makers:
         raise ModelError(

@@ -25,8 +25,23 @@ def base_excited_double_pendulum(values: str = "table9") -> Model:
              + C2 (φ2'-φ1') = 0
 
     φ1, φ2 are absolute angles and time is τ = 2π f_e t with f_e = 5 Hz. For y = a cos τ: Bi3 = -Bi5, Bi4 = 0. The
-    encoders measure the outputs theta1 = φ1 and theta2 = φ2 - φ1. values: "table9" (the simulated system, without dry
-    friction), "true" or "table1" (the rig).
+    encoders measure the outputs theta1 = φ1 and theta2 = φ2 - φ1.
+
+    Parameters
+    ----------
+    values : str
+        "table9" (the simulated system, without dry friction), "true" or "table1" (the rig).
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.base_excited_double_pendulum().states
+    ('phi1', 'phi2', "phi1'", "phi2'")
     """
     if values not in SHAKEN_VALUES:
         known = ", ".join(SHAKEN_VALUES)
@@ -75,6 +90,17 @@ def planar_double_pendulum() -> Model:
         E = μλ φ1'²/2 + φ2'²/(2λ) + φ1' φ2' cos(φ1-φ2) - ω1² (μλ cos φ1 + cos φ2)
 
     The start is that of the document, (φ1', φ2', φ1, φ2) = (ω1, ω1, π/2, π/2), which is chaotic.
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.planar_double_pendulum().states
+    ('phi1', 'phi2', "phi1'", "phi2'")
     """
     root = math.sqrt(9.81)
     return Model.from_equations(

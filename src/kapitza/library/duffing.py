@@ -11,6 +11,17 @@ def duffing() -> Model:
         x'' + k x' + x³ = B cos t
 
     At k = 0.08, B = 0.2 five stable orbits coexist, with periods 1, 1, 2, 2 and 3. Symmetric under x(t) -> -x(t + π).
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.duffing().states
+    ('x', "x'")
     """
     return Model.from_equations(
         "x'' + k*x' + x**3 = B*cos(t)",

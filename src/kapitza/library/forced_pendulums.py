@@ -15,6 +15,17 @@ def pendulum_on_spring() -> Model:
 
     The forcing is quoted as a / sqrt(Ω²C² + K²); the default 2 N is 0.0100. At Ω = 13 rad/s the hanging state doubles
     its period at 0.0132082, and the swinging branch folds at 0.0080091. Symmetric under θ -> -θ.
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.pendulum_on_spring().states
+    ('y', 'theta', "y'", "theta'")
     """
     positive = (0.0, math.inf)
     return Model.from_equations(
@@ -51,6 +62,17 @@ def horizontally_excited_pendulum() -> Model:
 
     r is the drive frequency over the natural one, c twice the damping ratio. The document gives no values; the default
     ones are ours. Symmetric under θ(t) -> -θ(t + π).
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.horizontally_excited_pendulum().states
+    ('theta', "theta'")
     """
     return Model.from_equations(
         "theta'' + c/r*theta' + sin(theta)/r**2 - f*sin(t)*cos(theta) = 0",

@@ -12,6 +12,17 @@ def henon_heiles() -> Model:
 
     The classical system has m1 = m2 = ω1 = ω2 = b = 1, a = c = 0, d = -1/3. The start is the chaotic orbit of the
     document, (p1, p2, q1, q2) = (0.4, -0.4, 0, 0). States: q1, q2, p1, p2, with p = m q'.
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.henon_heiles().states
+    ('q1', 'q2', 'p1', 'p2')
     """
     positive = (0.0, float("inf"))
     return Model.from_hamiltonian(

@@ -13,6 +13,17 @@ def colliding_cart() -> Model:
         x'' + b(x) x' + k(x) = γ sin ωt,   k(x) = k (x ∓ 1) and b(x) = b for ±x > 1, both 0 between
 
     The damper makes the force jump on contact. Symmetric under x(t) -> -x(t + π/ω).
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.colliding_cart().states
+    ('x', "x'")
     """
     return Model.from_equations(
         "x'' + Piecewise((k*(x - 1) + b*x', x > 1), (k*(x + 1) + b*x', x < -1), (0, True)) = gamma*sin(omega*t)",
@@ -37,6 +48,17 @@ def pin_joint() -> Model:
         x'' = γ sin t for |x| < 1;   x' -> -r x' at |x| = 1
 
     The document gives no values; γ = 1, r = 0.8 are ours. Symmetric under x(t) -> -x(t + π).
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.pin_joint().states
+    ('x', "x'")
     """
     return Model.from_equations(
         "x'' = gamma*sin(t)",

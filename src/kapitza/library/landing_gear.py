@@ -15,6 +15,24 @@ def sampled_force(period: float = 1.0, samples: int = 200) -> Signal:
     """A periodic force [N] in the working range of the strut: a sine on a constant load, and a step for 0.3 periods.
 
     The force measured in the document is not in it; this one takes its place.
+
+    Parameters
+    ----------
+    period : float
+        After which it repeats [s].
+    samples : int
+        In one period.
+
+    Returns
+    -------
+    Signal
+        Named F, in N.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.sampled_force(samples=100).times.size
+    100
     """
     times = period * np.arange(samples) / samples
     phase = times / period
@@ -29,8 +47,24 @@ def oleo(force: Signal | None = None, values: str = "orbits") -> Model:
         T' + θ11 (T + θ12) + θ13 T u' / (1 + θ5 u) = 0
 
     θ12 = -293 K (printed with the wrong sign), θ13 = 0.4 θ5. Measured is y = u + θ14. Only θ1 θ2 + θ10 is identifiable.
-    force: a measured Signal [N]; without it `sampled_force()`. values: "orbits" (θ7 = 73.2, θ9 = 1e4, section 6.4) or
-    "estimation" (θ7 = 41.4, θ9 = 1000, section 6.5).
+
+    Parameters
+    ----------
+    force : Signal, optional
+        A measured one [N]; without it `sampled_force()`.
+    values : str
+        "orbits" (θ7 = 73.2, θ9 = 1e4, section 6.4) or "estimation" (θ7 = 41.4, θ9 = 1000, section 6.5).
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.oleo().states
+    ('u', 'T', "u'")
     """
     if values not in ("orbits", "estimation"):
         raise ModelError(f'No set of values "{values}"; choose "orbits" or "estimation".')
@@ -73,7 +107,22 @@ def oleo_simple(force: Signal | None = None) -> Model:
         θ1 (u'' + g) + θ2 |u'| u' + θ3 (1 / (1 - θ4 u))^θ5 + θ6 - θ8 + (2 θ9/π) arctan(θ10 u') = F(t)
 
     (the scan lost the dot on the last u). Measured is y = u + θ7. Only θ1 g + θ6 - θ8 is identifiable.
-    force: a measured Signal [N]; without it `sampled_force()`.
+
+    Parameters
+    ----------
+    force : Signal, optional
+        A measured one [N]; without it `sampled_force()`.
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.oleo_simple().states
+    ('u', "u'")
     """
     return Model.from_equations(
         "theta1*(u'' + g) + theta2*abs(u')*u' + theta3*(1/(1 - theta4*u))**theta5 + theta6 - theta8"

@@ -14,6 +14,22 @@ def parametric_pendulum(experiment: bool = False) -> Model:
     Values of the simulations; with `experiment` those of the rig, where dry friction k1 ends the chaos after some ten
     thousand periods. The section at t = 0 modulo 2π/ω (support at the top) is cut into the quadrants A B above C D by
     φ' = 0 and φ = π, with φ in [0, 2π). Symmetric under (φ, φ') -> (-φ, -φ').
+
+    Parameters
+    ----------
+    experiment : bool
+        The values of the rig.
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.parametric_pendulum().states
+    ('phi', "phi'")
     """
     mass, length, dry = (0.0854, 0.318, 6.88e-4) if experiment else (0.0858, 0.317, 0.0)
     shaking = (

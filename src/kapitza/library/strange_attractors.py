@@ -11,6 +11,17 @@ def lorenz() -> Model:
         x' = σ (y - x),  y' = x (ρ - z) - y,  z' = x y - β z
 
     Symmetric under (x, y, z) -> (-x, -y, z). Code: R where x > 0, L where x < 0, one letter per turn.
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.lorenz().states
+    ('x', 'y', 'z')
     """
     return Model.from_equations(
         ["x' = sigma*(y - x)", "y' = x*(rho - z) - y", "z' = x*y - beta*z"],
@@ -36,6 +47,17 @@ def rossler() -> Model:
         x' = -y - z,  y' = x + a y,  z' = b + z (x - c)
 
     The default values a = b = 0.2, c = 5.7 are chaotic.
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.rossler().states
+    ('x', 'y', 'z')
     """
     return Model.from_equations(
         ["x' = -y - z", "y' = x + a*y", "z' = b + z*(x - c)"],

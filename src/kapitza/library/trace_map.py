@@ -14,6 +14,17 @@ def trace_map() -> Model:
 
     Conserved: I = x² + y² + z² - a (x + y + z) - b (xy + xz + yz) - c xyz, with x, y, z = x[n], x[n-1], x[n-2].
     The Fibonacci trace map has a = b = 0, c = 2; its orbit x[n] = cos 2πθ[n], θ[n+1] = θ[n] + θ[n-1] has I = 1.
+
+    Returns
+    -------
+    Model
+        At the values of its source; `model.with_values(...)` changes them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> kz.library.trace_map().states
+    ('x', 'y', 'z')
     """
     first, second = 0.1, math.sqrt(2.0) - 1.0
     return Model.from_map(

@@ -18,6 +18,18 @@ def with_clock(model: Model) -> Model:
     For forced models whose recordings do not tell when the excitation began; free the parameter "clock" with the
     others.
 
+    Parameters
+    ----------
+    model : Model
+        A forced one.
+
+    Returns
+    -------
+    Model
+        With one parameter more, "clock" [s], at 0.
+
+    Examples
+    --------
     >>> import kapitza as kz
     >>> model = kz.Model.from_equations("x'' + x = F*cos(2*t)", parameters={"F": 1.0}, period="pi")
     >>> kz.with_clock(model).equations[0]

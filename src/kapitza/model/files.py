@@ -35,6 +35,16 @@ KINDS = {str: "text", dict: "a table", list: "a list", int: "a whole number", fl
 def read_model(path: str | os.PathLike[str]) -> Model:
     """The model written in a TOML file (see docs/models.md for the keys).
 
+    Parameters
+    ----------
+    path : path
+        The file. It is data: its formulas are parsed, never run.
+
+    Returns
+    -------
+    Model
+        The equations with their parameters.
+
     Examples
     --------
     >>> import kapitza as kz, pathlib, tempfile
@@ -70,6 +80,17 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 
 def write_model(model: Model, path: str | os.PathLike[str]) -> None:
     """Write a model as TOML; `read_model` gives an equal model back. An existing file is replaced in one step.
+
+    Parameters
+    ----------
+    model : Model
+        What to write.
+    path : path
+        Where.
+
+    Returns
+    -------
+    None
 
     Examples
     --------

@@ -57,6 +57,26 @@ def with_laws(model: Model, laws: Sequence[str]) -> Model:
 
     Each brings parameters of its own, coulomb_x_c and cubic_x_k here, per the scale of the equation it is added to
     (per mass where the equation begins with x''). Friction is bounded to take energy out.
+
+    Parameters
+    ----------
+    model : Model
+        The equations to add to.
+    laws : list of str
+        Each a law and a coordinate: viscous, coulomb, quadratic, cubic_damping, stribeck; linear, cubic, quintic,
+        bilinear, gap.
+
+    Returns
+    -------
+    Model
+        With the forces and their parameters.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_equations("x'' + x = 0")
+    >>> kz.with_laws(model, ["coulomb x", "cubic x"]).names
+    ('coulomb_x_c', 'cubic_x_k')
     """
     equations, parameters = list(model.equations), list(model.parameters)
     coordinates = {c.name: number for number, c in enumerate(model.coordinates) if c.order == 2}

@@ -25,7 +25,7 @@ class Signal:
     """A measured periodic signal that appears in the equations under its name.
 
     times: (N,) from 0 within one period; values: (N,). kind "polynomial" (piecewise, `degree`, breakpoints at the
-    samples, which the integrator respects; 0 holds each sample) or "fourier" (`harmonics`).
+    samples, which the integrator respects; 0 holds each sample) or "fourier" (`harmonics`). unit: of the values.
 
     With degree 1 a time may occur twice in succession: the signal jumps there from the first value to the second.
     Degrees 3 and 5 are periodic splines (two and four continuous derivatives).

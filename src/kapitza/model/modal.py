@@ -23,6 +23,14 @@ class ModalReduction:
     shapes: Φ (n, r); frequencies: (r,) ω in rad/s of those kept; left_out: (n - r,) of the others.
     flexibility: (n,) static displacement K⁻¹_ii under a unit force at each coordinate; missing: (n,) the share of it
     that the modes left out would have carried, between 0 and 1 (NaN for a structure that can move freely).
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> stiffness = np.array([[2.0, -1.0], [-1.0, 2.0]])
+    >>> reduced = kz.modal_reduction(np.eye(2), stiffness, 1)
+    >>> reduced.shapes.shape, round(float(reduced.frequencies[0]), 6)
+    ((2, 1), 1.0)
     """
 
     shapes: Array

@@ -38,6 +38,9 @@ class Model:
     partition: expressions whose signs cut the section into the cells of the symbolic code; `letters` names the cells
     in binary order of the signs (first expression slowest, positive first).
     start: a sensible initial state for simulations.
+    name, description, source: for people. coordinates: the unknowns; excitation: its period and measured signals;
+    outputs: what sensors read, by name; invariants: conserved quantities; impacts: walls; symmetries: maps of the state
+    under which the equations stay the same; is_map: discrete in time.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from kapitza.model.symbols import Expression
 
 @dataclass(frozen=True)
 class Prior:
-    """Gaussian knowledge of a parameter before the data.
+    """Gaussian knowledge of a parameter before the data: mean ± deviation, in its unit.
 
     Examples
     --------
@@ -39,6 +39,9 @@ class Prior:
 @dataclass(frozen=True)
 class Parameter:
     """A parameter; with `expression` it is derived from others and has no value of its own.
+
+    name: as it stands in the equations; value: NaN where none is known; unit: "" for none; bounds: (low, high) that a
+    fit keeps; prior: what is known besides; description: for people.
 
     Examples
     --------
@@ -80,6 +83,8 @@ class Parameter:
 @dataclass(frozen=True)
 class Coordinate:
     """A coordinate with the order of its equation (1 or 2); angles live on a circle.
+
+    name: as it stands in the equations; unit: of its values, "" for none; description: for people.
 
     Examples
     --------
@@ -129,7 +134,7 @@ class Excitation:
 class Impact:
     """A wall: motion takes place where surface >= 0; when it reaches 0 from above the reset map applies.
 
-    reset: new value of each state that jumps, in the states before the impact.
+    reset: new value of each state that jumps, in the states before the impact. name: for messages.
 
     Examples
     --------

@@ -44,7 +44,7 @@ class SectionSearch:
     degree, neighbours: of the local maps; neighbours is the least number a window holds.
     window, support: a point of a cycle counts as supported by `support` record points within `window` (fewer in records
     of less than 250 times as many points).
-    noise_widths: windows are at least this many noise deviations wide.
+    noise_widths: windows are at least this many noise deviations wide. starts: returns per period that are corrected.
     partition: function from points (p, n) to p symbols; symmetry: signs of the states under the model's symmetry.
 
     Examples

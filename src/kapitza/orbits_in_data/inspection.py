@@ -46,7 +46,9 @@ Array = NDArray[np.float64]
 class Inspection:
     """Findings about a record; parts that the record is too short for are None, with the reason in `notes`.
 
-    noise: standard deviation per channel; spectra, delays: per channel; delay [samples], dimension: of an embedding;
+    sampling: in words; strobed: once per excitation period; character: periodic, chaotic, noise; suggestion: what to do
+    next. noise: standard deviation per channel; spectra, delays: per channel; delay [samples], dimension: of an
+    embedding;
     returns: (steps, counts) of close returns on the section; lyapunov: largest exponent [1/s].
     status: INTERRUPTED when it was stopped; parts that had not begun are empty or None.
 
@@ -125,6 +127,22 @@ def inspect(
     record: Record, channels: Sequence[str] | None = None, max_period: int = 8, monitor: Monitor | None = None
 ) -> Inspection:
     """Sampling, noise, spectra, delay, dimension, returns, largest Lyapunov exponent, and what to do next.
+
+    Parameters
+    ----------
+    record : Record
+        What was measured.
+    channels : list of str, optional
+        Those to look at; all by default.
+    max_period : int
+        Longest return, in excitation periods, that is counted.
+    monitor : Monitor, optional
+        Shown the progress; stopped, the finished parts come back.
+
+    Returns
+    -------
+    Inspection
+        The findings; `print` shows them in words.
 
     Examples
     --------

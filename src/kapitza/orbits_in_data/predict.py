@@ -178,7 +178,8 @@ class GlobalMap:
 
     basis "orthonormal": products of polynomials and, for angles, of Fourier terms, made orthonormal on the data by QR;
     coefficients are then plain averages, and the total degree is chosen by cross-validation up to `largest`.
-    basis "rbf": cubes of distances to `centres` points of the data and linear terms.
+    basis "rbf": cubes of distances to `centres` points of the data and linear terms. held_out: share of the record kept
+    for its test.
 
     Examples
     --------

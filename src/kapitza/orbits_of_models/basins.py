@@ -45,7 +45,8 @@ class Basins:
     """Where every start of a grid ends.
 
     axes: the two states varied, with their values; labels: (first, second) number of the attractor, -1 where the motion
-    diverges, -2 where it has not become periodic (chaos, or a period longer than asked for).
+    diverges, -2 where it has not become periodic (chaos, or a period longer than asked for). attractors: in the order
+    of their numbers.
 
     Examples
     --------

@@ -17,8 +17,21 @@ from kapitza.orbits_of_models.solve_orbit import solve_orbit
 def certify(model: Model, orbit: PeriodicOrbit, method: Method | None = None) -> PeriodicOrbit:
     """The orbit with `certificate.agreement`: the largest relative difference to the multipliers of another method.
 
-    method: Collocation() by default (MultipleShooting() for orbits that came from it). Stability is judged anew: it
-    is "unknown" where the largest multiplier is within the defect of the unit circle.
+    Stability is judged anew: it is "unknown" where the largest multiplier is within the defect of the unit circle.
+
+    Parameters
+    ----------
+    model : Model
+        The one the orbit was solved for.
+    orbit : PeriodicOrbit
+        With multipliers.
+    method : periodic solver, optional
+        Collocation() by default (MultipleShooting() for orbits that came from it).
+
+    Returns
+    -------
+    PeriodicOrbit
+        The same orbit, with agreement, stability and a note.
 
     Examples
     --------

@@ -28,6 +28,7 @@ class Collocation:
     degree: m = 2 … 7 points per element; the error is O(h^(m+1)) between the nodes and O(h^2m) at them.
     elements: first mesh, per excitation period. tolerance: of the section points, relative to the orbit, judged by
     the change from one mesh to a finer one; adapt=False keeps the first mesh (equidistant in each arc).
+    max_elements: per excitation period, where refining ends; max_iterations: of Newton on each mesh.
     Jumps in the equations and impacts become nodes whose times are unknowns; the sequence of events is checked after
     each solution and corrected where the orbit has come to touch a surface or has left it.
 

@@ -224,7 +224,8 @@ class Differences:
     """Central differences of order 2 or 4 on an equidistant grid (PERIODIC's time discretisation).
 
     points: grid points per period of the orbit; None doubles the grid, extrapolates each pair of grids to zero step
-    (Richardson), and ends when the section points change by less than `tolerance` of the orbit.
+    (Richardson), and ends when the section points change by less than `tolerance` of the orbit, or at max_points.
+    max_iterations: of Newton on each grid.
     For smooth orbits without layers: jumps and stiff walls are smeared over the grid and stop it, as they did in the
     source document.
 

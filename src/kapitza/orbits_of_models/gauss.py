@@ -30,6 +30,7 @@ class GaussRule:
 
 @lru_cache(maxsize=16)
 def gauss_rule(degree: int) -> GaussRule:
+    """Gauss-Legendre points on [0, 1] with their weights and the integrals of their Lagrange polynomials."""
     points, weights = np.polynomial.legendre.leggauss(degree)
     points, weights = (points + 1) / 2, weights / 2
     # Columns of `basis` are the Lagrange polynomials in powers; their integrals give the matrix.

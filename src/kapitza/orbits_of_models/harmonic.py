@@ -174,6 +174,7 @@ class HarmonicBalance:
 
     harmonics: None doubles the number until the last eighth of the coefficients is below `tolerance` of the motion. A
     given number is kept, and the orbit is reported as unresolved when its last harmonics exceed the tolerance.
+    max_harmonics: where doubling ends; max_iterations: of Newton at each number.
 
     Examples
     --------

@@ -19,8 +19,9 @@ class Homotopy:
     """Solve at `parameter` = start first, then walk to the model's own value.
 
     Steps are geometric when both ends have one sign, otherwise even; a step that fails is halved, one that succeeds
-    lets the next grow. method: the solver used at every value. Such a walk is what a friction law with a steep slope
-    needs in collocation: Homotopy("theta9", 10.0, Collocation()).
+    lets the next grow. steps: at first; smallest: share of the way below which it is given up. method: the solver used
+    at every value. Such a walk is what a friction law with a steep slope needs in collocation:
+    Homotopy("theta9", 10.0, Collocation()).
 
     Examples
     --------

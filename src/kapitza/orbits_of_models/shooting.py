@@ -284,7 +284,8 @@ def _solution(problem: Problem, equations: ShootingEquations, result: NewtonResu
 class Shooting:
     """One node: x(T; x_0) = x_0 by Newton with tangents. The fast path, whatever the stability, for moderate growth.
 
-    tolerance: of the scaled Newton step. largest_step: limit of a step relative to the size of the orbit.
+    tolerance: of the scaled Newton step, of which there are max_iterations at most. largest_step: limit of a step
+    relative to the size of the orbit.
 
     Examples
     --------
@@ -306,6 +307,7 @@ class MultipleShooting:
     """Many nodes, so that no segment grows much: for long and strongly unstable orbits, and for poor guesses.
 
     nodes: how many; None places them where the tangents have grown by `growth` (and at every excitation period).
+    tolerance, max_iterations, largest_step: as in `Shooting`.
 
     Examples
     --------

@@ -55,12 +55,30 @@ def solve_orbit(
 ) -> PeriodicOrbit:
     """A periodic orbit of `model`, whatever its stability.
 
-    guess: a PeriodicOrbit, a Record of one period, rows of states equally spaced over the period, a Fourier series
-    (or any loop), one state (by name or as an array), or None (the motion settles from the model's start).
-    period: excitation periods for forced models (default 1); for autonomous ones a time in seconds, as a guess.
-    method: Shooting() by default; MultipleShooting(), Collocation(), Differences(), HarmonicBalance().
-    wrt: parameters by which the orbit and its multipliers are differentiated (`orbit.sensitivity`).
-    throw=False returns the failed orbit with its status instead of raising ConvergenceError.
+    Parameters
+    ----------
+    model : Model
+        A flow; for maps there is `find_orbits`.
+    guess : optional
+        A PeriodicOrbit, a Record of one period, rows of states (N, n) equally spaced over the period, a Fourier series
+        (or any loop), one state (by name or as an array), or None (the motion settles from the model's start).
+    period : float, optional
+        Excitation periods for forced models (default 1); for autonomous ones a time in seconds, as a guess.
+    method : periodic solver, optional
+        Shooting() by default; MultipleShooting(), Collocation(), Differences(), HarmonicBalance().
+    wrt : list of str
+        Parameters by which the orbit and its multipliers are differentiated (`orbit.sensitivity`).
+    phase : optional
+        What fixes the phase of an autonomous orbit; by default its first point moves at right angles to the flow.
+    throw : bool
+        False returns the failed orbit with its status instead of raising ConvergenceError.
+    profile : bool
+        Sample the motion over one period (200 rows).
+
+    Returns
+    -------
+    PeriodicOrbit
+        Section points, period, winding, multipliers with their certificate, stability, profile.
 
     Examples
     --------

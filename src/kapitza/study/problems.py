@@ -26,7 +26,19 @@ class Problem:
 
 
 class StudyError(KapitzaError, ValueError):
-    """A study file cannot be run as it is; `problems` lists everything found."""
+    """A study file cannot be run as it is; `problems` lists everything found, `name` is the file.
+
+    Examples
+    --------
+    >>> import kapitza as kz, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "rig.toml"
+    >>> _ = path.write_text("titel = 3")
+    >>> try:
+    ...     kz.read_study(path)
+    ... except kz.StudyError as error:
+    ...     print(len(error.problems) > 1)
+    True
+    """
 
     def __init__(self, name: str, problems: Sequence[Problem]):
         self.name = name

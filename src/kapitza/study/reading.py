@@ -27,8 +27,26 @@ def read_study(path: str | Path) -> Study:
     Models are built, recordings read and every name compared before this returns: StudyError lists all that is wrong,
     each with its line and what to change.
 
-    >>> study = read_study("pendulum.toml")  # doctest: +SKIP
-    >>> result = study.run()                 # doctest: +SKIP
+    Parameters
+    ----------
+    path : path
+        The file; docs/studies.md lists its keys.
+
+    Returns
+    -------
+    Study
+        Ready to `run()`.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> motion = kz.simulate(kz.library.lorenz(), x0=[1, 1, 20], t=np.arange(300) * 0.01)
+    >>> _ = kz.write(kz.measure(motion, noise=0.1, seed=1), folder / "run.csv")
+    >>> text = '[model]\\nlibrary = "lorenz"\\n[data]\\nfile = "run.csv"\\n[fit]\\nfree = ["rho"]\\nmethod = "shooting"'
+    >>> _ = (folder / "rig.toml").write_text(text)
+    >>> kz.read_study(folder / "rig.toml").candidates[0].free
+    ('rho',)
     """
     path = Path(path)
     text = _text(path)

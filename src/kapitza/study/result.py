@@ -22,7 +22,20 @@ class StudyResult:
     """Outcomes of all fits, the first of the chosen candidate being the answer.
 
     versions, checksums, seed, study (its text): what a repetition needs. data: the recordings in words; models: the
-    equations by candidate.
+    equations by candidate. title, folder: of the study, and where it wrote; outcomes: one for each fit; level: of the
+    intervals; warnings: about the study as a whole.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> motion = kz.simulate(kz.library.lorenz(), x0=[1, 1, 20], t=np.arange(300) * 0.01)
+    >>> _ = kz.write(kz.measure(motion, noise=0.1, seed=1), folder / "run.csv")
+    >>> text = '[model]\\nlibrary = "lorenz"\\n[data]\\nfile = "run.csv"\\n[fit]\\nfree = ["rho"]\\nmethod = "shooting"'
+    >>> _ = (folder / "rig.toml").write_text(text)
+    >>> result = kz.read_study(folder / "rig.toml").run()
+    >>> bool(abs(result.best.values["rho"] - 28) < 0.5)
+    True
     """
 
     title: str
@@ -219,7 +232,30 @@ def write_result(result: StudyResult, folder: Path, report: bool) -> None:
 
 
 def read_results(folder: str | Path) -> StudyResult:
-    """The result of a study that was run, from its results folder."""
+    """The result of a study that was run, from its results folder.
+
+    Parameters
+    ----------
+    folder : path
+        The one that `Study.run` wrote.
+
+    Returns
+    -------
+    StudyResult
+        As `Study.run` gave it.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> motion = kz.simulate(kz.library.lorenz(), x0=[1, 1, 20], t=np.arange(300) * 0.01)
+    >>> _ = kz.write(kz.measure(motion, noise=0.1, seed=1), folder / "run.csv")
+    >>> text = '[model]\\nlibrary = "lorenz"\\n[data]\\nfile = "run.csv"\\n[fit]\\nfree = ["rho"]\\nmethod = "shooting"'
+    >>> _ = (folder / "rig.toml").write_text(text)
+    >>> result = kz.read_study(folder / "rig.toml").run()
+    >>> kz.read_results(result.folder).title == result.title
+    True
+    """
     folder = Path(folder)
     if not (folder / MARK).is_file():
         raise DataError(f"{folder} is no results folder of a study: it has no {MARK}.")

@@ -20,7 +20,21 @@ class Study:
     """What `read_study` gives.
 
     content: the file as plain tables; text: the file as it was. methods: names of [fit] method. settings: by method.
-    folder: where the results go.
+    folder: where the results go; report: whether an HTML page is among them. path, title, seed: of the study;
+    candidates: its models; recordings: its data. hold_back: share of each recording that is not fitted; max_period: of
+    orbits looked for; level: of the intervals.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> motion = kz.simulate(kz.library.lorenz(), x0=[1, 1, 20], t=np.arange(300) * 0.01)
+    >>> _ = kz.write(kz.measure(motion, noise=0.1, seed=1), folder / "run.csv")
+    >>> text = '[model]\\nlibrary = "lorenz"\\n[data]\\nfile = "run.csv"\\n[fit]\\nfree = ["rho"]\\nmethod = "shooting"'
+    >>> _ = (folder / "rig.toml").write_text(text)
+    >>> study = kz.read_study(folder / "rig.toml")
+    >>> study.methods, study.settings["shooting"] is not None
+    (('shooting',), True)
     """
 
     path: Path

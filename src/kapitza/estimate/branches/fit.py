@@ -31,9 +31,33 @@ class BranchFit:
     For each θ the whole branch is followed through its folds; a measured point counts with its distance at right angles
     to the curve, in units of the standard deviations of parameter and amplitude, so stable and unstable points, and
     points next to folds, are treated alike. Bifurcations count with the distance of their value. Derivatives are taken
-    by differences (`step`, relative).
-    bounds: (low, high) of the parameter along the branch; by default a little beyond the data.
-    start: state from which a response settles at its first value (None: the model's start).
+    by differences.
+
+    Parameters
+    ----------
+    bounds : (float, float), optional
+        Of the parameter along the branch; by default a little beyond the data.
+    start : optional
+        State from which a response settles at its first value (None: the model's start).
+    step : float
+        Of the differences, relative.
+    max_iterations : int
+        Of the least-squares iteration.
+    largest_step : float
+        Largest relative change of a parameter in one iteration.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_equations(
+    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
+    ... )
+    >>> branch = kz.follow(model, None, "omega", bounds=(0.9, 1.2))
+    >>> omega, x = branch.values[:, 0], branch.amplitude("x")
+    >>> data = kz.MeasuredBranch("response", "omega", omega[::4], x[::4], state="x")
+    >>> fit = kz.identify(model.with_values(c=0.12), data, free=["c"], method=kz.BranchFit())
+    >>> round(fit["c"], 3)
+    0.1
     """
 
     bounds: tuple[float, float] | None = None

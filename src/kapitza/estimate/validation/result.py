@@ -134,6 +134,11 @@ class Frequency:
 class Validation:
     """Result of `kapitza.validate`: each part None (or empty) where it does not apply, with the reason in `notes`.
 
+    model, record: what was compared. prediction: errors against lead time; section: both motions on one section;
+    orbits: those of the record looked for in the model; exponents: largest Lyapunov exponents; frequencies: of the
+    spectra; simulated: the model's own record; oscillation: a typical period [s]; status: INTERRUPTED
+    where it was stopped.
+
     Examples
     --------
     >>> import numpy as np, kapitza as kz
