@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -26,7 +26,7 @@ from kapitza.cli.studies import check_command, compare_command, identify_command
 from kapitza.errors import KapitzaError
 
 # Typer does not name the error of its parser, of which a bad parameter is one.
-UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # type: ignore[assignment]
+UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
 
 app = typer.Typer(
     name="kapitza",

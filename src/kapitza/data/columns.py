@@ -14,8 +14,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.data.channels import RESERVED
 from kapitza.data.noise import is_number
-from kapitza.data.record import RESERVED, Record
+from kapitza.data.record import Record
 from kapitza.data.sampling import cut_segments
 from kapitza.errors import DataError, nearest_name
 from kapitza.units import conversion, require_unit

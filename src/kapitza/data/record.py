@@ -13,28 +13,19 @@ from numpy.typing import NDArray
 
 from kapitza import gate
 from kapitza.circle import unwrap, wrap
+from kapitza.data.channels import RESERVED, channel, check_dataset, converted, samples
+from kapitza.data.grid import on_grid
 from kapitza.data.noise import is_number
 from kapitza.data.sampling import (
     GAP,
     REGULAR,
     Sampling,
-    between_samples,
     cut_segments,
     even_clock,
     inspect_sampling,
-    phase_times,
 )
 from kapitza.errors import DataError, Status, nearest_name, printable
-from kapitza.units import Conversion, conversion, is_unit, to_si
-
-RESERVED = ("time", "segment")
-"""Names of the coordinates, which no channel may have."""
-
-WIDE = 5.0
-"""Intervals of a gap in a record whose sampling is irregular anyway."""
-
-DENSEST = 1000
-"""Points of a grid per sample; a finer one is a mistake in the step."""
+from kapitza.units import conversion, is_unit, to_si
 
 SHOWN = 12
 """Channels that the printed record names."""
@@ -80,7 +71,7 @@ class Record:
 
         units: of the channels, as text ("deg/s"); angles given in another unit than rad are brought to rad.
         """
-        time = _samples("Time", time)
+        time = samples("Time", time)
         angles = set(gate.texts("angles", angles, error=DataError))
         for what, given in (("channels", channels), ("units", units or {}), ("noise", noise or {})):
             if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
@@ -93,7 +84,7 @@ class Record:
                     f'The {what} of "{name}" is given, but the channels are {", ".join(channels)}.'
                     f"{nearest_name(name, channels)}"
                 )
-        labels = np.zeros(time.size) if segment is None else _samples("segment", segment)
+        labels = np.zeros(time.size) if segment is None else samples("segment", segment)
         if labels.shape != time.shape:
             raise DataError(f"segment has the shape {labels.shape}, time has {time.shape}: give one label per time.")
         if not np.isfinite(labels).all():
@@ -104,12 +95,12 @@ class Record:
         segment = labels.astype(np.int32) if np.abs(labels).max(initial=0) < 2**31 else cut_segments(labels, [])
         variables = {}
         for name, values in channels.items():
-            values = _samples(f'Channel "{name}"', values)
+            values = samples(f'Channel "{name}"', values)
             if values.shape != time.shape:
                 raise DataError(
                     f'Channel "{name}" has {values.shape} samples, time has {time.shape}: give one per time.'
                 )
-            variables[name] = _channel(
+            variables[name] = channel(
                 name, values, str((units or {}).get(name, "")), name in angles, (noise or {}).get(name)
             )
         attributes = {key: value for key, value in attributes.items() if value is not None}
@@ -257,39 +248,7 @@ class Record:
 
     def check(self) -> None:
         """Refuse what no method can use: no samples, NaN, time that does not increase within a segment."""
-        for name in RESERVED:
-            if name in self.dataset.data_vars or name not in self.dataset.coords:
-                raise DataError(
-                    f'"{name}" is a coordinate of the record, not a channel: give the channel another name.'
-                )
-        if self.size == 0:
-            raise DataError("The record holds no samples: check the file, the selection or the time span asked for.")
-        if not np.isfinite(self.time).all():
-            at = int(np.flatnonzero(~np.isfinite(self.time))[0])
-            raise DataError(f"Time is not finite at sample {at}: drop that sample before making the record.")
-        for name in self.channels:
-            bad = np.flatnonzero(~np.isfinite(self.dataset.variables[name].values))
-            if bad.size:
-                raise DataError(
-                    f'Channel "{name}" is not finite at {bad.size} samples, first at sample {int(bad[0])}: '
-                    'drop them (read(..., missing="drop") cuts the record there) before using the record.'
-                )
-            _check_facts(name, self.dataset.variables[name].attrs)
-        inside = np.diff(self.dataset["segment"].values) == 0
-        steps = np.diff(self.time)
-        wrong = np.flatnonzero(inside & (steps <= 0))
-        if wrong.size:
-            at = int(wrong[0])
-            kind = "repeats" if steps[at] == 0 else "runs backwards"
-            raise DataError(
-                f"Time {kind} after sample {at} (t = {self.time[at]:.9g} s, next {self.time[at + 1]:.9g} s): "
-                "sort the samples and remove duplicates, or mark the pieces as segments."
-            )
-        if self.period is not None and not (is_number(self.period) and self.period > 0):
-            raise DataError(f"The excitation period is {self.period} s: give a positive number, or none.")
-        phase = self.dataset.attrs.get("phase")
-        if phase is not None and not is_number(phase):
-            raise DataError(f"The phase of the first sample is {phase} s: give a finite number, or none.")
+        check_dataset(self.dataset)
 
     # -- selecting -----------------------------------------------------------------------------------------------
 
@@ -352,10 +311,10 @@ class Record:
         self, name: str, values: Array, unit: str = "", angle: bool = False, noise: float | None = None
     ) -> Record:
         """A channel added or replaced, for example an absolute angle formed from two encoders."""
-        values = _samples(f'Channel "{name}"', values)
+        values = samples(f'Channel "{name}"', values)
         if values.shape != (self.size,):
             raise DataError(f'Channel "{name}" has shape {values.shape}, the record {self.size} samples: one per time.')
-        record = Record(self.dataset.assign({name: _channel(name, values, unit, angle, noise)}))
+        record = Record(self.dataset.assign({name: channel(name, values, unit, angle, noise)}))
         record.check()
         return record
 
@@ -384,7 +343,7 @@ class Record:
             change = conversion(attrs.get("unit", ""), unit, f'Channel "{name}"')
             if attrs.get("angle") and not conversion(unit, "rad", f'Channel "{name}"').identity:
                 raise DataError(f'Channel "{name}" is declared an angle: these are kept in rad, not in "{unit}".')
-            changed[name] = ("time", change(values), _converted(attrs, unit or attrs.get("unit", ""), change))
+            changed[name] = ("time", change(values), converted(attrs, unit or attrs.get("unit", ""), change))
         return Record(self.dataset.assign(changed))
 
     def in_si(self) -> Record:
@@ -483,7 +442,7 @@ class Record:
         """
         if not is_number(interval) or interval <= 0:
             raise DataError(f"The sampling interval is {gate.shown(interval)} s: give a positive number.")
-        return self._on_grid([float(self.time[p][0]) for p in self.segments()], interval)
+        return on_grid(self, [float(self.time[p][0]) for p in self.segments()], interval)
 
     def strobed(self, phase: float = 0.0) -> Record:
         """One sample per excitation period, `phase` seconds after the excitation's start; angles in [-π, π).
@@ -497,84 +456,5 @@ class Record:
             raise DataError(f"The phase of a strobe is a finite time in seconds, not {gate.shown(phase)}.")
         origin = float(self.time[0]) - self.phase + phase
         pieces = self.segments()
-        strobed = self._on_grid([origin] * len(pieces), self.period)
+        strobed = on_grid(self, [origin] * len(pieces), self.period)
         return strobed.with_attributes(phase=phase % self.period).wrapped()
-
-    def _on_grid(self, origins: Sequence[float], step: float) -> Record:
-        """Values at origin + k·step inside each segment (its own origin), gaps left out and cut.
-
-        Samples that lie on the grid are taken as they are, otherwise splines through the samples between gaps.
-        """
-        jittery = self.sampling().deviation > 0.1
-        unbroken = self.split_at_gaps(WIDE if jittery else GAP)
-        edges = np.array([piece.start for piece in self.segments()])
-        pieces = unbroken.segments()
-        owner = np.searchsorted(edges, [piece.start for piece in pieces], side="right") - 1
-        count = sum((self.time[p][-1] - self.time[p][0]) / step + 1 for p in pieces)
-        if not count <= max(DENSEST * self.size, 1000):
-            raise DataError(
-                f"A grid of {step:.3g} s would have {count:.3g} points for {self.size} samples: the step is too short."
-            )
-        grids = [
-            phase_times(self.time[p][0], self.time[p][-1], origins[k], step) for p, k in zip(pieces, owner, strict=True)
-        ]
-        time = np.concatenate(grids)
-        if not time.size:
-            raise DataError(f"No segment reaches a point of the grid: the record is shorter than {step:.6g} s.")
-        belongs = np.repeat(owner, [grid.size for grid in grids])
-        lost = np.flatnonzero(np.diff(time) > 1.5 * step)
-        labels = cut_segments(belongs, lost)
-        index = np.concatenate([p.start + nearest_index(self.time[p], g) for p, g in zip(pieces, grids, strict=True)])
-        if np.abs(self.time[index] - time).max() <= 1e-9 * step:
-            taken = self.dataset.isel(time=index)
-            on_grid = Record(taken.assign_coords(segment=("time", labels)))
-        else:
-            smooth = unbroken.unwrapped().values()
-            blocks = [between_samples(self.time[p], smooth[p], g) for p, g in zip(pieces, grids, strict=True)]
-            on_grid = self._rebuilt(time, labels, np.concatenate(blocks))
-        return on_grid._with_phase(float(time[0]) - float(self.time[0]))
-
-
-def _samples(what: str, values: Any) -> Array:
-    """Numbers of a channel; truth values of a digital one count as 0 and 1. Plain arrays are taken without a copy."""
-    if type(values) is np.ndarray and values.dtype == np.float64:
-        return values
-    if isinstance(values, np.ndarray) and values.dtype.kind == "b":
-        return values.astype(np.float64)
-    return gate.array(what, values, error=DataError)
-
-
-def _channel(name: str, values: Array, unit: str, angle: bool, noise: Any) -> tuple[str, Array, dict[str, Any]]:
-    """A channel for the dataset; angles are brought to rad."""
-    if name in RESERVED:
-        raise DataError(f'"{name}" is a coordinate of the record, not a channel: give the channel another name.')
-    if noise is not None and not is_number(noise):
-        raise DataError(f'The noise of channel "{name}" is {noise}: give a standard deviation, a finite number.')
-    attrs: dict[str, Any] = {"unit": unit, "angle": angle} | ({} if noise is None else {"noise": float(noise)})
-    if angle and unit not in ("", "rad"):
-        change = conversion(unit, "rad", f'Channel "{name}", declared an angle,')
-        return "time", change(values), _converted(attrs, "rad", change)
-    return "time", values, attrs
-
-
-def _converted(attrs: Mapping[str, Any], unit: str, change: Conversion) -> dict[str, Any]:
-    new = {**attrs, "unit": unit}
-    return new | {"noise": change.spread(attrs["noise"])} if "noise" in attrs else new
-
-
-def _check_facts(name: str, attrs: Mapping[str, Any]) -> None:
-    """Refuse noise that is no standard deviation, and angles that are not in rad."""
-    noise = attrs.get("noise")
-    if noise is not None and not (is_number(noise) and noise >= 0):
-        raise DataError(f'The noise of channel "{name}" is {noise}: a standard deviation is finite and not negative.')
-    unit = attrs.get("unit", "")
-    if attrs.get("angle") and unit not in ("", "rad") and not conversion(unit, "rad", f'Channel "{name}"').identity:
-        raise DataError(f'Channel "{name}" is declared an angle, but its unit is "{unit}": angles are kept in rad.')
-
-
-def nearest_index(time: Array, wanted: Array) -> NDArray[np.intp]:
-    """Position of the sample nearest to each wanted time."""
-    right = np.clip(np.searchsorted(time, wanted), 1, max(1, time.size - 1))
-    left = right - 1
-    right = np.minimum(right, time.size - 1)
-    return np.where(wanted - time[left] <= time[right] - wanted, left, right)

@@ -1,0 +1,93 @@
+"""What a channel of a record holds, and what no record may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from kapitza import gate
+from kapitza.data.noise import is_number
+from kapitza.errors import DataError
+from kapitza.units import Conversion, conversion
+
+Array = NDArray[np.float64]
+
+RESERVED = ("time", "segment")
+"""Names of the coordinates, which no channel may have."""
+
+
+def check_dataset(dataset: xr.Dataset) -> None:
+    """Refuse what no method can use: no samples, NaN, time that does not increase within a segment."""
+    for name in RESERVED:
+        if name in dataset.data_vars or name not in dataset.coords:
+            raise DataError(f'"{name}" is a coordinate of the record, not a channel: give the channel another name.')
+    time, period = dataset["time"].values, dataset.attrs.get("period")
+    if dataset.sizes["time"] == 0:
+        raise DataError("The record holds no samples: check the file, the selection or the time span asked for.")
+    if not np.isfinite(time).all():
+        at = int(np.flatnonzero(~np.isfinite(time))[0])
+        raise DataError(f"Time is not finite at sample {at}: drop that sample before making the record.")
+    for name in dataset.data_vars:
+        bad = np.flatnonzero(~np.isfinite(dataset.variables[name].values))
+        if bad.size:
+            raise DataError(
+                f'Channel "{name}" is not finite at {bad.size} samples, first at sample {int(bad[0])}: '
+                'drop them (read(..., missing="drop") cuts the record there) before using the record.'
+            )
+        _check_facts(name, dataset.variables[name].attrs)
+    inside = np.diff(dataset["segment"].values) == 0
+    steps = np.diff(time)
+    wrong = np.flatnonzero(inside & (steps <= 0))
+    if wrong.size:
+        at = int(wrong[0])
+        kind = "repeats" if steps[at] == 0 else "runs backwards"
+        raise DataError(
+            f"Time {kind} after sample {at} (t = {time[at]:.9g} s, next {time[at + 1]:.9g} s): "
+            "sort the samples and remove duplicates, or mark the pieces as segments."
+        )
+    if period is not None and not (is_number(period) and period > 0):
+        raise DataError(f"The excitation period is {period} s: give a positive number, or none.")
+    phase = dataset.attrs.get("phase")
+    if phase is not None and not is_number(phase):
+        raise DataError(f"The phase of the first sample is {phase} s: give a finite number, or none.")
+
+
+def samples(what: str, values: Any) -> Array:
+    """Numbers of a channel; truth values of a digital one count as 0 and 1. Plain arrays are taken without a copy."""
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind == "b":
+        return values.astype(np.float64)
+    return gate.array(what, values, error=DataError)
+
+
+def channel(name: str, values: Array, unit: str, angle: bool, noise: Any) -> tuple[str, Array, dict[str, Any]]:
+    """A channel for the dataset; angles are brought to rad."""
+    if name in RESERVED:
+        raise DataError(f'"{name}" is a coordinate of the record, not a channel: give the channel another name.')
+    if noise is not None and not is_number(noise):
+        raise DataError(f'The noise of channel "{name}" is {noise}: give a standard deviation, a finite number.')
+    attrs: dict[str, Any] = {"unit": unit, "angle": angle} | ({} if noise is None else {"noise": float(noise)})
+    if angle and unit not in ("", "rad"):
+        change = conversion(unit, "rad", f'Channel "{name}", declared an angle,')
+        return "time", change(values), converted(attrs, "rad", change)
+    return "time", values, attrs
+
+
+def converted(attrs: Mapping[str, Any], unit: str, change: Conversion) -> dict[str, Any]:
+    new = {**attrs, "unit": unit}
+    return new | {"noise": change.spread(attrs["noise"])} if "noise" in attrs else new
+
+
+def _check_facts(name: str, attrs: Mapping[str, Any]) -> None:
+    """Refuse noise that is no standard deviation, and angles that are not in rad."""
+    noise = attrs.get("noise")
+    if noise is not None and not (is_number(noise) and noise >= 0):
+        raise DataError(f'The noise of channel "{name}" is {noise}: a standard deviation is finite and not negative.')
+    unit = attrs.get("unit", "")
+    if attrs.get("angle") and unit not in ("", "rad") and not conversion(unit, "rad", f'Channel "{name}"').identity:
+        raise DataError(f'Channel "{name}" is declared an angle, but its unit is "{unit}": angles are kept in rad.')
