@@ -60,3 +60,31 @@ def test_intervals_of_a_short_chaotic_record(rucklidge, level):
         interval = fit.interval(0.9)
         hits += [interval.loc[n, "low"] <= RUCKLIDGE.values[n] <= interval.loc[n, "high"] for n in fit.names]
     assert 0.8 <= np.mean(hits) <= 0.98
+
+
+STEADY = kz.Model.from_equations(
+    "x'' + c*x' + k*x + h*x**3 = F*cos(omega*t)",
+    parameters={"c": 0.2, "k": 1.0, "h": 0.5, "F": 1.5, "omega": 1.4},
+    period="2*pi/omega",
+)
+
+
+def steady_fit(level, seed):
+    """Four parameters from a steady motion: one combination of them it hardly determines."""
+    run = kz.simulate(STEADY, x0=[1.0, 0.0], t=np.arange(3500) * 0.06)
+    x = run["x"][1500:]
+    noisy = x + level * x.std() * np.random.default_rng(seed).standard_normal(x.size)
+    record = kz.Record.from_arrays(run.time[1500:], {"x": noisy}, period=run.period, phase=run.time[1500] % run.period)
+    return kz.identify(STEADY, record, ["c", "k", "h", "F"], kz.HarmonicFit())
+
+
+def test_noise_that_passes_for_information_is_told():
+    (text,) = [text for text in steady_fit(0.05, 0).warnings if "Noise makes up" in text]
+    assert "weakest combination of c, k, h, F" in text
+    assert not [text for text in steady_fit(0.01, 0).warnings if "Noise makes up" in text]
+
+
+def test_noise_of_the_regressors_is_taken_off():
+    fits = [steady_fit(0.01, seed) for seed in range(16)]
+    errors = [(fit["F"] - 1.5) / fit.deviations["F"] for fit in fits]
+    assert abs(np.mean(errors)) < 0.75  # -1 without

@@ -20,7 +20,7 @@ from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.judge import NUMERICAL, loss_of, misfit_of
 from kapitza.estimate.weak.regressors import Regressors
 from kapitza.estimate.weak.solvers import RowSolution
-from kapitza.estimate.weak.weak_fit import WeakProblem
+from kapitza.estimate.weak.weak_fit import HOPELESS, WeakProblem
 
 Array = NDArray[Any]
 
@@ -40,11 +40,12 @@ def estimate_of(
     history: list[Array],
     left: list[Array],
     weighed: Regressors | None = None,
+    share: float = 0.0,
 ) -> Estimate:
     """The estimate with what is suspicious about it.
 
     left: rows of every piece at the solution, not whitened; weighed: the regressors by which they were, where these are
-    not those of the problem.
+    not those of the problem; share: part of noise in what the regressors say about the weakest combination.
     """
     free = problem.request.names
     names = (*problem.regressors.linear, *problem.regressors.nonlinear)
@@ -71,7 +72,7 @@ def estimate_of(
         chi2=solution.chi2,
         noise=dict(zip(problem.measured.channels, problem.measured.noise.tolist(), strict=True)),
         residuals={"weak rows": solution.residual},
-        warnings=warnings_of(problem, solution, theta, covariance, misfit, loss),
+        warnings=warnings_of(problem, solution, theta, covariance, misfit, loss, share),
         history=pd.DataFrame(history, columns=list(names)[: len(history[0])]) if history else None,
         settings=problem.settings,
         identifiability=determined(free, solution.condition),
@@ -139,7 +140,13 @@ def _pieces(
 
 
 def warnings_of(
-    problem: WeakProblem, solution: RowSolution, theta: Array, covariance: Array, misfit: Misfit, loss: float
+    problem: WeakProblem,
+    solution: RowSolution,
+    theta: Array,
+    covariance: Array,
+    misfit: Misfit,
+    loss: float,
+    share: float,
 ) -> tuple[str, ...]:
     request = problem.request
     found = list(doubtful_parameters(request, theta, covariance))
@@ -149,6 +156,12 @@ def warnings_of(
         found.append(
             f"The weak form is far from the best that these readings allow: errors about {loss:.2g} times smaller are "
             'within reach of ShootingFit; method="auto" goes on to it.'
+        )
+    if share >= HOPELESS:
+        found.append(
+            f"Noise makes up {100 * min(share, 1.0):.0f} % of what the regressors say about the weakest combination of "
+            f"{', '.join(request.names)} (a steady motion, say) and pulls the values beyond their intervals. Free "
+            'less, add other motions, or use ShootingFit (method="auto" goes on to it).'
         )
     if solution.condition > 1e4:
         found.append(f"The regressors are nearly dependent (condition {solution.condition:.1e}).")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 from scipy.signal import oaconvolve
 
 from kapitza.errors import DataError, ModelError
@@ -34,6 +35,15 @@ SHORTEST_WINDOW = 32
 GROUPS_WANTED = 10
 LONGEST_GROUP = 8
 """Groups over which the covariance is taken: at least so many per parameter, of at most so many window lengths."""
+
+WEAK = 10.0
+"""Condition of the rows from which noise in the regressors may pass for information about a weak combination."""
+
+ATTENUATED, HOPELESS = 0.03, 0.4
+"""Part of noise in that information from which it is taken off, and from which that no longer helps."""
+
+CORRECTIONS = 2
+"""Rounds of the errors-in-variables solution, each weighed at the values of the one before."""
 
 SIMULATED = 4
 """Copies with fresh noise from which the errors-in-variables solver learns how noise spreads over the columns."""
@@ -95,7 +105,45 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
             break
     if solution is None:
         solution = solve_rows(problem, rows, factors)
-    return estimate_of(problem, solution, history, [r.residual(solution.theta) for r in rows])
+    share = noise_share(problem, rows, factors, solution)
+    if factors is not None and ATTENUATED < share < HOPELESS:
+        solution = without_attenuation(problem, rows, solution)
+        history.append(solution.theta)
+    return estimate_of(problem, solution, history, [r.residual(solution.theta) for r in rows], share=share)
+
+
+def noise_share(problem: WeakProblem, rows: list[Rows], factors: list[Whitener] | None, solution: RowSolution) -> float:
+    """Largest part that noise makes up of what the regressors say about any combination of the parameters.
+
+    The regressors are noisy themselves: along a combination that a steady motion hardly determines their noise passes
+    for information, and pulls the values towards where it has none. Only weak combinations are in danger.
+    """
+    careful = problem.settings.solver == "weighted" and problem.settings.correct_bias
+    if factors is None or not careful or solution.condition < WEAK or not (problem.measured.noise > 0).all():
+        return 0.0
+    noise = simulated_noise(problem, rows, factors, copies=1)[:-1, :-1]
+    size = np.sqrt(np.diag(solution.information))
+    scaled = np.outer(size, size)
+    try:
+        return float(eigh(noise / scaled, solution.information / scaled, eigvals_only=True)[-1])
+    except np.linalg.LinAlgError:
+        return 1.0
+
+
+def without_attenuation(problem: WeakProblem, rows: list[Rows], solution: RowSolution) -> RowSolution:
+    """The solution with the noise of the regressors taken off: errors in variables, weighed where it ends."""
+    for _ in range(CORRECTIONS):
+        factors = weigh(problem, problem.full_values(solution.theta))
+        system = stack(whiten(rows, factors), problem.windows.parts)
+        system = replace(system, noise_matrix=simulated_noise(problem, rows, factors))
+        try:
+            found = solve(system, problem.regressors.linear, "total")
+        except np.linalg.LinAlgError:
+            return solution
+        if not (np.diag(np.linalg.inv(found.information)) > 0).all() or not np.isfinite(found.theta).all():
+            return solution
+        solution = found
+    return solution
 
 
 def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
@@ -274,21 +322,21 @@ def solve_rows(problem: WeakProblem, rows: list[Rows], factors: list[Whitener] |
     return solve(system, problem.regressors.linear, kind)
 
 
-def simulated_noise(problem: WeakProblem, rows: list[Rows], factors: list[Whitener]) -> Array:
+def simulated_noise(problem: WeakProblem, rows: list[Rows], factors: list[Whitener], copies: int = SIMULATED) -> Array:
     """Noise part of [A b]ᵀ[A b], from copies of the data with fresh noise of the known size on top."""
     generator = np.random.default_rng(problem.settings.seed)
     size = len(problem.regressors.linear) + 1
     total = np.zeros((size, size))
-    for number in range(SIMULATED):
-        checkpoint(text=f"noise of the rows, copy {number + 1} of {SIMULATED}")
+    for number in range(copies):
+        checkpoint(text=f"noise of the rows, copy {number + 1} of {copies}")
         shaken = problem.measured.shaken(generator)
         states = smooth(shaken, problem.kernels)
-        copies = assemble(problem.regressors, states, problem.windows, problem.values, problem.noise)
-        for factor, copy, original in zip(factors, copies, rows, strict=True):
+        shaken_rows = assemble(problem.regressors, states, problem.windows, problem.values, problem.noise)
+        for factor, copy, original in zip(factors, shaken_rows, rows, strict=True):
             change = factor(Rows(copy.matrix - original.matrix, copy.rest - original.rest))
             columns = np.concatenate([change.matrix, change.rest[..., None]], axis=2).reshape(-1, size)
             total += columns.T @ columns
-    return total / SIMULATED
+    return total / copies
 
 
 def split_halves(problem: WeakProblem, factors: list[Whitener]) -> System:
