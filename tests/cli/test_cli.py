@@ -122,7 +122,7 @@ def test_errors_are_one_line_without_traceback(capsys, tmp_path, monkeypatch, li
 
 COMMANDS = (
     "demo", "inspect", "new", "check", "identify", "compare", "predict", "report", "orbits", "models", "simulate",
-    "schema",
+    "schema", "validate",
 )  # fmt: skip
 
 
@@ -151,3 +151,15 @@ def test_the_version_does_not_wait_for_libraries():
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert answer.stdout.splitlines() == [f"kapitza {kz.__version__}", "[]"]
+
+
+def test_validate_tells_how_far_a_model_predicts(capsys, tmp_path):
+    model = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.01}, start={"x": 1.0, "x'": 0.0})
+    kz.write_model(model, tmp_path / "rig.toml")
+    record = kz.measure(kz.simulate(model, t=np.arange(600) * 0.1).select(["x"]), noise=0.01, seed=1)
+    kz.write(record, tmp_path / "run.csv")
+    files = [str(tmp_path / name) for name in ("rig.toml", "run.csv", "a.png")]
+    code, out, _ = run(capsys, "validate", *files[:2], "--plot", files[2])
+    assert code == 0
+    assert "follows to the noise" in " ".join(out.split())
+    assert (tmp_path / "a.png").stat().st_size > 1000

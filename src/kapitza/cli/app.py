@@ -23,6 +23,7 @@ from kapitza.cli.predict import predict_command
 from kapitza.cli.rig import rig_app
 from kapitza.cli.simulate import simulate_command
 from kapitza.cli.studies import check_command, compare_command, identify_command, new_command, report_command, schema
+from kapitza.cli.validate import validate_command
 from kapitza.errors import KapitzaError
 
 # Typer does not name the error of its parser, of which a bad parameter is one.
@@ -50,6 +51,7 @@ for name, command in {
     "identify": identify_command,
     "compare": compare_command,
     "predict": predict_command,
+    "validate": validate_command,
     "report": report_command,
     "orbits": orbits_command,
     "models": models,

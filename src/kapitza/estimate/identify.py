@@ -95,16 +95,16 @@ def identify(
     data = in_model_units(model, data, method)
     given = dict(getattr(getattr(method, "shooting", method), "outputs", {}) or {})
     asked = with_sensors(model, data, free, method)
-    model, method = asked.model, asked.method
+    model, fitter = asked.model, asked.method
     model, data, free = with_own(model, asked.data, asked.free, gate.texts("own", own, error=ModelError))
     combined = combinations_of(model, free)
     executor = None if executor is None else require_executor(executor)
-    request = make_request(model, data, free if combined is None else combined.names, method, executor)
+    request = make_request(model, data, free if combined is None else combined.names, fitter, executor)
     found: Estimate | None = None
     with watch(monitor, f"fitting {model.name}") as task:
-        found = method.fit(request)
+        found = fitter.fit(request)
     if found is None:
-        found = _stopped(request, type(method).__name__, task.partial)
+        found = _stopped(request, type(fitter).__name__, task.partial)
     found = replace(found, sensors=given) if given else found
     return found if combined is None else in_combinations(found, combined)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kapitza.circle import difference
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
+from kapitza.estimate.sensors import Sensor
 from kapitza.model import Model, Signal, compile_derivatives, derived_in_base, parse_expression, symbol, time
 
 Array = NDArray[np.float64]
@@ -141,6 +142,11 @@ def observe_channels(
         expression = outputs.get(channel, model.structure.outputs.get(channel))
         if isinstance(expression, Differenced):
             raise DataError(f'"{channel}" is read as a difference quotient: only OrbitFit takes these.')
+        if isinstance(expression, Sensor):
+            raise DataError(
+                f'"{channel}" is a Sensor, which identify and validate take; here write out what it reads, such as '
+                f'"2.0*{model.states[0]} + 0.1".'
+            )
         if isinstance(expression, str):
             expression = parse_expression(expression, names)
         if expression is not None and not (isinstance(expression, sp.Expr) and expression.free_symbols):

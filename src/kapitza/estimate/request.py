@@ -109,7 +109,12 @@ class Request:
         """Refuse a fit of nothing."""
         if not self.names:
             names = self.model.names
-            cure = f'name at least one, for example free=["{names[0]}"].' if names else "the model has none."
+            test = "to test fixed values on these data use kz.validate(model, record) or ShootingFit()"
+            cure = (
+                f'name at least one, for example free=["{names[0]}"]; {test}.'
+                if names
+                else f"the model has none; {test}."
+            )
             raise ModelError(f"No free parameters: {cure}")
 
     def require_start(self) -> None:

@@ -2,6 +2,7 @@
 
 from kapitza.model.clock import CLOCK, with_clock
 from kapitza.model.compiled import Evaluator, compile_derivatives, compile_expressions, to_heyoka, translate_steps
+from kapitza.model.control import control_values, with_control
 from kapitza.model.dimensions import dimension_problems
 from kapitza.model.elimination import Elimination, Step, solve_named
 from kapitza.model.files import model_from_dict, model_to_dict, read_model, write_model
@@ -41,6 +42,7 @@ __all__ = [
     "combinations_of",
     "compile_derivatives",
     "compile_expressions",
+    "control_values",
     "derived_in_base",
     "dimension_problems",
     "in_base",
@@ -63,6 +65,7 @@ __all__ = [
     "translate_steps",
     "vanishes",
     "with_clock",
+    "with_control",
     "with_laws",
     "write_model",
 ]

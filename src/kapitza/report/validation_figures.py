@@ -49,7 +49,7 @@ def _prediction(axes: Axes, test: PredictionTest) -> None:
     axes.set_xlabel("time since the last fitted sample [s]")
     axes.set_ylabel("error / sensor noise")
     axes.set_title("Prediction")
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="lower right", frameon=True, framealpha=0.9)
 
 
 def _section(axes: Axes, test: SectionTest) -> None:

@@ -133,3 +133,12 @@ def test_what_is_not_measured_is_refused():
     model = oscillator("x'' + c*x' + k*x = 0", c=0.1, k=1.0)
     with pytest.raises(kz.KapitzaError, match="None of the channels y"):
         kz.identifiability(model, ["y"])
+
+
+def test_landing_gear_of_the_document():
+    found = kz.identifiability(kz.library.oleo_simple())
+    # The document: only theta1*g + theta6 - theta8 is identifiable. A shift of the sensor also moves the gas volume.
+    assert "g*theta1 + theta6 - theta8" in found.determined
+    assert "theta7 + 1/theta4" in found.determined
+    assert found.rank == 8
+    assert "1 more without a simple formula" in found.message()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +35,11 @@ class Drain:
         return {1: f"abs({self.rate})", 2: f"{self.rate}**2", 3: f"abs({self.rate})**3"}[self.power]
 
 
-def likely_drain(points: Points, integrate: Array, residual: Array, slopes: Array, weight: Array) -> Drain | None:
+def likely_drain(points: Points, integrate: Any, residual: Array, slopes: Array, weight: Array) -> Drain | None:
     """The usual drain that explains most of the misfit, if it explains half of it and takes energy out.
 
-    integrate: (W, N) windows; residual: (W,) of the balance; slopes: (W, k) of it by the free parameters; weight: (W,).
+    integrate: (W, N) windows, sparse; residual: (W,) of the balance; slopes: (W, k) of it by the free parameters.
+    weight: (W,).
     """
     root = np.sqrt(weight)
     basis = np.linalg.qr(slopes * root[:, None])[0] if slopes.shape[1] else np.zeros((root.size, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,6 +68,9 @@ class OrbitFit:
         Shooting nodes per excitation period of sampled data.
     derived : mapping
         Expressions to report with their errors: ``{"k2/m": "k2/m"}``.
+    starts : list of PeriodicOrbit or states, optional
+        Orbits of the model, or states near them, to begin from where the data do not show every state; otherwise they
+        are sought: near the model's start, where it settles, and by continuation.
     restarts, spread : int, float
         How many other starts are tried when a minimum is refused by its χ², and how far they reach, relative.
     set_aside : bool
@@ -97,6 +100,7 @@ class OrbitFit:
     period: int | None = None
     nodes: int = 4
     derived: Mapping[str, str] = field(default_factory=dict)
+    starts: Sequence[Any] = ()
     restarts: int = 12
     spread: float = 0.7
     set_aside: bool = True

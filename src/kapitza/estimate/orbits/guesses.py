@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,7 @@ from scipy.stats import qmc
 
 from kapitza.circle import unwrap
 from kapitza.errors import DataError, KapitzaError
+from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import Loop, solve_orbit
@@ -21,13 +24,22 @@ SOLVABLE = 24
 """Parameter sets tried in search of one at which the model has an orbit of the kind wanted."""
 
 
+SIZES = (0.0, 0.3, 0.3, 1.0, 1.0, 0.1)
+"""Hidden states from which the model is followed, in units of the spread of what is seen."""
+
+SETTLING = 20
+"""Periods for which it is followed."""
+
+TURNS = 64
+"""Points of a free orbit at which it may begin."""
+
 WALKS = 3
 """Orbits followed from solvable cases before the nearest of them is taken."""
 
 
 def folded_states(
     setting: Model, channels: Mapping[str, Array], angles: Mapping[str, bool], times: Array, grid: Array, period: float,
-    count: int, free: Sequence[str],
+    count: int, free: Sequence[str], starts: Sequence[Any] = (),
 ) -> Array:  # fmt: skip
     """States (J, n) at the instants `grid` of a motion whose readings were folded into one period.
 
@@ -46,7 +58,7 @@ def folded_states(
             hidden.append(i)
     if hidden:
         seen = [i for i in range(len(setting.states)) if i not in hidden]
-        start[:, hidden] = hidden_states(setting, count, period, grid, start, seen, free)[:, hidden]
+        start[:, hidden] = hidden_states(setting, count, period, grid, start, seen, free, starts)[:, hidden]
     return start
 
 
@@ -83,16 +95,25 @@ def _harmonics(t: Array, period: float, count: int, order: int) -> Array:
 
 def hidden_states(
     setting: Model, repeats: int | None, period: float, grid: Array, near: Array, seen: Sequence[int],
-    free: Sequence[str],
+    free: Sequence[str], starts: Sequence[Any] = (),
 ) -> Array:  # fmt: skip
     """States (J, n) on the grid of the model's orbit that comes closest to the states `seen` in `near` (J, n).
 
-    Tried in turn: the orbit near the model's start, the motion it settles on, and, where the model has neither at the
-    starting values, parameter continuation from a case that can be solved.
+    Tried in turn: the orbits (or states) given by `starts`, the orbit near the model's start, the motion it settles on,
+    where runs from what the sensors see settle, and, where the model has none of these at the starting values,
+    parameter continuation from a case that can be solved. A free motion may begin anywhere on its orbit: it is turned
+    to where it comes closest to what is seen.
     """
     best: tuple[float, Array] | None = None
-    for loop in _orbits_of(setting, period if setting.period is None else repeats, free):
-        states = loop(grid / period)
+    wanted = period if setting.period is None else repeats
+    every = chain(
+        _given(setting, starts, wanted),
+        _orbits_of(setting, wanted),
+        _followed(setting, wanted, period, near, seen),
+        (loop_of(orbit) for orbit in continued(setting, wanted, free)),
+    )
+    for loop in every:
+        states = _turned(loop, grid / period, near, seen) if setting.period is None else loop(grid / period)
         gap = float(np.abs(states[:, seen] - near[:, seen]).max(initial=0.0))
         if best is None or gap < best[0]:
             best = (gap, states)
@@ -101,13 +122,61 @@ def hidden_states(
     if best is None:
         raise DataError(
             f"The data do not give every state of {setting.name}, and no orbit of the model could be found to start "
-            f"from, neither at its starting values nor by continuation from {SOLVABLE} others. Change the starting "
-            "values, or measure the missing states."
+            f"from, neither at its starting values nor by continuation from {SOLVABLE} others. Give one by "
+            "OrbitFit(starts=[solve_orbit(model, state)]), change the starting values, or measure the missing states."
         )
     return best[1]
 
 
-def _orbits_of(setting: Model, wanted: float | None, free: Sequence[str]) -> Iterator[Loop]:
+def _given(setting: Model, starts: Sequence[Any], wanted: float | None) -> Iterator[Loop]:
+    """Orbits of the model near those, or near the states, that the user gave."""
+    for start in starts:
+        if isinstance(start, PeriodicOrbit) and start.loop is not None:
+            yield start.loop
+        else:
+            state = setting.state(start) if isinstance(start, Mapping) else start
+            near = _solved(setting, state, wanted)
+            if near is not None:
+                yield loop_of(near)
+
+
+def _followed(setting: Model, wanted: float | None, period: float, near: Array, seen: Sequence[int]) -> Iterator[Loop]:
+    """Orbits that the model settles on from what is seen, with hidden states of several sizes and both signs."""
+    if not seen:
+        return
+    hidden = [i for i in range(near.shape[1]) if i not in seen]
+    size = float(np.ptp(near[:, seen], axis=0).max(initial=0.0)) or 1.0
+    flow, rng = Flow(setting), np.random.default_rng(0)
+    for factor in SIZES:
+        state = near[0].copy()
+        state[hidden] = factor * size * rng.choice([-1.0, 1.0], len(hidden)) if factor else 0.0
+        try:
+            settled = flow.propagate(state, 0.0, SETTLING * period, tangents=False).state
+        except KapitzaError:
+            continue
+        if not np.isfinite(settled).all():
+            continue
+        orbit = _solved(setting, settled, wanted)
+        if orbit is not None:
+            yield loop_of(orbit)
+
+
+def _turned(loop: Loop, fractions: Array, near: Array, seen: Sequence[int]) -> Array:
+    """The loop (J, n) from where on it comes closest to the states seen in `near` (J, n)."""
+    if not seen:
+        return loop(fractions)
+    best: tuple[float, Array] | None = None
+    for begin in np.arange(TURNS) / TURNS:
+        ahead = fractions + begin
+        states = loop(ahead % 1.0) + 2 * np.pi * np.asarray(loop.winding) * np.floor(ahead)[:, None]
+        gap = float(((states[:, seen] - near[:, seen]) ** 2).sum())
+        if best is None or gap < best[0]:
+            best = (gap, states)
+    assert best is not None
+    return best[1]
+
+
+def _orbits_of(setting: Model, wanted: float | None) -> Iterator[Loop]:
     if setting.start:
         near = _solved(setting, setting.state(), wanted)
         if near is not None:
@@ -115,7 +184,6 @@ def _orbits_of(setting: Model, wanted: float | None, free: Sequence[str]) -> Ite
     settled = _solved(setting, None, wanted)
     if settled is not None:
         yield loop_of(settled)
-    yield from (loop_of(orbit) for orbit in continued(setting, wanted, free))
 
 
 def loop_of(orbit: PeriodicOrbit) -> Loop:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +89,7 @@ class Reader:
     nodes: int = 4
     profiles: bool | None = None
     noise: Mapping[str, float] = field(default_factory=dict)
+    starts: Sequence[Any] = ()
 
     def targets(self, items: Sequence[Item]) -> tuple[Target, ...]:
         return tuple(self.target(item, i) for i, item in enumerate(items))
@@ -164,7 +166,7 @@ class Reader:
             if rates is not None:
                 return np.column_stack([start[:, 0], rates])
         repeats = None if setting.period is None else len(points)
-        found = hidden_states(setting, repeats, orbit.period, times, start, seen, self.free)
+        found = hidden_states(setting, repeats, orbit.period, times, start, seen, self.free, self.starts)
         start[:, hidden] = found[:, hidden]
         return start
 
@@ -258,7 +260,7 @@ class Reader:
             start = np.column_stack([channels[name][rows] for name in setting.states])
         else:
             circles = dict(zip(self.sensors.channels, self.sensors.angles.tolist(), strict=True))
-            start = folded_states(setting, channels, circles, times, grid, period, count or 1, self.free)
+            start = folded_states(setting, channels, circles, times, grid, period, count or 1, self.free, self.starts)
         return Target(
             label=label, nodes=start, node_times=grid, period=period, repeats=count, vector=setting.vector,
             times=np.repeat(times, len(names)), channel=np.tile(index, times.size),

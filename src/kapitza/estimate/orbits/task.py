@@ -62,7 +62,7 @@ def prepare(request: Request, settings: OrbitFit) -> OrbitTask:
             raise DataError(f'"{name}" is not a channel of the data: {", ".join(channels)}.')
     derived_parameters(model, names, np.zeros((len(names), len(names))), settings.derived, strict=False)
     sensors = sensors_of(model, channels, angles, request.outputs, names)
-    reader = Reader(model, sensors, names, settings.period, settings.nodes, settings.profiles, noise)
+    reader = Reader(model, sensors, names, settings.period, settings.nodes, settings.profiles, noise, settings.starts)
     targets = tuple(_inverted(model, sensors, reader.targets(items), request.outputs))
     _refuse_useless(settings, targets, noise)
     scale, channel_scale = _spreads(model, sensors, targets)

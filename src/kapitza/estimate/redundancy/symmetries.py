@@ -24,8 +24,12 @@ Array = NDArray[np.float64]
 NULL = 1e-10
 """Singular values of the scaled rows below this share of the largest belong to a symmetry."""
 
-CLEAR = 1e-6
+CLEAR = 1e-7
 """The next singular value must be this large, else the rows decide nothing."""
+
+
+ENOUGH = 0.2
+"""Share of random points at which the equations must have a value; the others lie outside the domain of a root."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class Conditions:
         rng = np.random.default_rng(seed)
         theta = self._parameter_sets(count, rng)
         columns = len(self.free) + self.columns * len(settings)
-        points = max(20, int(np.ceil(3 * columns / max(self.rows, 1))))
+        points = max(40, int(np.ceil(6 * columns / max(self.rows, 1))))
         blocks = []
         for number, own in enumerate(settings):
             rows = self._rows(theta, own, points, rng)
@@ -150,7 +154,7 @@ class Conditions:
             with np.errstate(all="ignore"):
                 rows = self._evaluate(moving, parameters, spikes)
             good = np.asarray(np.isfinite(rows).all(axis=(2, 3)))
-            if good.sum(axis=1).min() >= 0.4 * points:
+            if good.sum(axis=1).min() >= ENOUGH * points:
                 return np.where(good[..., None, None], rows, 0.0).reshape(count, points * self.rows, -1)
         return None
 
@@ -207,7 +211,7 @@ def _function(expressions: Sequence[Expression], inputs: Sequence[sp.Symbol], sp
 
 
 def _null_spaces(rows: Array, theta: Array) -> Sampled | None:
-    """The parameter parts of the null spaces of rows (J, m, c); None where rank is not clear."""
+    """The parameter parts of the null spaces of rows (J, m, c), where their rank is clear; None where it rarely is."""
     k = theta.shape[1]
     scale = np.ones((len(theta), rows.shape[2]))
     scale[:, :k] = theta
@@ -219,8 +223,10 @@ def _null_spaces(rows: Array, theta: Array) -> Sampled | None:
     full = np.zeros((len(theta), rows.shape[2]))
     full[:, : values.shape[1]] = values
     null = full <= NULL * full[:, :1]
-    if ((full > NULL * full[:, :1]) & (full < CLEAR * full[:, :1])).any():
+    clear = ~((full > NULL * full[:, :1]) & (full < CLEAR * full[:, :1])).any(axis=1)
+    if clear.sum() < 0.5 * len(theta):
         return None
+    theta, right, null = theta[clear], right[clear], null[clear]
     found = []
     for j in range(len(theta)):
         left, size, _ = np.linalg.svd(right[j][null[j]][:, :k].T, full_matrices=False)

@@ -35,8 +35,8 @@ def identifiability(
     model : Model
         The equations; values decide only what is fixed, and signs.
     measured : list of str, optional
-        Channels: states, outputs of the model, or names in `outputs`; by default all outputs given here, otherwise all
-        coordinates.
+        Channels: states, outputs of the model, or names in `outputs`; by default all outputs given here, else those
+        of the model, else all coordinates.
     free : list of str, optional
         Parameters that are unknown, all of them when left out.
     outputs : mapping, optional
@@ -61,7 +61,7 @@ def identifiability(
     """
     outputs = dict(outputs or {})
     if measured is None:
-        measured = list(outputs) or [c.name for c in model.coordinates]
+        measured = list(outputs) or list(model.outputs) or [c.name for c in model.coordinates]
     channels = gate.texts("measured", [measured] if isinstance(measured, str) else measured, error=ModelError)
     names = free_names(model, free)
     names = model.names if names is None else names

@@ -25,6 +25,10 @@ MOST = 1500
 PROMINENT = 0.3
 """Height of a maximum above its surroundings, in standard deviations of the channel."""
 
+SPREADS = 3.0
+"""Standard deviations above the mean of what copies have among themselves that make the floor. Chaotic motions dwell in
+their wings for long: with two, a quarter of the right models of Lorenz's system would be doubted."""
+
 COPIES = 12
 """Stretches of the model's own motion from which the noise floor is read."""
 
@@ -109,7 +113,7 @@ def compare_sections(record: Record, copies: Sequence[Record], channels: Sequenc
         np.median([energy_distance(cloud, other) for j, other in enumerate(unit) if j != i])
         for i, cloud in enumerate(unit)
     ]
-    floor = float(np.mean(among) + 2.0 * np.std(among, ddof=1))
+    floor = float(np.mean(among) + SPREADS * np.std(among, ddof=1))
     return SectionTest(names, kind, measured, clouds[0], distance, floor)
 
 

@@ -64,7 +64,7 @@ def predict_stretches(
         cut = piece.start + max(SHORTEST, int(warm_up * (piece.stop - piece.start)))
         begin = float(record.time[cut - 1])
         try:
-            state, misfit = _fitted_state(model, record.samples(slice(piece.start, cut)), outputs, seen, noise)
+            state, residual = _fitted_state(model, record.samples(slice(piece.start, cut)), outputs, seen)
             ahead = slice(cut - 1, piece.stop)
             times = record.time[ahead] - record.excitation_start
             run = flow.trajectory(state, times, vector)[1:]
@@ -75,32 +75,32 @@ def predict_stretches(
         error = seen.residual(value.copy(), record.values(seen.channels)[cut : piece.stop])
         starts.append(begin)
         errors.append(error)
-        misfits.append(misfit)
+        misfits.append([float(np.sqrt(((residual / size) ** 2).mean())) for size in (deviations, spread)])
         states.append((state, float(times[0])))
         longest = max(longest, len(error))
     step = float(np.median(np.diff(record.time)))
     every = np.full((len(errors), longest, len(seen.channels)), np.nan)
     for row, error in zip(every, errors, strict=True):
         row[: len(error)] = error
-    lead = step * np.arange(1, longest + 1)
+    lead: Array = step * np.arange(1.0, longest + 1.0)
     by_noise, all_noise = _horizons(every, NOISES * deviations, lead)
     by_signal, all_signal = _horizons(every, SHARE * spread, lead)
+    in_noises, in_spreads = np.array(misfits).reshape(-1, 2).T
     test = PredictionTest(
-        seen.channels, np.array(starts), lead, every, deviations, spread, np.array(misfits), by_noise, by_signal,
+        seen.channels, np.array(starts), lead, every, deviations, spread, in_noises, in_spreads, by_noise, by_signal,
         np.column_stack([all_noise, all_signal]).reshape(-1, 2), failed,
     )  # fmt: skip
     return test, states
 
 
 def _fitted_state(
-    model: Model, record: Record, outputs: Mapping[str, Output], seen: Observation, noise: Mapping[str, float]
-) -> tuple[Array, float]:
-    """The state at the last sample of a short record, and the misfit of the fitted motion in units of the noise."""
+    model: Model, record: Record, outputs: Mapping[str, Output], seen: Observation
+) -> tuple[Array, Array]:
+    """The state at the last sample of a short record, and the residuals (N, c) of the fitted motion."""
     method = ShootingFit(outputs={k: v for k, v in outputs.items() if k in record.channels}, throw=True)  # pyright: ignore[reportArgumentType]
     fit = method.fit(make_request(model, record, [], method))
     assert fit.motion is not None
-    residual = seen.residual(fit.motion.predicted.copy(), fit.motion.measured)
-    return fit.motion.states[-1], float(np.sqrt(((residual / [noise[c] for c in seen.channels]) ** 2).mean()))
+    return fit.motion.states[-1], seen.residual(fit.motion.predicted.copy(), fit.motion.measured)
 
 
 def _spread(record: Record, seen: Observation) -> Array:
@@ -110,11 +110,11 @@ def _spread(record: Record, seen: Observation) -> Array:
 
 def _horizons(error: Array, limit: Array, lead: Array) -> tuple[Array, NDArray[np.bool_]]:
     """How long (S,) every channel stays within its limit (c,), and whether to the end of the stretch."""
-    known = np.isfinite(error).all(axis=2)
-    wrong = known & (np.abs(error) > limit).any(axis=2)
+    known = np.asarray(np.isfinite(error).all(axis=2))
+    wrong = np.asarray(known & (np.abs(error) > limit).any(axis=2))
     first = np.where(wrong.any(axis=1), wrong.argmax(axis=1), known.sum(axis=1))
     reached = np.concatenate([[0.0], lead])
-    return reached[first], ~wrong.any(axis=1)
+    return reached[first], np.asarray(~wrong.any(axis=1))
 
 
 def maxima_intervals(record: Record, channel: str) -> Array:

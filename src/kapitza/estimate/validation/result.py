@@ -33,7 +33,7 @@ class PredictionTest:
 
     starts: (S,) time at which each prediction begins [s]; lead: (L,) time since then [s]; error: (S, L, c) predicted
     minus measured, NaN beyond a stretch. noise: (c,) sensor noise, spread: (c,) standard deviation of the signal.
-    fit_misfit: (S,) root mean square of the fitted beginnings in units of the noise.
+    fit_misfit, fit_share: (S,) root mean square of the fitted beginnings in units of the noise and of the spread.
     horizon_noise, horizon_signal: (S,) how long [s] every channel stays within `noises` times the noise, and within
     `share` of the spread; whole: (S, 2) True where it did so to the end of the stretch. failed: stretches that no
     motion of the model follows even at their beginning, with the reason.
@@ -46,6 +46,7 @@ class PredictionTest:
     noise: Array
     spread: Array
     fit_misfit: Array
+    fit_share: Array
     horizon_noise: Array
     horizon_signal: Array
     whole: NDArray[np.bool_]
@@ -69,7 +70,7 @@ class SectionTest:
     """Where the motion passes a section, measured and modelled, and how far the two clouds are apart.
 
     names: of the coordinates; measured (M, k), modelled (M', k). distance: energy distance in units of the measured
-    spread; floor: what stretches of the model's own motion as long as the record have among themselves, 95 % of them.
+    spread; floor: three standard deviations above what runs of the model as long as the record have among themselves.
     """
 
     names: tuple[str, ...]
@@ -195,7 +196,9 @@ class Validation:
         if not len(test.starts):
             return rows
         misfit = float(np.sqrt((test.fit_misfit**2).mean()))
-        rows.append(("states fitted, parameters held", "", f"residuals {misfit:.2g} times the noise",
+        share = 100 * float(np.sqrt((test.fit_share**2).mean()))
+        size = f"residuals {misfit:.2g} times the noise, {share:.2g} % of the signal"
+        rows.append(("states fitted, parameters held", "", size,
                      "follows to the noise" if misfit < FOLLOWS else "does not follow to the noise"))  # fmt: skip
         for label, values, whole in (
             (f"horizon, {test.noises:g} times the sensor noise", test.horizon_noise, test.whole[:, 0]),

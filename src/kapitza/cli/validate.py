@@ -1,0 +1,44 @@
+"""`kapitza validate`: a fitted model on a recording that was not fitted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from kapitza.cli.console import answers, examples
+from kapitza.cli.simulate import assignments
+from kapitza.errors import KapitzaError
+
+
+def validate_command(
+    model: Annotated[Path, typer.Argument(help="Saved fit (.nc) or model (.toml).")],
+    recording: Annotated[Path, typer.Argument(help="Recording that was not fitted.")],
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A value of its own, NAME=VALUE; repeatable.")] = None,
+    time: Annotated[str, typer.Option(help="Column of the time.")] = "time",
+    plot: Annotated[Path | None, typer.Option(help="Figure to write.")] = None,
+) -> None:
+    """Hold the parameters, fit states alone, and tell how far the model predicts."""
+    from kapitza.data import read
+    from kapitza.estimate import validate
+    from kapitza.model import read_model
+    from kapitza.saving import load
+
+    if model.suffix.lower() not in (".nc", ".toml"):
+        raise KapitzaError(f'"{model.name}" is neither a saved fit (.nc) nor a model (.toml).')
+    tested = read_model(model) if model.suffix.lower() == ".toml" else load(model)
+    record = read(recording, time=time)
+    own = assignments(set_, "--set")
+    check = validate(tested, (record, own) if own else record)
+    answers().print(Text(str(check)))
+    if plot is not None:
+        check.plot(plot)
+        answers().print(Text(f"Figure written to {plot}"))
+
+
+validate_command.__doc__ = (validate_command.__doc__ or "") + examples(
+    "kapitza validate fit.nc run8.csv",
+    "kapitza validate pendulum.toml run8.csv --set A=0.02 --plot check.png",
+)

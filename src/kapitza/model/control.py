@@ -1,0 +1,84 @@
+"""Orbits held by control: the force that held them, a Fourier series whose coefficients are settings of each orbit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from kapitza import gate
+from kapitza.errors import ModelError, nearest_name
+from kapitza.model.model import Model
+from kapitza.model.parts import Parameter
+from kapitza.model.symbols import symbol, time
+
+
+def with_control(model: Model, coordinate: str, harmonics: int = 5, repeats: int = 1, name: str = "u") -> Model:
+    """The same model with a control force on the right of the equation of a coordinate.
+
+    u(t) = u_0 + Σ u_cj cos(j Ω t) + u_sj sin(j Ω t), j = 1 … harmonics, Ω = 2π/(repeats · period of the excitation).
+    The coefficients are parameters, zero at first; `control_values` reads them off a measured force, and they go with
+    the orbit that was held by it: ``(orbit, control_values(model, times, force))``.
+
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.Model.from_equations("x'' + c*x' + x**3 = cos(t)", parameters={"c": 0.1}, period="2*pi")
+    >>> held = kz.with_control(model, "x", harmonics=1)
+    >>> times = np.linspace(0, 2 * np.pi, 50, endpoint=False)
+    >>> {name: round(value, 3) for name, value in kz.control_values(held, times, 0.2 * np.sin(times)).items()}
+    {'u_0': 0.0, 'u_c1': 0.0, 'u_s1': 0.2}
+    """
+    count = gate.whole("harmonics", harmonics, error=ModelError)
+    turns = gate.whole("repeats", repeats, error=ModelError)
+    if count < 0 or turns < 1:
+        raise ModelError(f"with_control(harmonics={harmonics}, repeats={repeats}): none negative, repeats from 1.")
+    names = [c.name for c in model.coordinates]
+    if coordinate not in names:
+        raise ModelError(f'Model "{model.name}" has no coordinate "{coordinate}".{nearest_name(coordinate, names)}')
+    if model.excitation is None or model.is_map:
+        raise ModelError(
+            f'Model "{model.name}" has no excitation: a control force is written over its period. Give the model one.'
+        )
+    made = [f"{name}_0", *(f"{name}_{kind}{j}" for j in range(1, count + 1) for kind in "cs")]
+    taken = {p.name for p in model.parameters} | set(model.states)
+    for new in made:
+        if new in taken:
+            raise ModelError(f'Model "{model.name}" has a "{new}" already: give the control another name=.')
+    rate = 2 * sp.pi / (turns * model.excitation.period)
+    force = symbol(made[0])
+    for j in range(1, count + 1):
+        force += symbol(f"{name}_c{j}") * sp.cos(j * rate * time) + symbol(f"{name}_s{j}") * sp.sin(j * rate * time)
+    equations = list(model.equations)
+    equations[names.index(coordinate)] -= force
+    excitation = replace(model.excitation, period=turns * model.excitation.period) if turns > 1 else model.excitation
+    return replace(
+        model,
+        equations=tuple(equations),
+        excitation=excitation,
+        parameters=(*model.parameters, *(Parameter(new, 0.0) for new in made)),
+    )
+
+
+def control_values(model: Model, times: Any, force: Any, name: str = "u") -> dict[str, float]:
+    """Coefficients of a measured control force at times (N,) after the start of the excitation, by least squares.
+
+    model: as `with_control` gave it. The force covers the period; it need not be sampled evenly.
+    """
+    t = gate.array("times", times, error=ModelError)
+    values = gate.array("force", force, error=ModelError)
+    count = sum(p.name.startswith(f"{name}_c") and p.name[len(name) + 2 :].isdigit() for p in model.parameters)
+    if f"{name}_0" not in model.names:
+        raise ModelError(f'Model "{model.name}" has no control "{name}": make one by kz.with_control(model, ...).')
+    if t.shape != values.shape or t.ndim != 1 or t.size < 2 * count + 1:
+        raise ModelError(
+            f"times {t.shape} and force {values.shape}: give one value per time, at least {2 * count + 1} of them for "
+            f"{count} harmonics."
+        )
+    period = model.period
+    assert period is not None
+    phase = 2 * np.pi / period * np.multiply.outer(t, np.arange(1, count + 1))
+    columns = np.column_stack([np.ones(t.size), *(f(phase[:, j]) for j in range(count) for f in (np.cos, np.sin))])
+    solved = np.linalg.lstsq(columns, values, rcond=None)[0]
+    labels = [f"{name}_0", *(f"{name}_{kind}{j}" for j in range(1, count + 1) for kind in "cs")]
+    return dict(zip(labels, solved.tolist(), strict=True))
