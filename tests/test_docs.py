@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from harness.mathml import with_mathml
 
 from conftest import ROOT
 
@@ -48,3 +49,14 @@ def test_every_page_has_a_picture_and_a_place_in_the_menu():
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert [p.name for p in PAGES if not re.search(r"!\[[^\]]+\]\(", p.read_text(encoding="utf-8"))] == []
     assert [p.name for p in PAGES if p.name not in menu] == []
+
+
+def test_formulas_are_drawn_without_a_network():
+    formulas = 0
+    for path in PAGES:
+        text = re.sub(r"```.*?```", "", with_mathml(path.read_text(encoding="utf-8")), flags=re.DOTALL)
+        assert "$$" not in text, path.name
+        formulas += text.count("<math")
+        assert "merror" not in text
+    assert formulas >= 4
+    assert with_mathml("```\n$$a$$\n```") == "```\n$$a$$\n```"
