@@ -22,7 +22,7 @@ from rich.text import Text
 import kapitza as kz
 from kapitza.model import LAWS
 from kapitza.report import plot_attractor, plot_intervals, plot_likelihood, plot_orbit, plot_record
-from kapitza.report.style import CYCLE, QUIET, styled
+from kapitza.report.style import ACCENT, CYCLE, QUIET, styled
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 
@@ -197,6 +197,23 @@ def identifiability() -> Figure:
         return figure
 
 
+def intervals() -> Figure:
+    """Forty recordings of the same oscillator, each with other noise: 90 % intervals of its stiffness."""
+    model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.3, "k": 4.0})
+    clean = kz.simulate(model, [1.0, 0.0], t=np.arange(300) * 0.05).select(["x"])
+    with styled():
+        figure = plt.figure(figsize=(7, 2.8), layout="constrained")
+        axes = figure.add_subplot()
+        for seed in range(40):
+            record = kz.measure(clean, noise=0.02, seed=seed)
+            low, high = kz.identify(model, record, ["c", "k"], kz.ShootingFit()).interval(0.9).loc["k"]
+            axes.plot([seed, seed], [low, high], lw=2.2, color=CYCLE[0] if low < 4.0 < high else ACCENT)
+        axes.axhline(4.0, color=QUIET, lw=0.8)
+        axes.set_xlabel("recording")
+        axes.set_ylabel("k, 90 % interval")
+        return figure
+
+
 def sensors() -> Figure:
     """What a sensor with gain, offset, drift and delay reads of a decay."""
     time = np.linspace(0, 10, 1000)
@@ -268,7 +285,7 @@ def security() -> Console:
 PICTURES: dict[str, Callable[[], Any]] = {
     f.__name__: f
     for f in (data, laws, flows, events, periodic, shooting, missing_terms, choosing, invariants, ensembles, rig,
-              identifiability, sensors, validation, long_work, saving, security)
+              identifiability, intervals, sensors, validation, long_work, saving, security)
 }  # fmt: skip
 
 
