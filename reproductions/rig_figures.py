@@ -150,8 +150,11 @@ def _model_multipliers(point: RigPoint) -> np.ndarray:
     return orbit.multipliers
 
 
-def figure_5() -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Control input θ - θ̃ while the demand changes near a forcing of 0.02: trace and the instants of new demands."""
+def figure_5() -> tuple[np.ndarray, np.ndarray, list[tuple[float, float, float]]]:
+    """Control input θ - θ̃ while the demand changes near a forcing of 0.02.
+
+    Times, trace, and for each demand the instant it was set, when the motion had settled, and the end of the mean.
+    """
     scale = quoted()
     test = pendulum_test(pendulum_rig(), a=0.0195 * scale)
     start = find_doubling(test, "a", (0.012 * scale, 0.015 * scale), points=2)
@@ -159,13 +162,17 @@ def figure_5() -> tuple[np.ndarray, np.ndarray, list[float]]:
         start, "a", (0, 0.03 * scale), watch=lambda p: p.value > 0.02 * scale and p.series("theta").peak() > 0.8
     )
     rig = pendulum_rig()
-    trace, marks = [], []
-    for entry in test.journal.of("measurement")[-16:]:
+    trace: list[float] = []
+    marks: list[tuple[float, float, float]] = []
+    for number, entry in enumerate(test.journal.of("measurement")[-16:]):
         demands = {n: kz.rig.FourierSeries(entry["frequency"], np.array(c)) for n, c in entry["demands"].items()}
         rig.set(demands)
-        marks.append(len(trace) * rig.sample_time)
-        periods = entry["waited"] + entry["averaged"]
-        samples = rig.run(int(periods * 2 * np.pi / entry["frequency"] / rig.sample_time))
+        period = 2 * np.pi / entry["frequency"]
+        if number == 0:
+            rig.run(int(12 * period / rig.sample_time))  # from rest to the first of these motions
+        begin, settled = len(trace) * rig.sample_time, entry["waited"] * period
+        marks.append((begin, begin + settled, begin + settled + entry["averaged"] * period))
+        samples = rig.run(int((entry["waited"] + entry["averaged"]) * period / rig.sample_time))
         error = samples.values[:, 1] - demands["theta"](samples.phases / entry["frequency"])
         trace.extend(error.tolist())
     assert len(branch) > 5
@@ -173,14 +180,17 @@ def figure_5() -> tuple[np.ndarray, np.ndarray, list[float]]:
 
 
 def draw(
-    curve: list[tuple[float, float, float]], branch: RigBranch, trace: tuple[np.ndarray, np.ndarray, list[float]]
+    curve: list[tuple[float, float, float]],
+    branch: RigBranch,
+    trace: tuple[np.ndarray, np.ndarray, list[tuple[float, float, float]]],
 ) -> None:
     import matplotlib.pyplot as plt
 
     with styled():
         figure, axes = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
-        omega, ours, exact = np.array(curve).T
-        axes.plot(omega, exact, "-", label="model")
+        omega, ours, _ = np.array(curve).T
+        grid = np.linspace(omega.min(), omega.max(), 33)
+        axes.plot(grid, [model_doubling(float(w)) for w in grid], "-", label="model")
         axes.plot(omega, ours, "o", ms=4, label="rig, without a model")
         axes.set_xlabel("Ω [rad/s]")
         axes.set_ylabel("forcing a / sqrt(Ω²C² + K²)")
@@ -213,11 +223,12 @@ def draw(
         figure, axes = plt.subplots(figsize=(7.6, 3.2), layout="constrained")
         times, error, marks = trace
         axes.plot(times, error, lw=0.7)
-        for mark in marks:
-            axes.axvline(mark, color="#8d99ae", lw=0.6, ls=":")
+        for begin, settled, end in marks:
+            axes.axvline(begin, color="#8d99ae", lw=0.6, ls=":")
+            axes.axvspan(settled, end, color="#8d99ae", alpha=0.2, lw=0)
         axes.set_xlabel("t [s]")
         axes.set_ylabel("θ - θ̃ [rad]")
-        axes.set_title("control input near forcing 0.02; dotted: a new demand")
+        axes.set_title("control input near forcing 0.02; dotted: a new demand, grey: settled, averaged")
         figure.savefig(IMAGES / "rig_figure_5.png")
         plt.close(figure)
 

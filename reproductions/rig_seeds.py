@@ -91,6 +91,9 @@ def main() -> str:
     header = ("rig", "complete", "doubling, median / max error", "fold, median / max", "measurements per point",
               "in all / points", "rig time of the branch", "processor time")  # fmt: skip
     text = markdown_table(header, [row_of(name, found) for name, found in runs.items() if found])
+    done, asked = sum(len(found) for found in runs.values()), SEEDS * len(CASES)
+    if done < asked:
+        text += f"\n\n**Missed**: {done} of {asked} runs ({SEEDS} seeds each) were done in the time given."
     note = (
         "Six modes to begin with; more are added where energy beyond them says so. Complete: doubling and fold within "
         "2 % of the emulated system (0.0132082 and 0.0080091), and the branch followed beyond the fold. The doubling "

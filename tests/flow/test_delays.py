@@ -140,6 +140,13 @@ def test_blow_up_is_an_error_and_no_hang():
         kz.Flow(model).trajectory([1.0], np.linspace(0, 5, 10))
 
 
+def test_periodic_orbits_by_a_state_are_refused_in_words():
+    model = kz.Model.from_equations("y'' + 0.1*y' + y = -0.2*y(t - tau)", parameters={"tau": 1.0})
+    for method in (kz.Shooting(), kz.Collocation()):
+        with pytest.raises(ModelError, match="periodic orbits, monodromy and multipliers by a state do not exist"):
+            kz.solve_orbit(model, [1.0, 0.0], period=6.0, method=method)
+
+
 def test_what_does_not_exist_is_refused_in_words():
     model = kz.Model.from_equations(
         "x'' + x' + x(t - tau) = cos(t)", parameters={"tau": 0.3}, period="2*pi", start={"x": 0.1, "x'": 0.0}

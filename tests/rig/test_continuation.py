@@ -7,11 +7,14 @@ import kapitza as kz
 from kapitza.errors import DataError, RigError, Status
 from kapitza.rig import (
     Experiment,
+    Feedback,
     FourierSeries,
     Journal,
     RigStepping,
     SecondOrder,
     Sensors,
+    SimulatedRig,
+    beam_rig,
     doubling_at_amplitude,
     duffing_rig,
     find_doubling,
@@ -146,6 +149,37 @@ def test_duffing_rig_through_both_folds():
     )
     assert branch.status is Status.INTERRUPTED  # by the watcher, on the way up after the second fold
     assert [b.value for b in branch.folds] == pytest.approx(DUFFING_FOLDS, rel=0.01)
+
+
+def test_beam_with_a_gap_through_both_folds():
+    rig = beam_rig(sensors=Sensors(noise={"x": 0.01}), seed=1)
+    branch = rig.follow(
+        None, "Omega", (45.0, 110.0), frequency="Omega", modes=6, values={"A": 0.1, "Omega": 55.0}, scales={"x": 2.0},
+        stepping=RigStepping(max_points=70), watch=lambda p: p.value > 75,
+    )  # fmt: skip
+    model = rig.plant.model.with_values(A=0.1, Omega=55.0)
+    exact = kz.follow(model, kz.solve_orbit(model, [0.5, 0.0], period=1), "Omega", bounds=(50.0, 110.0))
+    folds = [b.value for b in exact.bifurcations if b.kind.value == "fold"]
+    assert len(folds) == 2
+    assert [b.value for b in branch.folds] == pytest.approx(folds, rel=0.01)
+
+
+def test_a_limit_of_the_rig_ends_the_walk_with_what_was_found():
+    rig = SimulatedRig(
+        kz.Model.from_equations(
+            "x'' + 0.1*x' + x + x**3 = B*cos(omega*t)", parameters={"B": 0.1, "omega": 0.7}, period="2*pi/omega"
+        ),
+        feedback=[Feedback("x", (1.0, 0.8), limit=0.45)],
+        adjustable=("omega",),
+        sample_time=0.02,
+    )
+    branch = rig.follow(None, "omega", (0.3, 2.0), frequency="omega", modes=3, scales={"x": 1.0})
+    assert branch.status is Status.STALLED
+    assert "reached a limit of the rig" in branch.message
+    assert "the limit is 0.45:" in branch.message
+    assert len(branch) > 2
+    with pytest.raises(RigError, match="safe state"):
+        rig.run(1)
 
 
 def test_the_verb_on_a_rig_is_the_verb_on_a_model():

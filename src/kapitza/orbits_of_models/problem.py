@@ -116,6 +116,11 @@ def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition |
     """Make a problem from what the user gave, refusing what contradicts."""
     if model.is_map:
         raise ModelError(f'"{model.name}" is a map: use find_orbits, or Map.iterate and Map.jacobian.')
+    if model.delays:
+        raise ModelError(
+            f'Model "{model.name}" has delays ({model.delays[0].symbol.name}): its state is a piece of its past, so '
+            "periodic orbits, monodromy and multipliers by a state do not exist. Use Flow(model).trajectory(x, times)."
+        )
     excitation = model.period
     if period is None and isinstance(guess, PeriodicOrbit):
         period = guess.period if excitation is None or guess.repeats is None else float(guess.repeats)

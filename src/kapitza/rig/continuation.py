@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.errors import RigError, Status
+from kapitza.errors import RigError, RigLimitError, Status
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
 from kapitza.rig.corrector import RigStepping, Solved, TooFewModesError, made_point, resized, solved
 from kapitza.rig.experiment import Experiment, RigFamily
@@ -22,6 +21,9 @@ from kapitza.rig.points_on_disk import note_point, resumed_points
 from kapitza.solve import Outcome, StepCollapse, walk
 
 Array = NDArray[Any]
+
+CHORD = 0.1
+"""Shortest chord, in scaled unknowns, that the direction of a branch is taken from."""
 
 Watch = Callable[["RigPoint"], bool | None]
 """Called with each point as it is found; returning True ends the walk."""
@@ -49,18 +51,32 @@ class _Walk:
     arclength: float = 0.0
 
     def predict(self, known: Sequence[RigPoint | Anchor], step: float) -> tuple[Array, Array, float]:
-        """Along the last chord, bent as the last two chords are: guess, border row and its target."""
-        places = [self.fitted(p.z) for p in known[-3:]]
+        """Along the last chord, bent as the last two chords are: guess, border row and its target.
+
+        Chords reach back as far as the step ahead, and never less than CHORD: between points that lie closer than
+        their noise a chord points anywhere.
+        """
         weights = 1.0 / self.family.scale**2
-        chords = [b - a for a, b in pairwise(places)]
-        lengths = [float(np.sqrt(np.sum(c**2 * weights))) for c in chords]
-        direction = chords[-1] / lengths[-1]
+        earlier = [*known[:-1][:1], *self.points] if isinstance(known[0], Anchor) else self.points
+        places = [self.fitted(known[-1].z)]
+        lengths: list[float] = []
+        for place in (self.fitted(p.z) for p in reversed(earlier[:-1])):
+            length = float(np.sqrt(np.sum((places[-1] - place) ** 2 * weights)))
+            if length >= max(0.75 * step, CHORD):
+                places.append(place)
+                lengths.append(length)
+            if len(lengths) == 2:
+                break
+        if not lengths:
+            places.append(self.fitted(earlier[0].z))
+            lengths.append(float(np.sqrt(np.sum((places[0] - places[1]) ** 2 * weights))))
+        direction = (places[0] - places[1]) / lengths[0]
         row = direction * weights
-        guess = places[-1] + step * direction
-        if len(chords) > 1:
-            bend = (direction - chords[0] / lengths[0]) / (0.5 * (lengths[0] + lengths[1]))
-            guess = guess + 0.5 * step * (step + lengths[1]) * bend
-        return guess, row, float(row @ places[-1]) + step
+        guess = places[0] + step * direction
+        if len(lengths) > 1:
+            bend = (direction - (places[1] - places[2]) / lengths[1]) / (0.5 * (lengths[0] + lengths[1]))
+            guess = guess + 0.5 * step * (step + lengths[0]) * bend
+        return guess, row, float(row @ places[0]) + step
 
     def fitted(self, z: Array) -> Array:
         """Unknowns of an earlier point in the present number of modes."""
@@ -239,6 +255,8 @@ def _walked(run: _Walk, before: RigPoint | Anchor, watch: Watch | None) -> tuple
         return Status.STALLED, str(collapse)
     except TooFewModesError as problem:
         return Status.UNRESOLVED, str(problem)
+    except RigLimitError as problem:
+        return Status.STALLED, f"The branch reached a limit of the rig. {problem}"
     except KeyboardInterrupt:
         return Status.INTERRUPTED, Status.INTERRUPTED.value
     raise AssertionError("a walk has no end of its own")

@@ -93,7 +93,7 @@ def solved(
             noise = _in_deviations(found)
     except (RigUnsettledError, np.linalg.LinAlgError) as problem:
         return Solved(None, None, jacobian, stepping.max_iterations, str(problem))
-    if noise > stepping.noise_level:
+    if not result.status.ok and noise > stepping.noise_level:
         text = f"{result.iterations} iterations leave residuals of {noise:.1f} standard deviations."
         return Solved(None, None, jacobian, result.iterations, text, noise)
     return Solved(result.x, found, after, result.iterations, "", noise)

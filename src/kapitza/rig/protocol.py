@@ -113,8 +113,9 @@ def check_settings(rig: Rig, demands: Mapping[str, FourierSeries], parameters: M
         ):
             peak = series.peak(order) if math.isfinite(limit) else 0.0
             if peak > limit:
+                said = f" {unit}" if what.unit else unit
                 raise RigLimitError(
-                    f'The demand for "{name}" reaches a {word} of {peak:.4g} {unit}, the limit is {limit:.4g} {unit}: '
+                    f'The demand for "{name}" reaches a {word} of {peak:.4g}{said}, the limit is {limit:.4g}{said}: '
                     "nothing was sent to the rig. Stay inside, or raise the limit if the rig allows it."
                 )
     known = {p.name: p for p in rig.parameters}
