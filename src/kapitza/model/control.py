@@ -22,12 +22,31 @@ def with_control(model: Model, coordinate: str, harmonics: int = 5, repeats: int
     The coefficients are parameters, zero at first; `control_values` reads them off a measured force, and they go with
     the orbit that was held by it: ``(orbit, control_values(model, times, force))``.
 
+    Parameters
+    ----------
+    model : Model
+        A forced model.
+    coordinate : str
+        On whose equation the force acts.
+    harmonics : int
+        How many the force has.
+    repeats : int
+        Excitation periods after which the force repeats: 2 for an orbit of doubled period.
+    name : str
+        What the names of the coefficients begin with.
+
+    Returns
+    -------
+    Model
+        With the coefficients as parameters.
+
+    Examples
+    --------
     >>> import numpy as np, kapitza as kz
     >>> model = kz.Model.from_equations("x'' + c*x' + x**3 = cos(t)", parameters={"c": 0.1}, period="2*pi")
     >>> held = kz.with_control(model, "x", harmonics=1)
-    >>> times = np.linspace(0, 2 * np.pi, 50, endpoint=False)
-    >>> {name: round(value, 3) for name, value in kz.control_values(held, times, 0.2 * np.sin(times)).items()}
-    {'u_0': 0.0, 'u_c1': 0.0, 'u_s1': 0.2}
+    >>> held.names
+    ('c', 'u_0', 'u_c1', 'u_s1')
     """
     count = gate.whole("harmonics", harmonics, error=ModelError)
     turns = gate.whole("repeats", repeats, error=ModelError)
@@ -61,9 +80,32 @@ def with_control(model: Model, coordinate: str, harmonics: int = 5, repeats: int
 
 
 def control_values(model: Model, times: Any, force: Any, name: str = "u") -> dict[str, float]:
-    """Coefficients of a measured control force at times (N,) after the start of the excitation, by least squares.
+    """Coefficients of a measured control force, by least squares.
 
-    model: as `with_control` gave it. The force covers the period; it need not be sampled evenly.
+    Parameters
+    ----------
+    model : Model
+        As `with_control` gave it.
+    times : array (N,)
+        After the start of the excitation [s]; they cover the period and need not be even.
+    force : array (N,)
+        What the control did.
+    name : str
+        Of the control.
+
+    Returns
+    -------
+    dict
+        Value of every coefficient by name, to stand beside the orbit that the force held.
+
+    Examples
+    --------
+    >>> import numpy as np, kapitza as kz
+    >>> model = kz.Model.from_equations("x'' + c*x' + x**3 = cos(t)", parameters={"c": 0.1}, period="2*pi")
+    >>> times = np.linspace(0, 2 * np.pi, 50, endpoint=False)
+    >>> found = kz.control_values(kz.with_control(model, "x", harmonics=1), times, 0.2 * np.sin(times))
+    >>> round(found["u_s1"], 6)
+    0.2
     """
     t = gate.array("times", times, error=ModelError)
     values = gate.array("force", force, error=ModelError)
