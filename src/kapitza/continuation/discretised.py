@@ -224,9 +224,6 @@ class CollocationFamily(DiscretisedFamily):
             segments = np.concatenate([product, segments[2 * pairs :]])
         return segments[0]
 
-    def nodes_at(self, z: Array) -> tuple[Array, Array]:
-        return np.zeros(1), z[None, : self.size]
-
     def remeshed(self, z: Array, at: Any) -> tuple[CollocationFamily, Array] | None:
         """The mesh laid where the orbit is steep now: finer where the defect has grown, else with as many elements."""
         if not self.method.adapt:

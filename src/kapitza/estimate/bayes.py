@@ -1,11 +1,18 @@
-"""The packages behind samples of a posterior, which are an extra."""
+"""Samples of a posterior by the packages of an extra: what all fits share."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kapitza.errors import KapitzaError
+from kapitza.monitor import Monitor, watch
+
+Array = NDArray[np.float64]
 
 
 def bayes_packages() -> tuple[Any, Any]:
@@ -19,3 +26,43 @@ def bayes_packages() -> tuple[Any, Any]:
     except ImportError as error:
         raise KapitzaError(f'{error.name} is missing: install it with pip install "kapitza[bayes]".') from None
     return arviz, emcee
+
+
+def count_walkers(parameters: int, walkers: int | None, draws: int, tune: int) -> int:
+    """Walkers of an ensemble, as asked for or eight per parameter; numbers that cannot be are refused."""
+    found = max(8 * parameters, 32) if walkers is None else walkers
+    if found < 2 * parameters or draws < 1 or tune < 0:
+        raise KapitzaError(
+            f"walkers = {found}, draws = {draws}, tune = {tune}: {parameters} parameters need at least "
+            f"{2 * parameters} walkers and one draw."
+        )
+    return found
+
+
+def walk(
+    names: Sequence[str],
+    density: Callable[[Array], Array],
+    error: float,
+    start: Array,
+    random: np.random.RandomState,
+    draws: int,
+    tune: int,
+    monitor: Monitor | None,
+) -> Any:
+    """Samples by emcee from walkers at `start` (W, k), as ArviZ InferenceData; stopped, those that are finished.
+
+    density: log p of many parameters (W, k) at once; error: of its expansion, NaN where the model is run.
+    """
+    arviz, emcee = bayes_packages()
+    sampler = emcee.EnsembleSampler(len(start), len(names), density, vectorize=True)
+    with watch(monitor, "sampling the posterior", tune + draws) as watched:
+        for _ in sampler.sample(emcee.State(start, random_state=random.get_state()), iterations=tune + draws):
+            watched.advance()
+    if watched.interrupted and sampler.iteration <= tune:
+        raise KeyboardInterrupt
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        samples: Any = arviz.from_emcee(sampler, var_names=list(names)).sel(draw=slice(tune, None))
+    samples.posterior.attrs["status"] = watched.status.name
+    samples.posterior.attrs["log_p_error"] = error
+    return samples

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError
-from kapitza.estimate.bayes import bayes_packages
+from kapitza.estimate.bayes import bayes_packages, count_walkers, walk
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits import OrbitFit, sampled_orbits
 from kapitza.estimate.series import MotionDensity, ShootingFit
 from kapitza.estimate.weak import HarmonicFit
 from kapitza.executor import Executor
-from kapitza.monitor import Monitor, watch
+from kapitza.monitor import Monitor
 
 Array = NDArray[np.float64]
 
@@ -94,28 +93,12 @@ def posterior(
         )
     if not estimate.status.ok or not np.isfinite(estimate.covariance).all():
         raise KapitzaError("Some parameters are not determined by these data: there is no posterior to sample.")
-    arviz, emcee = bayes_packages()
+    bayes_packages()  # refused before any work where they are missing
     count, random = len(estimate.names), np.random.RandomState(seed)
-    walkers = max(8 * count, 32) if walkers is None else walkers
-    if walkers < 2 * count or draws < 1 or tune < 0:
-        raise KapitzaError(
-            f"walkers = {walkers}, draws = {draws}, tune = {tune}: {count} parameters need at least {2 * count} "
-            "walkers and one draw."
-        )
+    walkers = count_walkers(count, walkers, draws, tune)
     density, error = _density(estimate, exact, random)
     start = _inside_bounds(estimate, walkers, random)
-    sampler = emcee.EnsembleSampler(walkers, count, density, vectorize=True)
-    with watch(monitor, "sampling the posterior", tune + draws) as watched:
-        for _ in sampler.sample(emcee.State(start, random_state=random.get_state()), iterations=tune + draws):
-            watched.advance()
-    if watched.interrupted and sampler.iteration <= tune:
-        raise KeyboardInterrupt
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        samples: Any = arviz.from_emcee(sampler, var_names=list(estimate.names)).sel(draw=slice(tune, None))
-    samples.posterior.attrs["status"] = watched.status.name
-    samples.posterior.attrs["log_p_error"] = error
-    return samples
+    return walk(estimate.names, density, error, start, random, draws, tune, monitor)
 
 
 def _limits(estimate: Estimate) -> tuple[Array, Array]:

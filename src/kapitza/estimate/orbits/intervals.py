@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, KapitzaError
-from kapitza.estimate.bayes import bayes_packages
+from kapitza.estimate.bayes import bayes_packages, count_walkers, walk
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.result import OrbitWorkings
@@ -19,7 +18,7 @@ from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced,
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.result import workings_of
 from kapitza.executor import Executor, Shared, in_order
-from kapitza.monitor import Monitor, watch
+from kapitza.monitor import Monitor
 
 Array = NDArray[np.float64]
 
@@ -174,31 +173,15 @@ def sampled_orbits(
     monitor: Monitor | None,
 ) -> Any:
     """Samples of the posterior of a fit of orbits; see `kapitza.posterior`."""
-    arviz, emcee = bayes_packages()
+    bayes_packages()  # refused before any work where they are missing
     task, _ = _inside(estimate)
     if not np.isfinite(estimate.covariance).all():
         raise KapitzaError("Some parameters are not determined by these data: there is no posterior to sample.")
     count, random = len(estimate.names), np.random.RandomState(seed)
-    walkers = max(8 * count, 32) if walkers is None else walkers
-    if walkers < 2 * count or draws < 1 or tune < 0:
-        raise KapitzaError(
-            f"walkers = {walkers}, draws = {draws}, tune = {tune}: {count} parameters need at least {2 * count} "
-            "walkers and one draw."
-        )
+    walkers = count_walkers(count, walkers, draws, tune)
     start = _first_draws(estimate, task, walkers, random)
     density, error = _density(estimate, start, exact, executor)
-    sampler = emcee.EnsembleSampler(walkers, count, density, vectorize=True)
-    with watch(monitor, "sampling the posterior", tune + draws) as watched:
-        for _ in sampler.sample(emcee.State(start, random_state=random.get_state()), iterations=tune + draws):
-            watched.advance()
-    if watched.interrupted and sampler.iteration <= tune:
-        raise KeyboardInterrupt
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        samples: Any = arviz.from_emcee(sampler, var_names=list(estimate.names)).sel(draw=slice(tune, None))
-    samples.posterior.attrs["status"] = watched.status.name
-    samples.posterior.attrs["log_p_error"] = error
-    return samples
+    return walk(estimate.names, density, error, start, random, draws, tune, monitor)
 
 
 def _density(

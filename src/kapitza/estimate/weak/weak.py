@@ -15,7 +15,6 @@ derivatives are taken along smoothed states: weights that follow the noise of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +23,11 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky_banded, get_lapack_funcs
 
 from kapitza.errors import DataError
-from kapitza.estimate.weak.measured import Measured, Piece
+from kapitza.estimate.weak.measured import Measured
 from kapitza.estimate.weak.regressors import Regressors, Slopes, Smoothed
 from kapitza.estimate.weak.windows import Windows
 
 Array = NDArray[Any]
-Smoother = Callable[[Measured, Piece], Smoothed]
 
 LARGEST_RESPONSE = 4_000_000
 """Numbers of the noise responses of windows that are held in memory at a time."""
