@@ -14,7 +14,9 @@ from kapitza.errors import DataError
 Array = NDArray[np.float64]
 
 REGULAR = 1e-3
+"""Largest deviation of a step from the interval, relative, that rounded time stamps explain."""
 GAP = 1.5
+"""Intervals beyond which a step has lost at least one sample."""
 
 
 @dataclass(frozen=True)

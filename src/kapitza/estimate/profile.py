@@ -23,6 +23,7 @@ FARTHEST = 12
 """Steps, each longer by GROWTH, after which the data are said not to bound a parameter."""
 
 GROWTH = 1.6
+"""Twelve such steps reach nearly three hundred times the first: then no bound is in sight."""
 
 
 class Profile(Protocol):

@@ -12,6 +12,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.circle import TURN
 from kapitza.errors import FlowError
 from kapitza.flow.circles import Circles
 from kapitza.flow.clock import Clock, PeriodLaw, Piece, merge_signals
@@ -25,7 +26,6 @@ from kapitza.model import time as time_symbol
 
 Array = NDArray[np.float64]
 
-TURN = 2 * np.pi
 
 PERIODS_PER_PIECE = 32
 """Periods between two wrappings when only states are wanted; tangents are chained at every period."""
@@ -38,11 +38,13 @@ OFF_BEAT = 0.6180339887
 wave at t = 0, T, 2T, would change no tangents."""
 
 SAMPLES_PER_PIECE = 4096
+"""Limits of steps apply to each piece, and monitors are asked after it."""
 
 REMEMBERED = 4096
 """Sets of masses known to be definite that are kept."""
 
 ROUNDING = 4 * np.finfo(float).eps
+"""Of times, relative: a sample this close to a border lies on it."""
 
 Filled = Callable[[Array, int], None]
 """Called after every piece of a long run with the array of states and how many of its rows are filled."""

@@ -15,6 +15,7 @@ from kapitza.flow.core import Core
 Array = NDArray[np.float64]
 
 CHECKPOINTS = 256
+"""Parts of a run; a time is reached from the beginning of its part."""
 
 
 @dataclass(frozen=True)

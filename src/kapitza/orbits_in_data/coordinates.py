@@ -9,7 +9,7 @@ from scipy.spatial import KDTree
 Array = NDArray[np.float64]
 
 REDUNDANT = 5e-3  # of the range; smoothed noise of a per cent leaves less, an independent state a hundred times more
-PROBES = 300
+PROBES = 300  # points at which a channel is predicted from the others: enough for a median
 
 
 def independent_columns(points: Array, derived: list[int], least: int = 2) -> list[int]:

@@ -28,7 +28,7 @@ Index = NDArray[np.intp]
 CONTROLS = (-0.5, -0.44, -0.37, -0.29, 0.29, 0.37, 0.44, 0.5)
 """Parts of an excitation period added to a lag: no orbit of a forced system returns there, unrelated stretches do."""
 
-KEEP_REJECTED = 200
+KEEP_REJECTED = 200  # of the returns refused, the closest: a report stays readable
 PER_PERIOD = 16  # samples of a profile per excitation period, for comparing stretches
 LEVELS = np.array([0.02, 0.035, 0.05, 0.08, 0.13, 0.2, 0.3])  # tolerances tried below the one asked for
 

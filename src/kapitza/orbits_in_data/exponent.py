@@ -14,10 +14,10 @@ from kapitza.signal import Lyapunov
 
 Array = NDArray[np.float64]
 
-STRETCHES = 32
+STRETCHES = 32  # whose scatter gives the interval of the exponent
 ALIGN = 8  # steps after which a vector has turned into the most stretched direction
-LONGEST = 200
-SHOWN = 12
+LONGEST = 200  # steps of a stretch, at most
+SHOWN = 12  # steps of the growth that is drawn
 
 
 def section_exponent(section: Section, divergence: Lyapunov | None = None) -> Lyapunov:

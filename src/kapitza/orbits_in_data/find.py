@@ -34,6 +34,7 @@ from kapitza.orbits_in_data.stable import stable_orbit
 
 Array = NDArray[np.float64]
 KEEP_REJECTED = 200
+"""Cycles refused that are kept with their reason: a report stays readable."""
 
 
 @dataclass(frozen=True)

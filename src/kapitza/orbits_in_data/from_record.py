@@ -25,7 +25,10 @@ from kapitza.orbits_in_data.section import Section, make_section
 
 Array = NDArray[np.float64]
 LEAST_FOR_NOISE = 200
+"""Points of a section below which local maps cannot tell noise from shape."""
+
 GAP = 1.5
+"""Median steps beyond which a step has lost a sample and says nothing of the rate."""
 
 
 def samples_per_period(record: Record) -> float:

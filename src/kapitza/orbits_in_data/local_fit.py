@@ -18,8 +18,8 @@ from kapitza.orbits_in_data.section import Section
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-STEEP = 5.0
-LENGTH = 0.05
+STEEP = 5.0  # slope of a map that chaos makes usual
+LENGTH = 0.05  # of the attractor, over which maps of chaotic motions bend
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from kapitza.orbits_in_data.section import Section
 
 Array = NDArray[np.float64]
 
-LARGEST_SAMPLE = 40_000
+LARGEST_SAMPLE = 40_000  # points that tell the noise within a per cent
 WIDTHS = 2.0  # windows this many noise deviations wide no longer mistake the noise for the shape of the map
 
 

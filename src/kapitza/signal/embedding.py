@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Segments = Sequence[slice]
 
-LARGEST_SAMPLE = 200_000
-CENTRES = 4000
+LARGEST_SAMPLE = 200_000  # points of a histogram of mutual information: more change no digit that is used
+CENTRES = 4000  # points whose neighbours tell the dimension
 
 
 @dataclass(frozen=True)

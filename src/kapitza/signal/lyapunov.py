@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from kapitza.errors import DataError
 
 Array = NDArray[np.float64]
-GROUPS = 16
+GROUPS = 16  # of starts, whose slopes give the interval by Student's t
 
 
 @dataclass(frozen=True)

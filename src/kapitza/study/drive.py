@@ -14,6 +14,7 @@ REACH = 0.05
 """How far from the stated frequency a line is looked for."""
 
 FEWEST_PERIODS = 8.0
+"""Below, a spectrum does not resolve the line of the drive."""
 
 CARRIES = 0.3
 """Share of the motion from which on one line is what it does."""

@@ -21,6 +21,7 @@ LONGEST = 5_000
 """Samples that are looked at."""
 
 FEWEST_PERIODS = 4.0
+"""Below, a shift of the clock and a transient look alike."""
 
 ALIKE = 1.2
 """Ratio of two misfits up to which they are equal."""

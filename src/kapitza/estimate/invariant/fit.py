@@ -42,6 +42,7 @@ from kapitza.monitor import checkpoint
 Array = NDArray[np.float64]
 
 REWEIGHTINGS = 50
+"""At most, until weights and values agree."""
 
 UNEVEN = 0.05
 """Share of points left out at the border of the domain from which distances are minimised, not the variance."""

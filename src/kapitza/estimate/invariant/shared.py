@@ -25,6 +25,7 @@ from kapitza.monitor import checkpoint
 Array = NDArray[np.float64]
 
 STEPS = 100
+"""At most, until neither parameters nor samples move."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from kapitza.estimate.series.sweep import MotionProblem
 Array = NDArray[np.float64]
 
 GUESSES = 12
+"""Of the states that no channel shows, from a tenth of their size to twice it, of either sign."""
 ROUNDS = 12
 WIDTH = 24
 """Samples of a window."""

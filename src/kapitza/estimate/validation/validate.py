@@ -38,8 +38,10 @@ NEAR = 0.1
 """Share of the spread within which an orbit of the model counts as that of the data, where no errors are known."""
 
 MOST_ORBITS = 12
+"""Looked for in the model, the first of those found."""
 
 FEWEST_OSCILLATIONS = 5
+"""Below, the mean of the intervals between maxima has no error to compare with."""
 
 CORRELATED = 4.0
 """Successive oscillations that count as one independent."""

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 BOOTSTRAPS = 200
+"""Resampled sets of orbits: standard errors then hold within some 5 %."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from kapitza.flow.events.geometry import Geometry
 Array = NDArray[Any]
 
 ROUNDS_PER_SWITCH = 8
+"""Of the pivoting rule, at most."""
 
 
 def likely_modes(
