@@ -21,6 +21,8 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
 
 ERRORS = {
     "simulate duffing --periods 5 --noise 0.1 --seed -1 --out a.csv": "seed = -1",
+    "simulate duffing --periods 5 --seed -1 --out a.csv": "seed = -1",
+    "rig serve duffing --seed -1": "seed = -1",
     "simulate duffing --periods 5 --set self=1 --out a.csv": 'no parameter "self"',
     "simulate duffing --periods 99999999999 --out a.csv": "at most 200000000",
     "simulate lorenz --duration 1e300 --interval 1e-300 --out a.csv": "at most 200000000",

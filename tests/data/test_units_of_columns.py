@@ -156,6 +156,14 @@ def test_an_index_of_pandas_is_no_channel_and_no_segment(tmp_path):
         assert record.channels == ("x",)
         assert len(record.segments()) == 1
         assert record["x"].tolist() == part["x"].tolist()
+        assert 'left out: the first column "' in repr(record)
+    # A record says what it has left out; where channels are named, nothing is.
+    assert "left out" not in repr(kz.read(tmp_path / "run.csv", channels=["x"]))
+    # A count that falls or stands, as of a sensor with whole numbers, is none of rows.
+    (tmp_path / "run.csv").write_text(",t,x\n3,0,1\n3,1,2\n5,2,3\n")
+    record = kz.read(tmp_path / "run.csv")
+    assert record.channels == ("", "x")
+    assert "left out" not in repr(record)
     # Numbers that count nothing, or that do not come first, are a channel without a name.
     (tmp_path / "run.csv").write_text(",t,x\n0.5,0,1\n1.5,1,2\n2.0,2,3\n")
     assert kz.read(tmp_path / "run.csv").channels == ("", "x")

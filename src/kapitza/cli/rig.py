@@ -40,6 +40,7 @@ def serve(
     from kapitza.rig import Keys, RigServer, read_rig
 
     rig: SimulatedRig
+    seed = gate.seed(seed)
     if system.endswith(".toml"):
         given = [n for n, v in (("noise", noise), ("delay", delay), ("actuator", actuator)) if v is not None]
         if given:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from kapitza import gate
 from kapitza.cli.console import answers, examples, show_error
 from kapitza.cli.models import named_model
 from kapitza.errors import KapitzaError, ModelError, Status, nearest_name
@@ -49,6 +50,7 @@ def simulate_command(
     from kapitza.data import measure, write
     from kapitza.flow import simulate
 
+    seed = gate.seed(seed)
     chosen = named_model(model).with_values(**assignments(set_, "--set"))
     begin = time.perf_counter()
     x0 = initial_state(chosen, assignments(start, "--start"))

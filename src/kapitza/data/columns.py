@@ -142,6 +142,9 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: Any = None)
     units = stated_units(columns, wanted, chosen, time_name)
     numbers = {name: as_numbers(columns.column(name)) for name in chosen}
     attributes = {"source": source, **columns.attributes}
+    first = columns.names[0]
+    if wanted.channels is None and first not in (time_name, segment_name) and is_index(first, columns.values[0]):
+        attributes["left_out"] = f'the first column "{first}", which numbers the rows'
     if time_name is not None:
         numbers[time_name], begins = seconds(columns.column(time_name), units[time_name], time_name)
         attributes |= begins
@@ -291,13 +294,15 @@ def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> d
 
 
 def is_index(name: str, values: NDArray[Any]) -> bool:
-    """Is a first column without a name one that numbers the rows, as pandas writes it? Also those of a frame that was
-    cut, sorted or joined from others, whose numbers have gaps, another order or repetitions.
+    """Is a first column without a name one that numbers the rows, as pandas writes it, also of a frame that was cut?
+
+    Whole numbers from 0 on that rise from row to row; the record says that it was left out.
     """
     if name not in ("", "Unnamed: 0", "__index_level_0__") or not numeric(values):
         return False
     whole = np.asarray(values, float)
-    return bool((np.isfinite(whole) & (whole == np.floor(whole)) & (whole >= 0)).all())
+    counts = np.isfinite(whole).all() and (whole == np.floor(whole)).all() and (whole >= 0).all()
+    return bool(counts and (np.diff(whole) > 0).all())
 
 
 def declared_names(names: Iterable[str] | Mapping[str, str] | None, channels: Iterable[str]) -> set[str]:

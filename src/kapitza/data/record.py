@@ -41,7 +41,7 @@ class Record:
     Each data variable is a channel; its attributes: "unit", "angle" (True for angles, continuous or wrapped, always
     kept in rad), "noise" (standard deviation in that unit, when known). Dataset attributes: "period" (of the
     excitation, s), "phase" (of the first sample, s after the excitation's start; without it the time stamps count from
-    that start), "name", "source".
+    that start), "name", "source", "left_out" (a column of the file that numbers its rows and is no channel).
 
     Examples
     --------
@@ -244,7 +244,9 @@ class Record:
         named = printable(", ".join(marks))
         text = f"Record of {named}: {self.size} samples in {pieces} segment{'s' if pieces > 1 else ''}"
         text += f", {self.time.min():.6g} to {self.time.max():.6g} s"
-        return text + (f", excitation period {self.period:.6g} s" if self.period else "")
+        text += f", excitation period {self.period:.6g} s" if self.period else ""
+        left_out = self.dataset.attrs.get("left_out")
+        return text + (f"; left out: {printable(str(left_out)[:200])}" if left_out else "")
 
     def check(self) -> None:
         """Refuse what no method can use: no samples, NaN, time that does not increase within a segment."""

@@ -38,7 +38,7 @@ TOUCH = 1e-7
 WRONG_SIDE = 1e-9
 """A switch this far on the side that contradicts its mode, relative to the state, is an error."""
 
-MOMENT = 1e-5
+MOMENTS = (1e-5, 1e-3)
 """How far ahead, in the time scale of the state, the side is looked up where the rate decides nothing."""
 
 
@@ -119,6 +119,13 @@ class Sides:
         self._leave(*where, column, forward, crossed, side)
         modes[:] = column[self.first :, 0]
 
+    def refuse_repetition(self, switch: int, state: Array, time: float) -> None:
+        """Refuse a surface that is met for ever at one instant."""
+        raise EventError(
+            f"The surface {self.switches[switch].function} = 0 is met again and again at {self._described(state, time)}"
+            ", and the motion does not go on. Shift the start, or smooth the switches that meet there."
+        )
+
     def _described(self, state: Array, time: float) -> str:
         return f"t = {time:.6g} with {described(self._system, state)}"
 
@@ -148,7 +155,6 @@ class Sides:
             if tied[level].any():
                 # A surface that is touched is located before or after the turning point: the curved path decides.
                 ahead, still = self._ahead(states, times, runtime, forward)
-                still |= ~np.isfinite(ahead)
                 stopped = tied & (np.abs(leaving) <= ON_SURFACE * size)
                 leaving = np.where(tied & ~still, ahead, leaving)
                 if crossed in level and still[crossed, 0] and side and not quieted[crossed, 0]:
@@ -213,13 +219,34 @@ class Sides:
         return True
 
     def _ahead(self, states: Array, times: Array, runtime: Array, forward: Array | float) -> tuple[Array, Flags]:
-        """Values of the functions a moment later along the curved path, and whether they still say nothing."""
-        field = self._evaluate(self._field, states, times, runtime)
-        moment = forward * MOMENT * (1.0 + np.abs(states).max(axis=0)) / (1.0 + np.abs(field).max(axis=0))
-        middle = self._evaluate(self._field, states + moment / 2 * field, times + moment / 2, runtime)
-        place = states + moment * middle, times + moment
-        values = self.functions(*place, runtime)
-        return values, self._near(values, *place, runtime)
+        """The sides on which the functions are a moment later along the curved path, and whether that is still open.
+
+        x - sin(x), the difference in max(x, sin(x)), is left at third order: while the value is within rounding, the
+        rate shows the side long before.
+        """
+        shown, still = np.full((self.count, times.size), np.nan), np.ones((self.count, times.size), bool)
+        for part in MOMENTS:
+            place = self._later(states, times, runtime, forward * part)
+            values = self.functions(*place, runtime)
+            near = self._near(values, *place, runtime)
+            found = np.where(near, forward * self._evaluate(self._rates, *place, runtime), values)
+            size = np.maximum(1.0, np.abs(place[0]).max(axis=0))
+            finite = np.isfinite(found)
+            shown = np.where(still & finite, found, shown)
+            still &= ~finite | (near & (np.abs(found) <= ON_SURFACE * size))
+            if not still.any():
+                break
+        return shown, still
+
+    def _later(self, states: Array, times: Array, runtime: Array, part: Array | float) -> tuple[Array, Array]:
+        """The place after a part of the time scale of the state, by one step of fourth order."""
+        first = self._evaluate(self._field, states, times, runtime)
+        moment = part * (1.0 + np.abs(states).max(axis=0)) / (1.0 + np.abs(first).max(axis=0))
+        half = times + moment / 2
+        second = self._evaluate(self._field, states + moment / 2 * first, half, runtime)
+        third = self._evaluate(self._field, states + moment / 2 * second, half, runtime)
+        last = self._evaluate(self._field, states + moment * third, times + moment, runtime)
+        return states + moment / 6 * (first + 2 * second + 2 * third + last), times + moment
 
     def _is_flat(self, switch: int, state: Array, time: float, runtime: Array) -> bool:
         """Does a function that is zero here vanish altogether in the present modes?"""

@@ -39,11 +39,19 @@ LANES = 8
 FIRST_STEPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.125)
 """Parts of the way to the first time of interest after which a surface left at higher order may show its side."""
 
+BEYOND = 1e-15
+"""How far beyond zero the function of a switch around others is met. One that is zero to rounding after an inner switch
+has passed, as x - sin(x) is near 0, would be met there again and again. Below what the tolerance leaves of a state."""
+
+EVENTS_AT_ONCE = 64
+"""Surfaces met in steps of no length, one after another, after which the motion is refused."""
+
 RESTING_CHECKS = 17
 """Instants at which a motion that starts at rest on a surface is looked at, to see whether it stays there."""
 
 _finished = hy.taylor_outcome.time_limit
 _crossings = threading.local()
+_standing = threading.local()
 
 
 class _SetMode:
@@ -54,6 +62,9 @@ class _SetMode:
 
     def __call__(self, integrator: Any, sign: int) -> bool:
         step = integrator.last_h
+        _standing.events = _standing.events + 1 if step == 0.0 else 0
+        if _standing.events > EVENTS_AT_ONCE:
+            self.sides.refuse_repetition(self.switch, integrator.state[: self.sides.size], integrator.time)
         forward = 1.0 if step >= 0 else -1.0
         side = sign * forward if step else 0.0
         state = integrator.state[: self.sides.size]
@@ -70,6 +81,9 @@ class _SetModeOfLane:
 
     def __call__(self, integrator: Any, sign: int, lane: int) -> bool:
         step = integrator.last_h[lane]
+        _standing.lanes[lane] = _standing.lanes[lane] + 1 if step == 0.0 else 0
+        if _standing.lanes[lane] > EVENTS_AT_ONCE:
+            return False  # alone it is refused, or not
         forward = 1.0 if step >= 0 else -1.0
         side = sign * forward if step else 0.0
         state, runtime = integrator.state[: self.sides.size, lane], integrator.pars[:, lane].copy()
@@ -221,6 +235,7 @@ class SmoothEngine:
         runtime[:used] = parameters[:used]
         if self._sides is None:
             return None
+        _standing.events = 0
         modes, resting = self._sides.modes(state[:, None], np.array([t0]), runtime[:, None], _direction(t0, t1))
         runtime[self.parameters : self.parameters + self._sides.count] = modes[:, 0]
         _enter(self._sides, integrator)
@@ -302,6 +317,7 @@ class SmoothEngine:
         used = min(runtime.shape[0], self.parameters)
         runtime[:used] = parameters[:, :used].T
         if self._sides is not None:
+            _standing.lanes = [0] * LANES
             modes, resting = self._sides.modes(states.T, t0, runtime, np.where(t1 >= t0, 1.0, -1.0))
             if resting is not None:
                 return None
@@ -392,7 +408,9 @@ class SmoothEngine:
         for switch in self.system.switches:
             function, mode = to_heyoka(switch.function, table), table[switch.mode]
             nested = not modes.isdisjoint(switch.function.free_symbols)
-            surfaces.append(mode * mode * function + (1.0 - mode * mode) if nested else function)
+            if nested:
+                function = mode * mode * function + (1.0 - mode * mode) + BEYOND * mode
+            surfaces.append(function)
         if not selective:
             return surfaces
         flags = [hy.par[self.parameters + len(surfaces) + i] for i in range(len(surfaces))]
