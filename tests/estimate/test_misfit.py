@@ -140,3 +140,61 @@ def test_weak_form_of_the_right_model_follows_to_the_noise():
     assert fit.misfit.to_the_noise
     assert str(fit).splitlines()[0].endswith("follows the data to the noise")
     assert not [text for text in fit.warnings if "miss" in text]
+
+
+def test_shooting_tells_of_a_term_left_out_and_widens_its_intervals():
+    record = duffing_record(3).samples(slice(0, 1500))
+    fit = kz.identify(DUFFING.with_values(q=0.0), record, ["c", "k1", "k3"], kz.ShootingFit())
+    (text,) = [text for text in fit.warnings if "misses the data" in text]
+    assert "times the noise (by scatter of the readings)" in text
+    stated, alone = fit.interval(), fit.noise_interval()
+    assert ((stated.high - stated.low) > 2 * (alone.high - alone.low)).all()
+
+
+def test_halves_of_a_decay_without_its_drag_overlap():
+    """Damping that depends on amplitude: noise alone would keep the halves thirty intervals apart."""
+    truth = kz.Model.from_equations(
+        "p'' + c*p' + w*sin(p) + q*p'*abs(p') = 0", parameters={"c": 0.03, "w": 1.0, "q": 0.01}
+    )
+    run = kz.simulate(truth, x0=[2.0, 0.0], t=np.arange(3000) * 0.08)
+    noisy = run["p"] + 0.01 * np.random.default_rng(5).standard_normal(run.size)
+    record = kz.Record.from_arrays(run.time, {"p": noisy})
+    halves = [record.samples(slice(0, 1500)), record.samples(slice(1500, 3000))]
+    fits = [kz.identify(truth.with_values(q=0.0), half, ["c", "w"], kz.ShootingFit()) for half in halves]
+    stated, alone = [f.interval().loc["c"] for f in fits], [f.noise_interval().loc["c"] for f in fits]
+    assert max(i.low for i in stated) < min(i.high for i in stated)
+    assert max(i.low for i in alone) > min(i.high for i in alone)
+
+
+def test_a_fit_that_failed_states_no_intervals():
+    """A quantity that only decays cannot follow a wave."""
+    model = kz.Model.from_equations("x' = -a*x", parameters={"a": 1.0})
+    time = np.arange(200) * 0.05
+    fit = kz.identify(model, kz.Record.from_arrays(time, {"x": np.cos(3 * time)}), ["a"], kz.ShootingFit(throw=False))
+    assert not fit.status.ok
+    assert np.isnan(fit.interval().to_numpy()).all()
+    assert fit.identifiable == ()
+    assert fit.identifiability is None
+    assert "(no interval)" in str(fit)
+
+
+def test_a_worse_model_does_not_predict_longer():
+    record = duffing_record(4).samples(slice(0, 1500))
+    method = kz.ShootingFit(hold_back=0.3)
+    right, wrong = (
+        kz.identify(DUFFING.with_values(q=q), record, ["c", "k1", "k3"], method).motion.prediction.horizon
+        for q in (0.15, 0.0)
+    )
+    assert wrong < right
+
+
+def test_orbits_found_in_a_record_of_the_right_model_give_no_alarm():
+    model = kz.Model.from_equations(
+        "phi'' + c*phi' - a*sin(phi) + b*sin(2*phi) = F*cos(omega*t)",
+        parameters={"c": 0.25, "a": 0.4, "b": 0.7, "F": 1.2, "omega": 1.0}, period="2*pi/omega", angles=["phi"],
+    )  # fmt: skip
+    clean = kz.simulate(model, x0=[0.9, 0.0], periods=8000)
+    orbits = kz.find_orbits(kz.measure(clean, noise={"phi": 2e-3, "phi'": 3e-3}, seed=0), max_period=2)
+    fit = kz.identify(model, orbits, ["c", "a", "b"])
+    assert fit.misfit.to_the_noise
+    assert not [text for text in fit.warnings if "miss the data" in text]

@@ -43,7 +43,7 @@ def write_report(estimate: Estimate, path: str | Path, level: float = 0.95) -> P
         sections.append(Section("Iterations", table=estimate.history.tail(50)))
     name = getattr(estimate.model, "name", "")
     title = "Estimated parameters" if name in ("", "model") else f"Parameters of {name}"
-    return write_page(title, f"{estimate.method}: {estimate.status.value}", sections, path)
+    return write_page(title, estimate.headline, sections, path)
 
 
 def parameter_table(estimate: Estimate, level: float) -> pd.DataFrame:
@@ -62,6 +62,13 @@ def parameter_notes(estimate: Estimate, level: float) -> tuple[str, ...]:
         notes.append(f"Sum of squared weighted residuals: {estimate.chi2:.6g}.")
     if estimate.identifiable and estimate.identifiability is not None and not estimate.identifiability.complete:
         notes.append("These data determine only the combinations " + ", ".join(estimate.identifiable) + ".")
+    if estimate.noise_alone is not None and estimate.status.ok:
+        alone = estimate.noise_interval(level)
+        widths = ", ".join(
+            f"{name} {low:.6g} … {high:.6g}"
+            for name, (low, high) in zip(alone.index, alone.to_numpy().tolist(), strict=True)
+        )
+        notes.append(f"Noise alone, were the model exactly right, would give {widths}.")
     if estimate.noise:
         known = ", ".join(f"{name} {value:.3g}" for name, value in estimate.noise.items())
         notes.append(f"Standard deviation of the noise: {known}.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import sympy as sp
 from numpy.typing import NDArray
 from scipy import special
 
@@ -16,7 +17,7 @@ from kapitza.estimate.weak.solvers import RowSolution
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble, row_covariance, whitener
 from kapitza.estimate.weak.weak_fit import SHORTEST_WINDOW, WeakProblem, weigh
 from kapitza.estimate.weak.windows import Windows
-from kapitza.model import rate
+from kapitza.model import rate, symbol
 
 Array = NDArray[Any]
 
@@ -49,7 +50,8 @@ def misfit_of(
     known = solution.matrix if len(solution.matrix) == flat.size else np.ones((flat.size, 1))
     absent = further_terms(here, factors)
     pulled = scores_of(absent.columns, known, flat) if absent.labels else np.ones(1)
-    chances.append(float(min(1.0, pulled.min() * max(len(absent.labels), 1))))
+    strength = float(np.sqrt(special.chdtri(1, max(float(pulled.min()), np.finfo(float).tiny)) / flat.size))
+    chances.append(float(min(1.0, pulled.min() * max(len(absent.labels), 1))) if strength > _curved(problem) else 1.0)
     chance = min(1.0, len(chances) * min(chances))
     size = float(np.sqrt(max(level - 1.0, 0.0)))
     share = size / max(_terms(here, factors, values), np.finfo(float).tiny)
@@ -136,6 +138,17 @@ MOST_TERMS = 60
 """Terms that are tried; with more equations than that allows none is."""
 
 
+CURVED = 4.0
+"""Pull of an absent term per row, in units of noise over signal, that products of noise may make on a right model."""
+
+
+def _curved(problem: WeakProblem) -> float:
+    """Pull per row below which noise in curved terms may be the reason: it grows with the noise, not with the record."""
+    spread = np.std(np.concatenate([p.channels for p in problem.measured.pieces]), axis=0)
+    moving = spread > 0
+    return CURVED * float((problem.measured.noise[moving] / spread[moving]).max(initial=0.0))
+
+
 def _upper(level: float, dof: float, freedom: float) -> float:
     """Probability of a larger mean square; the noise it is measured in may be an estimate itself."""
     if np.isfinite(freedom):
@@ -154,8 +167,8 @@ def _terms(problem: WeakProblem, factors: list[Whitener], values: Array) -> floa
     if regressors.factors is None:
         theta = values[[regressors.parameters.index(n) for n in regressors.linear]]
     else:
-        at = dict(zip(regressors.parameters, values.tolist(), strict=True))
-        theta = np.array([float(f.xreplace({s: at[s.name] for s in f.free_symbols})) for f in regressors.factors])
+        at = {symbol(n): v for n, v in zip(regressors.parameters, values.tolist(), strict=True)}
+        theta = np.array([complex(sp.N(f.xreplace(at))).real for f in regressors.factors])
     total, count = 0.0, 0
     for factor, row in zip(factors, rows, strict=True):
         seen = factor(row)
