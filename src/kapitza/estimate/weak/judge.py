@@ -46,12 +46,15 @@ def misfit_of(
     flat = np.concatenate([w.ravel() for w in white])
     dof = max(flat.size - len(solution.theta), 1)
     level = float(flat @ flat) / dof
-    chances = [_upper(level / TOLERANCE, dof, problem.measured.noise_freedom), structure(flat)]
+    curved = _curved(problem)
+    chances = [_upper(level / TOLERANCE, dof, problem.measured.noise_freedom)]
+    # Products of large noise leave a faint band in long records of a right model.
+    chances.append(structure(flat) if curved < LARGE else 1.0)
     known = solution.matrix if len(solution.matrix) == flat.size else np.ones((flat.size, 1))
     absent = further_terms(here, factors)
     pulled = scores_of(absent.columns, known, flat) if absent.labels else np.ones(1)
     strength = float(np.sqrt(special.chdtri(1, max(float(pulled.min()), np.finfo(float).tiny)) / flat.size))
-    chances.append(float(min(1.0, pulled.min() * max(len(absent.labels), 1))) if strength > _curved(problem) else 1.0)
+    chances.append(float(min(1.0, pulled.min() * max(len(absent.labels), 1))) if strength > curved else 1.0)
     chance = min(1.0, len(chances) * min(chances))
     size = float(np.sqrt(max(level - 1.0, 0.0)))
     share = size / max(_terms(here, factors, values), np.finfo(float).tiny)
@@ -142,8 +145,12 @@ CURVED = 4.0
 """Pull of an absent term per row, in units of noise over signal, that products of noise may make on a right model."""
 
 
+LARGE = 0.1
+"""Such a pull from which bands in the rows are no evidence any more."""
+
+
 def _curved(problem: WeakProblem) -> float:
-    """Pull per row below which noise in curved terms may be the reason: it grows with the noise, not with the record."""
+    """Pull per row that noise in curved terms may make: it grows with the noise, not with the record."""
     spread = np.std(np.concatenate([p.channels for p in problem.measured.pieces]), axis=0)
     moving = spread > 0
     return CURVED * float((problem.measured.noise[moving] / spread[moving]).max(initial=0.0))
