@@ -133,16 +133,26 @@ def hybrid() -> tuple[list[Comparison], str]:
         said("above the fold", "stable", stability[-1]),
         said("past the pitchfork", "unstable", upper.stability[-1]),
     ]
-    curve = kz.follow(doubling, ("Omega", "a"), ((10.0, 18.0), (0.1, 40.0)))
-    omega, force = curve.values.T
-    order = np.argsort(omega)
     marks = np.arange(10.0, 18.5, 1.0)
-    scaled = np.interp(marks, omega[order], (force / np.hypot(0.1 * omega, 200.0))[order])
+    curve = kz.follow(doubling, ("Omega", "a"), ((10.0, 18.0), (0.1, 40.0)))
+    scaled = np.array([hanging_doubling(model, curve, mark) for mark in marks])
     table = markdown_table(
         ["Ω [rad/s]", "A at the doubling"], [(f"{w:g}", f"{a:.6f}") for w, a in zip(marks, scaled, strict=True)]
     )
     rows.append(row("doubling curve at Ω = 10 (notes: .0926)", 0.0926, float(scaled[0]), 1e-4))
+    rows.append(row("doubling curve at Ω = 13", 0.01320818105, float(scaled[3]), 1e-9))
     return rows, table
+
+
+def hanging_doubling(model: kz.Model, curve: kz.Branch, omega: float) -> float:
+    """A at the doubling for one Ω: the curve says near which force, the point is solved for anew."""
+    omegas, forces = curve.values.T
+    order = np.argsort(omegas)
+    near = float(np.interp(omega, omegas[order], forces[order]))
+    rest = {"y": 0, "theta": 0, "y'": 0, "theta'": 0}
+    branch = kz.follow(model.with_values(Omega=omega, a=0.9 * near), rest, "a", (0.9 * near, 1.1 * near), direction=1)
+    (point,) = branch.of(Kind.DOUBLING)
+    return point.value / float(np.hypot(0.1 * omega, 200.0))
 
 
 def van_der_pol() -> list[Comparison]:
