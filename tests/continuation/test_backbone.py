@@ -61,6 +61,64 @@ def test_normal_modes_of_two_masses_are_elliptic_integrals(mode, stiffness, hard
     assert curve.values[:, 0] == pytest.approx(frequency, abs=1e-9)
 
 
+def test_an_autonomous_oscillator_needs_no_excitation():
+    curve = kz.backbone(kz.Model.from_equations("x'' + x + x**3 = 0"), bounds=(0.9, 2.2))
+    assert curve.points[-1, 0] > 2
+    assert curve.values[:, 0] == pytest.approx(exact(curve.points[:, 0]), abs=1e-10)
+    assert curve.amplitude("x", 256) == pytest.approx(curve.points[:, 0], rel=1e-6)
+    assert set(curve.stability) == {"stable"}
+
+
+def test_a_hamiltonian_of_first_order_is_unfolded_by_its_energy():
+    """The pendulum: ω = π/2K(sin²(a/2))."""
+    model = kz.Model.from_hamiltonian("p**2/2 - cos(q)", ["q"], ["p"], name="pendulum")
+    curve = kz.backbone(model, bounds=(0.5, 1.1))
+    a = curve.amplitude("q", 512)
+    assert a[-1] > 2
+    assert curve.values[:, 0] == pytest.approx(np.pi / 2 / ellipk(np.sin(a / 2) ** 2), abs=1e-7)
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_normal_modes_of_unequal_masses_keep_their_energy(mode):
+    energy = "x'**2/2 + y'**2 + x**2/2 + x**4/4 + y**2/2 + 0.25*(x - y)**2 + 0.1*(x - y)**4/4"
+    model = kz.Model.from_equations(
+        ["x'' + x + x**3 + 0.5*(x - y) + 0.1*(x - y)**3 = 0", "2*y'' + y + 0.5*(y - x) + 0.1*(y - x)**3 = 0"],
+        invariants={"energy": energy},
+        name="unequal masses",
+    )
+    few = kz.Stepping(max_points=15)
+    curve = kz.backbone(model, "w", mode=mode, bounds=(0.5, 2.0), amplitude=0.1, stepping=few)
+    x, y, vx, vy = np.moveaxis(curve.profiles(64), 2, 0)
+    along = vx**2 / 2 + vy**2 + x**2 / 2 + x**4 / 4 + y**2 / 2 + 0.25 * (x - y) ** 2 + 0.1 * (x - y) ** 4 / 4
+    assert np.abs(along / along[:, :1] - 1).max() < 1e-10
+    assert np.ptp(along[:, 0]) > 0.05
+    # Small vibrations are those of the linear model.
+    stiffness, mass = np.array([[1.5, -0.5], [-0.5, 1.5]]), np.diag([1.0, 2.0])
+    linear = np.sort(np.sqrt(np.linalg.eigvals(np.linalg.solve(mass, stiffness))))[mode]
+    assert curve.values[0, 0] == pytest.approx(linear, rel=5e-3)
+    orbit = curve.orbit(len(curve) - 1)
+    assert orbit.period == pytest.approx(2 * np.pi / curve.values[-1, 0])
+
+
+@pytest.mark.parametrize("equation", ["x'' + 0.1*x' + x = 0", "x'' + x**2*x' + x = 0"])
+def test_what_is_not_conservative_is_named(equation):
+    with pytest.raises(kz.KapitzaError, match="not conservative"):
+        kz.backbone(kz.Model.from_equations(equation))
+
+
+def test_what_an_autonomous_backbone_lacks_is_named():
+    with pytest.raises(kz.KapitzaError, match="invariants="):
+        kz.backbone(kz.Model.from_equations(["x' = y", "y' = -x"]))
+    with pytest.raises(kz.KapitzaError, match="another name"):
+        kz.backbone(kz.Model.from_equations("x'' + omega**2*x = 0", parameters={"omega": 1.0}))
+    with pytest.raises(kz.KapitzaError, match="x = 0, x' = 0 is no equilibrium"):
+        kz.backbone(kz.Model.from_equations("x'' + x - 1 = 0"))
+    spine = kz.backbone(kz.Model.from_equations("x'' + x + x**3 - 2 = 0"), rest={"x": 1.0}, bounds=(1, 2.5))
+    assert spine.values[0, 0] == pytest.approx(2.0, rel=1e-3)
+    with pytest.raises(kz.KapitzaError, match="Name a damping"):
+        kz.backbone(oscillator(), "omega", force="B")
+
+
 def test_what_has_no_backbone_is_refused():
     with pytest.raises(kz.KapitzaError, match="modes"):
         kz.backbone(oscillator(), "omega", force="B", damping="c", mode=1)

@@ -18,6 +18,9 @@ from kapitza.orbit import PeriodicOrbit
 
 Array = NDArray[np.float64]
 
+ON_CIRCLE = 1e-5
+"""Multipliers of conservative orbits this close to the circle are on it: at nodes they are known to 1e-6."""
+
 
 @dataclass(frozen=True)
 class BranchPoint:
@@ -99,7 +102,10 @@ class Branch:
 
     @property
     def stability(self) -> tuple[str, ...]:
-        """ "stable", "unstable" or "unknown" for each point, from multipliers (or eigenvalues) in doubles."""
+        """ "stable", "unstable" or "unknown" for each point, from multipliers (or eigenvalues) in doubles.
+
+        Free vibrations on a backbone are called stable when no multiplier lies outside of the circle.
+        """
         return tuple(self._judged(row) for row in self.multipliers)
 
     def _judged(self, row: NDArray[np.complex128]) -> str:
@@ -107,6 +113,10 @@ class Branch:
             return "unknown"
         if self.subject in ("equilibrium", Kind.HOPF.value):
             return "stable" if row.real.max() < 0 else "unstable"
+        if self.subject == "backbone":
+            # The double multiplier 1 of orbits in families splits by the root of its error, and says nothing.
+            rest = np.delete(row, np.argsort(np.abs(row - 1))[:2])
+            return "stable" if np.abs(rest).max(initial=0.0) < 1 + ON_CIRCLE else "unstable"
         rest = np.delete(row, np.argmin(np.abs(row - 1))) if self.autonomous and row.size > 1 else row
         largest = float(np.abs(rest).max())
         return "unknown" if abs(largest - 1) < 1e-9 else "stable" if largest < 1 else "unstable"
@@ -171,7 +181,9 @@ class Branch:
         if self.subject in ("equilibrium", Kind.HOPF.value):
             return self.points[:, column], self.points[:, column]
         states = self.profiles(samples)[:, :, column]
-        return states.min(axis=1), states.max(axis=1)
+        if self.sequences or self.model.impacts or self.model.angles[column]:
+            return states.min(axis=1), states.max(axis=1)
+        return -_peak(-states), _peak(states)
 
     def profiles(self, samples: int = 128) -> Array:
         """States (N, samples, n) over one period of each orbit, angles continuous."""
@@ -233,3 +245,12 @@ class Branch:
         from kapitza.report import write_branch_page
 
         return write_branch_page(self, path, **settings)
+
+
+def _peak(values: Array) -> Array:
+    """Largest value (N,) of smooth periodic samples (N, m): the top of the parabola through the largest three."""
+    rows, top = np.arange(len(values)), values.argmax(axis=1)
+    before, here = values[rows, top - 1], values[rows, top]
+    after = values[rows, (top + 1) % values.shape[1]]
+    bend = before - 2 * here + after
+    return here - np.where(bend < 0, (after - before) ** 2 / (8 * np.where(bend < 0, bend, -1.0)), 0.0)

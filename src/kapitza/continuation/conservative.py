@@ -3,16 +3,18 @@
 Without damping and forcing periodic orbits are not isolated: each belongs to a family in its own energy. A damping
 parameter d set free unfolds the family: orbits exist at d = 0 only, and (x, d) at frequency ω, with the phase fixed, is
 a regular curve (F. J. Muñoz-Almaraz et al., Physica D 181 (2003) 1). d stays at zero to rounding, which is checked.
+An autonomous model gets both from us: a damping d x' (or d ∇H) that is not in it, and a clock of period 2π/ω.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.continuation.branch import Branch
@@ -23,10 +25,16 @@ from kapitza.continuation.path import Node, corrected_at
 from kapitza.continuation.trace import Stepping, Trace
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.flow import Flow
-from kapitza.model import Model
+from kapitza.model import Excitation, Model, Parameter, rate, symbol
 from kapitza.solve import ByEffort, DensePoint
 
 Array = NDArray[np.float64]
+
+UNFOLDING = "unfolding"
+"""The damping [1/s] that an autonomous model is given; zero on every orbit of a conservative one."""
+
+CONSERVED = 1e-7
+"""Damping, relative to the frequency, below which a family is conservative."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,7 @@ class BackboneFamily:
             counts=np.ones(len(nodes), np.int64),
             subject="backbone",
             method=method,
-            notes=(f"unfolded by {self.inner.free[0]}, which stayed within {unfolded:.1e} of zero",),
+            notes=(f"unfolded by the damping {self.inner.free[0]}, which stayed within {unfolded:.1e} of zero",),
         )
 
 
@@ -126,32 +134,38 @@ class _BackbonePoint(DensePoint):
 
 def backbone(
     model: Model,
-    frequency: str,
+    frequency: str = "omega",
     *,
-    force: str | Sequence[str],
-    damping: str | Sequence[str],
+    force: str | Sequence[str] = (),
+    damping: str | Sequence[str] = (),
     bounds: Bounds | None = None,
     mode: int = 0,
     amplitude: float = 1e-2,
+    rest: Mapping[str, float] | None = None,
     stepping: Stepping | None = None,
     monitor: Any = None,
 ) -> Branch:
-    """The backbone of a forced model: the free vibrations without damping, by amplitude and frequency.
+    """The backbone of a model, its nonlinear normal mode: free vibrations without damping, by amplitude and frequency.
 
     Parameters
     ----------
     model : Model
-        A forced one, whose period is 2π over its excitation frequency.
+        A forced one, whose period is 2π over its excitation frequency, or an autonomous one. Equations of first order
+        without excitation need their energy among the model's invariants.
     frequency : str
-        Name of the excitation frequency [rad/s].
+        Name of the excitation frequency [rad/s]; for an autonomous model the name under which the branch carries the
+        frequency of the free vibration, not used in the model.
     force, damping : str or list of str
-        The parameters that are set to zero; the first damping unfolds the family.
+        The parameters that are set to zero; the first damping of a forced model unfolds the family. An autonomous one
+        has no force, and is unfolded by a damping of its own.
     bounds : (float, float), optional
         Of the frequency.
     mode : int
         Which linear mode the curve leaves from, in the order of the natural frequencies.
     amplitude : float
         Of the first orbit, relative to 1 (rad, m, ...).
+    rest : mapping, optional
+        The equilibrium that it leaves from; states left out are zero.
     stepping : Stepping, optional
         How it is walked.
     monitor : Monitor, optional
@@ -171,55 +185,130 @@ def backbone(
     >>> curve = kz.backbone(model, "omega", force="B", damping="c", bounds=(0.9, 1.3))
     >>> bool(abs(curve.values[-1, 0] - 1.3) < 1e-6)  # it hardens
     True
+    >>> spine = kz.backbone(kz.Model.from_equations("x'' + x + x**3 = 0"), bounds=(0.9, 1.2))
+    >>> round(float(spine.amplitude("x")[-1]), 2)
+    0.77
     """
     forces = (force,) if isinstance(force, str) else tuple(force)
     dampings = (damping,) if isinstance(damping, str) else tuple(damping)
-    for name in (*forces, *dampings, frequency):
-        model.check(name)
     if model.period is None:
-        raise KapitzaError(f'"{model.name}" has no excitation whose frequency could be followed.')
-    free = model.with_values(**dict.fromkeys((*forces, *dampings), 0.0))
-    shape, omega = _linear_mode(free, mode)
+        free, dampings = _unfolded(model, frequency, forces, dampings)
+    else:
+        for name in (*forces, *dampings, frequency):
+            model.check(name)
+        if not dampings:
+            raise KapitzaError(f'Name a damping of "{model.name}": it is set to zero, and unfolds the family.')
+        free = model.with_values(**dict.fromkeys((*forces, *dampings), 0.0))
+    origin = free.state(dict.fromkeys(free.states, 0.0) | dict(rest or {}))
+    shape, omega = _linear_mode(free, mode, origin)
     free = free.with_values(**{frequency: omega})
     if abs(float(free.period or 0) * omega / (2 * np.pi) - 1) > 1e-9:
         raise KapitzaError(f"The excitation period is not 2π/{frequency}: the backbone cannot be laid over it.")
     limits = checked_bounds(free, frequency, bounds)
-    point = amplitude * shape
+    trace = _first_trace(free, (dampings[0], frequency), origin, amplitude * shape, limits, stepping)
+    branch = _finished(Walker(trace, None, lambda w: assembled(w, "Shooting")), monitor)
+    for node in trace.nodes:
+        _require_conservative(model, node.z)
+    return branch
+
+
+def _first_trace(
+    free: Model, names: tuple[str, str], origin: Array, shape: Array, limits: Bounds, stepping: Stepping | None
+) -> Trace:
+    """The walk along the family from a small orbit around the equilibrium `origin`."""
+    omega = free.values[names[1]]
+    point = origin + shape
     rates = Flow(free).rates(point, 0.0)
     period = 2 * np.pi / omega
     sizes = state_sizes(free, point[None], rates[None], period)
     inner = OrbitFamily(
-        free, (dampings[0], frequency), 1, free.vector, sizes, np.zeros(1), 1.0, None, 0.0, None, period,
+        free, names, 1, free.vector, sizes, np.zeros(1), 1.0, None, 0.0, None, period,
         (1.0, parameter_size(omega, limits)),
     )  # fmt: skip
     family = BackboneFamily(inner, point, rates / np.linalg.norm(rates))
     z = np.concatenate([point, [0.0, omega]])
     row = np.zeros(z.size)
-    row[: inner.size] = point / sizes**2
+    row[: inner.size] = shape / sizes**2
     outcome = corrected_at(family, z, row[None], np.array([float(row @ z)]), 1e-11)
     if outcome.point is None:
-        raise ConvergenceError(f"No free vibration near mode {mode + 1}: {outcome.message}")
+        raise ConvergenceError(f"No free vibration near the linear mode at {omega:.6g} rad/s: {outcome.message}")
     node = outcome.point
+    _require_conservative(free, node.z)
     tangent = node.tangent if float(row @ node.tangent) >= 0 else -node.tangent
     stepping = stepping or Stepping(rule=ByEffort(0.05, 1e-7, 0.2, wanted=6))
-    trace = Trace(Node(family, node.z, tangent, node.at), limits, stepping, detect=False)
-    return _finished(Walker(trace, None, lambda w: assembled(w, "Shooting")), monitor)
+    return Trace(Node(family, node.z, tangent, node.at), limits, stepping, detect=False)
 
 
-def _linear_mode(model: Model, mode: int) -> tuple[Array, float]:
-    """Shape (n,) at largest displacement and frequency of an undamped mode of the rest state at zero."""
+def _unfolded(
+    model: Model, frequency: str, forces: tuple[str, ...], dampings: tuple[str, ...]
+) -> tuple[Model, tuple[str, ...]]:
+    """An autonomous model with the damping that unfolds its families, and with the clock that tells them apart."""
+    if forces:
+        raise KapitzaError(f'"{model.name}" has no excitation: there is no force to leave out.')
+    if model.is_map or model.delays:
+        raise KapitzaError(f'"{model.name}" is a map or has delays: backbones are those of differential equations.')
+    for name in dampings:
+        model.check(name)
+    for name in (frequency, UNFOLDING):
+        if name in model.names or name in model.states:
+            raise KapitzaError(
+                f'"{name}" has a meaning in "{model.name}": give the frequency of the free vibration another name, '
+                'backbone(model, "w").'
+            )
+    d = symbol(UNFOLDING)
+    if all(c.order == 2 for c in model.coordinates):
+        # With x'' + d x' for x'' the power is -d x'ᵀ M x', whatever the masses.
+        damped = {rate(c.name, 2): rate(c.name, 2) + d * rate(c.name) for c in model.coordinates}
+    elif model.invariants and all(c.order == 1 for c in model.coordinates):
+        energy = next(iter(model.invariants.values()))
+        damped = {rate(c.name): rate(c.name) + d * sp.diff(energy, symbol(c.name)) for c in model.coordinates}
+    else:
+        raise KapitzaError(
+            f'"{model.name}" has equations of first order: what is conserved must be known to unfold the family, '
+            'Model.from_equations(..., invariants={"energy": "..."}).'
+        )
+    extended = replace(
+        model,
+        equations=tuple(e.xreplace(damped) for e in model.equations),
+        parameters=(*model.parameters, Parameter(frequency, 1.0, unit="rad/s"), Parameter(UNFOLDING, 0.0, unit="1/s")),
+        excitation=Excitation(2 * sp.pi / symbol(frequency)),
+    )
+    return extended.with_values(**dict.fromkeys(dampings, 0.0)), (UNFOLDING, *dampings)
+
+
+def _require_conservative(model: Model, z: Array) -> None:
+    """Orbits exist at d = 0 only, or the model gains or loses energy by itself."""
+    if abs(float(z[-2])) > CONSERVED * abs(float(z[-1])):
+        raise KapitzaError(
+            f'"{model.name}" is not conservative: a vibration at {z[-1]:.6g} rad/s closes only with a further damping '
+            f"of {z[-2]:.3g}. Name all of its damping parameters in damping=."
+        )
+
+
+def _linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
+    """Shape (n,) at largest displacement and frequency of an undamped mode of the rest state."""
     from kapitza.orbits_of_models import VectorField
 
     field = VectorField(model)
-    rest = np.zeros((1, field.size))
-    if np.abs(field.rates(rest, np.zeros(1))).max() > 1e-9:
-        raise KapitzaError("Zero is no equilibrium without the force: shift the coordinates so that it is.")
+    rest = origin[None]
+    moving = float(np.abs(field.rates(rest, np.zeros(1))).max())
+    if moving > 1e-9:
+        where = ", ".join(f"{name} = {value:g}" for name, value in zip(model.states, origin, strict=True))
+        raise KapitzaError(
+            f"{where} is no equilibrium without the force, its rates reach {moving:.2g}: pass rest=, such as "
+            "model.equilibrium()."
+        )
     found = np.linalg.eig(field.derivatives(rest, np.zeros(1)).by_state[0])
     values, vectors = np.asarray(found.eigenvalues, np.complex128), found.eigenvectors
     upper = [i for i in np.argsort(values.imag) if values[i].imag > 1e-9]
-    if mode >= len(upper):
+    if mode not in range(len(upper)):
         raise KapitzaError(f"The rest state has {len(upper)} oscillating modes; mode = {mode} is not among them.")
     index = upper[mode]
+    if abs(values[index].real) > CONSERVED * values[index].imag:
+        raise KapitzaError(
+            f'"{model.name}" is not conservative: small vibrations at {values[index].imag:.6g} rad/s grow by '
+            f"exp({values[index].real:.3g} t). Name all of its damping parameters in damping=."
+        )
     vector = vectors[:, index]
     # Turned so that coordinates are at their largest and speeds vanish.
     coordinates = len(model.coordinates)

@@ -6,6 +6,7 @@ import pytest
 import kapitza as kz
 from kapitza.continuation import Kind
 from kapitza.errors import DataError
+from kapitza.estimate.branches.fit import _from_bifurcations
 
 TRUTH = {"c": 0.1, "k3": 1.0, "B": 0.3}
 
@@ -52,6 +53,39 @@ def test_folds_alone_give_two_parameters(response):
     fit = kz.identify(oscillator(c=0.11, k3=0.95), folds, free=["c", "k3"], method=kz.BranchFit(bounds=(0.8, 2.3)))
     assert fit["c"] == pytest.approx(0.1, rel=1e-5)
     assert fit["k3"] == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_response_and_its_folds_share_their_branch(measured, response):
+    places = [b.value for b in response.of(Kind.FOLD)]
+    folds = kz.MeasuredBranch("fold", "omega", places[::-1], value_noise=1e-3)
+    method = kz.BranchFit(bounds=(0.75, 2.2))
+    fit = kz.identify(oscillator(c=0.11, k3=0.95), [measured, folds], free=["c", "k3"], method=method)
+    assert fit.chi2 == pytest.approx(30, abs=4 * np.sqrt(2 * 30))
+    for name in ("c", "k3"):
+        assert abs(fit[name] - TRUTH[name]) < 4 * fit.deviations[name]
+
+
+def test_two_measured_folds_are_two_folds_of_the_model(response):
+    """Both near the upper one: the second still belongs to the lower one, and the data do not fit."""
+    folds = kz.MeasuredBranch("fold", "omega", [1.78, 1.77], value_noise=1e-2)
+    distances = _from_bifurcations(folds, response)
+    assert distances == pytest.approx([(1.7797195243 - 1.78) / 1e-2, (1.3242362008 - 1.77) / 1e-2], abs=1e-6)
+
+
+def test_a_doubling_gives_the_damping_of_a_hanging_pendulum():
+    """The hanging state loses its stability to half the frequency at a force that grows with the pendulum's damping."""
+    model = kz.library.pendulum_on_spring()
+    rest = {"y": 0, "theta": 0, "y'": 0, "theta'": 0}
+    place = 0.01320818105 * np.hypot(13 * 0.1, 200.0)
+    seen = kz.MeasuredBranch("period doubling", "a", [place], value_noise=1e-3)
+    truth = model.values["kappa"]
+    method = kz.BranchFit(bounds=(2.2, 3.2), start=rest)
+    fit = kz.identify(model.with_values(kappa=0.97 * truth), seen, free="kappa", method=method)
+    assert fit["kappa"] == pytest.approx(truth, rel=1e-6)
+    # One place, one parameter: the interval is the noise over the slope.
+    ahead = kz.follow(model.with_values(a=2.2, kappa=1.001 * truth), rest, "a", (2.2, 3.2), direction=1)
+    slope = (ahead.of(Kind.DOUBLING)[0].value - place) / (1e-3 * truth)
+    assert fit.deviations["kappa"] == pytest.approx(abs(1e-3 / slope), rel=1e-2)
 
 
 def test_a_backbone_gives_the_cubic_stiffness():

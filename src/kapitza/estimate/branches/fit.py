@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
+from scipy.optimize import linear_sum_assignment
 
-from kapitza.continuation import Kind, MeasuredBranch, Stepping, backbone, follow
+from kapitza.continuation import Branch, Kind, MeasuredBranch, Stepping, backbone, follow
 from kapitza.errors import ConvergenceError, DataError, FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import Request
@@ -85,7 +86,8 @@ class BranchFit:
         def residual(theta: Array) -> Array:
             model = request.model.with_values(**dict(zip(request.names, theta.tolist(), strict=True)))
             try:
-                return np.concatenate([self._distances(source, setting(model)) for source, setting in curves])
+                branches = _Branches(self, any(not source.curve for source, _ in curves))
+                return np.concatenate([self._distances(source, setting(model), branches) for source, setting in curves])
             except (ConvergenceError, KapitzaError) as problem:
                 raise FlowError(f"No branch at {_written(request.names, theta)}: {problem}") from None
 
@@ -100,7 +102,8 @@ class BranchFit:
             return here, np.stack(columns, axis=1)
 
         low, high = request.bounds
-        settings = LeastSquaresSettings(step_tolerance=1e-6, cost_tolerance=1e-8, max_iterations=self.max_iterations)
+        # A millionth of the cost is some thousandth of a standard deviation: below, differences say nothing.
+        settings = LeastSquaresSettings(step_tolerance=1e-6, cost_tolerance=1e-6, max_iterations=self.max_iterations)
         found = gauss_newton(evaluate, request.start, low, high, settings=settings)
         information = found.jacobian.T @ found.jacobian
         try:
@@ -122,55 +125,71 @@ class BranchFit:
             residuals={"distance": found.residual}, settings=self,
         )  # fmt: skip
 
-    def _distances(self, data: MeasuredBranch, model: Model) -> Array:
+    def _distances(self, data: MeasuredBranch, model: Model, branches: _Branches) -> Array:
+        branch = branches.of(data, model)
         if not data.curve:
-            return self._bifurcations(data, model)
-        parameter, amplitude = self._curve(data, model)
+            return _from_bifurcations(data, branch)
+        parameter, amplitude = _finely(branch, data.state)
         assert data.amplitudes is not None
         return _from_curve(
             (data.values / data.value_noise, data.amplitudes / data.amplitude_noise),
             (parameter / data.value_noise, amplitude / data.amplitude_noise),
         )
 
-    def _limits(self, data: MeasuredBranch) -> tuple[float, float]:
+    def limits(self, data: MeasuredBranch) -> tuple[float, float]:
+        """Between which the branch of some data is followed."""
         if self.bounds is not None:
             return self.bounds
         low, high = float(data.values.min()), float(data.values.max())
         margin = 0.1 * (high - low) or 0.3 * abs(low) or 1.0
         return low - margin, high + margin
 
-    def _followed(self, data: MeasuredBranch, model: Model) -> Any:
-        low, high = self._limits(data)
-        at = model.with_values(**{data.parameter: low})
-        stepping = Stepping(rule=ByEffort(0.02, 1e-7, self.largest_step, wanted=6))
-        return follow(
-            at, self.start, data.parameter, (low, high), direction=1, stepping=stepping, monitor=Silent(),
-            detect=not data.curve,
-        )  # fmt: skip
 
-    def _curve(self, data: MeasuredBranch, model: Model) -> tuple[Array, Array]:
-        """The parameter and the amplitude along the branch, finely."""
-        if data.kind == "backbone":
-            low, high = self._limits(data)
-            stepping = Stepping(rule=ByEffort(0.02, 1e-7, self.largest_step, wanted=6))
-            branch = backbone(model, data.parameter, force=data.force, damping=data.damping,
-                              bounds=(low, high), stepping=stepping, monitor=Silent())  # fmt: skip
-        else:
-            branch = self._followed(data, model)
-        if len(branch) < 4:
-            raise ConvergenceError(f"The branch has {len(branch)} points only: {branch.end_messages[1]}")
-        s = branch.arclength - branch.arclength[0]
-        amplitudes = branch.amplitude(data.state, 256)
-        fine = np.linspace(0.0, s[-1], FINE)
-        return CubicSpline(s, branch.values[:, 0])(fine), CubicSpline(s, amplitudes)(fine)
+@dataclass
+class _Branches:
+    """The branches of one trial of the parameters: data of one model and range share theirs."""
 
-    def _bifurcations(self, data: MeasuredBranch, model: Model) -> Array:
-        found = [b.value for b in self._followed(data, model).of(Kind(data.kind))]
-        if len(found) < len(data):
-            raise ConvergenceError(f"The model has {len(found)} {data.kind} points where {len(data)} were measured.")
-        # Each measured one is compared with the nearest of the model's.
-        nearest = [min(found, key=lambda value: abs(value - given)) for given in data.values]
-        return (np.array(nearest) - data.values) / data.value_noise
+    method: BranchFit
+    detect: bool
+    known: dict[tuple, Branch] = field(default_factory=dict)
+
+    def of(self, data: MeasuredBranch, model: Model) -> Branch:
+        limits = self.method.limits(data)
+        forced = data.kind != "backbone"
+        key = (model.vector.tobytes(), data.parameter, limits, "" if forced else (data.force, data.damping))
+        if key not in self.known:
+            stepping = Stepping(rule=ByEffort(0.02, 1e-7, self.method.largest_step, wanted=6))
+            self.known[key] = (
+                follow(
+                    model.with_values(**{data.parameter: limits[0]}), self.method.start, data.parameter, limits,
+                    direction=1, stepping=stepping, monitor=Silent(), detect=self.detect,
+                )
+                if forced
+                else backbone(
+                    model, data.parameter, force=data.force, damping=data.damping, bounds=limits, stepping=stepping,
+                    monitor=Silent(),
+                )
+            )  # fmt: skip
+        return self.known[key]
+
+
+def _finely(branch: Branch, state: str) -> tuple[Array, Array]:
+    """The parameter and the amplitude along the branch, finely."""
+    if len(branch) < 4:
+        raise ConvergenceError(f"The branch has {len(branch)} points only: {branch.end_messages[1]}")
+    s = branch.arclength - branch.arclength[0]
+    fine = np.linspace(0.0, s[-1], FINE)
+    return CubicSpline(s, branch.values[:, 0])(fine), CubicSpline(s, branch.amplitude(state, 256))(fine)
+
+
+def _from_bifurcations(data: MeasuredBranch, branch: Branch) -> Array:
+    """Distances (N,) of the measured places from those of the model, each from another one, the nearest in all."""
+    found = np.array([b.value for b in branch.of(Kind(data.kind))])
+    if len(found) < len(data):
+        raise ConvergenceError(f"The model has {len(found)} {data.kind} points where {len(data)} were measured.")
+    gaps = (found[None] - data.values[:, None]) / data.value_noise
+    rows, columns = linear_sum_assignment(gaps**2)
+    return gaps[rows, columns]
 
 
 def _written(names: tuple[str, ...], theta: Array) -> str:
