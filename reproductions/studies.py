@@ -38,11 +38,14 @@ STUDIES = {
 
 
 def answer(path: Path) -> tuple[dict, float]:
-    """What `kapitza identify PATH --json` prints, and how long it took."""
-    printed, begin = io.StringIO(), time.perf_counter()
-    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+    """What `kapitza identify PATH --json` prints, and the seconds of computing; a refusal as an answer without a fit."""
+    printed, refused, begin = io.StringIO(), io.StringIO(), time.process_time()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(refused), contextlib.suppress(SystemExit):
         command(["identify", str(path), "--json"])
-    return json.loads(printed.getvalue()), time.perf_counter() - begin
+    seconds = time.process_time() - begin
+    if not printed.getvalue():
+        return {"best": None, "sentence": refused.getvalue().strip(), "parameters": []}, seconds
+    return json.loads(printed.getvalue()), seconds
 
 
 def rows_of(name: str, folder: Path) -> list[list[str]]:
@@ -51,7 +54,7 @@ def rows_of(name: str, folder: Path) -> list[list[str]]:
     best = found["best"]
     print(name, f"{seconds:.1f} s", found["sentence"], file=sys.stderr)
     if best is None:
-        return [[name, "-", "-", "**missed**: no fit succeeded", "-", f"{seconds:.1f}"]]
+        return [[name, "-", "-", f"**missed**: {found['sentence']}", "-", f"{seconds:.1f}"]]
     rows = []
     for row in found["parameters"]:
         if (row["model"], row["method"]) != (best["model"], best["method"]):
@@ -84,7 +87,7 @@ def main() -> str:
                 rows.append([study, "-", "-", "not run: no measured data (set KAPITZA_DATA)", "-", "-"])
                 continue
             rows += rows_of(study, folder)
-    head = ["study (model, method)", "parameter", "known", "ours", "95 % interval", "seconds"]
+    head = ["study (model, method)", "parameter", "known", "ours", "95 % interval", "seconds of computing"]
     return (
         "# Studies by the command line alone\n\nEach line is `kapitza identify` on a file of `examples/studies`; the "
         "recordings are made by `make_recordings.py` there, or measured by others. The friction of the single pendulum "

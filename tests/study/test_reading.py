@@ -147,3 +147,23 @@ def test_thinning_keeps_segments_and_the_clock(tmp_path):
     assert found.time[0] == pytest.approx(1.0)
     assert np.allclose(np.diff(found.time[found.segments()[1]]), 1.0)
     assert found.excitation_start == pytest.approx(-0.05)
+
+
+def test_example_studies_say_their_units(tmp_path):
+    """The examples with a model of their own state a unit wherever a state has one; their files are not needed for it."""
+    import tomllib
+
+    from conftest import ROOT
+
+    found = 0
+    for path in sorted((ROOT / "examples" / "studies").glob("*.toml")):
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = content["model"] if isinstance(content["model"], list) else [content["model"]]
+        data = content["data"] if isinstance(content["data"], list) else [content["data"]]
+        wanted = {n: c.get("unit") for t in tables for n, c in t.get("coordinates", {}).items() if not c.get("angle")}
+        for table in data:
+            stated = table.get("units", {})
+            missing = [name for name, unit in wanted.items() if unit and name not in stated]
+            assert missing == [], path.name
+            found += len(wanted)
+    assert found
