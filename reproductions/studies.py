@@ -38,7 +38,7 @@ STUDIES = {
 
 
 def answer(path: Path) -> tuple[dict, float]:
-    """What `kapitza identify PATH --json` prints, and the seconds of computing; a refusal as an answer without a fit."""
+    """What `kapitza identify PATH --json` prints, and its seconds of computing; a refusal has no fit."""
     printed, refused, begin = io.StringIO(), io.StringIO(), time.process_time()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(refused), contextlib.suppress(SystemExit):
         command(["identify", str(path), "--json"])

@@ -149,8 +149,8 @@ def test_thinning_keeps_segments_and_the_clock(tmp_path):
     assert found.excitation_start == pytest.approx(-0.05)
 
 
-def test_example_studies_say_their_units(tmp_path):
-    """The examples with a model of their own state a unit wherever a state has one; their files are not needed for it."""
+def test_example_studies_say_their_units():
+    """Wherever a state of an example has a unit, its recording states one too."""
     import tomllib
 
     from conftest import ROOT
