@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate import Estimate, ProfileCurve, profile_curve
-from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, styled
+from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, new_figure, styled
 from kapitza.signal import half_cycles
 
 
@@ -27,7 +26,7 @@ def plot_likelihood(estimate: Estimate, names: Sequence[str] | None = None, poin
 
 def draw_profiles(curves: Sequence[ProfileCurve], estimate: Estimate) -> Figure:
     with styled():
-        figure = plt.figure(figsize=(2.7 * len(curves) + 0.4, 2.9), layout="constrained")
+        figure = new_figure(2.7 * len(curves) + 0.4, 2.9)
         panels = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]
         for axes, curve in zip(panels, curves, strict=True):
             centre, width = estimate.values[curve.name], estimate.deviations[curve.name]
@@ -50,7 +49,7 @@ def plot_convergence(estimate: Estimate) -> Figure:
     if not path:
         raise KapitzaError(f"{estimate.method} keeps no iterations: there is no convergence to draw.")
     with styled():
-        figure = plt.figure(figsize=(6.0, 3.2), layout="constrained")
+        figure = new_figure(6.0, 3.2)
         axes = figure.add_subplot()
         for number, (name, values) in enumerate(path.items()):
             spread = estimate.deviations[name]
@@ -78,7 +77,7 @@ def plot_decay(record: Record, channel: str | None = None) -> Figure:
         raise KapitzaError(f'"{name}" has fewer than eight half cycles in every segment: there is no decay to draw.')
     amplitude = "amplitude of " + axis_label(name, unit)
     with styled():
-        figure = plt.figure(figsize=(9.4, 3.0), layout="constrained")
+        figure = new_figure(9.4, 3.0)
         envelope, backbone, damping = figure.subplots(1, 3)
         for number, decay in enumerate(found):
             style: dict[str, Any] = {"marker": "o", "ms": 3, "lw": 1, "color": CYCLE[number % len(CYCLE)]}
