@@ -156,7 +156,11 @@ def test_an_index_of_pandas_is_no_channel_and_no_segment(tmp_path):
         assert record.channels == ("x",)
         assert len(record.segments()) == 1
         assert record["x"].tolist() == part["x"].tolist()
-        assert 'left out: the first column "' in repr(record)
+        assert 'left out: the column "' in repr(record)
+    frame[frame.x % 3 > 0].to_parquet(tmp_path / "run.parquet")
+    record = kz.read(tmp_path / "run.parquet")
+    assert record.channels == ("x",)
+    assert 'left out: the column "__index_level_0__"' in repr(record)
     # A record says what it has left out; where channels are named, nothing is.
     assert "left out" not in repr(kz.read(tmp_path / "run.csv", channels=["x"]))
     # A count that falls or stands, as of a sensor with whole numbers, is none of rows.

@@ -142,9 +142,9 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: Any = None)
     units = stated_units(columns, wanted, chosen, time_name)
     numbers = {name: as_numbers(columns.column(name)) for name in chosen}
     attributes = {"source": source, **columns.attributes}
-    first = columns.names[0]
-    if wanted.channels is None and first not in (time_name, segment_name) and is_index(first, columns.values[0]):
-        attributes["left_out"] = f'the first column "{first}", which numbers the rows'
+    index = index_column(columns)
+    if wanted.channels is None and index not in (None, time_name, segment_name):
+        attributes["left_out"] = f'the column "{index}", which numbers the rows'
     if time_name is not None:
         numbers[time_name], begins = seconds(columns.column(time_name), units[time_name], time_name)
         attributes |= begins
@@ -268,10 +268,9 @@ def instants(values: NDArray[Any]) -> NDArray[Any]:
 def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> dict[str, str]:
     """Channels as old name → new name; all numeric columns that are neither time nor segment by default."""
     if wanted.channels is None:
+        taken = {*taken, *RESERVED, index_column(columns)}
         pairs = [
-            (n, n)
-            for place, (n, v) in enumerate(zip(columns.names, columns.values, strict=True))
-            if n not in taken and n not in RESERVED and mostly_numbers(v) and not (place == 0 and is_index(n, v))
+            (n, n) for n, v in zip(columns.names, columns.values, strict=True) if n not in taken and mostly_numbers(v)
         ]
     elif isinstance(wanted.channels, Mapping):
         pairs = [(columns.name(key), new) for key, new in wanted.channels.items()]
@@ -293,16 +292,21 @@ def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> d
     return dict(pairs)
 
 
-def is_index(name: str, values: NDArray[Any]) -> bool:
-    """Is a first column without a name one that numbers the rows, as pandas writes it, also of a frame that was cut?
+def index_column(columns: Columns) -> str | None:
+    """A column without a name that numbers the rows, as pandas writes it, also of a frame that was cut: the first of a
+    table, the last of a Parquet file.
 
     Whole numbers from 0 on that rise from row to row; the record says that it was left out.
     """
-    if name not in ("", "Unnamed: 0", "__index_level_0__") or not numeric(values):
-        return False
-    whole = np.asarray(values, float)
-    counts = np.isfinite(whole).all() and (whole == np.floor(whole)).all() and (whole >= 0).all()
-    return bool(counts and (np.diff(whole) > 0).all())
+    for name, values in ((columns.names[0], columns.values[0]), (columns.names[-1], columns.values[-1])):
+        unnamed = name == "__index_level_0__" or (name == columns.names[0] and name in ("", "Unnamed: 0"))
+        if not unnamed or not numeric(values):
+            continue
+        whole = np.asarray(values, float)
+        counts = np.isfinite(whole).all() and (whole == np.floor(whole)).all() and (whole >= 0).all()
+        if counts and (np.diff(whole) > 0).all():
+            return name
+    return None
 
 
 def declared_names(names: Iterable[str] | Mapping[str, str] | None, channels: Iterable[str]) -> set[str]:

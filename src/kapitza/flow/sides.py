@@ -68,6 +68,7 @@ class Sides:
         self._rows = [system.states.index(s.function) if s.function in system.states else -1 for s in system.switches]
         self._direct = all(row >= 0 for row in self._rows)
         self._domain, self._system = Domain(system), system
+        self.has_entries = self._domain.is_entered
 
     def functions(self, states: Array, times: Array, runtime: Array) -> Array:
         """Values of the switching functions, (switches, N)."""

@@ -111,6 +111,8 @@ class _PassEdge:
 
 
 def _enter(sides: Sides, integrator: Any) -> None:
+    if not sides.has_entries:
+        return
     time = integrator.time
     later = sides.enter(integrator.state[: sides.size], time, integrator.pars)
     if later != time:

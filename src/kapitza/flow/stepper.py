@@ -130,7 +130,9 @@ class Stepper:
     def _plain(self, length: float) -> bool:
         """A Taylor step without a look at surfaces; False when it left the finite numbers."""
         outcome, done = self._taylor(length)
-        whole = outcome == _whole or done == length
+        if outcome == _whole:
+            return True  # a state that is not finite has an outcome of its own
+        whole = done == length
         if outcome == hy.taylor_outcome.success and not whole:
             whole = self._ta.propagate_for(length - done, max_steps=1000)[0] == _whole
         return whole and bool(np.isfinite(self._state).all())
@@ -206,7 +208,7 @@ class _Near:
             if value == 0.0:
                 return False
             pars[self.first + i] = 1.0 if value > 0 else -1.0
-        return all(value > 0.0 for value in functions[self.switches :])
+        return self.count == self.switches or all(value > 0.0 for value in functions[self.switches :])
 
     def clear(
         self, before: list[float], slopes: list[float], after: list[float], later: list[float], length: float

@@ -98,7 +98,7 @@ def question(journey: Journey, switches: dict[int, tuple], walls: dict[int, tupl
                 if (
                     i not in journey.regime.stuck
                     and len(options) > 1
-                    and is_touched(geometry, journey.place, journey.modes, i)
+                    and is_touched(geometry, journey.place, journey.modes, i, gradients)
                 ):
                     # A surface that is touched is not crossed.
                     options = (int(journey.modes[i]),)

@@ -17,7 +17,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import EventError
-from kapitza.flow.events.geometry import Geometry
+from kapitza.flow.events.geometry import Geometry, Gradients
 from kapitza.flow.events.many import likely_modes
 
 Array = NDArray[Any]
@@ -27,6 +27,10 @@ TIE = 1e-10
 
 MOMENT = 1e-6
 """Length of that moment, relative to the time scale of the state."""
+
+FAST = 1e4
+"""A function that passes so many times its rounding within a moment, with its rate at the surface, is not just touched:
+the rate would have to turn round thousands of times faster."""
 
 MOVED = 1e-6
 """A function this far from zero at an instant at which its surface was in question has jumped off it."""
@@ -194,23 +198,28 @@ def _simply_passed(geometry: Geometry, place: Place, modes: Array, question: Que
     return above if rates[0] > 0 else below
 
 
-def is_touched(geometry: Geometry, place: Place, modes: Array, switch: int) -> bool:
+def is_touched(geometry: Geometry, place: Place, modes: Array, switch: int, gradients: Gradients) -> bool:
     """Does the function of a switch turn round before it is farther beyond zero than rounding?
 
-    With the rate s' towards zero and the curvature s'' away from it, it gets as far as s'² / (2 s'').
+    With the rate s' towards zero and the curvature s'' away from it, it gets as far as s'² / (2 s''). gradients: of the
+    switches at this place.
     """
     if not modes[switch]:
         return False
     point = geometry.point(place.state, place.t, place.parameters, modes)
-    field, gradients = geometry.rates(point), geometry.of_switches(point)
+    field = geometry.rates(point)
+    slope = gradients.by_state[switch]
+    towards = -modes[switch] * float(slope @ field + gradients.by_time[switch])
     moment = MOMENT * (1.0 + np.abs(place.state).max()) / (1.0 + np.abs(field).max())
+    rounding = float(geometry.closeness(gradients, point)[switch])
+    if not towards > 0.0 or towards * moment > FAST * rounding:
+        return False
     ahead = geometry.point(place.state + moment * field, place.t + moment, place.parameters, modes)
-    towards = -modes[switch] * float(gradients.rates(field)[switch])
     later = -modes[switch] * float(geometry.of_switches(ahead).rates(geometry.rates(ahead))[switch])
-    if not (towards > 0.0 > later):
+    if not later < 0.0:
         return False
     depth = towards**2 * moment / (2.0 * (towards - later))
-    return depth <= float(geometry.closeness(gradients, point)[switch])
+    return depth <= rounding
 
 
 def complete(geometry: Geometry, place: Place, modes: Array, asked: list[int]) -> Array:
