@@ -160,7 +160,7 @@ def test_saturation_is_seen_and_holds_the_control():
 
 def test_demands_outside_limits_never_leave_the_computer():
     rig = pendulum_rig()
-    with pytest.raises(RigLimitError, match=r'"y" reaches a value of 0\.4 .*limit is 0\.3'):
+    with pytest.raises(RigLimitError, match=r'"y" reaches a value of 0\.4, the limit is 0\.3:'):
         rig.set({"y": FourierSeries(6.5, [0, 0.4, 0])})
     with pytest.raises(RigLimitError, match="rate of"):
         rig.set({"y": FourierSeries(60.0, [0, 0.2, 0])})
