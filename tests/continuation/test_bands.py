@@ -6,6 +6,7 @@ import pytest
 import kapitza as kz
 from kapitza.continuation import Kind
 from kapitza.continuation.bands import bifurcation_gradient
+from kapitza.continuation.curves import moving_family
 from kapitza.errors import Status
 
 
@@ -38,6 +39,53 @@ def test_folds_move_as_differences_say():
             ahead = folds(oscillator(**{name: value + step}))[i].value
             behind = folds(oscillator(**{name: value - step}))[i].value
             assert slope == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-7)
+
+
+def steep(model, rate=3.0):
+    """The oscillator with a follower y whose disturbances grow by exp(3 t): folds and points in x stay."""
+    values = {**model.values, "s": rate}
+    return kz.Model.from_equations(
+        ["x'' + c*x' + x + k3*x**3 = B*cos(omega*t)", "y' - s*y - x = 0"],
+        parameters=values,
+        period="2*pi/omega",
+        name="duffing with an unstable follower",
+    )
+
+
+def test_on_several_nodes_everything_moves_as_on_one():
+    names, covariance = ("c", "k3"), np.diag([1e-6, 4e-6])
+    plain, model = oscillator(), steep(oscillator())
+    x, v = kz.solve_orbit(plain).points[0]
+    start = {"x": x, "x'": v, "y": -x / 3}
+    branch = kz.follow(model, start, "omega", (1.1, 2.0), direction=1, posterior=estimate(model, covariance))
+    assert branch.counts.max() > 4
+    assert len(branch) < 150
+    expected = folds(plain)
+    for fold, known in zip(branch.of(Kind.FOLD), expected, strict=True):
+        assert np.abs(fold.multipliers).max() > 1e4
+        assert moving_family(fold, names)[0].inner.fractions.size > 4
+        assert bifurcation_gradient(fold, names) == pytest.approx(bifurcation_gradient(known, names), rel=1e-8)
+        assert fold.value == pytest.approx(known.value, abs=1e-10)
+    assert np.isfinite(branch.deviations).all()
+    place = len(branch) // 2
+    omega = float(branch.values[place, 0])
+    same = kz.follow(oscillator(omega=omega), branch.points[place, [0, 2]], "omega", (0.99 * omega, 1.01 * omega),
+                     direction=1, posterior=estimate(plain, covariance))  # fmt: skip
+    assert branch.deviations[place, [0, 2]] == pytest.approx(same.deviations[0], rel=1e-6)
+    # The follower: y moves by the same parameters, as differences say.
+    slopes = []
+    for name in names:
+        moved = [
+            kz.solve_orbit(
+                model.with_values(**{name: model.values[name] + d, "omega": omega}),
+                branch.points[place],
+                method=kz.MultipleShooting(nodes=8),
+            ).points[0, 1]
+            for d in (1e-5, -1e-5)
+        ]
+        slopes.append((moved[0] - moved[1]) / 2e-5)
+    expected_y = np.sqrt(np.array(slopes) @ covariance @ np.array(slopes))
+    assert branch.deviations[place, 1] == pytest.approx(expected_y, rel=1e-4)
 
 
 def test_a_hopf_point_moves_as_the_closed_form_says():

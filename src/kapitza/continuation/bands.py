@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from kapitza.continuation.branch import Branch
-from kapitza.continuation.curves import CURVES, curve_family
+from kapitza.continuation.curves import CURVES, moving_family
 from kapitza.continuation.motion import OrbitFamily, state_sizes
 from kapitza.continuation.nouns import Bifurcation
 from kapitza.errors import FlowError, KapitzaError
@@ -64,14 +64,10 @@ def bifurcation_gradient(bifurcation: Bifurcation, names: tuple[str, ...]) -> Ar
     """dp/dθ (k,) of a bifurcation by the parameters `names`, everything else on the bifurcation moving along."""
     if bifurcation.kind not in CURVES:
         raise KapitzaError(f"The place of a {bifurcation.kind.value} is not differentiated.")
-    slopes = []
-    for name in names:
-        family, z = curve_family(bifurcation, (bifurcation.parameter, name), None)
-        point = family.linearise(z)
-        # Unknowns end with (p, θ): the rows F = 0 and g = 0 determine everything but θ.
-        square, column = point.jacobian[:, :-1], point.jacobian[:, -1]
-        slopes.append(float(-np.linalg.solve(square, column)[-1]))
-    return np.array(slopes)
+    family, z = moving_family(bifurcation, names)
+    # Unknowns end with (p, θ): the rows F = 0 and g = 0 determine everything but θ.
+    jacobian, count = family.linearise(z).jacobian, len(names)
+    return -np.linalg.solve(jacobian[:, :-count], jacobian[:, -count:])[-1]
 
 
 def _with_interval(bifurcation: Bifurcation, names: tuple[str, ...], covariance: Array, factor: float) -> Bifurcation:
@@ -90,22 +86,24 @@ def point_deviations(branch: Branch, names: tuple[str, ...], covariance: Array) 
     rates = flow.rates(branch.points, 0.0)
     sizes = state_sizes(branch.model, branch.points, rates, float(np.median(branch.periods)))
     result = np.full_like(branch.points, np.nan)
+    count = len(names)
+    places = [branch.model.names.index(name) for name in names]
     for i in range(len(branch)):
+        period, vector = float(branch.periods[i]), branch.vector(i)
+        fractions, nodes = np.zeros(1), branch.points[i : i + 1]
         if branch.counts.size and branch.counts[i] > 1:
-            continue
-        period = float(branch.periods[i])
+            fractions, nodes = branch.nodes_of(i)
         reference = np.stack([branch.points[i], rates[i]]) if branch.autonomous else None
         family = OrbitFamily(
-            branch.model, names, branch.repeats, branch.vector(i), sizes, np.zeros(1), float(branch.repeats or 1),
-            None, 0.0, reference, period, (1.0,) * len(names),
+            branch.model, names, branch.repeats, vector, sizes, fractions, float(branch.repeats or 1),
+            None, 0.0, reference, period, (1.0,) * count,
         )  # fmt: skip
         family.__dict__["flow"] = flow
-        vector = branch.vector(i)
-        places = [branch.model.names.index(name) for name in names]
-        z = family.equations.pack(branch.points[i][None], period, vector[places])
+        z = family.equations.pack(nodes, period, vector[places])
+        # The parameters move by one each, everything else follows: columns of [F_z; 0 I] dz = [0; I].
+        held, moves = np.eye(z.size)[-count:], np.eye(z.size)[:, -count:]
         try:
-            jacobian = family.linearise(z).jacobian()
-            moved = -np.linalg.solve(jacobian[:, : -len(names)], jacobian[:, -len(names) :])
+            moved = family.linearise(z).bordered(held).solve(moves)
         except (FlowError, np.linalg.LinAlgError):
             continue
         spread = moved[: branch.points.shape[1]]

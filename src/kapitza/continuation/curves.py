@@ -21,9 +21,9 @@ from kapitza.continuation.criteria import readings
 from kapitza.continuation.equilibria import EquilibriumFamily
 from kapitza.continuation.motion import OrbitFamily, state_sizes
 from kapitza.continuation.nouns import Bifurcation, Kind
-from kapitza.continuation.path import ChordNewton, Node
+from kapitza.continuation.path import ChordNewton, Node, corrected_at
 from kapitza.continuation.trace import Stepping, Trace
-from kapitza.errors import KapitzaError
+from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.flow import Flow
 from kapitza.solve import ByEffort, DensePoint
 
@@ -43,7 +43,8 @@ DIFFERENCE = 1e-5
 class CurveFamily:
     """Orbit (or equilibrium) equations and g = 0 for z = (x, [T], [φ or ω], p, q).
 
-    inner: the family with both parameters free; kind: what vanishes; b, c: borders, renewed from point to point.
+    inner: the family with both parameters free (or more, whose derivatives are wanted), on one node or several; kind:
+    what vanishes; b, c: borders, renewed from point to point.
     """
 
     inner: Any
@@ -67,13 +68,13 @@ class CurveFamily:
     @property
     def base(self) -> int:
         """Unknowns of the orbit: nodes and T."""
-        return self.inner.scale.size - 2
+        return self.inner.scale.size - len(self.free)
 
     @cached_property
     def scale(self) -> Array:
         own = self.inner.scale
         angle = [1.0] if self.kind is Kind.NEIMARK_SACKER else [self._frequency_size] if self.kind is Kind.HOPF else []
-        return np.concatenate([own[:-2], angle, own[-2:]])
+        return np.concatenate([own[: self.base], angle, own[self.base :]])
 
     @cached_property
     def metric(self) -> Array:
@@ -97,15 +98,12 @@ class CurveFamily:
     def matrix(self, at: Any, angle: float) -> Array | Complex:
         """A, square: what is singular on the curve."""
         inner = self.inner
+        if not isinstance(inner, OrbitFamily):
+            matrix = inner.matrix(at)
+            return matrix - 1j * angle * np.eye(matrix.shape[0]) if self.kind is Kind.HOPF else matrix
         if self.kind is Kind.FOLD:
-            return inner.condensed(at)[:, : self.base] if isinstance(inner, OrbitFamily) else inner.matrix(at)
-        matrix = inner.matrix(at)
-        unit = np.eye(matrix.shape[0])
-        if self.kind in (Kind.DOUBLING, Kind.PITCHFORK):
-            return matrix + unit
-        if self.kind is Kind.HOPF:
-            return matrix - 1j * angle * unit
-        return matrix - np.exp(1j * angle) * unit
+            return inner.full(at)[:, : self.base]
+        return inner.chain(at, -1.0 if self.kind in (Kind.DOUBLING, Kind.PITCHFORK) else complex(np.exp(1j * angle)))
 
     def null_vectors(self, at: Any, angle: float) -> tuple[Any, Any, Any]:
         """v, w and g of the bordered matrix."""
@@ -134,14 +132,15 @@ class CurveFamily:
         at = self.inner.linearise(own)
         v, w, g = self.null_vectors(at, angle)
         residual = self._extended(at, g)
-        base = self.inner.condensed(at)
+        base = self.inner.full(at)
         gradient = -(w @ self._second(own, v))
         rows = [gradient.real, gradient.imag] if self.angle else [gradient]
         jacobian = np.vstack([base, *rows])
         if self.angle:
             turn = 1j * (np.exp(1j * angle) if self.kind is Kind.NEIMARK_SACKER else 1.0)
-            # dA/dφ = -i e^{iφ}, so g_φ = -wᵀ (dA/dφ) v.
-            slope = turn * (w @ v)
+            # dA/dφ = -i e^{iφ} where the last segment meets the first node, so g_φ = -wᵀ (dA/dφ) v.
+            n = self.inner.size
+            slope = turn * (w[-n:] @ v[:n])
             column = np.concatenate([np.zeros(base.shape[0]), [slope.real, slope.imag]])
             jacobian = np.insert(jacobian, self.base, column, axis=1)
         return _CurvePoint(residual, jacobian, at, v, w, angle)
@@ -157,8 +156,8 @@ class CurveFamily:
         if size == 0.0:
             return np.zeros((rows, own.size))
         step = DIFFERENCE / size
-        ahead = self.inner.condensed(self.inner.linearise(own + step * direction))
-        behind = self.inner.condensed(self.inner.linearise(own - step * direction))
+        ahead = self.inner.full(self.inner.linearise(own + step * direction))
+        behind = self.inner.full(self.inner.linearise(own - step * direction))
         return (ahead - behind)[:rows] / (2 * step)
 
     def allowed(self, z: Array) -> bool:
@@ -252,7 +251,6 @@ def follow_curve(
     pair of ranges for both. Codimension-two points are marked on the way.
     """
     from kapitza.continuation.follow import Walker, _finished, assembled
-    from kapitza.continuation.path import corrected_at
 
     if posterior is not None:
         raise KapitzaError("Bands are drawn on branches in one parameter: follow the branch with posterior=.")
@@ -317,8 +315,8 @@ class _Curve(Trace):
         return False
 
 
-def _ranges(model: Any, names: tuple[str, str], bounds: Any) -> tuple[tuple[float, float], tuple[float, float]]:
-    given: list[Any] = [None, None]
+def _ranges(model: Any, names: tuple[str, ...], bounds: Any) -> list[tuple[float, float]]:
+    given: list[Any] = [None] * len(names)
     if isinstance(bounds, dict):
         given = [bounds.get(name) for name in names]
     elif bounds is not None and np.ndim(bounds) == 2:
@@ -332,10 +330,31 @@ def _ranges(model: Any, names: tuple[str, str], bounds: Any) -> tuple[tuple[floa
         reach = 3 * abs(value) if value else 3.0
         pair = (value - reach, value + reach) if pair is None else (min(pair), max(pair))
         ranges.append((max(low, pair[0]), min(high, pair[1])))
-    return ranges[0], ranges[1]
+    return ranges
 
 
-def curve_family(bifurcation: Bifurcation, names: tuple[str, str], bounds: Any) -> tuple[CurveFamily, Array]:
+def moving_family(bifurcation: Bifurcation, names: tuple[str, ...]) -> tuple[CurveFamily, Array]:
+    """The extended system with the parameter of the branch and others free, on nodes where the orbit wants them."""
+    family, z = curve_family(bifurcation, (bifurcation.parameter, *names), None)
+    inner = family.inner
+    if not isinstance(inner, OrbitFamily):
+        return family, z
+    own, angle = family.split(z)
+    other = inner.remeshed(own, inner.linearise(own))
+    if other is None:
+        return family, z
+    finer, nodes = other
+    base = nodes.size - len(finer.free)
+    start = np.concatenate([nodes[:base], [angle] if family.angle else [], nodes[base:]])
+    # Nodes that one shot reached are as far off as it grew: all but the parameter of the branch is held, and solved.
+    held = np.eye(start.size)[-len(names) :]
+    outcome = corrected_at(_bordered(replace(family, inner=finer), start), start, held, held @ start, 1e-10)
+    if outcome.point is None:
+        raise ConvergenceError(f"{bifurcation} was not found again on {finer.fractions.size} nodes: {outcome.message}")
+    return outcome.point.family, outcome.point.z
+
+
+def curve_family(bifurcation: Bifurcation, names: tuple[str, ...], bounds: Any) -> tuple[CurveFamily, Array]:
     """The extended system through a bifurcation, and its unknowns there."""
     from kapitza.continuation.follow import parameter_size
 
@@ -343,8 +362,8 @@ def curve_family(bifurcation: Bifurcation, names: tuple[str, str], bounds: Any) 
         bifurcation.model.check(name)
     values = dict(zip(bifurcation.model.names, np.asarray(bifurcation.values).tolist(), strict=True))
     model = bifurcation.model.with_values(**values)
-    first, second = _ranges(model, names, bounds)
-    sizes = tuple(parameter_size(model.values[n], r) for n, r in zip(names, (first, second), strict=True))
+    ranges = _ranges(model, names, bounds)
+    sizes = tuple(parameter_size(model.values[n], r) for n, r in zip(names, ranges, strict=True))
     at_values = np.array([model.values[n] for n in names])
     point = bifurcation.point
     if bifurcation.kind is Kind.HOPF:
@@ -356,17 +375,19 @@ def curve_family(bifurcation: Bifurcation, names: tuple[str, str], bounds: Any) 
         inner = _orbit_inner(bifurcation, model, names, sizes)
         own = inner.equations.pack(point[None], inner.period, at_values)
         angle = [bifurcation.frequency] if bifurcation.kind is Kind.NEIMARK_SACKER else []
-        z = np.concatenate([own[:-2], angle, own[-2:]])
-    kind = bifurcation.kind
-    size = inner.size + (1 if kind is Kind.FOLD and getattr(inner, "autonomous", False) else 0)
-    family = CurveFamily(inner, kind, np.ones(size, complex), np.ones(size, complex))
-    # First borders: singular vectors of A itself.
+        z = np.concatenate([own[: -len(names)], angle, own[-len(names) :]])
+    none = np.zeros(0, complex)
+    return _bordered(CurveFamily(inner, bifurcation.kind, none, none), z), z
+
+
+def _bordered(family: CurveFamily, z: Array) -> CurveFamily:
+    """With its first borders: singular vectors of A itself."""
     own, angle = family.split(z)
-    left, _, right = np.linalg.svd(family.matrix(inner.linearise(own), angle))
-    return replace(family, b=left[:, -1].astype(complex), c=right[-1].conj().astype(complex)), z
+    left, _, right = np.linalg.svd(family.matrix(family.inner.linearise(own), angle))
+    return replace(family, b=left[:, -1].astype(complex), c=right[-1].conj().astype(complex))
 
 
-def _orbit_inner(bifurcation: Bifurcation, model: Any, names: tuple[str, str], sizes: Any) -> OrbitFamily:
+def _orbit_inner(bifurcation: Bifurcation, model: Any, names: tuple[str, ...], sizes: Any) -> OrbitFamily:
     point, repeats = bifurcation.point, bifurcation.repeats
     rates = Flow(model).rates(point, 0.0)
     period, span, closing = bifurcation.period, float(repeats or 1), None

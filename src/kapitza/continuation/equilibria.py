@@ -74,7 +74,7 @@ class EquilibriumFamily:
         found = np.linalg.eigvals(self.matrix(at)).astype(np.complex128)
         return found[np.argsort(-found.real, kind="stable")]
 
-    def condensed(self, at: DensePoint) -> Array:
+    def full(self, at: DensePoint) -> Array:
         return at.jacobian
 
     def condensed_tangent(self, tangent: Array) -> Array:

@@ -164,6 +164,29 @@ class OrbitFamily:
             matrix[n, :n] = eq.phase.weights[0]
         return matrix
 
+    def chain(self, at: LinearisedShooting, factor: complex = 1.0) -> Array | Complex:
+        """(Jn, Jn) of tangents at all nodes that come back `factor` times themselves; M - factor on one node."""
+        count, n = self.fractions.size, self.size
+        matrix = np.zeros((count, n, count, n), complex if isinstance(factor, complex) else float)
+        for j, segment in enumerate(at.closed_segments()):
+            matrix[j, :, j] += segment
+            matrix[j, :, (j + 1) % count] -= np.eye(n) * (factor if j == count - 1 else 1.0)
+        return matrix.reshape(count * n, count * n)
+
+    def full(self, at: LinearisedShooting) -> Array:
+        """The Jacobian by all unknowns, dense."""
+        if self.fractions.size == 1:
+            return at.jacobian()
+        size, border = self.fractions.size * self.size, [at.by_parameter()]
+        phase = self.equations.phase
+        if phase is not None:
+            border.insert(0, at.by_period()[:, :, None])
+        columns = np.concatenate(border, axis=2).reshape(size, -1)
+        rows = np.hstack([np.asarray(self.chain(at), float), columns])
+        if phase is None:
+            return rows
+        return np.vstack([rows, np.concatenate([phase.weights.ravel(), np.zeros(columns.shape[1])])])
+
     def condensed_tangent(self, tangent: Array) -> Array:
         """The parts of a tangent that belong to the first node, T and the parameters."""
         return np.concatenate([tangent[: self.size], tangent[self.fractions.size * self.size :]])
