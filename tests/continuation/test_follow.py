@@ -223,3 +223,16 @@ def test_a_branch_is_saved_loaded_and_followed_on(tmp_path):
     assert whole.orbit(-1).closure < 1e-9
     position = whole.bifurcations[0].position
     assert whole.values[position, 0] < FOLDS[0]
+
+
+def test_a_branch_that_turns_at_its_birth_has_one_label_there():
+    """Orbits of twice the period leave the hanging state and come back to it shifted: the parameter's extreme there is
+    the branching, not a fold besides."""
+    model = kz.library.pendulum_on_spring().with_values(a=2.4)
+    rest = {"y": 0, "theta": 0, "y'": 0, "theta'": 0}
+    (doubling,) = kz.follow(model, rest, "a", (2.3, 2.9), direction=1).of(Kind.DOUBLING)
+    swinging = kz.switch_branch(doubling, (0.5, 4.0))
+    start = model.with_values(a=float(swinging.values[-1, 0]))
+    branch = kz.follow(start, swinging.orbit(-1), "a", (1.0, 4.5), direction=-1)
+    assert [b.kind for b in branch.bifurcations] == [Kind.FOLD, Kind.PITCHFORK, Kind.FOLD]
+    assert branch.bifurcations[1].value == pytest.approx(doubling.value, abs=1e-8)

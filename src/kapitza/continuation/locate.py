@@ -19,6 +19,9 @@ Array = NDArray[np.float64]
 ACCEPTED = 1e-8
 """A critical multiplier this close to the circle is on it, when its own defect is smaller."""
 
+SAME_PLACE = 1e-4
+"""Arclength within which a fold and a branching are one point: both are located through a nearly singular matrix."""
+
 PRECISE = ChordNewton(chords=8, nearness=1e-11, tolerance=1e-10, turn=0.0)
 """Chord steps reach rounding, so that the one linearisation is that of the solution."""
 
@@ -120,8 +123,14 @@ def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
         label = family.judged(kind, node, first, last)
         if label is not None:
             found.append((node.arclength, label))
-    # A determinant counts also what changes at once by another name: a pitchfork of a half map, and so on.
-    return [label for _, label in sorted(found, key=lambda pair: pair[0])]
+    branchings = [place for place, label in found if label.kind in (Kind.BRANCH_POINT, Kind.PITCHFORK)]
+    kept = [
+        (place, label)
+        for place, label in found
+        # A branch that turns round where it was born has the parameter's extreme there: no fold besides.
+        if label.kind is not Kind.FOLD or all(abs(place - other) > SAME_PLACE for other in branchings)
+    ]
+    return [label for _, label in sorted(kept, key=lambda pair: pair[0])]
 
 
 def orbit_tests() -> tuple[tuple[Kind, Callable[[Readings], float]], ...]:
