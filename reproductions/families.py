@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from harness import Comparison, comparison_table, markdown_table
+from scipy.interpolate import BarycentricInterpolator
 from scipy.optimize import brentq, root
 from scipy.special import ellipk
 
@@ -202,6 +203,10 @@ def cross_checks() -> list[Comparison]:
     method = kz.Collocation(elements=30)
     back = kz.follow(upper, orbit, "a", (1.55, 4.1), direction=-1, method=method, stepping=kz.Stepping(max_points=40))
     rows.append(agreement("HYBRID fold: collocation", back.of(Kind.FOLD)[0].value - fold.value))
+    half = kz.follow(upper, orbit, "a", (3.9, 10.0), half_map=True, direction=1)
+    whole = kz.follow(upper, orbit, "a", (3.9, 10.0), method=method, direction=1)
+    gap = whole.of(Kind.BRANCH_POINT, Kind.PITCHFORK)[0].value - half.of(Kind.PITCHFORK)[0].value
+    rows.append(agreement("HYBRID pitchfork: collocation of the whole orbit", gap))
     return rows
 
 
@@ -224,6 +229,28 @@ def crossing(bifurcation: kz.Bifurcation, method: Any) -> float:
     # Deep in a cascade orbits change within a part of the parameter that shrinks from doubling to doubling.
     reach = abs(bifurcation.value) * 2e-5 / (bifurcation.repeats or 1)
     return float(brentq(away, bifurcation.value - reach, bifurcation.value + 1.5 * reach, xtol=1e-12))
+
+
+def turning(branch: kz.Branch, fold: kz.Bifurcation, method: Any) -> float:
+    """A fold from orbits around it, each solved by another method at its own parameter.
+
+    Along the branch the parameter is a smooth function of the multiplier that passes 1, and has its extreme there.
+    """
+    rule = ByEffort(2e-3, 1e-9, 2e-3, wanted=6)
+    near = kz.follow(
+        branch.model.with_values(**{fold.parameter: float(branch.values[fold.position, 0])}),
+        branch.orbit(fold.position), fold.parameter, (0.9 * fold.value, 1.1 * fold.value),
+        direction=1 if branch.values[fold.position, 0] < fold.value else -1,
+        stepping=kz.Stepping(rule=rule, max_points=60),
+    )  # fmt: skip
+    middle = near.of(Kind.FOLD)[0].position
+    multipliers, values = [], []
+    for i in (middle - 6, middle - 4, middle - 2, middle + 3, middle + 5, middle + 7):
+        model = near.model.with_values(**{fold.parameter: float(near.values[i, 0])})
+        orbit = kz.solve_orbit(model, near.orbit(i), method=method)
+        multipliers.append(float(np.real(orbit.multipliers[np.argmin(np.abs(orbit.multipliers - 1))])))
+        values.append(float(near.values[i, 0]))
+    return float(BarycentricInterpolator(multipliers, values)(1.0))
 
 
 def graze_of_pin_joint() -> float:
@@ -260,6 +287,10 @@ def events() -> tuple[list[Comparison], str]:
     for mark in marks:
         gap = crossing(mark, kz.Collocation(elements=30)) - mark.value
         rows.append(agreement(f"cart, doubling at {mark.value:.6f}: collocation", gap))
+    # The fold before it is next to a change of the event sequence, where the multiplier is no smooth function.
+    fold = broken.of(Kind.FOLD)[-1]
+    gap = turning(broken, fold, kz.Collocation(elements=30)) - fold.value
+    rows.append(agreement(f"cart, fold at {fold.value:.6f}: collocation", gap))
     friction = kz.Model.from_equations(
         "x'' + mu*sign(x') + 0.1*x' + x = cos(omega*t)",
         parameters={"mu": 0.6, "omega": 0.8}, period="2*pi/omega", start={"x": 1.0, "x'": 0.0}, name="dry friction",
@@ -272,6 +303,9 @@ def events() -> tuple[list[Comparison], str]:
     rows.append(said("pin joint in r passes the impact at the section (.975)", End.BOUND.value, along.ends[1].value))
     wall = kz.follow(pin, start, "gamma", (0.3, 3.0))
     hit = kz.switch_branch(wall.bifurcations[0], (0.3, 3.0))
+    mark = hit.of(Kind.DOUBLING)[0]
+    gap = crossing(mark, kz.Collocation(elements=30)) - mark.value
+    rows.append(agreement(f"pin joint, r = 0.5, doubling at {mark.value:.6f}: collocation", gap))
     lively = kz.library.pin_joint().with_values(gamma=1.0, r=0.8)
     begin = kz.solve_orbit(lively, {"x": -0.29364841, "x'": 1.05513682})
     touched = kz.follow(lively, begin, "gamma", (0.95, 3.0), direction=1)
