@@ -9,6 +9,8 @@ multisines move all demands; then the control is switched off on paper (u = 0), 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,6 +83,28 @@ def measure_multipliers(
     settings = settings or FloquetSettings()
     if len(experiment.tracked) != 1:
         raise RigError("Multipliers are measured for experiments with one controlled coordinate.")
+    with _standing_at(experiment, point):
+        return _measured(experiment, point, settings)
+
+
+@contextmanager
+def _standing_at(experiment: Experiment, point: RigPoint) -> Iterator[None]:
+    """The experiment at the parameters of the point; a point of another base frequency is refused."""
+    before = experiment.values
+    experiment.values = {**before, **{n: v for n, v in point.measurement.parameters.items() if n in before}}
+    try:
+        own, base = point.measurement.frequency, experiment.base_frequency(experiment.values)
+        if abs(base / own - 1) > 1e-9:
+            raise RigError(
+                f"The point was measured at a base frequency of {own:.6g} rad/s, the experiment stands at {base:.6g} "
+                "rad/s: set its values to those of the point first."
+            )
+        yield
+    finally:
+        experiment.values = before
+
+
+def _measured(experiment: Experiment, point: RigPoint, settings: FloquetSettings) -> MeasuredMultipliers:
     record = _Record(experiment, point, settings)
     with experiment.rig:
         record.take()
