@@ -7,10 +7,9 @@ import io
 from pathlib import Path
 
 from hypothesis import strategies as st
+from tests.cart_study import CART as STUDY
 from tests.hostile.damage import damaged_text, numbers, texts
 from tests.hostile.family import register
-
-from cart_study import CART as STUDY
 
 RECORDING = "t,x\n" + "".join(f"{i / 10},{(i * i) % 17}\n" for i in range(40))
 OPTIONS = {
