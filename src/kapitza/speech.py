@@ -19,6 +19,9 @@ METHODS = {
 }
 """Classes of settings, and the names of these methods in a study."""
 
+QUOTED = r'"[^"]*"|--[a-z-]+ [^\s=]+=[^\s,;]+'
+"""What a user wrote, and options with their values: these are repeated as they are."""
+
 NEW = "`kapitza new FILE`, then `kapitza identify STUDY`"
 
 PHRASES = (
@@ -63,6 +66,11 @@ PHRASES = (
     (r"make it by kapitza\.model\.symbol, or use Model\.from_equations, which converts them", "write it as text"),
     (r"write its residual, or use Model\.from_equations", "write its residual"),
     (r"\(period=\.\.\. when reading or in Record\.from_arrays\)", "(period = ... in [data], --period)"),
+    (r"InvariantFit\(then=ShootingFit\(\)\), and ask kz\.suggest what is missing",
+     'method = "shooting", whose report says what is missing'),
+    (r"kz\.validate\(model, record\)", "`kapitza validate`"),
+    (r"kz\.Signal\(([^,\"]*), times, values, period\)", r'drive = ["\1"]'),
+    (r"make one by kz\.with_control\(model, \.\.\.\)", "a controlled model is made in Python"),
     (r"kz\.(Bar|Silent)\(\)", r"\1"),
 )  # fmt: skip
 
@@ -72,14 +80,24 @@ def spoken(message: str) -> str:
 
     >>> spoken('The filter has no value: give it by model.with_values(k=...), or pass HarmonicFit(width=...).')
     'The filter has no value: give it by values = {k = ...} in [model], or pass [fit.harmonic] width = ....'
+    >>> spoken('Write --set m=0.09, not "k=fast".')
+    'Write --set m=0.09, not "k=fast".'
     """
+    quoted: list[str] = []
+
+    def set_aside(match: re.Match[str]) -> str:
+        quoted.append(match[0])
+        return f"\N{SYMBOL FOR SUBSTITUTE}{len(quoted) - 1}\N{SYMBOL FOR SUBSTITUTE}"
+
+    message = re.sub(QUOTED, lambda m: set_aside(m) if "=" in m[0] else m[0], message)
     for pattern, said in PHRASES:
         replacement: str | Callable[[re.Match[str]], str] = said
         message = re.sub(pattern, replacement, message)
     message = re.sub(rf"\b({'|'.join(METHODS)})\(([^()]*)\)", lambda m: _setting(METHODS[m[1]], m[2]), message)
     message = re.sub(rf"\b({'|'.join(METHODS)})\b", lambda m: f'method "{METHODS[m[1]]}"', message)
     message = re.sub(r"\bmethod method ", "method ", message)
-    return _keywords(message)
+    message = _keywords(message)
+    return re.sub("\N{SYMBOL FOR SUBSTITUTE}(\\d+)\N{SYMBOL FOR SUBSTITUTE}", lambda m: quoted[int(m[1])], message)
 
 
 def _setting(method: str, inside: str) -> str:

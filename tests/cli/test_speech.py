@@ -55,6 +55,7 @@ SAID = {
     "pass HarmonicFit(width=...)": "pass [fit.harmonic] width = ...",
     "ShootingFit did not converge": 'method "shooting" did not converge',
     "profiles=True": "profiles = true",
+    'Write --set m=0.09, not "k=[red]fast".': 'Write --set m=0.09, not "k=[red]fast".',
     "x = 3 == y": "x = 3 == y",
     "a plain sentence: nothing to change.": "a plain sentence: nothing to change.",
 }

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kapitza import gate
 from kapitza.errors import RigError, nearest_name
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ def serve(
     remote: Annotated[bool, typer.Option(help="Let other machines in, with CURVE keys.")] = False,
 ) -> None:
     """Serve a simulated rig. Prints the address and the token, which kz.rig.RemoteRig takes."""
+    from kapitza import gate
     from kapitza.rig import Keys, RigServer, read_rig
 
     rig: SimulatedRig
@@ -59,6 +59,7 @@ def serve(
 
 def _own_rig(system: str, noise: float, delay: float | None, actuator: float | None, seed: int) -> SimulatedRig:
     """One of the rigs that come with Kapitza."""
+    from kapitza import gate
     from kapitza.rig import SecondOrder, Sensors, beam_rig, duffing_rig, pendulum_rig
 
     if system not in RIGS:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from kapitza import gate
 from kapitza.cli.console import answers, examples, show_error
 from kapitza.cli.models import named_model
 from kapitza.errors import KapitzaError, ModelError, Status, nearest_name
@@ -47,6 +46,7 @@ def simulate_command(
     seed: Annotated[int | None, typer.Option(help="Seed of the noise, to repeat it exactly.")] = None,
 ) -> None:
     """Simulate a model and write the recording to a file. The suffix of the file decides its format."""
+    from kapitza import gate
     from kapitza.data import measure, write
     from kapitza.flow import simulate
 

@@ -122,6 +122,20 @@ def profile_curve(
 
     A parabola where the interval is Gaussian; flat where the data say nothing. Noise is held at its estimate.
 
+    Parameters
+    ----------
+    estimate: the fit whose parameter is moved while all others are fitted again.
+    name: a free parameter of it.
+    points: how many values are tried; the estimate is among them if odd.
+    reach: standard errors to either side.
+    level: probability of the interval that the curve cuts out.
+    monitor: progress; a curve that is stopped keeps the values that are finished.
+
+    Returns
+    -------
+    ProfileCurve
+        Values of the parameter (in its unit) and the rise of the cost over its minimum at each.
+
     Examples
     --------
     >>> import numpy as np, kapitza as kz

@@ -22,7 +22,7 @@ class Study:
     content: the file as plain tables; text: the file as it was. methods: names of [fit] method. settings: by method.
     folder: where the results go; report: whether an HTML page is among them. path, title, seed: of the study;
     candidates: its models; recordings: its data. hold_back: share of each recording that is not fitted; max_period: of
-    orbits looked for; level: of the intervals.
+    orbits looked for; level: of the intervals; profiles: whether the likelihood of every parameter is drawn.
 
     Examples
     --------
