@@ -1,7 +1,9 @@
 """save and load: every noun comes back equal, fits go on as before, other files are refused."""
 
+import hashlib
 import json
 
+import h5py
 import numpy as np
 import pytest
 from tests.saving.nouns import assert_same
@@ -114,6 +116,32 @@ def test_other_programs_read_the_arrays(saved):
     with xr.open_dataset(path, engine="h5netcdf") as opened:
         assert np.array_equal(opened["dataset_phi"].values, noun["phi"])
         assert json.loads(opened["facts"].values.tobytes())["format"] == 1
+
+
+@pytest.mark.parametrize("way", ["external storage", "virtual dataset", "external link", "soft link", "words", "group"])
+def test_a_sealed_file_that_points_elsewhere_is_refused(way, tmp_path):
+    """A checksum that is right says nothing about who wrote it: numbers of other files do not come in."""
+    secret, path = tmp_path / "secret.bin", tmp_path / "made.nc"
+    secret.write_bytes(np.arange(3.0).tobytes())
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = np.arange(3.0)
+    with h5py.File(path, "w") as file:
+        file["facts"] = np.frombuffer(b"{}", np.uint8)
+        if way == "external storage":
+            file.create_dataset("x", (3,), "f8", external=[(str(secret), 0, 24)])
+        elif way == "virtual dataset":
+            layout = h5py.VirtualLayout((3,), "f8")
+            layout[:] = h5py.VirtualSource(tmp_path / "other.h5", "x", (3,))
+            file.create_virtual_dataset("x", layout)
+        elif way == "group":
+            file.create_group("x")
+        else:
+            links = {"external link": h5py.ExternalLink("other.h5", "/x"), "soft link": h5py.SoftLink("/facts")}
+            file["x"] = links.get(way, "words")
+    content = path.read_bytes()
+    path.write_bytes(content + sealed.SEAL + hashlib.sha256(content).hexdigest().encode())
+    with pytest.raises(DataError, match="no array" if way in ("words", "group") else "which is not followed"):
+        kz.load(path)
 
 
 def test_what_cannot_be_written_is_refused(found, tmp_path):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from kapitza.files import replacing
 SEAL = b"\nkapitza sha256 "
 SEALED = len(SEAL) + 64
 BLOCK = 1 << 20
+DIMENSION = re.compile(r"n\d+")
 
 
 def write_sealed(path: Path, facts: str, arrays: Mapping[str, NDArray[Any]], noun: str) -> None:
@@ -72,11 +74,24 @@ def _write(path: Path, facts: str, arrays: Mapping[str, NDArray[Any]], noun: str
 
 
 def _read(path: Path, size: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    import h5netcdf
+    """The datasets themselves, by h5py: the search for their dimensions does not end in files made for that."""
+    import h5py
 
-    with h5netcdf.File(path, "r") as file:
-        declared = sum(int(np.prod(v.shape)) * v.dtype.itemsize for v in file.variables.values())
+    with h5py.File(path, "r") as file:
+        found = {}
+        for name in file:
+            if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+                raise DataError(f'"{name}" is a link to another place, which is not followed.')
+            item = file[name]
+            if not isinstance(item, h5py.Dataset) or item.dtype.kind not in "fiu" or item.shape is None:
+                raise DataError(f'"{name}" is no array of numbers.')
+            if item.external or item.is_virtual:
+                raise DataError(f'The numbers of "{name}" lie in another file, which is not followed.')
+            # The dimensions of NetCDF are datasets without numbers.
+            if not (DIMENSION.fullmatch(name) and item.id.get_storage_size() == 0):
+                found[name] = item
+        declared = sum(int(np.prod(v.shape, dtype=float)) * v.dtype.itemsize for v in found.values())
         if declared > size:
             raise DataError(f"{declared} bytes of arrays are declared in a file of {size} bytes.")
-        arrays = {name: np.asarray(v[...]) for name, v in file.variables.items()}
+        arrays = {name: np.asarray(v[()]) for name, v in found.items()}
     return json.loads(arrays.pop("facts").tobytes().decode("utf-8")), arrays
