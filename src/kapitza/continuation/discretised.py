@@ -248,7 +248,7 @@ class CollocationFamily(DiscretisedFamily):
             return None
         base = {name: getattr(self, name) for name in OrbitFamily.__dataclass_fields__}
         other, guess = _on_layout(base, problem, self.curve(z), self.method, finer)
-        other.__dict__.update(flow=self.flow, problem=problem)
+        vars(other).update(flow=self.flow, problem=problem)
         found = corrected_at(other, guess, _last_row(guess), guess[-1:].copy())
         return None if found.point is None else (other, found.point.z)
 
@@ -304,7 +304,7 @@ class HarmonicFamily(DiscretisedFamily):
         phase = CoordinateForm(self.problem).phase(loop, np.arange(count) / count)
         scheme = HarmonicEquations(self.problem, harmonics, loop.winding, phase, self.free)
         other = replace(self, scheme=scheme)
-        other.__dict__.update(flow=self.flow, problem=self.problem)
+        vars(other).update(flow=self.flow, problem=self.problem)
         return other
 
 
@@ -360,7 +360,7 @@ def discretised_family(
         raise KapitzaError(
             f"{method!r} is no method for branches: Shooting, Collocation, HarmonicBalance, Differences."
         )
-    family.__dict__.update(flow=shooting.flow, problem=problem)
+    vars(family).update(flow=shooting.flow, problem=problem)
     return family, z
 
 

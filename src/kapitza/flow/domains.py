@@ -9,6 +9,7 @@ that is near gives the failure its name.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -118,20 +119,21 @@ class _Search:
 
 def _ends(node: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
     """(margin, watched, exponent, pole) of the ends of one term."""
+    inside: Any = node.args[0] if node.args else None
     if isinstance(node, sp.Pow):
         yield from _ends_of_power(node)
     elif isinstance(node, sp.log):
-        yield node.args[0], None, None, False
+        yield inside, None, None, False
     elif isinstance(node, (sp.asin, sp.acos)):
-        for margin in (1 - node.args[0], 1 + node.args[0]):
+        for margin in (1 - inside, 1 + inside):
             yield margin, sp.sqrt(margin), None, False
     elif isinstance(node, sp.acosh):
-        yield node.args[0] - 1, sp.sqrt(node.args[0] - 1), None, False
+        yield inside - 1, sp.sqrt(inside - 1), None, False
     elif isinstance(node, sp.atanh):
-        for margin in (1 - node.args[0], 1 + node.args[0]):
+        for margin in (1 - inside, 1 + inside):
             yield margin, None, None, False
     elif isinstance(node, sp.tan):
-        yield sp.cos(node.args[0]), None, None, True
+        yield sp.cos(inside), None, None, True
 
 
 def _ends_of_power(node: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
@@ -147,10 +149,10 @@ def _ends_of_power(node: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
         yield base, base, exponent, False
         yield base, node, exponent, False
         return
-    near = sp.Rational(str(sp.N(exponent, 17))).limit_denominator(LARGEST_DENOMINATOR)
+    near = Fraction(str(sp.N(exponent, 17))).limit_denominator(LARGEST_DENOMINATOR)
     # b = τⁿ has an analytic power only where n is a multiple of the denominator. An even one leaves b positive, and
     # the power changes its sign; with an odd one b does, or nothing.
-    yield base, base ** (abs(exponent) % 1) if near.q % 2 == 0 else base, None, False
+    yield base, base ** (abs(exponent) % 1) if near.denominator % 2 == 0 else base, None, False
 
 
 class Domain:
@@ -200,10 +202,8 @@ class Domain:
 
     @cached_property
     def _activity(self) -> Any:
-        active = [
-            sp.Piecewise((1, e.margin.args[0].cond), (0, True)) if e.guards else sp.Integer(1)
-            for e in self.system.edges
-        ]
+        pieces: list[Any] = [e.margin.args[0] if e.guards else None for e in self.system.edges]
+        active = [sp.Integer(1) if p is None else sp.Piecewise((1, p.cond), (0, True)) for p in pieces]
         return compile_expressions(active, self._modes)
 
     def _table(self, point: Array) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -79,7 +80,8 @@ def _feature_rows(features: tuple[sp.Expr, ...], variables: tuple[str, ...], ord
             rows += [sp.diff(f, s) for f in first for s in state]
             rows += [sp.diff(f, s, r) for f in features for s in state for r in state]
     # A kink in a friction law has a pulse as second derivative, at single states that no sample meets.
-    return tuple(row.replace(sp.DiracDelta, lambda *_: sp.Integer(0)) for row in rows)
+    smooth: list[Any] = [row.replace(sp.DiracDelta, lambda *_: sp.Integer(0)) for row in rows]
+    return tuple(smooth)
 
 
 class FeatureTable:

@@ -99,8 +99,8 @@ def fit_separable(problem: WeakProblem) -> Estimate:
     kind = "robust" if problem.settings.solver == "robust" else "least squares"
     solution = solve(final, (*problem.regressors.linear, *names), kind)
     linear, final_p = solution.theta[: len(theta)], solution.theta[len(theta) :]
-    left = [r.residual(linear) for r in rows_at(problem, final_p)]
-    return estimate_of(with_nonlinear(problem, final_p), solution, history, left)
+    rest = [r.residual(linear) for r in rows_at(problem, final_p)]
+    return estimate_of(with_nonlinear(problem, final_p), solution, history, rest)
 
 
 def _linearised(
