@@ -204,3 +204,11 @@ BAD_FACTS += [{"phase": float("nan")}, {"phase": "soon"}, {"period": float("nan"
 def test_noise_phase_and_period_are_finite(facts):
     with pytest.raises(DataError, match=r"noise of channel|phase of the first|excitation period"):
         Record.from_arrays([0.0, 1.0], {"x": [0.0, 1.0]}, **facts)
+
+
+@pytest.mark.parametrize("date", ["01.02.2024", "01.02.2024 10:00:0{}", "02/01/2024 10:0{}", '"1/2/24"'])
+def test_dates_of_a_country_are_named_not_guessed(tmp_path, date):
+    path = tmp_path / "logger.csv"
+    path.write_text("t,x\n" + "".join(f"{date.format(i)},{i}\n" for i in range(5)))
+    with pytest.raises(kz.KapitzaError, match=r"day or month comes first is not guessed.*ISO 8601"):
+        kz.read(path)

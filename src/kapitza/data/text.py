@@ -25,6 +25,9 @@ from kapitza.units import AMBIGUOUS, is_unit
 COMMENTS = ("%", "#", "//", ";")
 MARK = f"{METADATA}:"
 SEPARATORS = (",", ";", "\t")
+LOCAL_DATE = re.compile(r'"?\d{1,4}[./-]\d{1,2}[./-]\d{1,4}"?(?=[\s,;]|$)')
+"""A date as people write it, 01.02.2024: which number is the month is not known."""
+
 SPACES = r"\s+"
 LONGEST_LINE = 2_000_000
 MOST_COLUMNS = 10_000
@@ -126,6 +129,12 @@ def read_layout(path: Path, separator: str | None = None, decimal: str | None = 
         else:
             header.append(text)
     if not rows:
+        dated = next((m[0] for text in header if (m := LOCAL_DATE.match(text))), None)
+        if dated:
+            raise DataError(
+                f'{path.name} has the date "{dated.strip(chr(34))}": whether day or month comes first is not guessed. '
+                "Write dates as 2024-02-01 10:00:00 (ISO 8601), or give the time in seconds."
+            )
         raise DataError(f"{path.name} holds no rows of numbers: the file is empty, or not a table of numbers.")
     if len(header) > 2:
         comments += [("", text) for text in header[:-2]]
