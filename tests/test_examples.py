@@ -10,11 +10,15 @@ import kapitza as kz
 from conftest import ROOT
 
 SCRIPTS = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+MEASURED = {"look_at_a_recording.py"}
+"""Examples on recordings that do not come with the project."""
 NUMBER = r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?"
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_example_runs(name, tmp_path, monkeypatch, capsys):
+def test_example_runs(name, tmp_path, monkeypatch, capsys, request):
+    if name in MEASURED:
+        request.getfixturevalue("data_folder")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
     assert capsys.readouterr().out

@@ -17,10 +17,11 @@ def tracked():
         {"x": FourierSeries(1.5, [0.0, 1.35, 0.3])}, "omega", (0.5, 2.0),
         stepping=RigStepping(max_points=16), watch=lambda p: p.value < 1.7 and p.series("x").peak() < 1.6,
     )  # fmt: skip
-    chosen = range(2, len(branch), 3)
+    chosen = [i for i in range(2, len(branch), 2) if branch[i].value < 1.77]  # the fold is at 1.7797
     before = test.measurements
     points = {i: measure_orbit(test, branch[i], "omega") for i in chosen}
-    return branch, branch.with_points(points), list(chosen), test.measurements - before
+    spent = test.measurements - before
+    return branch, branch.with_points(points), chosen, spent, test
 
 
 def distances(branch, chosen):
@@ -36,9 +37,9 @@ def distances(branch, chosen):
 
 
 def test_errors_of_measured_orbits_are_what_their_covariance_says(tracked):
-    branch, measured, chosen, _ = tracked
+    branch, measured, chosen, *_ = tracked
     assert len(chosen) >= 4
-    assert max(branch[i].value for i in chosen) > 1.74  # near the fold at 1.7797
+    assert max(branch[i].value for i in chosen) > 1.74
     ours, walked = distances(measured, chosen), distances(branch, chosen)
     assert ours[:, 0].max() < 3.0 * 2  # 99.7 % of a chi-square with two degrees lie below 11.6 / 2
     assert 0.05 < ours[:, 0].mean() < 2.0
@@ -47,9 +48,16 @@ def test_errors_of_measured_orbits_are_what_their_covariance_says(tracked):
 
 
 def test_a_measured_orbit_says_what_it_cost(tracked):
-    branch, measured, chosen, spent = tracked
+    branch, measured, chosen, spent, _ = tracked
     assert sum(measured[i].measurements - branch[i].measurements for i in chosen) == spent
     assert all(measured[i].value == branch[i].value for i in chosen)
+
+
+def test_a_correction_that_leads_elsewhere_is_refused(tracked, monkeypatch):
+    branch, _, chosen, _, test = tracked
+    monkeypatch.setattr("kapitza.rig.orbits.LARGEST_CORRECTION", 1e-6)
+    with pytest.raises(RigError, match="too near a fold to be measured with omega held"):
+        measure_orbit(test, branch[chosen[-1]], "omega")
 
 
 def test_settings_are_refused_in_words():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,9 +52,18 @@ def styled() -> Iterator[None]:
         yield
 
 
+class Picture(Figure):
+    """A figure that notebooks show by themselves: pyplot, which does this elsewhere, does not know it."""
+
+    def _repr_png_(self) -> bytes:
+        stream = io.BytesIO()
+        self.savefig(stream, format="png", dpi=SETTINGS["figure.dpi"])
+        return stream.getvalue()
+
+
 def new_figure(width: float, height: float) -> Figure:
     """A figure [inches] that nobody else holds: pyplot, which belongs to the user, does not know it."""
-    return Figure(figsize=(width, height), layout="constrained")
+    return Picture(figsize=(width, height), layout="constrained")
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float] = (6.0, 4.2)) -> Axes:

@@ -24,6 +24,10 @@ from kapitza.rig.experiment import Experiment, Residual, RigFamily
 Array = NDArray[Any]
 
 
+LARGEST_CORRECTION = 0.1
+"""Share of its coefficients by which an orbit of a branch may be corrected; near a fold a step leads anywhere."""
+
+
 @dataclass(frozen=True)
 class OrbitSettings:
     """average: periods in each mean; patience: periods to wait after two agree; repeats: means at the last demand.
@@ -77,7 +81,13 @@ def measure_orbit(
         for _ in range(settings.corrections):
             if np.sqrt(np.mean((found.value / found.deviation) ** 2)) <= 1.5:
                 break
-            z[:-1] -= np.linalg.solve(matrix, found.value)
+            step = np.linalg.solve(matrix, found.value)
+            if np.linalg.norm(step) > LARGEST_CORRECTION * np.linalg.norm(z[:-1]):
+                raise RigError(
+                    f"The orbit at {parameter} = {point.value:.6g} is too near a fold to be measured with {parameter} "
+                    "held: what the control shows asks for another orbit. Take a point farther along the branch."
+                )
+            z[:-1] -= step
             found = family.residual(z)
         means = [found]
         while len(means) < settings.repeats:
