@@ -38,7 +38,7 @@ def check_dataset(dataset: xr.Dataset) -> None:
                 f'Channel "{name}" is not finite at {bad.size} samples, first at sample {int(bad[0])}: '
                 'drop them (read(..., missing="drop") cuts the record there) before using the record.'
             )
-        _check_facts(name, dataset.variables[name].attrs)
+        _check_facts(str(name), dataset.variables[name].attrs)
     inside = np.diff(dataset["segment"].values) == 0
     steps = np.diff(time)
     wrong = np.flatnonzero(inside & (steps <= 0))

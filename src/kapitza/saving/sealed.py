@@ -88,7 +88,7 @@ def _read(path: Path, size: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]
             if item.external or item.is_virtual:
                 raise DataError(f'The numbers of "{name}" lie in another file, which is not followed.')
             # The dimensions of NetCDF are datasets without numbers.
-            if not (DIMENSION.fullmatch(name) and item.id.get_storage_size() == 0):
+            if not (DIMENSION.fullmatch(str(name)) and item.id.get_storage_size() == 0):
                 found[name] = item
         declared = sum(int(np.prod(v.shape, dtype=float)) * v.dtype.itemsize for v in found.values())
         if declared > size:
