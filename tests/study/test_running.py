@@ -9,6 +9,7 @@ import pytest
 import kapitza as kz
 from kapitza.study import read_results, read_study
 from kapitza.study.folder import working_folder
+from kapitza.study.outcome import Outcome, read_outcome, write_outcome
 from kapitza.study.writing import write_new_study
 
 TRUTH = {"c": 0.3, "k": 4.0, "k3": 1.5}
@@ -287,3 +288,14 @@ method = "shooting"
                    header=header, comments="", fmt="%.17g")  # fmt: skip
         found.append(read_study(tmp_path / "study.toml").run().best.values)
     assert found[1] == pytest.approx(found[0], rel=1e-7)
+
+
+@pytest.mark.parametrize("wrong", [{"deviations": "x"}, {"names": ["a", 1]}, {"values": {"a": "b"}}, {"readings": "3"}])
+def test_results_whose_fields_were_changed_are_refused(tmp_path, wrong):
+    path = tmp_path / "fit"
+    write_outcome(Outcome("model", "shooting", names=("a",), values={"a": 1.0}, deviations={"a": 0.1}), path)
+    assert read_outcome(path).values == {"a": 1.0}
+    content = json.loads(path.with_suffix(".json").read_text())
+    path.with_suffix(".json").write_text(json.dumps(content | wrong))
+    with pytest.raises(kz.KapitzaError, match=r"cannot be read .*holds something else"):
+        read_outcome(path)

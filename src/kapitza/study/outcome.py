@@ -208,9 +208,30 @@ def read_outcome(path: Path) -> Outcome:
         content["asked"] = tuple(AskedTerm(**term) for term in content.get("asked", ()))
         known = {f.name for f in fields(Outcome)}
         own = {key: value for key, value in content.items() if key in known}
+        _check_kinds(own)
         return Outcome(**own, motion=motion, check=check)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path.name} in the results folder cannot be read ({error}): run the study again.") from None
+
+
+def _check_kinds(content: Mapping[str, Any]) -> None:
+    """Whether fields hold what they say, text, numbers, or tables and lists of them: a file may have been changed."""
+    kinds = {"str": str, "float": float | int, "int": int}
+    for known in fields(Outcome):
+        outer, _, inner = str(known.type).partition("[")
+        kind = kinds.get(inner.removesuffix("]").removesuffix(", ...").removeprefix("str, "))
+        value = content.get(known.name)
+        if known.name not in content:
+            right = True
+        elif outer in kinds:
+            right = isinstance(value, kinds[outer])
+        elif kind is not None:
+            held = isinstance(value, dict if outer == "Mapping" else tuple)
+            right = held and all(isinstance(v, kind) for v in (value.values() if outer == "Mapping" else value))
+        else:
+            right = True
+        if not right:
+            raise TypeError(f'"{known.name}" holds something else')
 
 
 def _tuples(content: dict[str, Any]) -> dict[str, Any]:
