@@ -220,14 +220,15 @@ def _check_kinds(content: Mapping[str, Any]) -> None:
     for known in fields(Outcome):
         outer, _, inner = str(known.type).partition("[")
         kind = kinds.get(inner.removesuffix("]").removesuffix(", ...").removeprefix("str, "))
-        value = content.get(known.name)
+        value: Any = content.get(known.name)
         if known.name not in content:
             right = True
         elif outer in kinds:
             right = isinstance(value, kinds[outer])
         elif kind is not None:
+            items = value.values() if outer == "Mapping" and isinstance(value, dict) else value
             held = isinstance(value, dict if outer == "Mapping" else tuple)
-            right = held and all(isinstance(v, kind) for v in (value.values() if outer == "Mapping" else value))
+            right = held and all(isinstance(v, kind) for v in items or ())
         else:
             right = True
         if not right:
