@@ -16,6 +16,7 @@ import math
 import numbers
 import os
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -176,6 +177,26 @@ def path(what: str, value: Any, *, error: Kind = ArgumentError) -> Path:
     if not isinstance(given, str) or "\x00" in given:
         raise error(f"{what} is {shown(given)}; a path is text without null characters.")
     return Path(given)
+
+
+def toml(what: str, place: Path, largest: int, *, error: Kind = ArgumentError) -> dict[str, Any]:
+    """The tables of a TOML file of at most `largest` bytes; what: the kind of file, such as "model file"."""
+    named = printable(str(place))
+    try:
+        if not place.is_file():
+            raise error(f'There is no {what} "{named}".')
+        with place.open("rb") as stream:
+            # One byte more than is allowed: the size that a file claims may change while it is read.
+            raw = stream.read(largest + 1)
+    except OSError as problem:
+        raise error(f'"{named}" cannot be read: {problem.strerror}.') from None
+    if len(raw) > largest:
+        raise error(f'"{named}" has more bytes than a {what} may have ({largest}).')
+    try:
+        return tomllib.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as problem:
+        reason = printable(str(problem))[:300]
+        raise error(f'"{named}" is not valid TOML: {reason or "nested too deeply"}.') from None
 
 
 def choice(what: str, value: Any, options: Iterable[str], *, error: Kind = ArgumentError) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,21 +56,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
         raise ModelError(f"{gate.shown(path)} is no path of a model file; give text.")
     path = Path(path)
     shown = gate.printable(str(path))
-    try:
-        if not path.is_file():
-            raise ModelError(f'There is no model file "{shown}".')
-        with path.open("rb") as stream:
-            # One byte more than is allowed: the size that a file claims may change while it is read.
-            raw = stream.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise ModelError(f'"{shown}" cannot be read: {error.strerror}.') from None
-    if len(raw) > LARGEST_FILE:
-        raise ModelError(f'"{shown}" has more bytes than a model file may have ({LARGEST_FILE}).')
-    try:
-        content = tomllib.loads(raw.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        reason = gate.printable(str(error))[:300]
-        raise ModelError(f'"{shown}" is not valid TOML: {reason or "nested too deeply"}.') from None
+    content = gate.toml("model file", path, LARGEST_FILE, error=ModelError)
     try:
         return model_from_dict(content, default_name=path.stem)
     except ModelError as error:

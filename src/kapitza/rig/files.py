@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,30 +48,13 @@ def read_rig(path: str | os.PathLike[str], seed: int | None = None) -> Simulated
         naming the file, the key and what it may be.
     """
     place = gate.path("A rig file", path, error=RigError)
-    content = _content(place)
+    content = gate.toml("rig file", place, LARGEST_FILE, error=RigError)
     try:
         tables = _table(content, "The file", ("model", "rig"))
         model = _model(tables.get("model"), place)
         return _built(model, _table(tables.get("rig", {}), "[rig]", RIG_KEYS), seed)
     except KapitzaError as problem:
         raise RigError(f'In "{gate.printable(place.name)}": {problem}') from None
-
-
-def _content(path: Path) -> dict[str, Any]:
-    shown = gate.printable(str(path))
-    try:
-        if not path.is_file():
-            raise RigError(f'There is no rig file "{shown}".')
-        with path.open("rb") as stream:
-            raw = stream.read(LARGEST_FILE + 1)
-    except OSError as problem:
-        raise RigError(f'"{shown}" cannot be read: {problem.strerror}.') from None
-    if len(raw) > LARGEST_FILE:
-        raise RigError(f'"{shown}" has more bytes than a rig file may have ({LARGEST_FILE}).')
-    try:
-        return tomllib.loads(raw.decode("utf-8"))
-    except (ValueError, RecursionError) as problem:
-        raise RigError(f'"{shown}" is not valid TOML: {gate.printable(str(problem))[:300]}.') from None
 
 
 def _table(value: Any, place: str, known: Sequence[str]) -> dict[str, Any]:

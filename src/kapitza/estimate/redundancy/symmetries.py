@@ -188,7 +188,7 @@ def _through(
 ) -> list:
     """The condition on a reset x⁺ = r(x⁻, θ): what x⁺ changes by is what its own change of coordinates says."""
     before = _along(reset.get(state, state), changes, free)
-    after = [sp.sympify(change.get(state, 0)).xreplace(dict(reset)) for change in changes]
+    after = [change.get(state, sp.S.Zero).xreplace(dict(reset)) for change in changes]
     return [*before[: len(free)], *(b - a for b, a in zip(before[len(free) :], after, strict=True))]
 
 
