@@ -109,6 +109,23 @@ def test_bent_switching_surfaces_agree_with_the_flow_as_flat_ones_do():
         assert np.abs(values - exact).max() < 1e-9
 
 
+@pytest.mark.parametrize("sample_time", [0.01, 0.05, 0.2])
+def test_gaps_on_both_sides_agree_with_the_flow_however_many_are_met_in_a_sample(sample_time):
+    force = "20*Max(0, x - gap) - 35*Max(0, -x - gap)"
+    model = kz.Model.from_equations(
+        f"x'' + 0.1*x' + 4*x + {force} = 1.5*cos(2.5*t)",
+        parameters={"gap": 0.3}, period="2*pi/2.5", start={"x": 0.0, "x'": 2.0},
+    )  # fmt: skip
+    rig = SimulatedRig(model, feedback=[Feedback("x", (0.0, 0.0))], sample_time=sample_time, rest={"x": 0.0, "x'": 2.0})
+    rig.set({"x": FourierSeries.zero(2.5)})
+    count = round(20 / sample_time)
+    values = rig.run(count).values[:, 0]
+    exact = kz.Flow(model).trajectory([0.0, 2.0], sample_time * np.arange(count))[:, 0]
+    assert exact.max() > 0.35
+    assert exact.min() < -0.35
+    assert np.abs(values - exact).max() < 1e-8
+
+
 def test_changing_the_frequency_keeps_the_phase():
     rig = duffing_rig(gains=(0.0, 0.0))
     rig.set({"x": FourierSeries.zero(1.0)}, B=0.3, omega=1.0)

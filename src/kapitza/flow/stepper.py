@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,9 @@ from kapitza.model import time as time_symbol
 Array = NDArray[np.float64]
 
 _whole = hy.taylor_outcome.time_limit
+
+Looked = tuple[list[float], list[float]]
+"""Values of the switching functions and margins at a state, and their rates."""
 
 
 class Stepper:
@@ -83,49 +87,131 @@ class Stepper:
         """(n,) current state; a view that the next step changes."""
         return self._state
 
+    @property
+    def view(self) -> memoryview[Any]:
+        """The current state between `begin` and `release`; for a few numbers much quicker to read than an array."""
+        return self._view
+
     def begin(self, state: Array, time: float) -> None:
         """Go on from this state at this time; the integrator is this stepper's until `release`."""
         ta = self._ta
         ta.state[:] = state
         self._state, ta.time = ta.state, time
+        self._view: Any = ta.state.data
+        self._now = time
         used = min(ta.pars.size, self._runtime.size)
         ta.pars[:used] = self._runtime[:used]
         # Parameters that occur in no equation may be missing at the end.
         stop = min(self._last, ta.pars.size)
-        self._window = ta.pars[self._first : stop]
+        self._window: Any = ta.pars.data[self._first : stop]
         self._partial = stop < self._last
         self._taylor, self._pars = ta.step, ta.pars  # each look at an attribute of the integrator costs a microsecond
-        self._planes = self._near.planes(ta.pars) if self._near is not None else None
+        self._planes, self._known = None, None
+        if self._near is not None and not self.system.walls:
+            self._planes = self._near.planes(ta.pars)
 
-    def step(self, values: Array, length: float) -> None:
+    def step(self, values: Array | memoryview[Any], length: float) -> None:
         """Advance by `length` seconds with these held values."""
-        if self._engine is not None:
-            self._careful(values, length)
-            return
         self._window[:] = values[: len(self._window)] if self._partial else values
+        if self._engine is not None:
+            if self._planes is not None:
+                self._beside_planes(self._planes, values, length)
+            else:
+                self._careful(values, length)
+            return
         outcome, done = self._taylor(length)
-        if outcome != _whole and done != length:
+        if done != length and outcome != _whole:
             self._finish(outcome, length, done)
 
-    def _careful(self, values: Array, length: float) -> None:
-        ta, near, look, pars, state = self._ta, self._near, self._planes or self._near, self._pars, self._state
-        self._window[:] = values[: len(self._window)] if self._partial else values
-        start, time = state.copy(), ta.time
-        if near is not None and look is not None and not self.system.walls:
-            functions, rates = look(start, time, pars)
+    def _beside_planes(self, planes: _Planes, values: Array | memoryview[Any], length: float) -> None:
+        """A step of a model whose switching functions and margins are linear in the states."""
+        start, near, known = self._view.tolist(), self._near, self._known
+        time = self._now
+        self._now = time + length
+        assert near is not None
+        if known is None:
+            known = planes.at(start)
+            inside = near.load(known[0], self._pars)
+        else:
+            inside = True  # the step before ended clear of every surface, in the modes that are loaded
+        if inside and self._taylor(length)[1] == length:
+            end = self._view.tolist()
+            after = planes.at(end)
+            if math.isfinite(sum(end)):
+                if near.clear(*known, *after, length):
+                    self._known = after
+                    return
+                if self._crossed(planes, start, time, known, after, length):
+                    return
+        self._located(np.array(start), time, values, length)
+
+    def _crossed(
+        self, planes: _Planes, start: list[float], time: float, known: Looked, after: Looked, length: float
+    ) -> bool:
+        """The step once more, when one switch was passed and nothing else was met: its mode changes on the surface.
+
+        Rates that are linear in the states are the same on both sides, so a crossing never becomes a sliding.
+        """
+        near = self._near
+        assert near is not None
+        index = near.passed(*known, *after, length)
+        if index is None:
+            return False
+        first, last = known[0][index], after[0][index]
+        instant = length * first / (first - last)
+        for _ in range(8):
+            self._restart(start, time)
+            if self._taylor(instant)[1] != instant:
+                return False
+            functions, rates = planes.at(self._view.tolist())
+            change = functions[index] / rates[index] if rates[index] else math.inf
+            if abs(change) <= 1e-14 * length:
+                break
+            instant -= change
+            if not 0 < instant < length:
+                return False
+        else:
+            return False
+        self._pars[near.first + index] = math.copysign(1.0, last)
+        rest = length - instant
+        if self._taylor(rest)[1] != rest:
+            return False
+        end = self._view.tolist()
+        found = planes.at(end)
+        # From the surface on it counts as being on the far side.
+        functions[index] = math.copysign(math.inf, last)
+        if not math.isfinite(sum(end)) or not near.clear(functions, rates, *found, rest):
+            return False
+        self._known = found
+        return True
+
+    def _restart(self, state: list[float], time: float) -> None:
+        for i, value in enumerate(state):
+            self._view[i] = value
+        self._ta.time = time
+
+    def _careful(self, values: Array | memoryview[Any], length: float) -> None:
+        near, pars, state = self._near, self._pars, self._state
+        start, time = state.copy(), self._ta.time
+        if near is not None and not self.system.walls:
+            functions, rates = near(start, time, pars)
             # What a mode changes in the functions around it, and in the margins, is seen at a second look.
             inside = near.load(functions, pars)
             for _ in range(near.levels):
-                functions, rates = look(start, time, pars)
+                functions, rates = near(start, time, pars)
                 inside = near.load(functions, pars)
             if inside and self._plain(length):
-                after, later = look(state, time + length, pars)
+                after, later = near(state, time + length, pars)
                 if near.clear(functions, rates, after, later, length):
                     return
-        self._runtime[self._first : self._last] = values
+        self._located(start, time, values, length)
+
+    def _located(self, start: Array, time: float, values: Array | memoryview[Any], length: float) -> None:
+        """The step by the engine that locates events."""
         assert self._engine is not None
-        ta.state[:] = self._engine.run(start, None, time, time + length, self._runtime).state
-        ta.time = time + length
+        self._runtime[self._first : self._last] = values
+        self._state[:] = self._engine.run(start, None, time, time + length, self._runtime).state
+        self._ta.time, self._known = time + length, None
 
     def _plain(self, length: float) -> bool:
         """A Taylor step without a look at surfaces; False when it left the finite numbers."""
@@ -185,7 +271,7 @@ class _Near:
         self.levels = len(levels(system)) if held else 0
         self._evaluate = hy.cfunc(expressions, vars=[table[s] for s in system.states])
 
-    def __call__(self, state: Array, time: float, pars: Array) -> tuple[list[float], list[float]]:
+    def __call__(self, state: Array, time: float, pars: Array) -> Looked:
         arguments: dict[str, Any] = {}
         if self._evaluate.nparams:
             arguments["pars"] = pars[: self._evaluate.nparams]
@@ -222,16 +308,30 @@ class _Near:
                 return False
         return True
 
+    def passed(
+        self, before: list[float], slopes: list[float], after: list[float], later: list[float], length: float
+    ) -> int | None:
+        """The one switch whose sign changed, going one way at both ends, when all else stayed clear."""
+        changed = [i for i in range(self.switches) if before[i] * after[i] < 0]
+        if len(changed) != 1:
+            return None
+        index = changed[0]
+        others = [i for i in range(self.count) if i != index]
+        one_way = slopes[index] * after[index] > 0 and later[index] * after[index] > 0
+        old, old_rates, new, new_rates = ([values[i] for i in others] for values in (before, slopes, after, later))
+        return index if one_way and self.clear(old, old_rates, new, new_rates, length) else None
+
 
 class _Planes:
-    """Switching functions and rates that are linear in the states, such as a gap: evaluated without a call."""
+    """Switching functions and margins that are linear in the states, with their rates: evaluated without a call."""
 
     def __init__(self, constants: list[float], slopes: list[list[float]], count: int):
         self.rows = [(c, [(i, s) for i, s in enumerate(row) if s]) for c, row in zip(constants, slopes, strict=True)]
         self.count = count
 
-    def __call__(self, state: Array, time: float, pars: Array) -> tuple[list[float], list[float]]:
-        x, values = state.tolist(), []
+    def at(self, x: list[float]) -> Looked:
+        """Functions and rates at a state."""
+        values = []
         for value, row in self.rows:
             for i, slope in row:
                 value += slope * x[i]

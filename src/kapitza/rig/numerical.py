@@ -48,6 +48,9 @@ class NumericalPart:
         self.coordinate = model.coordinates[0].name
         self.names = tuple(n for n in model.names if n != force)
         residual = model.equations[0].xreplace(derived_in_base(model))
+        law = None if model.excitation is None else model.excitation.period.xreplace(derived_in_base(model))
+        self._timing = () if law is None else tuple(s.name for s in law.free_symbols)
+        self._known: tuple[tuple[float, ...], float | None] | None = None
         moving = [symbol(self.coordinate), rate(self.coordinate), rate(self.coordinate, 2), symbol(force)]
         slopes = [sp.diff(residual, s) for s in moving]
         self._evaluate = compile_expressions([residual, *slopes], [*moving, time], self.names)
@@ -60,8 +63,11 @@ class NumericalPart:
         """Of the excitation, rad/s."""
         if self.model.excitation is None:
             return None
-        period = self.model.with_values(**{n: values[n] for n in self.names}).period
-        return None if period is None else 2 * np.pi / period
+        here = tuple(values[n] for n in self._timing)
+        if self._known is None or self._known[0] != here:
+            period = self.model.with_values(**{n: values[n] for n in self.names}).period
+            self._known = here, None if period is None else 2 * np.pi / period
+        return self._known[1]
 
     def balance(
         self, motion: FourierSeries, force: FourierSeries, spread: tuple[Array, Array], values: Mapping[str, float]
