@@ -179,24 +179,53 @@ def path(what: str, value: Any, *, error: Kind = ArgumentError) -> Path:
     return Path(given)
 
 
-def toml(what: str, place: Path, largest: int, *, error: Kind = ArgumentError) -> dict[str, Any]:
-    """The tables of a TOML file of at most `largest` bytes; what: the kind of file, such as "model file"."""
+class UnreadableToml(KapitzaError):
+    """A file is no TOML, or none of a sensible size; `line` tells where (0: the file as a whole)."""
+
+    def __init__(self, message: str, line: int = 0):
+        self.line = line
+        super().__init__(message)
+
+
+def toml_file(what: str, place: Path, largest: int) -> tuple[str, dict[str, Any]]:
+    """Text and tables of a TOML file of at most `largest` bytes; what: the kind of file, such as "model file"."""
     named = printable(str(place))
     try:
         if not place.is_file():
-            raise error(f'There is no {what} "{named}".')
+            raise UnreadableToml(f'There is no {what} "{named}".')
         with place.open("rb") as stream:
             # One byte more than is allowed: the size that a file claims may change while it is read.
             raw = stream.read(largest + 1)
     except OSError as problem:
-        raise error(f'"{named}" cannot be read: {problem.strerror}.') from None
+        raise UnreadableToml(f'"{named}" cannot be read: {problem.strerror}.') from None
     if len(raw) > largest:
-        raise error(f'"{named}" has more bytes than a {what} may have ({largest}).')
+        raise UnreadableToml(f'"{named}" has more bytes than a {what} may have ({largest}).')
     try:
-        return tomllib.loads(raw.decode("utf-8"))
+        # Windows ends lines with two characters, and its editors begin a file with a mark.
+        written = raw.decode("utf-8-sig").replace("\r\n", "\n")
+        return written, tomllib.loads(written)
+    except UnicodeDecodeError as problem:
+        line = raw[: problem.start].count(b"\n") + 1
+        message = f'"{named}" is not valid TOML: line {line} holds a byte that is no UTF-8; save it as such.'
+        raise UnreadableToml(message, line) from None
+    except tomllib.TOMLDecodeError as problem:
+        said = str(problem)
+        stated = re.search(r"at line (\d+)", said)
+        line = int(stated[1]) if stated else written.count("\n") + 1
+        hint = " Text stands in quotes, a key once only, and a table ends where the next [name] begins."
+        message = f'"{named}" is not valid TOML: {printable(said)[:300]}.{hint}'
+        raise UnreadableToml(message, line) from None
     except (ValueError, RecursionError) as problem:
-        reason = printable(str(problem))[:300]
-        raise error(f'"{named}" is not valid TOML: {reason or "nested too deeply"}.') from None
+        reason = "a number has too many digits" if isinstance(problem, ValueError) else "tables are nested too deeply"
+        raise UnreadableToml(f'"{named}" is not valid TOML: {reason}.') from None
+
+
+def toml(what: str, place: Path, largest: int, *, error: Kind = ArgumentError) -> dict[str, Any]:
+    """The tables of a TOML file, see `toml_file`."""
+    try:
+        return toml_file(what, place, largest)[1]
+    except UnreadableToml as problem:
+        raise error(str(problem)) from None
 
 
 def choice(what: str, value: Any, options: Iterable[str], *, error: Kind = ArgumentError) -> str:

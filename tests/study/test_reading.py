@@ -69,6 +69,8 @@ WRONG = {
     "equation": (GOOD.replace("k*x = 0", "k*y = 0"), 4, "y"),
     "no file": (GOOD.replace("run.csv", "walk.csv"), 8, "There is no file"),
     "not toml": (GOOD.replace("free = [", "free = "), 12, "not valid TOML"),
+    "many digits": ("seed = 1" + "0" * 5000 + "\n" + GOOD, 0, "too many digits"),
+    "nested": ("seed = " + "[" * 5000 + "]" * 5000 + "\n" + GOOD, 0, "nested too deeply"),
     "bounds": (GOOD + "[fit.bounds]\nc = [1.0, 0.0]\n", 15, "bounds"),
     "start outside": (GOOD + "[fit.bounds]\nk = [5.0, 9.0]\n", 15, "outside its bounds"),
     "prior of nothing": (GOOD + "[fit.priors]\nm = {mean = 1.0, deviation = 0.1}\n", 15, 'has a parameter "m"'),
@@ -92,6 +94,15 @@ def test_each_problem_names_its_line_and_a_cure(folder, case):
     (folder / "taken" / "thesis.txt").write_text("precious")
     found = problems(folder, text)
     assert [problem.line for problem in found if said in problem.message] == [line]
+
+
+def test_files_of_windows_are_read_and_bytes_of_another_encoding_named_with_their_line(folder):
+    path = folder / "rig.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert kz.read_study(path).candidates[0].free == ("c", "k")
+    path.write_bytes(GOOD.encode().replace(b"[data]", b"# gr\xf6sse\n[data]"))
+    with pytest.raises(kz.StudyError, match=r"line 7: .*no UTF-8"):
+        kz.read_study(path)
 
 
 def test_lines_of_values_over_several_lines_and_of_tables_in_lists():

@@ -19,6 +19,11 @@ FEWEST_PERIODS = 8.0
 CARRIES = 0.3
 """Share of the motion from which on one line is what it does."""
 
+FEWEST_CYCLES = 5
+"""Cycles over a recording below which a peak is a drift and no line."""
+
+TURN = 2 * np.pi
+
 LINE = 5.0
 """Height over the median from which a peak is a line: noise without one reaches it with a chance of 3e-8 per bin."""
 
@@ -42,6 +47,10 @@ def drive_warning(model: Model, record: Record, free: tuple[str, ...]) -> str:
     if duration < FEWEST_PERIODS * period or len(time) < 4 * duration / period:
         return ""
     stated = 1 / period
+    if record.angles[0] and np.ptp(values) > TURN:
+        # An angle that turns over and over drifts: its line stands in the rate.
+        time, values = 0.5 * (time[1:] + time[:-1]), np.diff(values) / np.diff(time)
+        time -= time[0]
     centred = values - values.mean()
     found = line_near(time, centred, stated)
     if found is None:
@@ -61,6 +70,8 @@ def _elsewhere(channel: str, time: Array, values: Array, stated: float) -> str:
     power = np.abs(np.fft.rfft(values * np.hanning(len(values)))) ** 2
     bins = np.arange(len(power)) / (float(time[-1]) * len(time) / (len(time) - 1))
     best = 1 + int(np.argmax(power[1:]))
+    if best < FEWEST_CYCLES:
+        return ""
     share = power[max(best - 2, 1) : best + 3].sum() / max(power[1:].sum(), 1e-300)
     ratios = [m / n for m in (1, 2, 3) for n in (1, 2, 3)]
     near = any(abs(bins[best] / (r * stated) - 1) < max(REACH, 2 / (float(time[-1]) * r * stated)) for r in ratios)

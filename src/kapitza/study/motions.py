@@ -14,6 +14,7 @@ from kapitza.estimate import Estimate, ShootingFit, identify
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.study.outcome import Motion
+from kapitza.study.recordings import thinned
 
 Array = NDArray[np.float64]
 
@@ -22,6 +23,9 @@ LARGEST = 5000
 
 LARGEST_STROBED = 400
 """The same for one sample per excitation period."""
+
+SAMPLES_PER_CYCLE = 100
+"""More samples of a cycle show nothing new: an oversampled recording is thinned to these."""
 
 SHORTEST = 12
 """Samples of the shortest pieces tried."""
@@ -35,6 +39,7 @@ def motion_along(model: Model, record: Record, measures: Mapping[str, str]) -> M
     """
     strobed = record.period is not None and float(np.median(np.diff(record.time))) > 0.9 * record.period
     record = _head(record, LARGEST_STROBED if strobed else LARGEST)
+    record = record if strobed else thinned(record, oversampling(record))
     # The same relative weight of every channel, whatever the model: the states minimise what is shown.
     spread = {c: float(np.std(record.unwrapped()[c])) or 1.0 for c in record.channels}
     longest = max(piece.stop - piece.start for piece in record.segments())
@@ -51,6 +56,28 @@ def motion_along(model: Model, record: Record, measures: Mapping[str, str]) -> M
             continue
         return _motion(found, cut, size == longest)
     raise failure or KapitzaError("The recording is too short to follow a motion along it.")
+
+
+def oversampling(record: Record) -> int:
+    """How many times more samples a cycle of the fastest channel has than a motion over it needs, at least 1.
+
+    Half a cycle goes from beyond a fifth of the largest excursion on one side of the mean to beyond it on the other:
+    its median length in samples, or the segment where there are none. No segment is thinned below a cycle.
+    """
+    halves = [
+        float(np.median(lengths)) if lengths.size else piece.stop - piece.start
+        for channel in record.channels
+        for piece in record.segments()
+        for lengths in [_half_cycles(record.unwrapped()[channel][piece])]
+    ]
+    shortest = min(piece.stop - piece.start for piece in record.segments())
+    return max(1, int(min(2 * min(halves), shortest) / SAMPLES_PER_CYCLE))
+
+
+def _half_cycles(values: Array) -> NDArray[np.intp]:
+    centred = values - values.mean()
+    beyond = np.flatnonzero(np.abs(centred) > 0.2 * np.abs(centred).max())
+    return np.diff(beyond[np.flatnonzero(np.diff(np.signbit(centred[beyond])))])
 
 
 def _seen(channel: str, model: Model, measures: Mapping[str, str]) -> bool:

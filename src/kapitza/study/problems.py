@@ -74,7 +74,7 @@ def line_of(text: str, place: Path) -> int:
     The shortest beginning of the file that parses and holds the place ends with the value's last line; the value
     begins after the beginning before it that parses.
     """
-    lines = text.splitlines()
+    lines = text.split("\n")
     while place:
         if _holds(_beginning(lines, len(lines))[0], place):
             break

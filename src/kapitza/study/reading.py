@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kapitza import gate
 from kapitza.errors import KapitzaError, nearest_name
 from kapitza.model import Model
 from kapitza.study.candidates import Candidate, check_candidates
@@ -48,10 +48,9 @@ def read_study(path: str | Path) -> Study:
     >>> kz.read_study(folder / "rig.toml").candidates[0].free
     ('rho',)
     """
-    path = Path(path)
-    text = _text(path)
+    path = gate.path("A study", path)
+    text, content = _read(path)
     notes = Notebook(path.name, text)
-    content = _parsed(path.name, text)
     sections = _check_keys(content, notes)
     folder = path.resolve().parent
     recordings: list[Recording] = []
@@ -87,33 +86,16 @@ def read_study(path: str | Path) -> Study:
     )
 
 
-def _text(path: Path) -> str:
-    if not path.is_file():
-        near = sorted(p.name for p in path.parent.glob("*.toml"))[:5] if path.parent.is_dir() else []
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
+    """Text and tables of the file."""
+    try:
+        return gate.toml_file("study", path, LARGEST_FILE)
+    except gate.UnreadableToml as problem:
+        near = []
+        if path.parent.is_dir() and not path.is_file():
+            near = sorted(p.name for p in path.parent.glob("*.toml"))[:5]
         more = f" In that folder: {', '.join(near)}." if near else ""
-        raise StudyError(path.name, [Problem((), 0, f"there is no file {path}.{more}")])
-    if path.stat().st_size > LARGEST_FILE:
-        raise StudyError(path.name, [Problem((), 0, f"{path.stat().st_size} bytes are more than a study has.")])
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise StudyError(
-            path.name, [Problem((), 0, f"not text in UTF-8 (byte {error.start}): save it as such.")]
-        ) from None
-
-
-def _parsed(name: str, text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        said = str(error)
-        line = (
-            int(said.partition("at line ")[2].partition(",")[0] or 0) if "at line" in said else len(text.splitlines())
-        )
-        hint = " Text stands in quotes, a key once only, and a table ends where the next [name] begins."
-        raise StudyError(name, [Problem((), line, f"not valid TOML: {said}.{hint}")]) from None
-    except RecursionError:
-        raise StudyError(name, [Problem((), 0, "tables are nested too deeply.")]) from None
+        raise StudyError(path.name, [Problem((), problem.line, f"{problem}{more}")]) from None
 
 
 def _check_keys(content: Mapping[str, Any], notes: Notebook) -> dict[str, list[dict[str, Any]]]:

@@ -123,6 +123,11 @@ def _cut(record: Record, content: Mapping[str, Any]) -> Record:
     every = int(content.get("every", 1))
     if every < 1:
         raise DataError(f"every = {every}: use every sample (1), every second (2), and so on.")
+    return thinned(record, every)
+
+
+def thinned(record: Record, every: int) -> Record:
+    """Every n-th sample of each segment."""
     if every == 1:
         return record
     pieces = [piece.samples(slice(None, None, every)) for piece in record.pieces()]
