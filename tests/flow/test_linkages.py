@@ -1,12 +1,15 @@
 """Large mass matrices: linked pendulums against Newton's law joint by joint, with friction, walls and tangents."""
 
+import threading
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
 import kapitza as kz
-from kapitza.flow import Flow
-from kapitza.flow.events import settle
+from kapitza.flow import Flow, compiled
+from kapitza.flow.compiled import count_builds
+from kapitza.flow.events import held, settle
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.many import complementary
 from kapitza.flow.system import system_of
@@ -139,6 +142,36 @@ def test_a_wall_reflects_and_tangents_pass_it():
     slope = [flow.propagate(start + s * step * np.eye(6)[1], 0.0, 1.0, tangents=False).state for s in (1, -1)]
     assert np.abs((slope[0] - slope[1]) / (2 * step) - run.jacobian[:, 1]).max() < 1e-5 * np.abs(run.jacobian).max()
     assert run.log_determinant == pytest.approx(np.linalg.slogdet(run.jacobian)[1], abs=1e-8)
+
+
+def test_one_flow_for_all_regimes_is_that_of_every_regime(monkeypatch):
+    """Joints that stick and slip and a stop that is struck: states, events and tangents as by flows of
+    their own for every regime.
+    """
+    walls = [{"surface": "sin(q1) + 0.1", "reset": {"q1'": "-0.8*q1'"}, "name": "stop"}]
+    model = linked_pendulum(3, damping=0.02, friction=0.4, impacts=walls)
+    start = np.array([0.9, 0.5, -0.2, 0.0, 0.0, 0.0])
+    builds = count_builds()
+    together = Flow(model, wrt=("l1",)).propagate(start, 0.0, 1.0)
+    assert count_builds() - builds == 2  # free motion and the one for all regimes
+    monkeypatch.setattr(held, "MANY_SURFACES", 99)
+    monkeypatch.setattr(compiled, "_cache", threading.local())
+    apart = Flow(model, wrt=("l1",)).propagate(start, 0.0, 1.0)
+    assert count_builds() - builds == 5  # free motion and two regimes, each with its own
+    assert np.abs(together.state - apart.state).max() < 1e-9
+    assert [(e.kind, e.index) for e in together.events] == [(e.kind, e.index) for e in apart.events]
+    assert {"stick", "release", "impact"} <= {e.kind for e in together.events}
+    for one, other in ((together.jacobian, apart.jacobian), (together.sensitivity, apart.sensitivity)):
+        assert np.abs(one - other).max() < 1e-7 * max(1.0, np.abs(other).max())
+
+
+def test_six_joints_at_rest_begin_to_move():
+    """Every joint is at its surface, some at a rate of the size of rounding."""
+    model = linked_pendulum(6, damping=0.01, friction=0.05)
+    states = Flow(model).trajectory(np.array([*np.full(6, 0.5), *np.zeros(6)]), np.linspace(0.0, 1.0, 21))
+    levels = energy(model, states)
+    assert (np.diff(levels) < 1e-10).all()
+    assert levels[-1] < levels[0] - 0.01
 
 
 def test_five_joints_at_rest_settle_as_by_trying_every_answer(monkeypatch):

@@ -71,11 +71,12 @@ def compile_integrator(build: Callable[[], T]) -> T:
 def symbol_table(system: System) -> dict[sp.Symbol, hy.expression]:
     """Where each symbol of the system lives in compiled code.
 
-    States are variables, time is heyoka's, parameters and then the modes of the switches are run-time parameters.
+    States are variables, time is heyoka's; parameters, the modes of the switches and then what holds the motion are
+    run-time parameters.
     """
     table = {symbol: hy.expression(symbol.name) for symbol in system.states}
     table[time_symbol] = hy.time
-    runtime = (*system.parameters, *(switch.mode for switch in system.switches))
+    runtime = (*system.parameters, *(switch.mode for switch in system.switches), *system.flags)
     table.update({symbol: hy.par[i] for i, symbol in enumerate(runtime)})
     return table
 

@@ -7,7 +7,9 @@ speed w_j = dg_j/dt and a reset x⁺ = R_j(x, t, θ). Everything the event logic
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,13 +19,27 @@ from numpy.typing import NDArray
 from kapitza.errors import ModelError
 from kapitza.flow.domains import Domain
 from kapitza.flow.engine import System
+from kapitza.flow.events.held import can_be_gated
 from kapitza.flow.sides import FLAT, Probes, levels
-from kapitza.model import Step, compile_derivatives, compile_expressions, split_switches, time
+from kapitza.model import Step, compile_derivatives, compile_expressions, split_switches, symbol, time
 
 Array = NDArray[Any]
 
 ROUNDING = 1e-13
 """A surface closer than this times its natural size counts as reached."""
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Which switches slide on their surface and which walls are in lasting contact."""
+
+    stuck: tuple[int, ...] = ()
+    contact: tuple[int, ...] = ()
+
+    @property
+    def collapses(self) -> bool:
+        """True when the motion is confined to a surface, so that the tangent map is singular."""
+        return bool(self.stuck or self.contact)
 
 
 class PointFunction:
@@ -90,6 +106,7 @@ class Geometry:
         self.compiled: dict[Any, Any] = {}
         self.domain = Domain(system)
         self._smooth_when_zero: dict[bytes, bool] = {}
+        self._flags: dict[Regime, Array] = {}
         for number, (wall, speed) in enumerate(zip(system.walls, self.speeds, strict=True), start=1):
             if not speed.free_symbols.isdisjoint((*self.modes, *(name for name, _ in system.smooth_steps))):
                 raise ModelError(
@@ -99,6 +116,21 @@ class Geometry:
 
     def point(self, state: Array, t: float, parameters: Array, modes: Array) -> Array:
         return np.concatenate((state, (t,), parameters, modes))
+
+    @cached_property
+    def flags(self) -> tuple[sp.Symbol, ...]:
+        """One per surface, switches first, where a single flow serves all regimes; none where each has its own."""
+        count = self.switches + self.walls
+        return tuple(symbol(f"flag:{k}") for k in range(count)) if can_be_gated(self.system) else ()
+
+    def flags_of(self, regime: Regime) -> Array:
+        """1 for the surfaces that hold the motion, 0 for the others; empty where no flow asks for them."""
+        if regime not in self._flags:
+            values = np.zeros(len(self.flags))
+            if self.flags:
+                values[[*regime.stuck, *(self.switches + j for j in regime.contact)]] = 1.0
+            self._flags[regime] = values
+        return self._flags[regime]
 
     @cached_property
     def speeds(self) -> tuple[sp.Expr, ...]:
@@ -209,6 +241,25 @@ class Geometry:
                 if self.is_flat(i, state, t, parameters, modes):
                     modes[i] = 0.0
         return modes
+
+    @cached_property
+    def products_of_modes(self) -> NDArray[np.bool_]:
+        """Which pairs of modes multiply each other in the rates: (switches, switches)."""
+        system = self.system
+        found = np.zeros((self.switches, self.switches), bool)
+        if system.elimination is not None:
+            forces = set(system.elimination.rest)
+            inside = [e for name, e in system.smooth_steps if name not in forces]
+            # A mode in the mass matrix multiplies every other.
+            found[[any(e.has(m) for e in inside) for m in self.modes]] = True
+        for e in system.smooth_expressions:
+            present = [i for i, m in enumerate(self.modes) if e.has(m)]
+            for i, k in combinations(present, 2):
+                if not (found[i, k] or found[k, i]):
+                    found[i, k] = sp.diff(e, self.modes[i], self.modes[k]) != 0
+        found |= found.T
+        np.fill_diagonal(found, False)
+        return found
 
     def is_smooth_at(self, parameters: Array) -> bool:
         """True when no wall is there and, with the parameters that are exactly zero, no switch makes the rates jump."""

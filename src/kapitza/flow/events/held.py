@@ -11,6 +11,9 @@ import sympy as sp
 from kapitza.flow.engine import System
 from kapitza.model import Step, symbol
 
+MANY_SURFACES = 3
+"""From so many switches and walls on one flow serves all regimes: k surfaces have 2^k."""
+
 
 @dataclass
 class HeldSteps:
@@ -37,9 +40,8 @@ def split_steps(
     """
     elimination = system.elimination
     assert elimination is not None
-    forces = set(elimination.rest)
-    touched = {name: e for name, e in system.smooth_steps if e.has(*modes)}
-    if touched.keys() <= forces and all(_is_affine(e, modes) for e in touched.values()):
+    if forces_alone_are_affine(system, modes):
+        touched = {name: e for name, e in system.smooth_steps if e.has(*modes)}
         gone = dict.fromkeys(modes, sp.Integer(0))
         held = HeldSteps([(name, e.xreplace(gone)) for name, e in system.smooth_steps])
         halves: list[list[Any]] = [[] for _ in system.smooth_rates]
@@ -62,7 +64,36 @@ def split_steps(
     return tuple(held.steps), base, tuple(halves)
 
 
-def _is_affine(expression: Any, modes: Sequence[sp.Symbol]) -> bool:
+def can_be_gated(system: System) -> bool:
+    """True when one flow can serve all regimes: many surfaces, without modes inside, and rates linear in the modes."""
+    if len(system.switches) + len(system.walls) < MANY_SURFACES:
+        return False
+    modes = [s.mode for s in system.switches if not s.continuous]
+    surfaces = [s.function for s in system.switches] + [w.surface for w in system.walls]
+    if any(s.has(*modes) for s in surfaces if modes) or (system.walls and _reset_holds_steps(system)):
+        return False
+    if not modes:
+        return True
+    if system.elimination is not None:
+        return forces_alone_are_affine(system, modes)
+    inside = any(e.has(*modes) for _, e in system.smooth_steps)
+    return not inside and all(is_affine(f, modes) for f in system.smooth_rates)
+
+
+def _reset_holds_steps(system: System) -> bool:
+    named = {name for name, _ in system.smooth_steps} | {s.mode for s in system.switches}
+    return any(not named.isdisjoint(r.free_symbols) for w in system.walls for r in w.reset)
+
+
+def forces_alone_are_affine(system: System, modes: Sequence[sp.Symbol]) -> bool:
+    """True when the modes occur in the forces of a system solved step by step, nowhere else, and linearly."""
+    assert system.elimination is not None
+    forces = set(system.elimination.rest)
+    touched = {name: e for name, e in system.smooth_steps if e.has(*modes)}
+    return touched.keys() <= forces and all(is_affine(e, modes) for e in touched.values())
+
+
+def is_affine(expression: Any, modes: Sequence[sp.Symbol]) -> bool:
     if any(p.has(*modes) for p in expression.atoms(sp.Piecewise)):
         return False
     return all(sp.diff(expression, m).free_symbols.isdisjoint(modes) for m in modes if expression.has(m))

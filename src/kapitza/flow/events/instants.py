@@ -94,15 +94,13 @@ def question(journey: Journey, switches: dict[int, tuple], walls: dict[int, tupl
                 if geometry.domain.quiet_side(i, journey.modes) < 0:
                     # Of two equal answers the one without terms that have no slope here.
                     options = (-1, 1) if switch.continuous else (STICK, -1, 1)
-                options = switches.get(i, options)
-                if (
-                    i not in journey.regime.stuck
-                    and len(options) > 1
-                    and is_touched(geometry, journey.place, journey.modes, i, gradients)
-                ):
-                    # A surface that is touched is not crossed.
-                    options = (int(journey.modes[i]),)
-                open_switches.append((i, options))
+                open_switches.append((i, switches.get(i, options)))
+        if len(open_switches) == 1:
+            # A surface that is touched is not crossed. With others in question the field is not known before they are.
+            ((i, options),) = open_switches
+            if i not in journey.regime.stuck and len(options) > 1:
+                touched = is_touched(geometry, journey.place, journey.modes, i, gradients)
+                open_switches = [(i, (int(journey.modes[i]),) if touched else options)]
     if geometry.walls:
         surfaces, speeds = geometry.of_walls(point), geometry.of_speeds(point)
         near = surfaces.value <= geometry.closeness(surfaces, point)

@@ -14,7 +14,7 @@ from kapitza.errors import EventError, FlowError
 from kapitza.flow.domains import LastFinite
 from kapitza.flow.engine import Event, described
 from kapitza.flow.events.geometry import Geometry
-from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime, regime_flow
+from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime, flow_of
 from kapitza.flow.events.settle import Place, Regime
 from kapitza.model import compile_expressions
 
@@ -87,10 +87,12 @@ class Journey:
 
     def rates_at(self, states: Array, times: Array) -> Array:
         """x' (N, n) at states (N, n) of the present stretch."""
-        flow, _ = regime_flow(self.geometry, self.regime)
-        function = compile_expressions(flow.smooth_rates, (*flow.states, "t", *self.geometry.modes), flow.parameters)
-        modes = np.broadcast_to(self.modes[:, None], (self.modes.size, len(states)))
-        return function(np.concatenate((states.T, times[None], modes)), self.parameters).T
+        flow = flow_of(self.geometry, self.regime)
+        inputs = (*flow.states, "t", *self.geometry.modes, *flow.flags)
+        function = compile_expressions(flow.smooth_rates, inputs, flow.parameters, flow.smooth_steps)
+        held = np.concatenate((self.modes, self.geometry.flags_of(self.regime) if flow.flags else ()))
+        held = np.broadcast_to(held[:, None], (held.size, len(states)))
+        return function(np.concatenate((states.T, times[None], held)), self.parameters).T
 
     def end_rates(self) -> Array | None:
         """x' (n,) here, where the right-hand side does not say it."""
@@ -157,11 +159,12 @@ class Journey:
             self.state, self.t = domain.inside(self.state, self.t, runtime)
 
     def packed(self) -> tuple[Array, Array]:
-        """What an integrator of this regime starts from: (x, V, log|det V|) and (θ, m, offsets)."""
+        """What an integrator of this regime starts from: (x, V, log|det V|) and (θ, m, flags, offsets)."""
         parts = [self.state]
         if self.tangents is not None:
             parts += [self.tangents.ravel(), np.zeros(0 if self.regime.collapses else 1)]
-        return np.concatenate(parts), np.concatenate((self.parameters, self.modes, self._offsets()))
+        flags = self.geometry.flags_of(self.regime)
+        return np.concatenate(parts), np.concatenate((self.parameters, self.modes, flags, self._offsets()))
 
     def unpack(self, values: Array, t: float) -> None:
         """Take over what an integrator has reached."""
@@ -213,7 +216,7 @@ class Journey:
             self.events.extend(note.found)
             note.found.clear()
         for note in compiled.approaches:
-            for t, state in note.found:
+            for t, state in note.found if note.index not in self.regime.contact else ():
                 self.judge_approach(note.index, t, state)
             note.found.clear()
 

@@ -9,6 +9,7 @@ until none contradicts itself, as in principal pivoting.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,26 @@ from kapitza.flow.events.geometry import Geometry
 
 Array = NDArray[Any]
 
+REGULAR = 1e-10
+"""Smallest eigenvalue of the symmetric part, relative to the largest entry, from which on a matrix is definite."""
+
 ROUNDS_PER_SWITCH = 8
 """Of the pivoting rule, at most."""
 
 
 def likely_modes(
-    geometry: Geometry, state: Array, t: float, parameters: Array, modes: Array, open_: Sequence[int]
+    geometry: Geometry,
+    state: Array,
+    t: float,
+    parameters: Array,
+    modes: Array,
+    open_: Sequence[int],
+    unique: bool = False,
 ) -> Array | None:
-    """Modes (k,) of the open switches: ±1 where they slip, 0 where they stick; None when no answer was found."""
+    """Modes (k,) of the open switches: ±1 where they slip, 0 where they stick; None when no answer was found.
+
+    unique: also None when there may be others.
+    """
     chosen = list(open_)
 
     def field(values: Array) -> Array:
@@ -40,7 +53,20 @@ def likely_modes(
     table = geometry.of_switches(geometry.point(state, t, parameters, modes))
     rows, drift = table.by_state[chosen], table.by_time[chosen]
     gain, free = rows @ halves.T, rows @ mean + drift
-    return complementary(gain, free)
+    return None if unique and not has_positive_minors(-gain) else complementary(gain, free)
+
+
+def has_positive_minors(matrix: Array) -> bool:
+    """True for a P-matrix: then sliding and contact at once have exactly one answer."""
+    if not np.isfinite(matrix).all():
+        return False
+    if len(matrix) == 1:
+        return bool(matrix[0, 0] > 0)
+    if np.linalg.eigvalsh(matrix + matrix.T)[0] > REGULAR * np.abs(matrix).max():
+        return True
+    indices = range(len(matrix))
+    subsets = chain.from_iterable(combinations(indices, size) for size in range(1, len(matrix) + 1))
+    return all(np.linalg.det(matrix[np.ix_(chosen, chosen)]) > 0 for chosen in map(list, subsets))
 
 
 def complementary(gain: Array, free: Array) -> Array | None:

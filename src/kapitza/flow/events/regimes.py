@@ -6,7 +6,7 @@ In free motion every mode is ±1 and a run-time parameter. Where switches slide 
 
 with z from ds/dt = 0 and dw/dt = 0 (equivalent controls λ = -z, contact forces z). The flow of a regime watches the
 surfaces that can end it: m s for a free switch, 1 - λ² for a stuck one, g for a free wall, the force of a contact, all
-falling through zero.
+falling through zero. Where the surfaces are many, one flow serves all regimes.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Ending:
 def offset(number: int) -> sp.Symbol:
     """A run-time number of the size of rounding that keeps the function of a surface just left above zero.
 
-    Surfaces are counted switches first, then walls; the run-time parameters are θ, the modes, then these.
+    Surfaces are counted switches first, then walls; the run-time parameters are θ, the modes, the flags, then these.
     """
     return sp.Symbol(f"offset:{number}", real=True)
 
 
 def offset_table(geometry: Geometry) -> dict[sp.Symbol, hy.expression]:
     """Where the offsets live in compiled code."""
-    first = len(geometry.system.parameters) + geometry.switches
+    first = len(geometry.system.parameters) + geometry.switches + len(geometry.flags)
     return {offset(k): hy.par[first + k] for k in range(geometry.switches + geometry.walls)}
 
 
@@ -134,37 +134,49 @@ def regime_flow(geometry: Geometry, regime: Regime) -> tuple[System, tuple[Endin
 def _held_rates(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Expr]]:
     """The system with rates f0 + E z, and the balance z, of a regime with stuck switches or contacts."""
     system = geometry.system
+    held, rows, directions, base, drift = _parts_of_balance(geometry, regime)
+    name = held.name if system.elimination is not None else _unnamed
+    gain: Any = sp.Matrix([[name(_dot(row, column)) for column in directions] for row in rows])
+    lacking: Any = sp.Matrix([name(-_dot(row, base) - d) for row, d in zip(rows, drift, strict=True)])
+    if system.elimination is not None and len(rows) > 1:
+        balance = solve_named(gain.tolist(), list(lacking), held)
+    else:
+        balance = list(gain.adjugate() * lacking / gain.det()) if len(rows) > 1 else [lacking[0] / gain[0, 0]]
+        balance = [name(z) for z in balance]
+    rates = [b + _dot([c[k] for c in directions], balance) for k, b in enumerate(base)]
+    for row, d in zip(rows, drift, strict=True):
+        place = _bare_state(row, d)
+        if place is not None:
+            rates[place] = sp.Integer(0)
+    named = tuple(held.steps) if system.elimination is not None else system.smooth_steps
+    return replace(system, smooth_steps=named, smooth_rates=tuple(rates), elimination=None), balance
+
+
+def _bare_state(row: list[Any], drift: Any) -> int | None:
+    """Which state a surface is, where it is one alone: its rate is then zero without rounding."""
+    present = [k for k, entry in enumerate(row) if entry != 0]
+    return present[0] if len(present) == 1 and row[present[0]].is_number and drift == 0 else None
+
+
+def _parts_of_balance(
+    geometry: Geometry, regime: Regime
+) -> tuple[HeldSteps, list[list[Any]], list[list[Any]], tuple[Any, ...], list[Any]]:
+    """Steps, gradients of the surfaces that hold, directions E, the field f0 and what time does to the surfaces."""
+    system = geometry.system
     plus = {geometry.modes[i]: sp.Integer(1) for i in regime.stuck}
-    smooth: tuple[Any, ...] = system.smooth_rates
     stuck = [geometry.modes[i] for i in regime.stuck]
+    steps: tuple[Any, ...] = system.smooth_steps
     if system.elimination is None:
-        steps, name = (), _unnamed
-        base, halves = zip(*(_split_modes(f, stuck) for f in smooth), strict=True)
+        base, halves = zip(*(_split_modes(f, stuck) for f in system.smooth_rates), strict=True)
     else:
         steps, base, halves = split_steps(system, stuck)
-        held = HeldSteps(list(steps))
-        name = held.name
     directions: list[list[Any]] = [[-half[k] for half in halves] for k in range(len(stuck))]
     directions += [_impulse(geometry, j) for j in regime.contact]
     surfaces = [system.switches[i].function.xreplace(plus) for i in regime.stuck]
     surfaces += [geometry.speeds[j] for j in regime.contact]
     rows = [[sp.diff(h, x) for x in system.states] for h in surfaces]
-    gain: Any = sp.Matrix([[name(_dot(row, column)) for column in directions] for row in rows])
     drift = [sp.diff(h, geometry.differentiate[geometry.size]) for h in surfaces]
-    lacking: Any = sp.Matrix([name(-_dot(row, base) - d) for row, d in zip(rows, drift, strict=True)])
-    if system.elimination is not None and len(surfaces) > 1:
-        balance = solve_named(gain.tolist(), list(lacking), held)
-    else:
-        balance = list(gain.adjugate() * lacking / gain.det()) if len(surfaces) > 1 else [lacking[0] / gain[0, 0]]
-        balance = [name(z) for z in balance]
-    rates = [b + _dot([c[k] for c in directions], balance) for k, b in enumerate(base)]
-    for row, d in zip(rows, drift, strict=True):
-        # A surface that is one bare state: its rate is zero without rounding.
-        present = [k for k, entry in enumerate(row) if entry != 0]
-        if len(present) == 1 and row[present[0]].is_number and d == 0:
-            rates[present[0]] = sp.Integer(0)
-    named = tuple(held.steps) if system.elimination is not None else ()
-    return replace(system, smooth_steps=named, smooth_rates=tuple(rates), elimination=None), balance
+    return HeldSteps(list(steps)), rows, directions, base, drift
 
 
 def _unnamed(expression: Any) -> Any:
@@ -195,6 +207,90 @@ def _dot(left: Sequence[Any], right: Sequence[Any]) -> sp.Expr:
     return sum((a * b for a, b in zip(left, right, strict=True) if a != 0 and b != 0), sp.Integer(0))
 
 
+def flow_of(geometry: Geometry, regime: Regime) -> System:
+    """The system that holds during a stretch in the regime."""
+    if geometry.flags and regime.collapses:
+        return gated_flow(geometry)[0]
+    return regime_flow(geometry, regime)[0]
+
+
+@lru_cache(maxsize=64)
+def gated_flow(geometry: Geometry) -> tuple[System, tuple[sp.Expr, ...]]:
+    """The system with the rates of all regimes, chosen by flags k, and the function of every surface that ends one.
+
+    The balance solves ds/dt = 0 for the surfaces that hold and is given for the others:
+
+        (K G K + I - K) z = K (r - G (I - K) z0) + (I - K) z0,   z0 = -m of a switch, 0 of a wall,
+
+    with G z = r the balance if all held. Its leading minors are those of G among the surfaces that hold: positive
+    wherever the motion can be held at all, so that no pivoting is needed.
+    """
+    system = geometry.system
+    chosen = [i for i, s in enumerate(system.switches) if not s.continuous]
+    held, rows, directions, base, drift = _parts_of_balance(
+        geometry, Regime(tuple(chosen), tuple(range(geometry.walls)))
+    )
+    flags = [geometry.flags[i] for i in chosen] + list(geometry.flags[geometry.switches :])
+    given = [-geometry.modes[i] for i in chosen] + [sp.Integer(0)] * geometry.walls
+    gain = [[held.name(_dot(row, column)) for column in directions] for row in rows]
+    matrix, right = [], []
+    for i, (row, k) in enumerate(zip(gain, flags, strict=True)):
+        matrix.append(
+            [held.name(k * q * g + (1 - k if i == j else 0)) for j, (q, g) in enumerate(zip(flags, row, strict=True))]
+        )
+        moved = [g * (1 - q) * z for g, q, z in zip(row, flags, given, strict=True)]
+        lacking = -_dot(rows[i], base) - drift[i] - sp.Add(*moved)
+        right.append(held.name(k * lacking + (1 - k) * given[i]))
+    balance = _eliminated(matrix, right, held)
+    rates = [b + _dot([c[n] for c in directions], balance) for n, b in enumerate(base)]
+    for row, d, k in zip(rows, drift, flags, strict=True):
+        place = _bare_state(row, d)
+        if place is not None:
+            rates[place] = (1 - k) * rates[place]
+    z = dict(zip(chosen, balance[: len(chosen)], strict=True))
+    ends = []
+    for i, s in enumerate(system.switches):
+        left = s.mode * s.function + offset(i)
+        k = geometry.flags[i]
+        ends.append((1 - k) * left + k * (1 - z[i] ** 2 + ABOVE_ZERO) if i in z else left)
+    for j, (w, force) in enumerate(zip(system.walls, balance[len(chosen) :], strict=True)):
+        k = geometry.flags[geometry.switches + j]
+        ends.append((1 - k) * (w.surface + offset(geometry.switches + j)) + k * (force + ABOVE_ZERO))
+    ends += [edge.watched for edge in system.edges if edge.watched is not None]
+    gated = replace(
+        system, smooth_steps=tuple(held.steps), smooth_rates=tuple(rates), elimination=None, flags=geometry.flags
+    )
+    return gated, tuple(ends)
+
+
+def _eliminated(matrix: list[list[Any]], right: list[Any], held: HeldSteps) -> list[Any]:
+    """x with matrix x = right, rows from above, every intermediate result a step."""
+    size = len(right)
+    matrix, right = [list(row) for row in matrix], list(right)
+    for j in range(size):
+        for i in range(j + 1, size):
+            factor = held.name(matrix[i][j] / matrix[j][j])
+            if factor == 0:
+                continue
+            for n in range(j + 1, size):
+                matrix[i][n] = held.name(matrix[i][n] - factor * matrix[j][n])
+            right[i] = held.name(right[i] - factor * right[j])
+    for i in reversed(range(size)):
+        rest = right[i] - _dot(matrix[i][i + 1 :], right[i + 1 :])
+        right[i] = held.name(rest / matrix[i][i])
+    return right
+
+
+def _endings_of(geometry: Geometry, regime: Regime) -> tuple[Ending, ...]:
+    """What the functions of `gated_flow` mean in a regime."""
+    _, ends = gated_flow(geometry)
+    edges = [k for k, edge in enumerate(geometry.system.edges) if edge.watched is not None]
+    meant = [(RELEASE if i in regime.stuck else CROSS, i) for i in range(geometry.switches)]
+    meant += [(DETACH if j in regime.contact else IMPACT, j) for j in range(geometry.walls)]
+    meant += [(EDGE, k) for k in edges]
+    return tuple(Ending(kind, i, end) for (kind, i), end in zip(meant, ends, strict=True))
+
+
 def compiled_regime(
     geometry: Geometry,
     regime: Regime,
@@ -206,10 +302,13 @@ def compiled_regime(
     # The system itself is a dear key: it is asked for once per geometry.
     near = (threading.get_ident(), regime, wrt, tolerance, observe)
     if near not in geometry.compiled:
-        key = ("events", geometry.system, regime, wrt, tolerance, observe)
-        geometry.compiled[near] = cached(
-            key, lambda: compile_integrator(lambda: _build(geometry, regime, wrt, tolerance, observe))
+        # Without tangents free motion is one more regime; with them it has an equation of its own, the determinant.
+        gated = bool(geometry.flags) and (regime.collapses or wrt is None)
+        key = ("events", geometry.system, "gated" if gated else regime, wrt, tolerance, observe)
+        built = cached(
+            key, lambda: compile_integrator(lambda: _build(geometry, regime, wrt, tolerance, observe, gated))
         )
+        geometry.compiled[near] = replace(built, endings=_endings_of(geometry, regime)) if gated else built
     return geometry.compiled[near]
 
 
@@ -219,15 +318,19 @@ def _build(
     wrt: tuple[int, ...] | None,
     tolerance: float,
     observe: tuple[sp.Expr, ...],
+    gated: bool,
 ) -> CompiledRegime:
-    system, endings = regime_flow(geometry, regime)
+    if gated:
+        system, endings = gated_flow(geometry)[0], _endings_of(geometry, regime)
+    else:
+        system, endings = regime_flow(geometry, regime)
     table = {**full_table(system), **offset_table(geometry)}
     falling, rising = hy.event_direction.negative, hy.event_direction.positive
     surfaces = [to_heyoka(e.expression, table) for e in endings]
     terminal = [hy.t_event(s, direction=falling, cooldown=COOLDOWN) for s in surfaces]
     notes: list[Any] = [NoteCrossing(i, geometry.size) for i in range(len(observe))]
     watched = [hy.nt_event(to_heyoka(h, table), note) for h, note in zip(observe, notes, strict=True)]
-    for j in (j for j in range(geometry.walls) if j not in regime.contact):
+    for j in (j for j in range(geometry.walls) if gated or j not in regime.contact):
         watched.append(
             hy.nt_event(
                 to_heyoka(geometry.speeds[j], table) + NEARLY_ZERO_SPEED,
@@ -240,7 +343,7 @@ def _build(
         rates,
         np.zeros(integrated_size(geometry.size, regime, wrt)),
         tol=tolerance,
-        compact_mode=regime.collapses or not is_short(system, rates, surfaces),
+        compact_mode=gated or regime.collapses or not is_short(system, rates, surfaces),
         t_events=terminal,
         nt_events=watched,
     )

@@ -9,16 +9,15 @@ different answers are an error, not a guess.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain, combinations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
-import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import EventError
-from kapitza.flow.events.geometry import Geometry, Gradients
-from kapitza.flow.events.many import likely_modes
+from kapitza.flow.events.geometry import Geometry, Gradients, Regime
+from kapitza.flow.events.many import has_positive_minors, likely_modes
 
 Array = NDArray[Any]
 
@@ -42,19 +41,6 @@ MOST_TOGETHER = 12
 """Switches on their surfaces at an instant that can be resolved at all; the proof of uniqueness takes 2^k minors."""
 
 STICK, HOLD, FREE = "stick", "hold", "free"
-
-
-@dataclass(frozen=True)
-class Regime:
-    """Which switches slide on their surface and which walls are in lasting contact."""
-
-    stuck: tuple[int, ...] = ()
-    contact: tuple[int, ...] = ()
-
-    @property
-    def collapses(self) -> bool:
-        """True when the motion is confined to a surface, so that the tangent map is singular."""
-        return bool(self.stuck or self.contact)
 
 
 @dataclass(frozen=True)
@@ -112,15 +98,6 @@ def motion(geometry: Geometry, place: Place, modes: Array, regime: Regime) -> Mo
     return Motion(base_field + directions @ balance, -balance[:split], balance[split:], directions, rows, gain)
 
 
-def has_positive_minors(matrix: Array) -> bool:
-    """True for a P-matrix: then sliding and contact at once have exactly one answer."""
-    if not np.isfinite(matrix).all():
-        return False
-    indices = range(len(matrix))
-    subsets = chain.from_iterable(combinations(indices, size) for size in range(1, len(matrix) + 1))
-    return all(np.linalg.det(matrix[np.ix_(chosen, chosen)]) > 0 for chosen in map(list, subsets))
-
-
 @dataclass(frozen=True)
 class Question:
     """What is open at an instant: switches and walls on their surfaces, with the answers still possible for each."""
@@ -138,6 +115,10 @@ def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -
     passed = _simply_passed(geometry, place, modes, question)
     if passed is not None:
         return passed, Regime()
+    if geometry.flags and not question.walls:
+        found = _pivoted(geometry, place, modes, question, unique=True)
+        if found is not None:
+            return found
     confirmed: list[tuple[Array, Regime, Array]] = []
     choices = [options for _, options in (*question.switches, *question.walls)]
     asked = [i for i, _ in question.switches]
@@ -163,21 +144,41 @@ def settle(geometry: Geometry, place: Place, modes: Array, question: Question) -
 
 
 def _settle_many(geometry: Geometry, place: Place, modes: Array, question: Question) -> tuple[Array, Regime]:
-    """The same for more surfaces than can be tried through: the answer of a pivoting rule, if confirmed."""
+    """The same for more surfaces than are tried through: the answer of a pivoting rule, if confirmed."""
     indices = tuple(i for i, _ in question.switches)
     if question.walls or len(indices) > MOST_TOGETHER or _modes_multiply(geometry, indices):
         _refuse(geometry, place, question, "too many surfaces are reached at once")
-    found = likely_modes(geometry, place.state, place.t, place.parameters, modes, indices)
+    found = _pivoted(geometry, place, modes, question)
     if found is None:
         _refuse(geometry, place, question, "no combination of modes continues the motion")
         raise AssertionError
-    answer = tuple(STICK if m == 0 else float(m) for m in found)
-    allowed = all(choice in options for choice, (_, options) in zip(answer, question.switches, strict=True))
+    return found
+
+
+def _pivoted(
+    geometry: Geometry, place: Place, modes: Array, question: Question, unique: bool = False
+) -> tuple[Array, Regime] | None:
+    """Modes and regime by complementarity; None when there is no answer, or one that the motion does not confirm.
+
+    unique: None also when there may be other answers.
+    """
+    decided = {i: options[0] for i, options in question.switches if len(options) == 1}
+    open_ = [i for i, _ in question.switches if i not in decided]
+    trial = modes.copy()
+    for i, choice in decided.items():
+        trial[i] = float(str(choice))
+    found = (
+        likely_modes(geometry, place.state, place.t, place.parameters, trial, open_, unique) if open_ else np.zeros(0)
+    )
+    if found is None:
+        return None
+    chosen = {**decided, **{i: STICK if m == 0 else float(m) for i, m in zip(open_, found, strict=True)}}
+    answer = tuple(chosen[i] for i, _ in question.switches)
+    if any(choice not in options for choice, (_, options) in zip(answer, question.switches, strict=True)):
+        return None
     trial, regime = _apply(modes, question, answer)
     now = motion(geometry, place, trial, regime)
-    if not allowed or not _holds(geometry, place, trial, regime, question, answer, now):
-        _refuse(geometry, place, question, "no combination of modes continues the motion")
-    return trial, regime
+    return (trial, regime) if _holds(geometry, place, trial, regime, question, answer, now) else None
 
 
 def _simply_passed(geometry: Geometry, place: Place, modes: Array, question: Question) -> Array | None:
@@ -325,15 +326,7 @@ def _margins(
 
 def _modes_multiply(geometry: Geometry, stuck: tuple[int, ...]) -> bool:
     """True when the equations hold a product of two stuck modes: the equivalent control is then not determined."""
-    modes = [geometry.modes[i] for i in stuck]
-    system = geometry.system
-    if system.elimination is not None:
-        forces = set(system.elimination.rest)
-        if any(e.has(*modes) for name, e in system.smooth_steps if name not in forces):
-            # A mode in the mass matrix multiplies every other.
-            return True
-    expressions = [e for e in system.smooth_expressions if e.has(*modes)]
-    return any(sp.diff(e, first, second) != 0 for first, second in combinations(modes, 2) for e in expressions)
+    return bool(geometry.products_of_modes[np.ix_(stuck, stuck)].any())
 
 
 def _refuse(geometry: Geometry, place: Place, question: Question, reason: str) -> None:
