@@ -134,6 +134,81 @@ def test_forcing_in_time_and_text_round_trip(tmp_path):
     assert found[late] == pytest.approx((response * np.exp(s * times[late])).real, abs=1e-8)
 
 
+def test_simulate_gives_records_of_models_with_delays():
+    model = retarded()
+    times = np.linspace(0, 9.7, 300)
+    record = kz.simulate(model, [1.0], t=times)
+    assert np.abs(record["x"] - steps_solution(times)).max() < 1e-12
+    first = kz.Flow(model).dense([1.0], 0.0, 2.6)
+    later = kz.simulate(model, first, t=np.linspace(2.6, 9.0, 40))
+    assert np.abs(later["x"] - steps_solution(np.linspace(2.6, 9.0, 40))).max() < 1e-12
+    noisy = kz.simulate(model, {"x": "1 + 0*t"}, t=times, noise=0.1, seed=3)
+    assert np.std(noisy["x"] - record["x"]) == pytest.approx(0.1, rel=0.15)
+    forced = kz.Model.from_equations(
+        "x'' + 0.4*x' + x + 0.2*x(t - tau) = cos(w*(t - tau))",
+        parameters={"tau": 0.3, "w": 1.7}, period="2*pi/w", start={"x": 0.0, "x'": 0.0},
+    )  # fmt: skip
+    strobed = kz.simulate(forced, periods=60, samples_per_period=8)
+    s = 1.7j
+    response = np.exp(-0.3 * s) / (s**2 + 0.4 * s + 1 + 0.2 * np.exp(-0.3 * s))
+    assert strobed.period == pytest.approx(2 * np.pi / 1.7)
+    assert strobed["x"][-9:] == pytest.approx((response * np.exp(s * strobed.time[-9:])).real, abs=1e-8)
+    with pytest.raises(ModelError, match="no excitation period"):
+        kz.simulate(model, [1.0], periods=3)
+
+
+def test_long_runs_keep_no_more_of_the_past_than_they_need(monkeypatch):
+    """Cut into stretches of 50 segments a run is the same, to the last bit."""
+    model = kz.Model.from_equations("x' = r*x*(1 - x(t - tau))", parameters={"tau": 1.0, "r": 2.1})
+    times = np.linspace(0, 90, 31)
+    whole = kz.Flow(model).trajectory([0.5], times)
+    monkeypatch.setattr("kapitza.flow.delayed.STRETCH", 50)
+    kept = []
+    recent = Past.recent
+    monkeypatch.setattr(Past, "recent", lambda self, length: kept.append(recent(self, length)) or kept[-1])
+    assert np.array_equal(kz.Flow(model).trajectory([0.5], times), whole)
+    assert len(kept) > 1
+    assert kept[-1].end - kept[-1].start < 6.0
+
+
+def test_delays_longer_than_the_run_and_much_shorter():
+    assert kz.Flow(retarded(50.0)).trajectory([1.0], [0.0, 10.0])[-1, 0] == pytest.approx(-9.0)
+    rate = brentq(lambda s: s + np.exp(-1e-3 * s), -2.0, 0.0)
+    found = kz.Flow(retarded(1e-3)).trajectory({"x": f"exp({rate!r}*t)"}, [0.0, 2.0])[-1, 0]
+    assert found == pytest.approx(np.exp(2 * rate), rel=1e-11)
+    with pytest.raises(FlowError, match="leave so short a delay out"):
+        kz.simulate(retarded(1e-9), [1.0], t=np.linspace(0, 10, 5))
+    with pytest.raises(ModelError, match="Without delay write the term at the present time"):
+        kz.simulate(retarded(0.0), [1.0], t=[0.0, 1.0])
+
+
+def test_pasts_that_a_polynomial_does_not_follow_are_resolved_or_refused():
+    """x(t) = 1 - [sin 200(t - 1) - sin(-200)]/200 on the first delay after cos 200t."""
+    flow, times = kz.Flow(retarded()), np.linspace(0, 1, 9)
+    found = flow.trajectory({"x": "cos(200*t)"}, times)[:, 0]
+    assert found == pytest.approx(1 - (np.sin(200 * (times - 1)) + math.sin(200)) / 200, abs=1e-12)
+    for past in ("Abs(t + 0.3)", "cos(20000*t)", "1/(t + 0.501)"):
+        with pytest.raises(KapitzaError, match="kink, or changes too fast"):
+            flow.trajectory({"x": past}, times)
+    with pytest.raises(KapitzaError, match=r"not finite at t = -0\.5"):
+        flow.trajectory({"x": "1/(t + 0.5)"}, times)
+
+
+def test_going_on_with_other_parameters_begins_at_the_end_of_the_past():
+    flow = kz.Flow(retarded())
+    past = flow.dense([1.0], 0.0, 2.6)
+    with pytest.raises(FlowError, match=r"made with other parameters.*t0 = past\.end = 3"):
+        flow.dense(past, 2.6, 5.0, {"a": 2.0})
+    # x(3 + s) = x(3) - 2 ∫ x over [2, 2 + s], and x there is known.
+    later = flow.dense(past, past.end, 4.0, {"a": 2.0})
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    exact = steps_solution(np.array([3.0]))[0] - 2 * 0.5 * weights @ steps_solution(2.5 + 0.5 * nodes)
+    assert later(4.0)[0] == pytest.approx(exact, abs=1e-12)
+    other = kz.Flow(kz.Model.from_equations("z' = -z(t - tau)", parameters={"tau": 1.0}))
+    with pytest.raises(FlowError, match="take one of this model"):
+        other.dense(past, 3.0, 4.0)
+
+
 def test_blow_up_is_an_error_and_no_hang():
     model = kz.Model.from_equations("x' = x(t - tau)**2 + x**2", parameters={"tau": 0.5})
     with pytest.raises(FlowError, match=r"blew up|needs steps below"):

@@ -8,8 +8,8 @@ segments and cost nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -29,10 +29,19 @@ Array = NDArray[Any]
 FINEST = 64
 """Segments per common measure of the delays, at most."""
 
+FINEST_PAST = 1024
+"""The same for a past that is given by expressions."""
+
 LARGEST = 1e100
 """Beyond this a state counts as blown up."""
 
 MOST_SEGMENTS = 4_000_000
+
+MOST_IN_ALL = 100_000_000
+"""Segments of a whole run: half an hour."""
+
+STRETCH = 4096
+"""Segments after which the past that is no longer needed is given up."""
 
 _whole = hy.taylor_outcome.time_limit
 
@@ -43,7 +52,7 @@ class Past:
 
     start: time of the first segment's begin; step: length of a segment; coefficients: (N, n, P + 1) in the time since
     the begin of each segment. begin: time at which the equation took over from the history that was given.
-    values: the delays; last: (n,) state at the end.
+    values: the delays; last: (n,) state at the end; states: their names; parameters: of the last run.
     """
 
     start: float
@@ -52,6 +61,8 @@ class Past:
     begin: float
     values: tuple[float, ...] = ()
     last: Array | None = field(default=None, repr=False)
+    states: tuple[str, ...] = ()
+    parameters: Array | None = field(default=None, repr=False)
 
     @property
     def end(self) -> float:
@@ -84,7 +95,14 @@ class Past:
         half = self.step / 2
         shifted = _shifted(self.coefficients, half)
         both = np.stack([self.coefficients, shifted], axis=1).reshape(-1, *self.coefficients.shape[1:])
-        return Past(self.start, half, both, self.begin, self.values, self.last)
+        return replace(self, step=half, coefficients=both)
+
+    def recent(self, length: float) -> Past:
+        """The last `length` seconds alone, rounded up to whole segments: all that a run needs to go on."""
+        spare = len(self.coefficients) - math.ceil(length / self.step - 1e-9)
+        if spare <= 0:
+            return self
+        return replace(self, start=self.start + spare * self.step, coefficients=self.coefficients[spare:].copy())
 
 
 def _shifted(coefficients: Array, by: float) -> Array:
@@ -138,16 +156,60 @@ class DelayFlow:
 
     def trajectory(self, past: Any, t0: float, t1: float, vector: Array) -> Past:
         """From a state (its past constant), expressions of the past in t, or an earlier trajectory, up to t1."""
+        delays = self.delay_values(vector)
+        if not t1 >= t0:
+            raise FlowError(f"Equations with delays run forwards only; t1 = {t1:g} lies before t0 = {t0:g}.")
+        if isinstance(past, Past):
+            known = self._continued(past, t0, t1, vector, delays)
+        else:
+            known = self._history(past, t0, delays)
+        return self._advance(known, t1, vector, delays)
+
+    def sample(
+        self, past: Any, times: Array, vector: Array, after: Callable[[Array, int], None] | None = None
+    ) -> Array:
+        """States (N, n) at increasing times; only as much of the past is kept as the equation needs.
+
+        after: called with the states and how many of them are done.
+        """
+        states, done = np.empty((times.size, len(self.model.states))), 0
+        delays = self.delay_values(vector)
+        reach = float(delays.max())
+        count = float(times[-1] - times[0]) / _common_measure(delays)
+        if count > MOST_IN_ALL:
+            raise FlowError(
+                f"A delay of {delays.min():g} s over {times[-1] - times[0]:g} s makes {count:.2g} segments, more than "
+                f"{MOST_IN_ALL:.0e}: leave so short a delay out, or run a shorter stretch."
+            )
+        while done < times.size:
+            begin = float(times[max(done - 1, 0)])
+            # As many samples as fit a stretch of a few thousand segments, one at least.
+            step = past.step if isinstance(past, Past) else reach
+            last = max(int(np.searchsorted(times, begin + STRETCH * step, side="right")), done + 1)
+            known = self.trajectory(past, float(times[done]) if done == 0 else past.end, float(times[last - 1]), vector)
+            states[done:last] = known(times[done:last])
+            past, done = known.recent(max(reach, known.end - float(times[last - 1]))), last
+            if after is not None:
+                after(states, done)
+        return states
+
+    def delay_values(self, vector: Array) -> Array:
+        """(K,) the delays at these parameters, s."""
         delays = self._delay_values(np.empty((0, 1)), vector)[:, 0]
         for delayed, delay in zip(self.delays, delays, strict=True):
             if not (math.isfinite(delay) and delay > 0):
-                raise ModelError(f'The delay of "{delayed.symbol.name}" is {delay:g}; it must be positive and finite.')
-        if not t1 >= t0:
-            raise FlowError(f"Equations with delays run forwards only; t1 = {t1:g} lies before t0 = {t0:g}.")
-        known = self._continued(past, t0, delays) if isinstance(past, Past) else self._history(past, t0, delays)
-        return self._advance(known, t1, vector, delays)
+                raise ModelError(
+                    f'The delay of "{delayed.symbol.name}" is {delay:g}; it must be positive and finite. Without delay '
+                    "write the term at the present time."
+                )
+        return delays
 
-    def _continued(self, past: Past, t0: float, delays: Array) -> Past:
+    def _continued(self, past: Past, t0: float, t1: float, vector: Array, delays: Array) -> Past:
+        if past.states and past.states != self.model.states:
+            raise FlowError(
+                f"The trajectory to go on from has the states {', '.join(past.states)}, the model has "
+                f"{', '.join(self.model.states)}: take one of this model."
+            )
         if past.values != tuple(float(d) for d in delays):
             raise FlowError(
                 f"The trajectory to go on from was made with the delays {_listed(past.values)} s, not "
@@ -155,20 +217,30 @@ class DelayFlow:
             )
         if t0 > past.end + 1e-9 * past.step:
             raise FlowError(f"The trajectory to go on from ends at t = {past.end:g}, before t0 = {t0:g}.")
+        before = past.parameters
+        changed = before is not None and not np.array_equal(before, vector)
+        if changed and t0 < past.end - 1e-9 * past.step and t1 > t0:
+            raise FlowError(
+                f"The trajectory to go on from reaches t = {past.end:.9g} (it is computed in whole segments of "
+                f"{past.step:g} s) and was made with other parameters; from t0 = {t0:.9g} on it would still follow "
+                f"them. Change parameters at its end: t0 = past.end = {past.end:.9g}."
+            )
         return past
 
     def _history(self, past: Any, t0: float, delays: Array) -> Past:
         measure = _common_measure(delays)
         count = round(float(delays.max()) / measure)
-        table = np.zeros((count, len(self.model.states), self.order + 1))
+        values = tuple(float(d) for d in delays)
         if isinstance(past, Mapping) and any(isinstance(v, str) for v in past.values()):
-            table[:] = self._expressions(past, t0 - measure * np.arange(count, 0, -1), measure)
+            table = self._expressions(past, t0, measure, count)
         else:
+            table = np.zeros((count, len(self.model.states), self.order + 1))
             table[:, :, 0] = arguments.state_vector(self.model, past)
-        return Past(t0 - count * measure, measure, table, t0, tuple(float(d) for d in delays))
+        step = measure * count / len(table)
+        return Past(t0 - count * measure, step, table, t0, values, states=self.model.states)
 
-    def _expressions(self, past: Mapping[str, Any], starts: Array, step: float) -> Array:
-        """Taylor coefficients of the past given as expressions in t, on each segment."""
+    def _expressions(self, past: Mapping[str, Any], t0: float, measure: float, count: int) -> Array:
+        """Taylor coefficients of the past given as expressions in t, on `count` segments or a finer grid."""
         unknown = [name for name in past if name not in self.model.states]
         missing = [name for name in self.model.states if name not in past]
         if unknown or missing:
@@ -180,13 +252,27 @@ class DelayFlow:
         table = {time_symbol: hy.time}
         equations = [(hy.expression(f"z{i}"), to_heyoka(e.diff(time_symbol), table)) for i, e in enumerate(written)]
         ta = hy.taylor_adaptive(equations, [0.0] * len(written), tol=self.tolerance)
-        values = compile_expressions(written, ("t",))(starts[None, :])
-        result = np.empty((starts.size, len(written), self.order + 1))
-        for i, start in enumerate(starts):
-            ta.time, ta.state[:] = float(start), values[:, i]
-            ta.step(step, write_tc=True)
-            result[i] = ta.tc[: len(written), : self.order + 1]
-        return result
+        evaluate = compile_expressions(written, ("t",))
+        for finer in 2 ** np.arange(int(math.log2(FINEST_PAST)) + 1):
+            step = measure / finer
+            starts = t0 - step * np.arange(count * finer, 0, -1)
+            values = _finite(evaluate, starts, len(written))
+            result = np.empty((starts.size, len(written), self.order + 1))
+            for i, start in enumerate(starts):
+                ta.time, ta.state[:] = float(start), values[:, i]
+                outcome, taken = ta.step(step, write_tc=True)
+                if outcome != _whole and taken < step:
+                    break  # one polynomial does not reach across: a finer grid
+                result[i] = ta.tc[: len(written), : self.order + 1]
+            else:
+                wrong = _misses(result, starts, step, lambda at: _finite(evaluate, at, len(written)))
+                if wrong is None:
+                    return result
+                start = wrong
+        raise arguments.ArgumentError(
+            f"The past that was given has a kink, or changes too fast, near t = {start:.4g}: polynomials over "
+            f"{step:.3g} s do not follow it. Give a smooth one; breaking points belong to the equation, from t0 on."
+        )
 
     def _advance(self, past: Past, t1: float, vector: Array, delays: Array) -> Past:
         """Segment by segment; the grid is halved where a Taylor polynomial does not reach across one."""
@@ -196,13 +282,12 @@ class DelayFlow:
                 f"{(t1 - past.end) / past.step:.2g} segments of {past.step:g} s are too many: run in parts."
             )
         finest = _common_measure(delays) / FINEST
+        past = replace(past, parameters=vector.copy())
         while past.end < t1 - 1e-12 * max(past.step, abs(t1)):
             lags = [round(float(d) / past.step) for d in delays]
             made, last, enough = self._segments(past, lags, t1, ta, vector, names)
-            past = Past(
-                past.start, past.step, np.concatenate([past.coefficients, made]) if len(made) else past.coefficients,
-                past.begin, past.values, last,
-            )  # fmt: skip
+            known = np.concatenate([past.coefficients, made]) if len(made) else past.coefficients
+            past = replace(past, coefficients=known, last=last)
             if enough:
                 continue
             if past.step / 2 < finest:
@@ -244,6 +329,26 @@ class DelayFlow:
                 raise FlowError(f"The trajectory blew up near t = {start:.6g} ({place}); check parameters and past.")
             table[offset + i] = ta.tc
         return table[offset:], state, True
+
+
+def _finite(evaluate: Callable[[Array], Array], times: Array, count: int) -> Array:
+    """Values (n, N) of the past that was given; constants are spread over the times."""
+    values = np.broadcast_to(evaluate(times[None, :]), (count, times.size))
+    bad = ~np.isfinite(values).all(axis=0)
+    if bad.any():
+        raise arguments.ArgumentError(f"The past that was given is not finite at t = {times[bad][0]:g}.")
+    return values
+
+
+def _misses(table: Array, starts: Array, step: float, exact: Callable[[Array], Array]) -> float | None:
+    """Begin of the first segment (N, n, P + 1) whose polynomial leaves the function it stands for, or None."""
+    for share in (0.31, 0.62, 1.0 - 1e-9):
+        wanted = exact(starts + share * step).T
+        found = table @ (share * step) ** np.arange(table.shape[2])
+        off = np.abs(found - wanted) > 1e-10 * np.maximum(np.abs(wanted).max(axis=0), 1e-300)
+        if off.any():
+            return float(starts[off.any(axis=1)][0])
+    return None
 
 
 def _common_measure(delays: Array) -> float:

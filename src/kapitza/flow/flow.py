@@ -13,6 +13,7 @@ from kapitza.errors import ModelError
 from kapitza.flow import arguments
 from kapitza.flow.arguments import Parameters
 from kapitza.flow.batch import advance_many
+from kapitza.flow.clock import PeriodLaw
 from kapitza.flow.compiled import count_builds
 from kapitza.flow.core import Core, Propagation
 from kapitza.flow.delayed import DelayFlow, Past
@@ -61,7 +62,7 @@ class Flow:
         if not 0 < (tolerance := gate.number("tolerance", tolerance)) < 1:
             raise arguments.ArgumentError(f"tolerance = {tolerance}; choose a number such as 1e-12.")
         self.model, self.wrt, self.tolerance = model, wrt, tolerance
-        steps = arguments.whole("max_steps", max_steps, 1)
+        steps = self._steps = arguments.whole("max_steps", max_steps, 1)
         self._delayed = DelayFlow(model, self.tolerance) if model.delays else None
         self._core = None if model.delays else Core(model, self.wrt, self.tolerance, steps)
         if model.delays and self.wrt:
@@ -83,7 +84,7 @@ class Flow:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Compiled code does not travel to other processes; there it is compiled again, or found compiled.
-        return Flow, self.core.settings
+        return Flow, (self.model, self.wrt, self.tolerance, self._steps)
 
     @property
     def builds(self) -> int:
@@ -92,7 +93,8 @@ class Flow:
 
     def period(self, parameters: Parameters = None) -> float | None:
         """Excitation period at these parameters, None for autonomous models."""
-        return self.core.period_law(arguments.parameter_vector(self.model, parameters))
+        law = PeriodLaw(self.model, ()) if self._core is None else self._core.period_law
+        return law(arguments.parameter_vector(self.model, parameters))
 
     def propagate(
         self, x: Any, t0: float, t1: float, parameters: Parameters = None, tangents: bool = True
@@ -160,6 +162,8 @@ class Flow:
     def trajectory(self, x: Any, times: Any, parameters: Parameters = None, project: bool = False) -> Array:
         """States (N, n) at increasing times (N,), starting with x at times[0]; angles continuous.
 
+        For models with delays x is the past: a state (it was constant before), expressions in t by name, or what
+        `dense` returned.
         project: bring every sample back onto the invariants of the model, with the values they have at x.
         """
         if self._delayed is not None:
@@ -167,7 +171,7 @@ class Flow:
                 raise self._no_state("invariants")
             instants = arguments.increasing_times(times)
             vector = arguments.parameter_vector(self.model, parameters)
-            return self._delayed.trajectory(x, float(instants[0]), float(instants[-1]), vector)(instants)
+            return self._delayed.sample(x, instants, vector)
         state, vector = arguments.state_vector(self.model, x), arguments.parameter_vector(self.model, parameters)
         if project:
             states, turns = projected_samples(self.core, state, arguments.increasing_times(times), vector)
@@ -226,6 +230,8 @@ class Flow:
 
     def rates(self, X: Any, times: Any = 0.0, parameters: Parameters = None) -> Array:
         """Right-hand side (N, n) at states X (N, n) and times (scalar or (N,)); (n,) for one state."""
+        if self._delayed is not None:
+            raise self._no_state("rates")
         vector = arguments.parameter_vector(self.model, parameters)
         states = np.asarray(X, float)
         rows = arguments.state_rows(self.model, np.atleast_2d(states))

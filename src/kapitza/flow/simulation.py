@@ -12,6 +12,7 @@ from kapitza import gate
 from kapitza.circle import wrap_states
 from kapitza.flow.arguments import ArgumentError, increasing_times, state_vector, unforced, whole
 from kapitza.flow.core import Filled
+from kapitza.flow.delayed import DelayFlow
 from kapitza.flow.flow import Flow
 from kapitza.flow.maps import Map
 from kapitza.flow.projection import projected_samples
@@ -44,7 +45,9 @@ def simulate(
     model : Model
         A flow or a map.
     x0 : optional
-        Start, by name or as an array (n,), at t[0] or at the start of the excitation; the model's own by default.
+        Start, by name or as an array (n,), at t[0] or at the start of the excitation; the model's own by default. A
+        model with delays takes it as its whole past (constant), or takes the past as expressions in t by name, or goes
+        on from what `Flow(model).dense(...)` returned.
     t : array (N,), optional
         Times [s] of the samples, increasing.
     periods : int, optional
@@ -102,7 +105,10 @@ def _work(
         steps = whole("periods", periods, 1)
         return np.arange(steps + 1, dtype=float), None, lambda after: Map(model).iterate(start, steps, after=after)
     flow = Flow(model)
-    period, core = flow.period(), flow.core
+    period = flow.period()
+    if model.delays:
+        return _with_delays(model, flow, start, t, periods, samples_per_period)
+    core = flow.core
     if periods is not None:
         count, each = whole("periods", periods, 1), whole("samples_per_period", samples_per_period, 1)
         if period is None:
@@ -114,6 +120,20 @@ def _work(
     if model.invariants:
         return times, period, lambda after: projected_samples(core, state, times, model.vector, after)[0]
     return times, period, lambda after: core.sample(state, times, model.vector, False, after)[0]
+
+
+def _with_delays(
+    model: Model, flow: Flow, past: Any, t: Any, periods: int | None, samples_per_period: int
+) -> tuple[Array, float | None, Callable[[Filled], Array]]:
+    period = flow.period()
+    if periods is None:
+        times = increasing_times(t)
+    elif period is None:
+        raise unforced(model)
+    else:
+        each = whole("samples_per_period", samples_per_period, 1)
+        times = instants(0.0, period, each, whole("periods", periods, 1))
+    return times, period, lambda after: DelayFlow(model, flow.tolerance).sample(past, times, model.vector, after)
 
 
 def start_of(model: Model) -> Array:
