@@ -13,10 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 from harness import markdown_table
 
 import kapitza as kz
 from kapitza.cli import main as command
+from kapitza.flow import chaotic_record
 from reproductions.shooting_real_pendulums import lumped_double, lumped_single
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,7 +56,7 @@ def rows_of(name: str, folder: Path) -> list[list[str]]:
     best = found["best"]
     print(name, f"{seconds:.1f} s", found["sentence"], file=sys.stderr)
     if best is None:
-        return [[name, "-", "-", f"**missed**: {found['sentence']}", "-", f"{seconds:.1f}"]]
+        return [[name, "-", "-", f"**missed**: {found['sentence']}", "-", "-", f"{seconds:.1f}"]]
     rows = []
     for row in found["parameters"]:
         if (row["model"], row["method"]) != (best["model"], best["method"]):
@@ -63,9 +65,27 @@ def rows_of(name: str, folder: Path) -> list[list[str]]:
         stated = "-" if value is None else f"{value:.5g} ({kind})"
         low, high = row["low"], row["high"]
         interval = "at its bound" if low is None else f"{low:.5g} … {high:.5g}"
+        inside = "-" if value is None or low is None else "yes" if low <= value <= high else "**no**"
         rows.append([f"{name} ({best['model']}, {best['method']})", row["parameter"], stated, f"{row['value']:.5g}",
-                     interval, f"{seconds:.1f}"])  # fmt: skip
+                     interval, inside, f"{seconds:.1f}"])  # fmt: skip
+    held = found["held_back"].get(f"{best['model']}, {best['method']}", {})
+    for channel, error in held.items():
+        rows.append([f"{name}, held back", f"RMS error of {channel}", "-", f"{error['rms']:.3g}",
+                     f"{100 * error['share']:.2g} % of its spread", "-", ""])  # fmt: skip
     return rows
+
+
+def truth_in_intervals(seeds: range) -> tuple[int, int]:
+    """Of how many 95 % intervals of the double pendulum's parameters, over other recordings, the truth lies inside."""
+    rig = kz.library.base_excited_double_pendulum().with_values(C11=1.02e-3)
+    free = list(STUDIES["double_pendulum"][1])
+    inside = 0
+    for seed in seeds:
+        angles = chaotic_record(rig, periods=300, samples_per_period=100, seed=seed).select(["phi1", "phi2"])
+        fit = kz.identify(rig, kz.measure(angles, quantum=2 * np.pi / 1024), free, kz.HarmonicFit())
+        interval = fit.interval(0.95)
+        inside += sum(bool(interval["low"][n] <= rig.values[n] <= interval["high"][n]) for n in free)
+    return inside, len(seeds) * len(free)
 
 
 def main() -> str:
@@ -84,13 +104,24 @@ def main() -> str:
         for study in STUDIES:
             measured = STUDIES[study][0] != "true"
             if measured and not MEASURED.is_dir():
-                rows.append([study, "-", "-", "not run: no measured data (set KAPITZA_DATA)", "-", "-"])
+                rows.append([study, "-", "-", "not run: no measured data (set KAPITZA_DATA)", "-", "-", "-"])
                 continue
             rows += rows_of(study, folder)
-    head = ["study (model, method)", "parameter", "known", "ours", "95 % interval", "seconds of computing"]
+    head = ["study (model, method)", "parameter", "known", "ours", "95 % interval", "inside", "seconds of computing"]
+    held, count = truth_in_intervals(range(2, 14))
     return (
         "# Studies by the command line alone\n\nEach line is `kapitza identify` on a file of `examples/studies`; the "
         "recordings are made by `make_recordings.py` there, or measured by others. The friction of the single pendulum "
-        "is the candidate that AIC chose; its published value belongs to viscous friction alone.\n\n"
+        "is the candidate that AIC chose; its published value belongs to viscous friction alone. Seconds are those of "
+        "one core for the whole command: reading, checks, fits of all candidates and methods, motions, report.\n\n"
         + markdown_table(head, rows)
+        + "\n\n## Known values outside our intervals\n\n"
+        f"- **Shaken double pendulum** (simulated): 12 other recordings of the same rig, fitted the same way, hold the "
+        f"truth in {held} of {count} 95 % intervals: one of nine outside is what chance does.\n"
+        "- **Real pendulums**: the published values come from velocities that the authors smoothed and from viscous "
+        "friction alone. Followed over the training pieces from the best initial state, the published single pendulum "
+        "misses the angle by 0.027 rad root mean square, ours by 0.001 rad; of the double pendulum by 0.0038 and "
+        "0.0015 rad ([all laws of friction](shooting_real_pendulums.md)). The frequencies w2 and G2 that follow "
+        "the data are therefore not the published ones, and the friction chosen there has three terms.\n"
+        "- **Silverbox**: no parameters are published; the held-back multisine says how well it predicts.\n"
     )

@@ -75,8 +75,12 @@ def examples(*commands: str) -> str:
 
 
 def table(*columns: str, title: str = "", right: tuple[str, ...] = ()) -> Table:
-    """A table; the columns named in `right` are aligned to the right."""
-    made = Table(title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    """A table; the columns named in `right` are aligned to the right, and numbers are never broken over two lines."""
+    made = Table(
+        title=Text(title) if title else None, title_justify="left", header_style="bold", box=None, pad_edge=False
+    )
     for position, name in enumerate(columns):
-        made.add_column(name, justify="right" if name in right else "left", no_wrap=position == 0, overflow="fold")
+        made.add_column(
+            name, justify="right" if name in right else "left", no_wrap=position == 0 or name in right, overflow="fold"
+        )
     return made

@@ -132,7 +132,8 @@ def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
     for text in result.warnings:
         console.print(Text(f"Warning: {text}", style="yellow"))
     if best is not None:
-        console.print(parameter_table(result))
+        for listing in parameter_tables(result):
+            console.print(listing)
         for text in best.warnings:
             console.print(Text(f"Warning: {text}", style="yellow"))
     for text in (result.verdict(), *result.disagreements()):
@@ -149,16 +150,24 @@ def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
     )
 
 
-def parameter_table(result: StudyResult) -> Any:
-    listing = table(
-        "parameter", "value", "error", "low", "high", "unit", "model", "method",
-        right=("value", "error", "low", "high"),
-    )  # fmt: skip
-    for row in result.table().itertuples(index=False):
-        numbers = (f"{row.value:.6g}", f"{row.error:.2g}", f"{row.low:.6g}", f"{row.high:.6g}")
-        name, unit, model, method = (str(text) for text in (row.parameter, row.unit, row.model, row.method))
-        listing.add_row(Text(name, style="bold"), *numbers, Text(unit), Text(model), Text(method))
-    return listing
+def parameter_tables(result: StudyResult) -> list[Any]:
+    """One table per fit, the answer first; the fit is named where there are several."""
+    rows, best = result.table(), result.best
+    order = sorted(result.succeeded, key=lambda outcome: outcome is not best)
+    made = []
+    for outcome in order:
+        listing = table(
+            "parameter", "value", "error", "low", "high", "unit",
+            right=("value", "error", "low", "high"), title=outcome.label if len(order) > 1 else "",
+        )  # fmt: skip
+        own = rows[(rows["model"] == outcome.candidate) & (rows["method"] == outcome.method)]
+        for row in own.itertuples(index=False):
+            given = ((row.value, ".6g"), (row.error, ".2g"), (row.low, ".6g"), (row.high, ".6g"))
+            # a parameter at its bound has no interval
+            numbers = ("-" if value != value else format(value, style) for value, style in given)
+            listing.add_row(Text(str(row.parameter), style="bold"), *numbers, Text(str(row.unit)))
+        made.append(listing)
+    return made
 
 
 def comparison_table(result: StudyResult) -> Any:
@@ -187,6 +196,11 @@ def as_plain(result: StudyResult) -> dict[str, Any]:
         else [],
         "verdict": result.verdict(),
         "disagreements": list(result.disagreements()),
+        "held_back": {
+            o.label: {c: {"rms": o.check.rms(c), "share": o.check.share(c)} for c in o.check.measured}
+            for o in result.succeeded
+            if o.check is not None
+        },
         "missing": {o.label: o.missing for o in result.succeeded if o.missing},
         "before": list(result.warnings),
         "warnings": {o.label: list(o.warnings) for o in result.succeeded},

@@ -17,7 +17,7 @@ from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
 from kapitza.report.rig_figures import plot_delay_stability, plot_growing_branch, plot_rig_branch
 from kapitza.report.skeleton_figures import plot_inspection
-from kapitza.report.study_figures import plot_fit, plot_forces, plot_intervals, plot_section
+from kapitza.report.study_figures import plot_fit, plot_force_surface, plot_forces, plot_intervals, plot_section
 from kapitza.report.study_report import write_study_report
 from kapitza.report.validation_figures import plot_validation
 
@@ -34,6 +34,7 @@ __all__ = [
     "plot_diagram",
     "plot_estimate",
     "plot_fit",
+    "plot_force_surface",
     "plot_forces",
     "plot_frequency_response",
     "plot_growing_branch",

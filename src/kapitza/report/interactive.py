@@ -12,9 +12,10 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
+from kapitza.report.study_figures import interval_range
 from kapitza.report.style import CYCLE, axis_label
 from kapitza.signal import Decay, half_cycles
-from kapitza.study import ForceCurve, Motion, Outcome, SectionSketch
+from kapitza.study import Motion, Outcome, SectionSketch
 
 Array = NDArray[np.float64]
 
@@ -23,6 +24,9 @@ MOST = 3000
 
 STACK = {"stack": True}
 """Panels side by side that a narrow screen puts below each other."""
+
+ENOUGH = 12
+"""Samples per cycle from which on differences tell the rate."""
 
 DATA, FIT, CHECK = "#8d99ae", CYCLE[0], CYCLE[1]
 
@@ -71,7 +75,7 @@ def fit_figure(outcome: Outcome) -> go.Figure | None:
                 continue
             time, first = floats(shown.time[part]), row == 1
             data = floats(shown.measured[channel][part])
-            line = broken(shown, _near(shown, channel), part)
+            line = broken(shown, near(shown, channel), part)
             figure.add_scatter(
                 x=time, y=data, mode="markers", marker={"size": 3, "color": DATA}, name="data", legendgroup="data",
                 showlegend=first and shown is motion, row=row, col=1,
@@ -94,20 +98,23 @@ def check_figure(outcome: Outcome) -> go.Figure | None:
     return fit_figure(Outcome(outcome.candidate, outcome.method, motion=check))
 
 
-def _near(motion: Motion, channel: str) -> Array:
+def near(motion: Motion, channel: str) -> Array:
     """Predicted values; angles beside the measured ones, whatever turn they are in."""
     return motion.measured[channel] + motion.error(channel)
 
 
 def residual_figure(outcome: Outcome) -> go.Figure | None:
-    """Residuals against time and against the value of each channel."""
+    """Residuals against time, against the value of each channel, and against its rate where the samples tell it."""
     motion = outcome.motion
     if motion is None:
         return None
     channels = list(motion.measured)
+    rated = [c for c in channels if not c.endswith("'") and samples_per_cycle(near(motion, c)) >= ENOUGH]
+    columns = 3 if rated else 2
     figure = make_subplots(
-        rows=len(channels), cols=2, column_widths=[0.6, 0.4], horizontal_spacing=0.1, vertical_spacing=0.12,
-        shared_yaxes=True,
+        rows=len(channels), cols=columns, column_widths=[0.44, 0.28, 0.28][:columns], horizontal_spacing=0.07,
+        vertical_spacing=0.12, shared_yaxes=True,
+        specs=[[{}, {}, {} if c in rated else None][:columns] for c in channels],
     )  # fmt: skip
     for row, channel in enumerate(channels, start=1):
         for shown, colour, name in ((motion, FIT, "fitted"), (outcome.check, CHECK, "held back")):
@@ -115,19 +122,19 @@ def residual_figure(outcome: Outcome) -> go.Figure | None:
                 continue
             step = slice(None, None, max(1, shown.time.size // MOST))
             error = floats(shown.error(channel)[step])
-            marker = {"size": 3, "color": colour}
-            figure.add_scatter(
-                x=floats(shown.time[step]), y=error, mode="markers", marker=marker, name=name, legendgroup=name,
-                showlegend=row == 1, row=row, col=1,
-            )  # fmt: skip
-            figure.add_scatter(
-                x=floats(_near(shown, channel)[step]), y=error, mode="markers", marker=marker, name=name,
-                legendgroup=name, showlegend=False, row=row, col=2,
-            )  # fmt: skip
+            against = [shown.time, near(shown, channel), *([shown.rate(channel)] if channel in rated else [])]
+            for column, values in enumerate(against, start=1):
+                known = [None if math.isnan(v) else v for v in floats(values[step])]
+                figure.add_scatter(
+                    x=known, y=error, mode="markers", marker={"size": 3, "color": colour}, name=name,
+                    legendgroup=name, showlegend=row == 1 and column == 1, row=row, col=column,
+                )  # fmt: skip
         unit = motion.units.get(channel, "")
         figure.update_yaxes(title_text="residual " + label(channel, unit), row=row, col=1)
         figure.update_xaxes(title_text="time [s]", row=row, col=1)
         figure.update_xaxes(title_text=label(channel, unit), row=row, col=2)
+        if channel in rated:
+            figure.update_xaxes(title_text=label(f"{channel}'", f"{unit}/s" if unit else ""), row=row, col=3)
     figure.update_layout(height=170 + 190 * len(channels), meta=STACK)
     return figure
 
@@ -141,17 +148,9 @@ def portrait_figure(outcome: Outcome) -> go.Figure | None:
     if channel is None:
         return None
     part = window(motion)
-    position = np.asarray(_near(motion, channel))
-    speed = np.full(position.size, np.nan)
-    for number in np.unique(motion.piece):
-        inside = motion.piece == number
-        if inside.sum() > 3:
-            values = np.unwrap(position[inside]) if channel in motion.angles else position[inside]
-            speed[inside] = np.gradient(values, motion.time[inside])
+    position, speed = np.asarray(near(motion, channel)), motion.rate(channel)
     rate = f"{channel}'"
-    if rate in motion.predicted:
-        speed = np.asarray(motion.predicted[rate])
-    elif _samples_per_cycle(position) < 12:
+    if rate not in motion.predicted and samples_per_cycle(position) < ENOUGH:
         return None
     figure = go.Figure()
     if rate in motion.measured:
@@ -170,7 +169,7 @@ def portrait_figure(outcome: Outcome) -> go.Figure | None:
     return figure
 
 
-def _samples_per_cycle(values: Array) -> float:
+def samples_per_cycle(values: Array) -> float:
     centred = values - np.median(values)
     crossings = int(np.count_nonzero(np.diff(np.signbit(centred))))
     return 2 * values.size / max(crossings, 1)
@@ -179,7 +178,7 @@ def _samples_per_cycle(values: Array) -> float:
 def interval_figure(outcomes: Sequence[Outcome]) -> go.Figure | None:
     """Intervals of every fit side by side, a panel for each parameter.
 
-    The axis follows the median width: one wide interval runs out of its panel instead of flattening the others.
+    The axis follows the narrower half: one wide interval runs out of its panel instead of flattening the others.
     """
     shown = [o for o in outcomes if o.ok]
     names = list(dict.fromkeys(name for o in shown for name in o.names))
@@ -188,7 +187,7 @@ def interval_figure(outcomes: Sequence[Outcome]) -> go.Figure | None:
     columns = min(3, len(names))
     rows = math.ceil(len(names) / columns)
     figure = make_subplots(rows=rows, cols=columns, shared_yaxes=True, horizontal_spacing=0.06,
-                           vertical_spacing=0.28 / rows, specs=_used(len(names), rows, columns))  # fmt: skip
+                           vertical_spacing=0.28 / rows, specs=used(len(names), rows, columns))  # fmt: skip
     labels = [escaped(o.label) for o in shown]
     for number, name in enumerate(names):
         row, column = number // columns + 1, number % columns + 1
@@ -205,57 +204,17 @@ def interval_figure(outcomes: Sequence[Outcome]) -> go.Figure | None:
                 row=row, col=column,
             )  # fmt: skip
         figure.update_xaxes(
-            title_text=label(name, own[0][1].units.get(name, "")), range=_panel(name, [o for _, o in own]), nticks=4,
-            row=row, col=column,
+            title_text=label(name, own[0][1].units.get(name, "")), range=interval_range(name, [o for _, o in own]),
+            nticks=4, row=row, col=column,
         )  # fmt: skip
     figure.update_yaxes(categoryorder="array", categoryarray=labels[::-1], automargin=True)
     figure.update_layout(height=80 + rows * (90 + 34 * len(shown)), meta=STACK)
     return figure
 
 
-def _used(count: int, rows: int, columns: int) -> list[list[dict[str, Any] | None]]:
+def used(count: int, rows: int, columns: int) -> list[list[dict[str, Any] | None]]:
     """Panels of a grid, the last ones left out."""
     return [[{} if row * columns + column < count else None for column in range(columns)] for row in range(rows)]
-
-
-def _panel(name: str, outcomes: Sequence[Outcome]) -> list[float] | None:
-    """Axis of one parameter: all values, and intervals up to four times the median width."""
-    widths = [o.high[name] - o.low[name] for o in outcomes if math.isfinite(o.high[name] - o.low[name])]
-    values = [o.values[name] for o in outcomes if math.isfinite(o.values[name])]
-    if not widths or not values:
-        return None
-    reach = 2 * float(np.median(widths))
-    lows = [max(o.low[name], o.values[name] - reach) for o in outcomes if math.isfinite(o.low[name])]
-    highs = [min(o.high[name], o.values[name] + reach) for o in outcomes if math.isfinite(o.high[name])]
-    low, high = min(values + lows), max(values + highs)
-    margin = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
-    return [low - margin, high + margin]
-
-
-def force_figure(curves: Sequence[ForceCurve]) -> go.Figure | None:
-    """Restoring and damping forces per mass with their bands."""
-    if not curves:
-        return None
-    columns = 2
-    rows = math.ceil(len(curves) / columns)
-    figure = make_subplots(rows=rows, cols=columns, horizontal_spacing=0.12, vertical_spacing=0.3 / rows,
-                           specs=_used(len(curves), rows, columns))  # fmt: skip
-    for number, curve in enumerate(curves):
-        row, column = number // columns + 1, number % columns + 1
-        at = floats(np.array(curve.at))
-        figure.add_scatter(
-            x=at + at[::-1], y=floats(np.array(curve.high)) + floats(np.array(curve.low))[::-1], fill="toself",
-            fillcolor="rgba(0,114,178,0.22)", line={"width": 0}, hoverinfo="skip", name="95 % band", legendgroup="band",
-            showlegend=number == 0, row=row, col=column,
-        )  # fmt: skip
-        figure.add_scatter(
-            x=at, y=floats(np.array(curve.force)), mode="lines", line={"color": FIT, "width": 2}, name="fitted force",
-            legendgroup="force", showlegend=number == 0, row=row, col=column,
-        )  # fmt: skip
-        figure.update_xaxes(title_text=label(curve.state), row=row, col=column)
-        figure.update_yaxes(title_text=f"{curve.kind} force / mass", row=row, col=column)
-    figure.update_layout(height=110 + 270 * rows, meta=STACK)
-    return figure
 
 
 def decay_figure(outcome: Outcome) -> go.Figure | None:
@@ -269,13 +228,13 @@ def decay_figure(outcome: Outcome) -> go.Figure | None:
     pairs: list[tuple[Decay, Decay | None]] = []
     for number in np.unique(motion.piece):
         inside = motion.piece == number
-        time, near = motion.time[inside], _near(motion, channel)[inside]
+        time, followed = motion.time[inside], near(motion, channel)[inside]
         values = motion.measured[channel][inside]
         if channel in motion.angles:
-            near, values = np.unwrap(near), np.unwrap(values)
+            followed, values = np.unwrap(followed), np.unwrap(values)
         decay = half_cycles(time, values)
         if decay is not None and decay.dies_out:
-            pairs.append((decay, half_cycles(time, near)))
+            pairs.append((decay, half_cycles(time, followed)))
     if not pairs:
         return None
     unit = motion.units.get(channel, "")
@@ -355,7 +314,7 @@ def profile_figure(outcome: Outcome) -> go.Figure | None:
     columns = min(3, len(outcome.profiles))
     rows = math.ceil(len(outcome.profiles) / columns)
     figure = make_subplots(rows=rows, cols=columns, horizontal_spacing=0.08, vertical_spacing=0.3 / rows,
-                           specs=_used(len(outcome.profiles), rows, columns))  # fmt: skip
+                           specs=used(len(outcome.profiles), rows, columns))  # fmt: skip
     for number, curve in enumerate(outcome.profiles):
         row, column = number // columns + 1, number % columns + 1
         at = np.array(curve.at)

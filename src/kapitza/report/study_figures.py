@@ -53,24 +53,34 @@ def plot_intervals(outcomes: Sequence[Outcome]) -> Figure:
         figure = new_figure(2.6 * len(names) + 1.4, 1.2 + 0.35 * len(shown))
         panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
         for axes, name in zip(panels, names, strict=True):
-            widths = [o.high[name] - o.low[name] for o in shown if name in o.names]
-            reach = 2 * float(np.nanmedian([w for w in widths if math.isfinite(w)] or [math.nan]))
-            edges = []
             for place, outcome in enumerate(shown[::-1]):
                 if name not in outcome.names:
                     continue
-                value = outcome.values[name]
                 axes.plot([outcome.low[name], outcome.high[name]], [place, place], color=CYCLE[0], lw=2.5)
-                axes.plot(value, place, "o", ms=4, color=ACCENT)
-                edges += [max(outcome.low[name], value - reach), min(outcome.high[name], value + reach), value]
-            known = [edge for edge in edges if math.isfinite(edge)]
-            margin = 0.1 * (max(known) - min(known)) or 1e-3 * abs(known[0]) or 1.0
-            axes.set_xlim(min(known) - margin, max(known) + margin)
+                axes.plot(outcome.values[name], place, "o", ms=4, color=ACCENT)
+            axes.set_xlim(interval_range(name, [o for o in shown if name in o.names]))
             axes.set_xlabel(axis_label(name, shown[0].units.get(name, "")))
             axes.locator_params(axis="x", nbins=4)
         panels[0].set_yticks(range(len(shown)), [plain(outcome.label) for outcome in shown[::-1]])
         panels[0].set_ylim(-0.6, len(shown) - 0.4)
         return figure
+
+
+def interval_range(name: str, outcomes: Sequence[Outcome]) -> tuple[float, float] | None:
+    """Axis of one parameter: all values, and intervals up to twice the width of the narrower half of them to each side.
+
+    A wide interval runs out of its panel instead of flattening the others. None where no interval is known.
+    """
+    known = [o for o in outcomes if math.isfinite(o.high[name] - o.low[name])]
+    values = [o.values[name] for o in outcomes if math.isfinite(o.values[name])]
+    if not known or not values:
+        return None
+    widths = sorted(o.high[name] - o.low[name] for o in known)
+    reach = 2 * widths[(len(widths) - 1) // 2]
+    low = min([*values, *(max(o.low[name], o.values[name] - reach) for o in known)])
+    high = max([*values, *(min(o.high[name], o.values[name] + reach) for o in known)])
+    margin = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
+    return low - margin, high + margin
 
 
 def plot_section(outcome: Outcome) -> Figure:
@@ -106,4 +116,29 @@ def plot_forces(outcome: Outcome) -> Figure:
             axes.plot(curve.at, curve.force, color=CYCLE[0])
             axes.set_xlabel(greek(curve.state))
             axes.set_ylabel(f"{curve.kind} force / mass")
+        return figure
+
+
+def plot_force_surface(outcome: Outcome) -> Figure:
+    """Force per mass over position and rate, one panel per coordinate, with the motion that supports it."""
+    if not outcome.surfaces:
+        raise KapitzaError(f"{outcome.label} has no force surface: it needs a measured second-order coordinate.")
+    with styled():
+        figure = new_figure(4.8 * len(outcome.surfaces) + 0.4, 4.0)
+        panels = figure.subplots(1, len(outcome.surfaces), squeeze=False)[0]
+        for axes, surface in zip(panels, outcome.surfaces, strict=True):
+            force, name = np.array(surface.force), surface.coordinate
+            levels = np.linspace(-1, 1, 22) * (float(np.abs(force).max()) or 1.0)
+            shown = axes.contourf(surface.positions, surface.rates, force, levels, cmap="RdBu_r")
+            axes.contour(surface.positions, surface.rates, force, levels[::2], colors="black", linewidths=0.4)
+            motion = outcome.motion
+            if motion is not None and name in motion.predicted:
+                at, speed = motion.predicted[name], motion.rate(name)
+                at = (at + np.pi) % (2 * np.pi) - np.pi if name in motion.angles and np.ptp(at) > 2 * np.pi else at
+                axes.plot(at, speed, ".", ms=1, color="black")
+            axes.set_xlim(surface.positions[0], surface.positions[-1])
+            axes.set_ylim(surface.rates[0], surface.rates[-1])
+            axes.set_xlabel(greek(name))
+            axes.set_ylabel(greek(f"{name}'"))
+            figure.colorbar(shown, ax=axes, label="force / mass")
         return figure

@@ -17,12 +17,12 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from kapitza.data import replacing
+from kapitza.report.force_figures import force_figure, surface_figure
 from kapitza.report.interactive import (
     check_figure,
     convergence_figure,
     decay_figure,
     fit_figure,
-    force_figure,
     interval_figure,
     portrait_figure,
     profile_figure,
@@ -177,12 +177,15 @@ def picture_parts(best: Outcome) -> list[Part]:
          "state that follows the data best; at most 3000 samples are drawn." + pieces),
         ("Prediction of a recording that was not fitted", check_figure(best), "Parameters from the fit; only the "
          "initial state is found from this recording."),
-        ("Residuals", residual_figure(best), "Predicted minus measured, against time and against the value itself; "
+        ("Residuals", residual_figure(best), "Predicted minus measured, against time, the value itself and its rate; "
          "without structure when the equations are complete."),
         ("Phase portrait", None if strobed else portrait_figure(best), "Velocity against position along the fitted "
          "motion."),
         ("Forces", force_figure(best.forces), "Force per mass against position (at rest) and against velocity (at "
          "zero), over the range of the data, with the 95 % band that the errors of the parameters give."),
+        ("Restoring-force surface", surface_figure(best.surfaces, best.motion), "The same force over position and "
+         "velocity together; hover for its value and half its 95 % band. The dark line is the motion of the fit: far "
+         "from it the surface is what the equations say, not what the data showed."),
         ("Free decay", decay_figure(best), "Amplitude of each half cycle against time, and frequency against amplitude "
          "(backbone): data and fitted motion."),
         ("Profile likelihoods", profile_figure(best), "How much worse the fit gets when one parameter is held "

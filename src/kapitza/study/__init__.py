@@ -1,7 +1,16 @@
 """Studies: a recording, candidate models and what to find, in one file."""
 
 from kapitza.study.keys import json_schema
-from kapitza.study.outcome import AskedTerm, ForceCurve, Motion, OrbitSketch, Outcome, ProfileSketch, SectionSketch
+from kapitza.study.outcome import (
+    AskedTerm,
+    ForceCurve,
+    ForceSurface,
+    Motion,
+    OrbitSketch,
+    Outcome,
+    ProfileSketch,
+    SectionSketch,
+)
 from kapitza.study.prediction import predicted_table
 from kapitza.study.problems import Problem, StudyError
 from kapitza.study.reading import read_study
@@ -12,6 +21,7 @@ from kapitza.study.writing import write_new_study
 __all__ = [
     "AskedTerm",
     "ForceCurve",
+    "ForceSurface",
     "Motion",
     "OrbitSketch",
     "Outcome",

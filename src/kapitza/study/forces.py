@@ -1,6 +1,9 @@
-"""Restoring and damping forces of a fitted model as curves with bands."""
+"""Restoring and damping forces of a fitted model as curves and surfaces with bands."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,24 +11,35 @@ from numpy.typing import NDArray
 from kapitza.errors import KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.study.draws import parameter_draws
-from kapitza.study.outcome import ForceCurve, Motion, Outcome
+from kapitza.study.draws import FORCE_DRAWS, parameter_draws
+from kapitza.study.outcome import ForceCurve, ForceSurface, Motion, Outcome
 
 Array = NDArray[np.float64]
 
 POINTS = 121
 
+SIDE = 41
+"""Points of each side of a surface."""
 
-def force_curves(model: Model, outcome: Outcome, motion: Motion, seed: int) -> tuple[ForceCurve, ...]:
-    """Force per mass against position (at rest) and against velocity (at zero), over the range of the data.
 
-    Of each second-order coordinate x that was measured: f(x) = x''(0, 0) - x''(x, 0) and d(v) = x''(0, 0) - x''(0, v),
-    all other states zero, at the start of the excitation. Bands: 95 % of parameters drawn from the errors of the fit.
+@dataclass(frozen=True)
+class Forces:
+    """Curves and surfaces of the forces of a fitted model."""
+
+    curves: tuple[ForceCurve, ...]
+    surfaces: tuple[ForceSurface, ...]
+
+
+def forces_of(model: Model, outcome: Outcome, motion: Motion, seed: int) -> Forces:
+    """Force per mass against position (at rest), against rate (at zero), and over both, over the range of the data.
+
+    Of each second-order coordinate x that was measured: f(x, v) = x''(0, 0) - x''(x, v), all other states zero, at the
+    start of the excitation. Bands: 95 % of parameters drawn from the errors of the fit.
     """
-    curves = []
+    curves, surfaces = [], []
     flow = Flow(model)
     vectors = [model.vector]
-    for values in parameter_draws(outcome, outcome.names, seed):
+    for values in parameter_draws(outcome, outcome.names, seed, FORCE_DRAWS):
         try:
             vectors.append(model.with_values(**{n: v for n, v in values.items() if n in model.names}).vector)
         except KapitzaError:
@@ -34,34 +48,55 @@ def force_curves(model: Model, outcome: Outcome, motion: Motion, seed: int) -> t
         name = coordinate.name
         if coordinate.order != 2 or name not in motion.predicted:
             continue
-        position = motion.predicted[name]
-        speed = np.concatenate(
-            [np.gradient(position[motion.piece == p], motion.time[motion.piece == p]) for p in _long_pieces(motion)]
-            or [np.zeros(1)]
-        )
-        if coordinate.angle:
-            position = np.array([-np.pi, np.pi]) if np.ptp(position) > 2 * np.pi else position
-        for kind, state, values in (("restoring", name, position), ("damping", f"{name}'", speed)):
-            reach = float(np.quantile(np.abs(values), 0.999))
-            if reach > 0:
-                curves.append(_curve(model, flow, vectors, kind, name, state, np.linspace(-reach, reach, POINTS)))
-    return tuple(curves)
+        position, speed = motion.predicted[name], motion.rate(name)
+        if coordinate.angle and np.ptp(position) > 2 * np.pi:
+            position = np.array([-np.pi, np.pi])
+        reach = {name: _reach(position), f"{name}'": _reach(speed, about_zero=True)}
+        for kind, (state, ends) in zip(("restoring", "damping"), reach.items(), strict=True):
+            if ends[1] > ends[0]:
+                at = np.linspace(*ends, POINTS)
+                forces, low, high = _forces(model, flow, vectors, name, {state: at})
+                curves.append(ForceCurve(kind, name, state, *(tuple(v.tolist()) for v in (at, forces, low, high))))
+        if all(high > low for low, high in reach.values()):
+            surfaces.append(_surface(model, flow, vectors, name, reach))
+    return Forces(tuple(curves), tuple(surfaces))
 
 
-def _long_pieces(motion: Motion) -> list[int]:
-    number, count = np.unique(motion.piece, return_counts=True)
-    return [int(n) for n, c in zip(number, count, strict=True) if c > 2]
+def _reach(values: Array, about_zero: bool = False) -> tuple[float, float]:
+    """Smallest and largest value but for the outermost thousandth; symmetric about zero if asked."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return 0.0, 0.0
+    low, high = (float(v) for v in np.quantile(np.abs(known) if about_zero else known, [0.001, 0.999]))
+    return (-high, high) if about_zero else (low, high)
 
 
-def _curve(
-    model: Model, flow: Flow, vectors: list[Array], kind: str, coordinate: str, state: str, at: Array
-) -> ForceCurve:
-    states = np.zeros((at.size + 1, len(model.states)))
-    states[:-1, model.states.index(state)] = at
+def _surface(
+    model: Model, flow: Flow, vectors: list[Array], name: str, reach: Mapping[str, tuple[float, float]]
+) -> ForceSurface:
+    positions, rates = (np.linspace(*ends, SIDE) for ends in reach.values())
+    across, along = np.meshgrid(positions, rates)
+    found = _forces(model, flow, vectors, name, {name: across.ravel(), f"{name}'": along.ravel()})
+    force, low, high = (values.reshape(SIDE, SIDE) for values in found)
+
+    def rows(values: Array) -> tuple[tuple[float, ...], ...]:
+        return tuple(tuple(row) for row in values.tolist())
+
+    return ForceSurface(name, tuple(positions.tolist()), tuple(rates.tolist()), rows(force), rows(0.5 * (high - low)))
+
+
+def _forces(
+    model: Model, flow: Flow, vectors: list[Array], coordinate: str, at: Mapping[str, Array]
+) -> tuple[Array, Array, Array]:
+    """Force per mass with its 95 % band, each (N,), where the states named take the values `at` (N,)."""
+    count = next(iter(at.values())).size
+    states = np.zeros((count + 1, len(model.states)))
+    for state, values in at.items():
+        states[:-1, model.states.index(state)] = values
     row = model.states.index(f"{coordinate}'")
     forces = []
     for vector in vectors:
         rates = np.asarray(flow.rates(states, np.zeros(len(states)), vector))[:, row]
         forces.append(rates[-1] - rates[:-1])
-    low, high = np.quantile(forces[1:], [0.025, 0.975], axis=0) if len(forces) > 10 else (forces[0], forces[0])
-    return ForceCurve(kind, coordinate, state, *(tuple(np.asarray(v).tolist()) for v in (at, forces[0], low, high)))
+    low, high = np.quantile(forces[1:], [0.025, 0.975], axis=0, method="median_unbiased") if len(forces) > 10 else (forces[0], forces[0])
+    return forces[0], low, high

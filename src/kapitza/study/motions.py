@@ -117,7 +117,8 @@ def _motion(found: Estimate, record: Record, complete: bool) -> Motion:
         piece=piece,
         measured={c: motion.measured[:, i].copy() for i, c in enumerate(channels)},
         predicted={c: motion.predicted[:, i].copy() for i, c in enumerate(channels)},
-        units={c: record.units.get(c, "") for c in channels},
+        # angles are kept in rad whether or not the file says so
+        units={c: record.units.get(c, "") or ("rad" if c in angles else "") for c in channels},
         angles=angles,
         length=max(lengths),
         complete=complete,

@@ -40,6 +40,20 @@ class Motion:
         gap = self.predicted[channel] - self.measured[channel]
         return (gap + np.pi) % (2 * np.pi) - np.pi if channel in self.angles else gap
 
+    def rate(self, channel: str) -> Array:
+        """Rate of the predicted channel (N,): the one beside it, or differences along each piece; NaN in short ones."""
+        own = self.predicted.get(f"{channel}'")
+        if own is not None:
+            return own
+        speed = np.full(self.time.size, np.nan)
+        for number in np.unique(self.piece):
+            inside = self.piece == number
+            if inside.sum() > 3:
+                values = self.predicted[channel][inside]
+                values = np.unwrap(values) if channel in self.angles else values
+                speed[inside] = np.gradient(values, self.time[inside])
+        return speed
+
     def rms(self, channel: str) -> float:
         return float(np.sqrt(np.mean(self.error(channel) ** 2)))
 
@@ -62,6 +76,20 @@ class ForceCurve:
     force: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ForceSurface:
+    """Force per mass of one coordinate over its position and rate: force[i][j] at rates[i], positions[j].
+
+    band: half the width of the 95 % band at the same points, all 0 where the parameters have no errors.
+    """
+
+    coordinate: str
+    positions: tuple[float, ...]
+    rates: tuple[float, ...]
+    force: tuple[tuple[float, ...], ...]
+    band: tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -145,6 +173,7 @@ class Outcome:
     check: Motion | None = field(default=None, repr=False)
     check_failure: str = ""
     forces: tuple[ForceCurve, ...] = field(default=(), repr=False)
+    surfaces: tuple[ForceSurface, ...] = field(default=(), repr=False)
     section: SectionSketch | None = field(default=None, repr=False)
     missing: str = ""
     asked: tuple[AskedTerm, ...] = field(default=(), repr=False)
@@ -202,6 +231,7 @@ def read_outcome(path: Path) -> Outcome:
         content |= {name: tuple(content[name]) for name in tuples}
         content["correlation"] = tuple(tuple(row) for row in content["correlation"])
         content["forces"] = tuple(ForceCurve(**_tuples(curve)) for curve in content["forces"])
+        content["surfaces"] = tuple(ForceSurface(**_tuples(s)) for s in content.get("surfaces", ()))
         content["section"] = _section(content["section"])
         content["path"] = _tuples(content.get("path", {}))
         content["profiles"] = tuple(ProfileSketch(**_tuples(p)) for p in content.get("profiles", ()))

@@ -28,7 +28,7 @@ from kapitza.orbits import find_orbits
 from kapitza.speech import spoken
 from kapitza.study.candidates import Candidate, driven
 from kapitza.study.folder import begin, checksums, publish, step_path, versions
-from kapitza.study.forces import force_curves
+from kapitza.study.forces import forces_of
 from kapitza.study.motions import in_units_of, motion_along
 from kapitza.study.outcome import (
     AskedTerm,
@@ -335,7 +335,8 @@ def _with_motions(study: Study, candidate: Candidate, outcome: Outcome) -> Outco
     motion, said = _try_motion(model, _fitted_part(study, first, candidate)[0], first, study)
     outcome = replace(outcome, motion=motion, notes=(*outcome.notes, *said))
     if motion is not None:
-        outcome = replace(outcome, forces=force_curves(model, outcome, motion, study.seed))
+        found = forces_of(model, outcome, motion, study.seed)
+        outcome = replace(outcome, forces=found.curves, surfaces=found.surfaces)
     if study.checks:
         recording = study.checks[0]
         record = prepared(recording.record, candidate)

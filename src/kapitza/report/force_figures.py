@@ -1,0 +1,89 @@
+"""Forces of a fitted model for the report: curves with bands, and surfaces over position and rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from kapitza.report.interactive import ENOUGH, FIT, STACK, broken, floats, label, near, samples_per_cycle, used, window
+from kapitza.study import ForceCurve, ForceSurface, Motion
+
+LEVELS = 14
+
+PALE = ((0.0, "#5b9bd5"), (0.25, "#bdd7ee"), (0.5, "#f7f7f7"), (0.75, "#f8cbad"), (1.0, "#e07b54"))
+"""Blue for negative, red for positive forces, pale enough for lines and labels on top."""
+
+
+def force_figure(curves: Sequence[ForceCurve]) -> go.Figure | None:
+    """Restoring and damping forces per mass with their bands."""
+    if not curves:
+        return None
+    columns = 2
+    rows = math.ceil(len(curves) / columns)
+    figure = make_subplots(rows=rows, cols=columns, horizontal_spacing=0.12, vertical_spacing=0.3 / rows,
+                           specs=used(len(curves), rows, columns))  # fmt: skip
+    for number, curve in enumerate(curves):
+        row, column = number // columns + 1, number % columns + 1
+        at = floats(np.array(curve.at))
+        figure.add_scatter(
+            x=at + at[::-1], y=floats(np.array(curve.high)) + floats(np.array(curve.low))[::-1], fill="toself",
+            fillcolor="rgba(0,114,178,0.22)", line={"width": 0}, hoverinfo="skip", name="95 % band", legendgroup="band",
+            showlegend=number == 0, row=row, col=column,
+        )  # fmt: skip
+        figure.add_scatter(
+            x=at, y=floats(np.array(curve.force)), mode="lines", line={"color": FIT, "width": 2}, name="fitted force",
+            legendgroup="force", showlegend=number == 0, row=row, col=column,
+        )  # fmt: skip
+        figure.update_xaxes(title_text=label(curve.state), row=row, col=column)
+        figure.update_yaxes(title_text=f"{curve.kind} force / mass", row=row, col=column)
+    figure.update_layout(height=110 + 270 * rows, meta=STACK)
+    return figure
+
+
+def surface_figure(surfaces: Sequence[ForceSurface], motion: Motion | None) -> go.Figure | None:
+    """Force per mass over position and rate, one panel per coordinate, with the motion that supports it."""
+    if not surfaces:
+        return None
+    columns = min(2, len(surfaces))
+    rows = math.ceil(len(surfaces) / columns)
+    figure = make_subplots(rows=rows, cols=columns, horizontal_spacing=0.14, vertical_spacing=0.3 / rows,
+                           specs=used(len(surfaces), rows, columns))  # fmt: skip
+    for number, surface in enumerate(surfaces):
+        row, column = number // columns + 1, number % columns + 1
+        force, name = np.array(surface.force), surface.coordinate
+        reach = float(np.abs(force).max()) or 1.0
+        figure.add_contour(
+            x=floats(np.array(surface.positions)), y=floats(np.array(surface.rates)),
+            z=[floats(line) for line in force], customdata=[floats(line) for line in np.array(surface.band)],
+            colorscale=PALE, zmin=-reach, zmax=reach, showscale=False,
+            contours={"showlabels": True, "start": -reach, "end": reach, "size": 2 * reach / LEVELS,
+                      "labelfont": {"size": 10, "color": "#22223b"}},
+            line={"width": 0.6, "color": "rgba(34,34,59,0.55)"}, name="force / mass", showlegend=False,
+            hovertemplate="%{x:.4g}, %{y:.4g}<br>force / mass %{z:.4g} ± %{customdata:.2g}<extra></extra>",
+            row=row, col=column,
+        )  # fmt: skip
+        if motion is not None and name in motion.predicted and samples_per_cycle(near(motion, name)) >= ENOUGH:
+            part = window(motion)
+            at = motion.predicted[name][part]
+            turns = name in motion.angles and np.ptp(at) > 2 * np.pi
+            at = (at + np.pi) % (2 * np.pi) - np.pi if turns else at
+            speed = [None if v is None or math.isnan(v) else v for v in broken(motion, motion.rate(name), part)]
+            style = {"mode": "markers", "marker": {"size": 2, "color": "#22223b"}}
+            if not turns:
+                style = {"mode": "lines", "line": {"color": "#22223b", "width": 0.8}}
+            figure.add_scatter(
+                x=floats(at), y=speed, name="motion of the fit", hoverinfo="skip", legendgroup="motion",
+                showlegend=number == 0, row=row, col=column, **style,
+            )  # fmt: skip
+        figure.update_xaxes(
+            title_text=label(name), range=[surface.positions[0], surface.positions[-1]], row=row, col=column
+        )
+        figure.update_yaxes(
+            title_text=label(f"{name}'"), range=[surface.rates[0], surface.rates[-1]], row=row, col=column
+        )
+    figure.update_layout(height=130 + 330 * rows, meta=STACK)
+    return figure

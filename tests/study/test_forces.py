@@ -1,0 +1,51 @@
+"""Force curves and surfaces of a fitted model against what its equation says."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.study import Motion, Outcome
+from kapitza.study.draws import parameter_draws
+from kapitza.study.forces import forces_of
+
+
+def test_curves_and_surface_are_the_forces_of_the_equation():
+    values = {"m": 2.0, "c": 0.3, "k": 5.0, "k3": 1.5}
+    model = kz.Model.from_equations("m*x'' + c*x' + k*x + k3*x**3 = 4", parameters=values)
+    time = np.arange(600) * 0.02
+    position = 0.4 + np.cos(2 * time)
+    motion = Motion(time, np.zeros(600, np.int64), {"x": position}, {"x": position})
+    errors = {"c": 0.03, "k": 0.05}
+    outcome = Outcome(
+        "duffing", "shooting", names=("c", "k"), values=values, deviations=errors, correlation=((1.0, 0.0), (0.0, 1.0))
+    )
+    found = forces_of(model, outcome, motion, seed=1)
+    restoring, damping = found.curves
+    at = np.array(restoring.at)
+    np.testing.assert_allclose([at[0], at[-1]], [-0.6, 1.4], atol=0.01)
+    np.testing.assert_allclose(restoring.force, (5 * at + 1.5 * at**3) / 2, atol=1e-12)
+    np.testing.assert_allclose(damping.force, 0.3 * np.array(damping.at) / 2, atol=1e-12)
+    half = 0.5 * (np.array(damping.high) - np.array(damping.low))
+    np.testing.assert_allclose(half, 1.96 * 0.03 * np.abs(damping.at) / 2, rtol=0.02, atol=1e-9)
+    surface = found.surfaces[0]
+    x, v = np.meshgrid(surface.positions, surface.rates)
+    np.testing.assert_allclose(surface.rates[-1], 2, rtol=0.01)
+    np.testing.assert_allclose(surface.force, (0.3 * v + 5 * x + 1.5 * x**3) / 2, atol=1e-12)
+    expected = 1.96 * np.hypot(0.05 * x, 0.03 * v) / 2
+    np.testing.assert_allclose(surface.band, expected, rtol=0.05, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_few_draws_give_bands_of_the_right_width(seed):
+    errors = (0.5, 2.0, 1e-3)
+    correlation = np.array([[1, -0.9, 0.3], [-0.9, 1, 0.1], [0.3, 0.1, 1]])
+    names = ("a", "b", "c")
+    outcome = Outcome(
+        "m", "shooting", names=names, values=dict.fromkeys(names, 1.0),
+        deviations=dict(zip(names, errors, strict=True)), correlation=tuple(map(tuple, correlation)),
+    )  # fmt: skip
+    drawn = np.array([[row[n] for n in names] for row in parameter_draws(outcome, names, seed)])
+    directions = np.vstack([np.eye(3), [[1, 0.25, 0], [2, 0.5, 500], [2, -0.5, -300]]])
+    low, high = np.quantile(drawn @ directions.T, [0.025, 0.975], axis=0, method="median_unbiased")
+    exact = np.sqrt(np.einsum("di,ij,dj->d", directions, correlation * np.outer(errors, errors), directions))
+    np.testing.assert_allclose((high - low) / (2 * 1.96 * exact), 1, atol=0.15)
