@@ -98,5 +98,9 @@ def _forces(
     for vector in vectors:
         rates = np.asarray(flow.rates(states, np.zeros(len(states)), vector))[:, row]
         forces.append(rates[-1] - rates[:-1])
-    low, high = np.quantile(forces[1:], [0.025, 0.975], axis=0, method="median_unbiased") if len(forces) > 10 else (forces[0], forces[0])
+    low, high = (
+        np.quantile(forces[1:], [0.025, 0.975], axis=0, method="median_unbiased")
+        if len(forces) > 10
+        else (forces[0], forces[0])
+    )
     return forces[0], low, high

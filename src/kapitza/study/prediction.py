@@ -54,9 +54,7 @@ def predicted_table(
     for i, state in enumerate(model.states):
         columns[state] = middle[:, i]
         if len(paths) > 10:
-            low, high = np.quantile(
-                [path[:, i] for path in paths], [0.025, 0.975], axis=0, method="median_unbiased"
-            )
+            low, high = np.quantile([path[:, i] for path in paths], [0.025, 0.975], axis=0, method="median_unbiased")
             columns[f"{state} low"], columns[f"{state} high"] = low, high
     return pd.DataFrame(columns)
 
