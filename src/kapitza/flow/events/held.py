@@ -65,19 +65,16 @@ def split_steps(
 
 
 def can_be_gated(system: System) -> bool:
-    """True when one flow can serve all regimes: many surfaces, without modes inside, and rates linear in the modes."""
-    if len(system.switches) + len(system.walls) < MANY_SURFACES:
+    """True when one flow serves all regimes: many surfaces of a system solved step by step, whose forces alone hold the
+    modes, linearly. The code of smaller systems is unrolled and quick to compile, regime by regime.
+    """
+    if system.elimination is None or len(system.switches) + len(system.walls) < MANY_SURFACES:
         return False
     modes = [s.mode for s in system.switches if not s.continuous]
     surfaces = [s.function for s in system.switches] + [w.surface for w in system.walls]
     if any(s.has(*modes) for s in surfaces if modes) or (system.walls and _reset_holds_steps(system)):
         return False
-    if not modes:
-        return True
-    if system.elimination is not None:
-        return forces_alone_are_affine(system, modes)
-    inside = any(e.has(*modes) for _, e in system.smooth_steps)
-    return not inside and all(is_affine(f, modes) for f in system.smooth_rates)
+    return not modes or forces_alone_are_affine(system, modes)
 
 
 def _reset_holds_steps(system: System) -> bool:
