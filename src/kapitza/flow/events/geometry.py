@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -107,6 +106,7 @@ class Geometry:
         self.domain = Domain(system)
         self._smooth_when_zero: dict[bytes, bool] = {}
         self._flags: dict[Regime, Array] = {}
+        self._products: dict[tuple[int, int], bool] = {}
         for number, (wall, speed) in enumerate(zip(system.walls, self.speeds, strict=True), start=1):
             if not speed.free_symbols.isdisjoint((*self.modes, *(name for name, _ in system.smooth_steps))):
                 raise ModelError(
@@ -242,24 +242,18 @@ class Geometry:
                     modes[i] = 0.0
         return modes
 
-    @cached_property
-    def products_of_modes(self) -> NDArray[np.bool_]:
-        """Which pairs of modes multiply each other in the rates: (switches, switches)."""
-        system = self.system
-        found = np.zeros((self.switches, self.switches), bool)
-        if system.elimination is not None:
-            forces = set(system.elimination.rest)
-            inside = [e for name, e in system.smooth_steps if name not in forces]
+    def modes_multiply(self, one: int, other: int) -> bool:
+        """Do the modes of two switches multiply each other in the rates? Asked for once per pair."""
+        pair = (min(one, other), max(one, other))
+        if pair not in self._products:
+            modes, system = [self.modes[i] for i in pair], self.system
+            forces = set(system.elimination.rest) if system.elimination is not None else set()
             # A mode in the mass matrix multiplies every other.
-            found[[any(e.has(m) for e in inside) for m in self.modes]] = True
-        for e in system.smooth_expressions:
-            present = [i for i, m in enumerate(self.modes) if e.has(m)]
-            for i, k in combinations(present, 2):
-                if not (found[i, k] or found[k, i]):
-                    found[i, k] = sp.diff(e, self.modes[i], self.modes[k]) != 0
-        found |= found.T
-        np.fill_diagonal(found, False)
-        return found
+            self._products[pair] = (
+                system.elimination is not None
+                and any(e.has(*modes) for name, e in system.smooth_steps if name not in forces)
+            ) or any(sp.diff(e, *modes) != 0 for e in system.smooth_expressions if all(e.has(m) for m in modes))
+        return self._products[pair]
 
     def is_smooth_at(self, parameters: Array) -> bool:
         """True when no wall is there and, with the parameters that are exactly zero, no switch makes the rates jump."""

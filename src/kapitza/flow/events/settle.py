@@ -9,7 +9,7 @@ different answers are an error, not a guess.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -326,7 +326,7 @@ def _margins(
 
 def _modes_multiply(geometry: Geometry, stuck: tuple[int, ...]) -> bool:
     """True when the equations hold a product of two stuck modes: the equivalent control is then not determined."""
-    return bool(geometry.products_of_modes[np.ix_(stuck, stuck)].any())
+    return any(geometry.modes_multiply(i, k) for i, k in combinations(stuck, 2))
 
 
 def _refuse(geometry: Geometry, place: Place, question: Question, reason: str) -> None:
