@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import multiprocessing
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 from harness import markdown_table, peak_memory_mb
+from harness.runner import ROOT, commit_name, write_atomically
 from scipy.integrate import solve_ivp
 
 import kapitza as kz
@@ -147,9 +149,19 @@ def chain_job(masses: int, job: str) -> tuple[float, float]:
 
 
 def apart(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The function in a process of its own: its memory and its compilations are its own."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
+    """The function in a process of its own: its memory and its compilations are its own.
+
+    Answers are kept until the commit changes: a run that was interrupted goes on.
+    """
+    place = ROOT / "out" / f"growth-{commit_name().replace(' ', '-')}.json"
+    kept = json.loads(place.read_text()) if place.is_file() else {}
+    key = " ".join(map(str, (function.__name__, *arguments)))
+    if key not in kept:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            kept[key] = pool.apply(function, arguments)
+        place.parent.mkdir(exist_ok=True)
+        write_atomically(place, json.dumps(kept, indent=1))
+    return kept[key]
 
 
 def verdict(seconds: float, target: float | None) -> str:

@@ -30,6 +30,15 @@ def folder(tmp_path_factory):
     return folder
 
 
+def test_workers_and_clusters_that_are_not_there(capsys, folder):
+    code, _, err = run(capsys, "identify", folder / "cart.csv", "--workers", 2, "--scheduler", "tcp://127.0.0.1:1")
+    assert code == 1
+    assert "not both" in err
+    code, _, err = run(capsys, "identify", folder / "cart.csv", "--scheduler", "no address")
+    assert code == 1
+    assert "dask" in err
+
+
 def test_from_a_recording_to_a_report(capsys, folder):
     study = folder / "cart.toml"
     code, out, _ = run(capsys, "new", folder / "cart.csv")

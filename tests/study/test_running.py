@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+import pickle
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.errors import DataError
 from kapitza.study import read_results, read_study
 from kapitza.study.folder import working_folder
 from kapitza.study.outcome import Outcome, read_outcome, write_outcome
@@ -50,6 +53,30 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def result(folder):
     return read_study(folder / "springs.toml").run()
+
+
+class Posting:
+    """An executor whose tasks and answers travel as between processes."""
+
+    def __init__(self):
+        self.sent = 0
+
+    def submit(self, function, /, *arguments):
+        self.sent += 1
+        work, packed = pickle.loads(pickle.dumps((function, arguments)))  # noqa: S301
+        future = Future()
+        future.set_result(pickle.loads(pickle.dumps(work(*packed))))  # noqa: S301
+        return future
+
+
+def test_fits_that_workers_did_are_the_same(folder, result):
+    workers = Posting()
+    (folder / "shared.toml").write_text(STUDY, encoding="utf-8")
+    again = read_study(folder / "shared.toml").run(executor=workers)
+    assert workers.sent == len(result.outcomes) == 4
+    assert again.table().equals(result.table())
+    with pytest.raises(DataError, match="submit"):
+        read_study(folder / "shared.toml").run(executor=3)
 
 
 def test_the_right_candidate_is_chosen_and_its_intervals_hold_the_truth(result):

@@ -11,10 +11,12 @@ import typer
 from rich.text import Text
 
 from kapitza.cli.console import answers, examples, show_error, show_json, table
+from kapitza.cli.workers import Scheduler, Workers, chosen_workers
 from kapitza.errors import KapitzaError
 from kapitza.monitor import Silent
 
 if TYPE_CHECKING:
+    from kapitza.executor import Executor
     from kapitza.study import StudyResult
 
 StudyArgument = Annotated[Path, typer.Argument(help="Study file (.toml); `kapitza new` writes one.")]
@@ -73,25 +75,41 @@ check_command.__doc__ = (check_command.__doc__ or "") + examples(
 
 
 def identify_command(
-    study: StudyArgument, resume: Resume = False, quiet: Quiet = False, as_json: AsJson = False
+    study: StudyArgument,
+    resume: Resume = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Find the parameters that a study asks for, and write its results folder with a report."""
-    result = run(study, resume, quiet or as_json)
+    with chosen_workers(workers, scheduler) as executor:
+        result = run(study, resume, quiet or as_json, executor=executor)
     show(result, quiet, as_json)
     if result.best is None:
         raise typer.Exit(1)
 
 
 identify_command.__doc__ = (identify_command.__doc__ or "") + examples(
-    "kapitza identify run.toml", "kapitza identify run.toml --resume", "kapitza identify run.toml --json"
+    "kapitza identify run.toml",
+    "kapitza identify run.toml --resume",
+    "kapitza identify run.toml --workers 4",
+    "kapitza identify run.toml --scheduler tcp://10.0.0.1:8786",
+    "kapitza identify run.toml --json",
 )
 
 
 def compare_command(
-    study: StudyArgument, resume: Resume = False, quiet: Quiet = False, as_json: AsJson = False
+    study: StudyArgument,
+    resume: Resume = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Which of several candidate models do the data want: AIC, BIC, weights, error on held-back data, a sentence."""
-    result = run(study, resume, quiet or as_json, several=True)
+    with chosen_workers(workers, scheduler) as executor:
+        result = run(study, resume, quiet or as_json, several=True, executor=executor)
     comparison = result.comparison()
     if not as_json and len(comparison):
         answers().print(comparison_table(result))
@@ -105,7 +123,7 @@ def compare_command(
 compare_command.__doc__ = (compare_command.__doc__ or "") + examples("kapitza compare friction.toml")
 
 
-def run(path: Path, resume: bool, quiet: bool, several: bool = False) -> StudyResult:
+def run(path: Path, resume: bool, quiet: bool, several: bool = False, executor: Executor | None = None) -> StudyResult:
     """The study run under a progress bar; Ctrl-C keeps the steps that are done."""
     from kapitza.study import read_study
 
@@ -113,7 +131,7 @@ def run(path: Path, resume: bool, quiet: bool, several: bool = False) -> StudyRe
     if several and len(study.candidates) < 2:
         raise KapitzaError(f"{path.name} has one model: add candidates, each under [[model]] with a name of its own.")
     try:
-        return study.run(Silent() if quiet else None, resume)
+        return study.run(Silent() if quiet else None, resume, executor)
     except KeyboardInterrupt:
         show_error(f"Stopped; the fits that were finished are kept. Go on: kapitza identify {path} --resume")
         raise typer.Exit(130) from None

@@ -21,6 +21,7 @@ from kapitza.estimate import (
     profile_curve,
     suggest,
 )
+from kapitza.executor import Executor, Shared, in_order, require_executor
 from kapitza.model import CLOCK, Model
 from kapitza.monitor import Monitor, Task, watch
 from kapitza.orbit import OrbitSet
@@ -70,25 +71,29 @@ class Step:
     optional: bool = False
 
 
-def run_study(study: Study, monitor: Monitor | None, resume: bool) -> StudyResult:
+def run_study(study: Study, monitor: Monitor | None, resume: bool, executor: Executor | None = None) -> StudyResult:
     """See `Study.run`."""
+    executor = None if executor is None else require_executor(executor)
     with watch(monitor, f"study {study.title}") as task:
-        return _run(study, resume, task)
+        return _run(study, resume, task, executor)
     # The steps that are done lie in the working folder: a run with resume=True goes on from them.
     raise KeyboardInterrupt
 
 
-def _run(study: Study, resume: bool, task: Task) -> StudyResult:
+def _run(study: Study, resume: bool, task: Task, executor: Executor | None) -> StudyResult:
     steps = planned_steps(study)
     working = begin(study, resume)
     outcomes: list[Outcome] = []
+    waiting = [s for s in steps if not step_path(working, s.candidate.name, s.method).with_suffix(".json").is_file()]
+    shared = Shared(study)
+    made = in_order(executor, run_shared_step, [(shared, step) for step in waiting])
     for number, step in enumerate(steps):
         path = step_path(working, step.candidate.name, step.method)
         if path.with_suffix(".json").is_file():
             outcome = read_outcome(path)
         else:
             task.reach(number, f"{step.candidate.name} by {step.method}", len(steps))
-            outcome = run_step(study, step)
+            outcome = next(made)
             # A fit that was stopped is no outcome.
             task.check()
             write_outcome(outcome, path)
@@ -173,6 +178,11 @@ def _started(study: Study, candidate: Candidate) -> Candidate:
         candidate.model.with_values(**recording.values), prepared(recording.record, candidate), candidate.free
     )
     return candidate if found is None else replace(candidate, model=candidate.model.with_values(clock=found[0]))
+
+
+def run_shared_step(study: Shared[Study], step: Step) -> Outcome:
+    """One fit, by whoever works: the study travels once to each."""
+    return run_step(study.value, step)
 
 
 def run_step(study: Study, step: Step) -> Outcome:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kapitza.executor import Executor
 from kapitza.monitor import Monitor
 from kapitza.study.candidates import Candidate
 from kapitza.study.recordings import Recording
@@ -78,15 +79,18 @@ class Study:
         """What channels measure where they are no states, of all recordings."""
         return {channel: text for recording in self.recordings for channel, text in recording.measures.items()}
 
-    def run(self, monitor: Monitor | None = None, resume: bool = False) -> StudyResult:
+    def run(
+        self, monitor: Monitor | None = None, resume: bool = False, executor: Executor | None = None
+    ) -> StudyResult:
         """Fit every candidate by every method, compare, and write the results folder.
 
         monitor: shown the progress, and may cancel. resume: take over the steps
         that an interrupted run of the same study, data and version has finished.
+        executor: anything with `submit`, as in `ensemble`; its workers share the fits, with the same answer.
         """
         from kapitza.study.running import run_study
 
-        return run_study(self, monitor, resume)
+        return run_study(self, monitor, resume, executor)
 
     def __str__(self) -> str:
         lines = [self.title]

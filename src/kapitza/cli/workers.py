@@ -1,0 +1,52 @@
+"""Who works: this process, processes of this machine, or the workers of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Annotated
+
+import typer
+
+from kapitza.errors import KapitzaError
+from kapitza.executor import Executor, pool_of
+
+Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes on this machine that share the fits.")]
+Scheduler = Annotated[
+    str | None, typer.Option("--scheduler", help="Address of a dask scheduler, tcp://HOST:8786, whose workers fit.")
+]
+
+LONGEST_WAIT = "10s"
+"""For a scheduler to answer."""
+
+
+@contextmanager
+def chosen_workers(workers: int | None, scheduler: str | None) -> Iterator[Executor | None]:
+    """The executor that the options ask for; None for this process alone."""
+    if workers is not None and scheduler is not None:
+        raise KapitzaError("Give --workers (processes on this machine) or --scheduler (a cluster), not both.")
+    if scheduler is not None:
+        with _cluster(scheduler) as client:
+            yield client
+        return
+    with pool_of(workers) if workers is not None and workers > 1 else nullcontext() as pool:
+        yield pool
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[Executor]:
+    try:
+        from dask.distributed import Client
+    except ImportError as problem:
+        raise KapitzaError('--scheduler needs dask: pip install "kapitza[dask]".') from problem
+    try:
+        client = Client(address, timeout=LONGEST_WAIT, set_as_default=False)
+    except (OSError, ValueError) as problem:
+        raise KapitzaError(
+            f"No dask scheduler answers at {address} ({type(problem).__name__}): start one with `dask scheduler`, "
+            "and give the address that it prints, tcp://HOST:8786."
+        ) from problem
+    with client:
+        if not client.scheduler_info()["workers"]:
+            raise KapitzaError(f"The scheduler at {address} has no workers: start some with `dask worker {address}`.")
+        yield client
