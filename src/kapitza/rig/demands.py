@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,22 +16,28 @@ Array = NDArray[Any]
 STEEPEST = 1.875
 """Largest slope of the blend x³ (10 - 15 x + 6 x²) on [0, 1]."""
 
+RESERVE = 0.02
+"""Share of a rate limit that demands leave for the change from one to the next."""
+
 
 @dataclass(frozen=True)
 class Demand:
-    """series, reached from `before` over `ramp` samples from sample number `since` on."""
+    """series, reached from `before` over `ramp` samples from sample number `since` on.
+
+    What was there before may itself still be on its way; the next change begins when it has arrived.
+    """
 
     series: FourierSeries
-    before: FourierSeries | None = None
+    before: Demand | None = None
     since: float = 0.0
     ramp: int = 0
 
     def taylor(self, times: Array, numbers: Array, step: float, degree: int) -> Array:
         """(N, degree + 1) Taylor coefficients in time about `times`; numbers: of the samples (fractions allowed)."""
         target = self.series.taylor(times, degree)
-        if self.before is None or not self.ramp or numbers[0] >= self.since + self.ramp:
+        if self.before is None or not self.ramp or numbers[0] >= self.arrives:
             return target
-        start = self.before.taylor(times, degree)
+        start = self.before.taylor(times, numbers, step, degree)
         weight = _blend((numbers - self.since) / self.ramp, 1.0 / (self.ramp * step), degree)
         difference = target - start
         mixed = start.copy()
@@ -43,8 +49,30 @@ class Demand:
         """(N, 2): value and rate at the samples."""
         return self.taylor(times, numbers, step, 1)
 
-    def settled(self, number: float) -> bool:
-        return self.before is None or number >= self.since + self.ramp
+    @property
+    def arrives(self) -> float:
+        """Number of the sample from which on it is the series alone."""
+        return -math.inf if self.before is None else self.since + self.ramp
+
+    def at(self, number: float) -> Demand:
+        """The demand as it matters from this sample on: what is behind is forgotten."""
+        if self.before is None or number >= self.arrives:
+            return Demand(self.series)
+        return replace(self, before=self.before.at(number))
+
+    def replaced(self, series: FourierSeries, number: int, rate_limit: float, least: int, step: float) -> Demand:
+        """The change to another series, begun at this sample or when the present one has arrived."""
+        known = self.at(number)
+        since = max(float(number), known.arrives)
+        return Demand(series, known, since, ramp_length(self.series, series, rate_limit, least, step))
+
+    def with_frequency(self, frequency: float) -> Demand:
+        """The same coefficients at another base frequency: the phase goes on, so that the values do too."""
+        before = None if self.before is None else self.before.with_frequency(frequency)
+        return replace(self, series=FourierSeries(frequency, self.series.coefficients), before=before)
+
+    def longest_period(self) -> float:
+        return max(self.series.period, 0.0 if self.before is None else self.before.longest_period())
 
 
 def _blend(x: Array, rate: float, degree: int) -> Array:
@@ -67,9 +95,12 @@ def _blend(x: Array, rate: float, degree: int) -> Array:
 
 
 def ramp_length(before: FourierSeries, after: FourierSeries, rate_limit: float, least: int, step: float) -> int:
-    """Samples over which the change keeps within the rate limit."""
+    """Samples over which the change keeps within the rate limit.
+
+    While two demands blend, the rate is at most the larger of their rates plus the slope of the blend times their
+    distance; for that both leave RESERVE of the limit.
+    """
     if not math.isfinite(rate_limit):
         return least
-    spare = max(rate_limit - max(before.peak(1), after.peak(1)), 0.1 * rate_limit)
-    change = before.peak() + after.peak()
-    return max(least, math.ceil(STEEPEST * change / (spare * step)))
+    spare = max(rate_limit - max(before.peak(1), after.peak(1)), RESERVE * rate_limit)
+    return max(least, math.ceil(STEEPEST * (before.peak() + after.peak()) / (spare * step)))

@@ -22,6 +22,7 @@ from kapitza.rig.branch import RigPoint
 from kapitza.rig.corrector import resized
 from kapitza.rig.experiment import Experiment
 from kapitza.rig.fourier import FourierSeries, columns, project
+from kapitza.rig.protocol import sound_samples
 
 Array = NDArray[Any]
 
@@ -181,8 +182,15 @@ class _Record:
         values = {**self.experiment.values, **self.point_values()}
         rig.set(self.demands(), **{n: v for n, v in values.items() if n in adjustable})
         per_period = 2 * np.pi / self.base / self.step
-        rig.run(math.ceil(4 * per_period))
-        self.samples = rig.run(math.ceil((settings.periods + 0.2) * per_period))
+        while sound_samples(rig, math.ceil(4 * per_period)).changing:
+            continue  # until the demand has arrived, and four periods more at most
+        self.samples = sound_samples(rig, math.ceil((settings.periods + 0.2) * per_period))
+        share = float(self.samples.saturated.mean())
+        if share > 0:
+            raise RigError(
+                f"A controller or actuator was at its limit in {100 * share:.2g} % of the samples: the motion around "
+                "the orbit is not linear then. Take a smaller multisine (FloquetSettings(angle=..., travel=...))."
+            )
 
     def point_values(self) -> dict[str, float]:
         return {n: v for n, v in self.point.measurement.parameters.items() if n in self.experiment.values}

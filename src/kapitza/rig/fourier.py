@@ -94,9 +94,20 @@ class FourierSeries:
         return FourierSeries(self.frequency, values)
 
     def peak(self, derivative: int = 0) -> float:
-        """Largest |value| (or |derivative|) over a period, on a grid of 32 points per mode."""
+        """Largest |value| (or |derivative|) over a period: the best of 32 points per mode, and Newton's steps from it.
+
+        A grid alone reads up to half a per cent low, which limits must not allow.
+        """
         times = np.linspace(0.0, self.period, 32 * max(self.modes, 1), endpoint=False)
-        return float(np.abs(self(times, derivative)).max())
+        values = np.abs(self(times, derivative))
+        highest = float(values.max())
+        # From every point near the top: the highest one on the grid need not lie under the highest peak.
+        near = times[values >= (1 - 0.006) * highest]
+        for _ in range(3):
+            slope, bend = self(near, derivative + 1), self(near, derivative + 2)
+            step = np.divide(-slope, bend, out=np.zeros_like(near), where=np.abs(bend) > 1e-300)
+            near = near + np.clip(step, -times[1], times[1])
+        return max(highest, float(np.abs(self(near, derivative)).max()))
 
     def taylor(self, times: Array, degree: int) -> Array:
         """(N, degree + 1) Taylor coefficients about each time, ascending."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kapitza.errors import RigError
 from kapitza.rig.experiment import Experiment
 from kapitza.rig.fourier import FourierSeries, project
+from kapitza.rig.protocol import sound_samples
 
 Array = NDArray[Any]
 
@@ -107,7 +108,14 @@ def _periods(experiment: Experiment, coefficients: Array, periods: int) -> Array
     count = math.ceil(2 * np.pi / step)
     found = []
     for _ in range(periods):
-        samples = rig.run(count)
+        samples = sound_samples(rig, count)
+        if samples.changing:
+            raise RigError(
+                "The rig takes longer than a period to change its demand: the contraction cannot be seen. Shorten its "
+                "ramp, or raise its rate limit."
+            )
+        if samples.saturated.any():
+            raise RigError("The controller was at its limit while it settled: take a smaller step.")
         found.append(
             project(samples.values, float(samples.phases[0]), step, experiment.modes + experiment.extra, samples.lost)
         )

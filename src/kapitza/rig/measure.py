@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import RigError
 from kapitza.rig.fourier import FourierSeries, columns, project
-from kapitza.rig.protocol import Rig, Samples
+from kapitza.rig.protocol import Rig, sound_samples
 
 Array = NDArray[Any]
 
@@ -154,15 +154,21 @@ class _Window:
 
     def settle(self, count: int, noise: NoiseLevel, average: int, patience: int, longest: int) -> bool:
         """Take periods until two agree and those of the mean are in; False when that never happens."""
-        self.take(count)
-        settled = False
-        while len(self.sets) < longest and not settled:
-            self.take(count)
-            settled = self.repeats(noise)
+        settled, changing = False, self.take(count)
+        while len(self.taken) < longest and not settled:
+            if changing and len(self.taken) <= longest - average:
+                # A demand that is still on its way moves so little per period that it passes for settled.
+                self.forget()
+            changing = self.take(count)
+            settled = not changing and len(self.sets) > 1 and self.repeats(noise)
         # a rig that is given up as not settled is not driven any longer than was asked for
         for _ in range(max(patience + average - 2, 0) if settled else max(average - len(self.sets), 0)):
             self.take(count)
         return settled
+
+    def forget(self) -> None:
+        for values in (self.sets, self.leftover, self.saturated, self.lost, self.changes):
+            values.clear()
 
     def measurement(
         self,
@@ -175,7 +181,9 @@ class _Window:
     ) -> Measurement:
         """The mean of the last periods."""
         last = np.array(self.sets[-average:])
-        variances = noise.update(last, self.white())
+        # What is not settled differs by more than noise, and must not be learnt as such.
+        level = noise if settled else NoiseLevel(noise.variance, noise.weight)
+        variances = level.update(last, self.white())
         coefficients = last.mean(axis=0)
         channels = len(self.rig.outputs)
         control = coefficients[channels:]
@@ -185,7 +193,7 @@ class _Window:
             outputs=tuple(self.rig.outputs),
             coefficients=coefficients[:channels],
             deviations=np.sqrt(variances[:channels] / average),
-            waited=len(self.sets) - average,
+            waited=len(self.taken) - average,
             averaged=average,
             settled=settled,
             control=control,
@@ -199,10 +207,10 @@ class _Window:
             parameters=parameters,
         )
 
-    def take(self, count: int) -> None:
-        samples = self.rig.run(count)
+    def take(self, count: int) -> bool:
+        """One more period; True while the demand is still on its way."""
+        samples = sound_samples(self.rig, count)
         self.taken.append(count)
-        self._check(samples)
         values = np.concatenate((samples.values, samples.control), axis=1)
         coefficients = project(values, float(samples.phases[0]), self.step, self.modes, samples.lost)
         kept = ~samples.lost
@@ -212,16 +220,7 @@ class _Window:
         self.sets.append(coefficients)
         self.saturated.append(float(samples.saturated.mean()))
         self.lost.append(float(samples.lost.mean()))
-
-    def _check(self, samples: Samples) -> None:
-        bad = ~np.isfinite(samples.values) & ~samples.lost[:, None]
-        if bad.any():
-            row, channel = np.argwhere(bad)[0]
-            self.rig.stop()
-            raise RigError(
-                f'The sensor "{self.rig.outputs[channel]}" gave {samples.values[row, channel]} at sample '
-                f"{samples.index + row} ({int(bad.sum())} such readings): the rig was stopped. Check the sensor."
-            )
+        return samples.changing
 
     def white(self) -> Array:
         """Variance of each coefficient of one period if all that the fit leaves over is white noise."""

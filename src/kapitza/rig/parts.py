@@ -9,11 +9,19 @@ from dataclasses import dataclass, field
 from kapitza.errors import RigError
 
 
+def _check_delay(delay: float) -> None:
+    if not (math.isfinite(delay) and delay >= 0):
+        raise RigError(f"delay = {delay}; give a time in s, 0 or more.")
+
+
 @dataclass(frozen=True)
 class PureDelay:
     """An actuator that follows its demand exactly, `delay` seconds late: y_a(t) = ỹ(t - τ)."""
 
     delay: float = 0.0
+
+    def __post_init__(self):
+        _check_delay(self.delay)
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,8 @@ class SecondOrder:
     force: str = ""
 
     def __post_init__(self):
-        if not self.frequency > 0 or not self.mass > 0:
+        _check_delay(self.delay)
+        if not (self.frequency > 0 and math.isfinite(self.frequency)) or not self.mass > 0:
             raise RigError(
                 f"An actuator with ω_s = {self.frequency:g} rad/s, m_a = {self.mass:g} kg: give positive ones."
             )
@@ -75,6 +84,11 @@ class Feedback:
     rate_limit: float = math.inf
 
     def __post_init__(self):
+        _check_delay(self.delay)
+        if len(self.gains) != 2 or not all(math.isfinite(g) for g in self.gains):
+            raise RigError(f"gains = {self.gains}; give two finite numbers (k1, k2).")
+        if not self.saturation > 0:
+            raise RigError(f"saturation = {self.saturation}; give a positive number.")
         if self.velocity not in ("sensor", "differences"):
             raise RigError(f'velocity = "{self.velocity}"; choose "sensor" or "differences".')
 

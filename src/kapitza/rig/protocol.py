@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
@@ -15,6 +15,9 @@ from kapitza.errors import RigError, RigLimitError, nearest_name
 from kapitza.rig.fourier import FourierSeries
 
 Array = NDArray[Any]
+
+JITTER = 0.3
+"""Largest deviation of the phase between two samples from its mean, in samples."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,11 @@ class PeriodicInput:
     rate_limit: float = math.inf
     feedback: str = ""
 
+    def __post_init__(self):
+        for word, limit in (("limit", self.limit), ("rate_limit", self.rate_limit)):
+            if not limit > 0:  # NaN too: nothing would ever exceed it
+                raise RigError(f'The {word} of "{self.name}" is {limit}; give a positive number.')
+
 
 @dataclass(frozen=True)
 class RigParameter:
@@ -41,16 +49,22 @@ class RigParameter:
     unit: str = ""
     bounds: tuple[float, float] = (-math.inf, math.inf)
 
+    def __post_init__(self):
+        low, high = self.bounds
+        if not low <= high:
+            raise RigError(f'The bounds of "{self.name}" are {low} … {high}; give the lower one first.')
+
 
 @dataclass(frozen=True)
 class Samples:
     """A stretch of measurement; time went on since the last one.
 
     index: number of the first sample since the rig was started; phases: (N,) phase of the demands at each sample,
-    rad of their base frequency, not wrapped. values: (N, channels) in the order of the rig's outputs.
+    rad of their base frequency, wrapped or not. values: (N, channels) in the order of the rig's outputs.
     control: (N, inputs with feedback) what the controllers really applied, held from each sample to the next.
     lost: (N,) True where a sample did not arrive (its values are NaN). saturated: (N,) True where a controller or an
-    actuator was at its limit.
+    actuator was at its limit. changing: at the last sample the demands were still on their way to those set last, as on
+    rigs that change them slowly; what was measured until then does not count.
     """
 
     index: int
@@ -59,9 +73,71 @@ class Samples:
     control: Array
     lost: NDArray[np.bool_]
     saturated: NDArray[np.bool_]
+    changing: bool = False
 
     def __len__(self) -> int:
         return len(self.phases)
+
+
+def checked_samples(rig: Rig, samples: Samples, count: int) -> Samples:
+    """What a rig returned, with phases that go on without a jump: `count` evenly spaced samples, or it is refused.
+
+    Raises
+    ------
+    RigError
+        when samples are missing without being marked as lost, shapes do not fit, or the clock of the rig jumped.
+    """
+    loops = sum(1 for i in rig.inputs if i.feedback)
+    expected = {
+        "phases": (count,), "values": (count, len(rig.outputs)), "control": (count, loops),
+        "lost": (count,), "saturated": (count,),
+    }  # fmt: skip
+    for name, shape in expected.items():
+        found = np.shape(getattr(samples, name))
+        if found != shape:
+            raise RigError(f"The rig was asked for {count} samples and gave {name} of shape {found}, not {shape}.")
+    phases = np.unwrap(np.asarray(samples.phases, float))
+    if not np.isfinite(phases).all():
+        raise RigError("The rig gave phases that are not finite: it must know the phase of its demands at each sample.")
+    if count < 3:
+        return replace(samples, phases=phases)
+    step = float(phases[-1] - phases[0]) / (count - 1)
+    off = np.abs(np.diff(phases) - step)
+    if off.max() > JITTER * abs(step):
+        place = int(np.argmax(off))
+        raise RigError(
+            f"The phase of the demands jumps by {phases[place + 1] - phases[place]:.4g} rad at sample "
+            f"{samples.index + place + 1}, the others are {np.median(np.diff(phases)):.4g} rad apart: the clock of the "
+            "rig jumped, or samples are missing. Mark missing samples as lost, with their phases."
+        )
+    return replace(samples, phases=phases)
+
+
+def sound_samples(rig: Rig, count: int) -> Samples:
+    """Let the rig run and return its samples, after every check; a reading that is no number stops the rig."""
+    samples = checked_samples(rig, rig.run(count), count)
+    controls = [f"control of {i.feedback}" for i in rig.inputs if i.feedback]
+    for names, values in ((rig.outputs, samples.values), (controls, samples.control)):
+        bad = ~np.isfinite(values) & ~samples.lost[:, None]
+        if bad.any():
+            row, channel = np.argwhere(bad)[0]
+            rig.stop()
+            raise RigError(
+                f'The sensor "{names[channel]}" gave {values[row, channel]} at sample {samples.index + row} '
+                f"({int(bad.sum())} such readings): the rig was stopped. Check the sensor."
+            )
+    return samples
+
+
+def joined_samples(pieces: Sequence[Samples]) -> Samples:
+    """Stretches that follow each other as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    # Each stretch may count its phases from another turn.
+    phases = np.unwrap(np.concatenate([p.phases for p in pieces]))
+    names = ("values", "control", "lost", "saturated")
+    columns = (np.concatenate([getattr(p, n) for p in pieces]) for n in names)
+    return Samples(pieces[0].index, phases, *columns, changing=pieces[-1].changing)
 
 
 @runtime_checkable

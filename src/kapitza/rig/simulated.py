@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.errors import FlowError, RigError
+from kapitza.errors import FlowError, RigError, RigLimitError
 from kapitza.flow import Stepper
 from kapitza.model import Expression, Model, compile_expressions
 from kapitza.model import time as time_symbol
-from kapitza.rig.demands import Demand, ramp_length
+from kapitza.rig.demands import RESERVE, Demand
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.parts import Driven, Feedback, Sensors
 from kapitza.rig.plant import DEGREE, build_plant
@@ -155,6 +155,7 @@ class SimulatedRig(Guarded):
                 )
         self._check_excitation(frequency, values)
         old = self._frequency()
+        self._check_rates(demands, frequency, old)
         if old is not None and not _commensurate(old, frequency):
             self._time *= old / frequency  # the phase goes on, not the time
         self._values = values
@@ -169,12 +170,34 @@ class SimulatedRig(Guarded):
                 elif current.series.frequency != frequency:
                     raise RigError(f'The frequency changes, so the demand for "{part.name}" must be given again.')
                 continue
-            before = current.series if current is not None else FourierSeries.zero(frequency)
+            before = Demand(FourierSeries.zero(frequency)) if current is None else current
             if old is not None and not _commensurate(old, frequency):
-                before = FourierSeries(frequency, before.coefficients)
-            length = ramp_length(before, series, part.rate_limit, self._ramp, self._step)
-            self._demands[part.name] = Demand(series, before, self._number, length)
+                before = before.with_frequency(frequency)
+            self._demands[part.name] = before.replaced(series, self._number, part.rate_limit, self._ramp, self._step)
         self._stepper.load(np.array([values[n] for n in self.plant.model.names]))
+
+    def _check_rates(self, demands: Mapping[str, FourierSeries], frequency: float, old: float | None) -> None:
+        """A change needs some of the rate limit for itself, and what is replaced may run faster at a new frequency."""
+        for part in self._inputs:
+            series, current = demands.get(part.name), self._demands.get(part.name)
+            if series is None or not math.isfinite(part.rate_limit):
+                continue
+            passed = [series]
+            if current is not None and old is not None and not _commensurate(old, frequency):
+                passed.append(FourierSeries(frequency, current.series.coefficients))
+                if current.arrives > self._number:
+                    raise RigError(
+                        f'The demand for "{part.name}" is still changing: let the rig run for '
+                        f"{math.ceil(current.arrives - self._number)} samples before its frequency changes too."
+                    )
+            fastest, allowed = max(s.peak(1) for s in passed), (1 - RESERVE) * part.rate_limit
+            if fastest > allowed:
+                unit = f" {part.unit}/s" if part.unit else "/s"
+                raise RigLimitError(
+                    f'The change to the new demand for "{part.name}" reaches a rate of {fastest:.4g}{unit}, '
+                    f"{100 * RESERVE:g} % below the limit of {part.rate_limit:.4g}{unit} are needed for the change "
+                    "itself: nothing was sent to the rig. Stay inside, or change the frequency in smaller steps."
+                )
 
     def _frequency(self) -> float | None:
         return next((d.series.frequency for d in self._demands.values()), None)
@@ -208,11 +231,7 @@ class SimulatedRig(Guarded):
         count = int(samples)
         if count < 1:
             raise RigError(f"run({samples}): give a number of samples, 1 or more.")
-        longest = max(
-            max(d.series.period for d in self._demands.values()),
-            max((d.before.period for d in self._demands.values() if d.before is not None), default=0.0),
-        )
-        self._time = math.fmod(self._time, longest)
+        self._time = math.fmod(self._time, max(d.longest_period() for d in self._demands.values()))
         times = self._time + self._step * np.arange(count)
         numbers = self._number + np.arange(count, dtype=float)
         lost = self._random.random(count) < self.sensors.drop if self.sensors.drop else np.zeros(count, bool)
@@ -226,7 +245,8 @@ class SimulatedRig(Guarded):
         values = self._readings(states, times, rows, added)
         values[lost] = np.nan
         first, self._number, self._time = self._number, self._number + count, float(times[-1] + self._step)
-        return Samples(first, frequency * times, values, applied, lost, saturated)
+        changing = any(d.arrives > self._number for d in self._demands.values())
+        return Samples(first, frequency * times, values, applied, lost, saturated, changing)
 
     def _sensor_errors(self, count: int) -> dict[str, Array]:
         """What noise and drift add to each reading, (N,)."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from kapitza.errors import RigError, RigLostError
@@ -14,7 +16,7 @@ from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.network import messages
 from kapitza.rig.network.messages import Message, MessageError
 from kapitza.rig.network.sockets import Keys, check_address, zeromq
-from kapitza.rig.protocol import Guarded, PeriodicInput, RigParameter, Samples, check_settings
+from kapitza.rig.protocol import Guarded, PeriodicInput, RigParameter, Samples, check_settings, checked_samples
 
 
 class RemoteRig(Guarded):
@@ -64,16 +66,30 @@ class RemoteRig(Guarded):
         self._dead = ""
         self.resent = 0
         try:
-            hello = self._ask("hello", {}, {}, self.timeout)
+            self._take_in(self._ask("hello", {}, {}, self.timeout))
         except BaseException:
             self._close()
             raise
-        self._inputs = messages.rig_inputs(hello.content)
-        self._outputs = tuple(str(n) for n in hello.content["outputs"])
-        self._parameters = messages.rig_parameters(hello.content)
-        self._step = float(hello.content["sample_time"])
-        self._beats = threading.Thread(target=self._beat, args=(float(hello.content["watchdog"]) / 4,), daemon=True)
         self._beats.start()
+
+    def _take_in(self, hello: Message) -> None:
+        """What the rig says of itself."""
+        try:
+            self._inputs = messages.rig_inputs(hello.content)
+            self._outputs = tuple(str(n) for n in hello.content["outputs"])
+            self._parameters = messages.rig_parameters(hello.content)
+            self._step = float(hello.content["sample_time"])
+            interval = float(hello.content["watchdog"]) / 4
+        except (KeyError, TypeError, ValueError) as problem:
+            raise RigError(
+                f"The rig at {self.address} describes itself in a way that is not understood: {problem!r}."
+            ) from None
+        if not (math.isfinite(self._step) and self._step > 0 and interval > 0):
+            raise RigError(
+                f"The rig at {self.address} says sample_time = {self._step} s, watchdog = {4 * interval} s; both must "
+                "be positive."
+            )
+        self._beats = threading.Thread(target=self._beat, args=(interval,), daemon=True)
 
     def _connected(self) -> Any:
         socket = self._context.socket(self._zmq.DEALER)
@@ -107,14 +123,17 @@ class RemoteRig(Guarded):
     def set(self, demands: Mapping[str, FourierSeries], **parameters: float) -> None:
         check_settings(self, demands, parameters)
         content, arrays = messages.demand_arrays(demands)
-        self._ask("set", {**content, "parameters": {k: float(v) for k, v in parameters.items()}}, arrays, self.timeout)
+        chosen = {k: float(v) for k, v in parameters.items()}
+        self._ask("set", {**content, "parameters": chosen}, arrays, self.timeout)
+        self._parameters = tuple(replace(p, value=chosen.get(p.name, p.value)) for p in self._parameters)
 
     def run(self, samples: int) -> Samples:
         answer = self._ask("run", {"samples": int(samples)}, {}, self.timeout + int(samples) * self._step)
-        found = messages.samples_of(answer)
-        if len(found) != int(samples) or found.values.shape != (len(found), len(self._outputs)):
-            raise RigError(f"The rig answered {found.values.shape} readings to a request for {samples} samples.")
-        return found
+        try:
+            found = messages.samples_of(answer)
+        except (KeyError, TypeError, ValueError) as problem:
+            raise RigError(f"The rig answered something else than samples: {problem!r}.") from None
+        return checked_samples(self, found, int(samples))
 
     def stop(self) -> None:
         """Ask for the safe state; a rig that no longer answers is left to its watchdog."""
@@ -135,7 +154,7 @@ class RemoteRig(Guarded):
 
     def _close(self) -> None:
         self._end.set()
-        if hasattr(self, "_beats"):
+        if hasattr(self, "_beats") and self._beats.ident is not None:
             self._beats.join(2.0)
         self._socket.disable_monitor()
         self._monitor.close()
@@ -183,16 +202,22 @@ class RemoteRig(Guarded):
 
     def _received(self) -> Message | None:
         """The answer to the present request; older and damaged ones are dropped."""
+        frames = self._socket.recv_multipart()
         try:
-            message = messages.unpacked(self._socket.recv_multipart())
+            message = messages.unpacked(frames)
         except MessageError:
+            if other := messages.other_version(frames):
+                raise RigError(
+                    f"The rig at {self.address} speaks {other}, this computer {messages.VERSION.decode()}: use one "
+                    "version of Kapitza on both sides."
+                ) from None
             return None
         if message.number != self._number or message.session not in ("", self._session):
             return None
         if message.verb == "failed":
             text = str(message.content.get("text", ""))
             if "does not know this session" in text:
-                self._dead = f"The rig at {self.address} was restarted: its state is lost."
+                self._dead = f"The rig at {self.address} was restarted or given to another client: its state is lost."
                 self._end.set()
                 raise RigLostError(f"{self._dead} Connect again and measure anew.")
             raise messages.KINDS.get(str(message.content.get("kind")), RigError)(text)

@@ -23,7 +23,8 @@ from kapitza.rig.protocol import PeriodicInput, RigParameter, Samples
 
 Array = NDArray[Any]
 
-VERSION = b"kapitza-rig/1"
+FAMILY = b"kapitza-rig/"
+VERSION = FAMILY + b"1"
 LONGEST_HEADER = 1_000_000
 LARGEST_ARRAY = 200_000_000
 KINDS: dict[str, type[RigError]] = {"RigError": RigError, "RigLimitError": RigLimitError, "RigLostError": RigLostError}
@@ -82,7 +83,7 @@ def unpacked(frames: Sequence[bytes]) -> Message:
             str(header["verb"]), str(header["session"]), int(header["number"]), str(header["token"]),
             dict(header["content"]), arrays,
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError, UnicodeDecodeError) as problem:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as problem:
         raise MessageError(f"A damaged message arrived ({problem!r}).") from None
 
 
@@ -101,7 +102,14 @@ def _array(described: Mapping[str, Any], data: bytes) -> Array:
 
 
 def same_token(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode(), expected.encode())
+    return hmac.compare_digest(given.encode(errors="backslashreplace"), expected.encode(errors="backslashreplace"))
+
+
+def other_version(frames: Sequence[bytes]) -> str:
+    """Which version these frames are of, when it is another one of this protocol; "" otherwise."""
+    if not frames or not frames[0].startswith(FAMILY) or frames[0] == VERSION:
+        return ""
+    return frames[0][:40].decode("ascii", "backslashreplace")
 
 
 def described_rig(rig: Any) -> dict[str, Any]:
@@ -141,7 +149,7 @@ def samples_arrays(samples: Samples) -> tuple[dict[str, Any], dict[str, Array]]:
         "lost": samples.lost.astype("|b1"),
         "saturated": samples.saturated.astype("|b1"),
     }
-    return {"index": samples.index}, arrays
+    return {"index": samples.index, "changing": bool(samples.changing)}, arrays
 
 
 def samples_of(message: Message) -> Samples:
@@ -153,4 +161,5 @@ def samples_of(message: Message) -> Samples:
         arrays["control"],
         arrays["lost"],
         arrays["saturated"],
+        bool(message.content.get("changing", False)),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from kapitza.errors import RigError
 
-LOOPBACK = re.compile(r"(tcp://(127\.0\.0\.1|localhost|\[::1\]):(\d+|\*))|(ipc://.+)\Z")
+LOOPBACK = re.compile(r"(tcp://(127\.0\.0\.1|localhost|\[::1\]):(\d+|\*)|ipc://.+)\Z")
 
 
 @dataclass(frozen=True)
