@@ -211,6 +211,36 @@ def test_journal_survives_a_crash(tmp_path):
         Journal(tmp_path / "nowhere" / "rig.jsonl")
 
 
+def test_a_walk_goes_on_only_as_it_began_and_on_the_rig_it_began_on(tmp_path):
+    path, settings = tmp_path / "walk.jsonl", {"frequency": "omega", "modes": 3, "scales": {"x": 1.0}}
+
+    def follow(rig, parameter="omega", count=4, values=None, **more):
+        test = Experiment(rig, values={"B": 0.1, "omega": 0.8, **(values or {})}, **settings, **more)
+        return test.follow(
+            None, parameter, (0.0, 1.5), stepping=RigStepping(max_points=count), record=path, resume=path.exists()
+        )
+
+    begun = follow(duffing_rig())
+    with pytest.raises(RigError, match="made with parameter = omega, the experiment has parameter = B"):
+        follow(duffing_rig(), "B")
+    with pytest.raises(RigError, match=r"made with B = 0\.1, the experiment has B = 0\.2"):
+        follow(duffing_rig(), values={"B": 0.2})
+    with pytest.raises(RigError, match="made with repeats = 1, the experiment has repeats = 2"):
+        follow(duffing_rig(), repeats=2)
+    changed = kz.Model.from_equations(
+        "x'' + d*x' + 1.3*x + x**3 = B*cos(omega*t)", parameters={"d": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
+    )
+    other = SimulatedRig(
+        changed, feedback=[Feedback("x", (1.0, 0.8))], adjustable=("B", "omega"), sample_time=0.02, ramp=1.0
+    )
+    with pytest.raises(RigError, match="the rig was changed since"):
+        follow(other)
+    more = follow(duffing_rig(), count=6)
+    assert len(more) == 6
+    assert [p.value for p in more][:4] == [p.value for p in begun]
+    assert np.all(np.diff([p.value for p in more]) > 0)
+
+
 def test_parabola_extremum_and_its_deviation():
     rng = np.random.default_rng(0)
     x = np.array([-0.4, -0.2, 0.0, 0.2, 0.4])

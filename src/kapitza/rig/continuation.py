@@ -12,12 +12,20 @@ from numpy.typing import NDArray
 
 from kapitza.errors import RigError, RigLimitError, Status
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
-from kapitza.rig.corrector import RigStepping, Solved, TooFewModesError, made_point, resized, solved
+from kapitza.rig.corrector import (
+    RigStepping,
+    Solved,
+    TooFewModesError,
+    in_deviations,
+    made_point,
+    resized,
+    solved,
+)
 from kapitza.rig.experiment import Experiment, RigFamily
 from kapitza.rig.folds import folds_of
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.journal import Journal
-from kapitza.rig.points_on_disk import note_point, resumed_points
+from kapitza.rig.points_on_disk import note_point, note_walk, resumed_points
 from kapitza.solve import Outcome, StepCollapse, walk
 
 Array = NDArray[Any]
@@ -159,7 +167,8 @@ def follow_rig(
         Add modes where those beyond the unknowns hold energy; otherwise refuse.
     record : path
         File to which every measurement and point is written as it is made; with resume=True an interrupted walk goes on
-        from the points in it.
+        from the points in it, after the last of them was measured again: a rig or a setting that is not the one of the
+        record is refused.
     watch : callable
         Called with each point; True ends the walk.
 
@@ -182,6 +191,11 @@ def follow_rig(
     began = experiment.measurements, experiment.periods
     with experiment.rig:
         kept = resumed_points(family) if resume else []
+        if len(kept) < 2:
+            kept = []
+            note_walk(family)
+        else:
+            _check_unchanged(family, kept[-1], stepping)
         before, points = _begun(family, kept, start, direction, amplitude, stepping)
         if not low <= points[-1].value <= high:
             raise RigError(
@@ -206,11 +220,21 @@ def _begun(
     stepping: RigStepping,
 ) -> tuple[RigPoint | Anchor, list[RigPoint]]:
     """The point before the last one, and all points that the walk begins with."""
-    if len(kept) >= 2:
+    if kept:
         return kept[-2], kept
     if isinstance(start, RigBifurcation):
         return leave_doubling(family, start, amplitude, stepping)
     return first_points(family, start, direction, stepping)
+
+
+def _check_unchanged(family: RigFamily, last: RigPoint, stepping: RigStepping) -> None:
+    """Measure the last point on record again: a rig that was changed since does not rest there."""
+    noise = in_deviations(family.residual(resized(last.z, family.experiment)))
+    if noise > 3 * stepping.noise_level:
+        raise RigError(
+            f"At the last point on record, {family.parameter} = {last.value:.6g}, the residuals now are {noise:.1f} "
+            f"standard deviations ({last.residual:.1f} then): the rig was changed since. Begin a new record."
+        )
 
 
 def _branch_of(run: _Walk, status: Status, message: str, began: tuple[int, int]) -> RigBranch:

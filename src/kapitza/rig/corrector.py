@@ -87,10 +87,10 @@ def solved(
         if not result.status.ok and result.status is not Status.ITERATION_LIMIT:
             return Solved(None, None, jacobian, result.iterations, result.message or result.status.value)
         found = family.residual(result.x)
-        noise = _in_deviations(found)
+        noise = in_deviations(found)
         if not result.status.ok and noise < 2 * stepping.noise_level:
             found = family.residual(result.x, again=True)
-            noise = _in_deviations(found)
+            noise = in_deviations(found)
     except (RigUnsettledError, np.linalg.LinAlgError) as problem:
         return Solved(None, None, jacobian, stepping.max_iterations, str(problem))
     if not result.status.ok and noise > stepping.noise_level:
@@ -99,7 +99,8 @@ def solved(
     return Solved(result.x, found, after, result.iterations, "", noise)
 
 
-def _in_deviations(found: Residual) -> float:
+def in_deviations(found: Residual) -> float:
+    """Rms of the residuals over their standard deviations."""
     return float(np.sqrt(np.mean((found.value / found.deviation) ** 2)))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kapitza.errors import RigError
 from kapitza.rig.branch import RigPoint
 from kapitza.rig.experiment import RigFamily
 from kapitza.rig.fourier import FourierSeries
@@ -53,12 +54,50 @@ def note_point(journal: Journal, point: RigPoint) -> None:
     )
 
 
+def note_walk(family: RigFamily) -> None:
+    """A new walk begins: what it is made on. Points after this entry are its own."""
+    family.experiment.journal.add("walk", _made_on(family))
+
+
+def _made_on(family: RigFamily) -> dict[str, Any]:
+    experiment = family.experiment
+    return {
+        "parameter": family.parameter,
+        "inputs": [i.name for i in experiment.inputs],
+        "outputs": list(experiment.rig.outputs),
+        "repeats": experiment.repeats,
+        "sample_time": experiment.rig.sample_time,
+        "values": {n: v for n, v in experiment.values.items() if n != family.parameter},
+    }
+
+
 def resumed_points(family: RigFamily) -> list[RigPoint]:
-    """The points of an earlier walk; the experiment takes over their number of modes."""
-    points = [_revived(entry) for entry in family.experiment.journal.of("point")]
+    """The points of the last walk on record, which must have been made on an experiment like this one.
+
+    The experiment takes over their number of modes.
+    """
+    journal = family.experiment.journal
+    begun = [i for i, entry in enumerate(journal.entries) if entry.get("kind") == "walk"]
+    if begun:
+        _check_like(journal.entries[begun[-1]], _made_on(family))
+    entries = journal.entries[begun[-1] :] if begun else journal.entries
+    points = [_revived(entry) for entry in entries if entry.get("kind") == "point"]
     if points:
         family.experiment.modes = points[-1].modes
     return points
+
+
+def _check_like(recorded: dict[str, Any], now: dict[str, Any]) -> None:
+    before, here = dict(recorded["values"]), dict(now["values"])
+    pairs = [(name, recorded[name], now[name]) for name in now if name != "values"]
+    pairs += [(name, before.get(name), here.get(name)) for name in sorted({*before, *here})]
+    for name, old, new in pairs:
+        numbers = isinstance(old, (int, float)) and isinstance(new, (int, float))
+        if old != new and not (numbers and np.isclose(old, new, rtol=1e-9, atol=0.0)):
+            raise RigError(
+                f"The record was made with {name} = {old}, the experiment has {name} = {new}: a walk can only go on as "
+                "it began. Set it back, or begin a new record."
+            )
 
 
 def _revived(entry: dict[str, Any]) -> RigPoint:
