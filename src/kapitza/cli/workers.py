@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -16,8 +18,8 @@ Scheduler = Annotated[
     str | None, typer.Option("--scheduler", help="Address of a dask scheduler, tcp://HOST:8786, whose workers fit.")
 ]
 
-LONGEST_WAIT = "10s"
-"""For a scheduler to answer."""
+LONGEST_WAIT = 10.0
+"""For a scheduler to answer [s]."""
 
 
 @contextmanager
@@ -39,14 +41,22 @@ def _cluster(address: str) -> Iterator[Executor]:
         from dask.distributed import Client
     except ImportError as problem:
         raise KapitzaError('--scheduler needs dask: pip install "kapitza[dask]".') from problem
-    try:
-        client = Client(address, timeout=LONGEST_WAIT, set_as_default=False)
-    except (OSError, ValueError) as problem:
-        raise KapitzaError(
-            f"No dask scheduler answers at {address} ({type(problem).__name__}): start one with `dask scheduler`, "
-            "and give the address that it prints, tcp://HOST:8786."
-        ) from problem
-    with client:
+    _require_answer(address)
+    with Client(address, timeout=f"{LONGEST_WAIT:g}s", set_as_default=False) as client:
         if not client.scheduler_info()["workers"]:
             raise KapitzaError(f"The scheduler at {address} has no workers: start some with `dask worker {address}`.")
         yield client
+
+
+def _require_answer(address: str) -> None:
+    """Refuse an address at which nobody listens: dask would wait, and end with messages of its own."""
+    parts = urlsplit(address)
+    try:
+        if parts.scheme not in ("tcp", "tls") or not parts.hostname or parts.port is None:
+            raise ValueError("it is no address such as tcp://HOST:8786")
+        socket.create_connection((parts.hostname, parts.port), LONGEST_WAIT).close()
+    except (OSError, ValueError) as problem:
+        raise KapitzaError(
+            f"No dask scheduler answers at {address}: {problem}. Start one with `dask scheduler` and give the address "
+            "that it prints."
+        ) from problem
