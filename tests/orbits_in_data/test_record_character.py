@@ -216,3 +216,12 @@ def test_noise_does_not_split_a_cycle_into_a_longer_one(seed):
     cycles = [o.points[:, 0] for o in kz.find_orbits(strobed(noisy), max_period=4) if o.repeats == 4]
     assert len(cycles) == 1
     assert np.ptp(cycles[0]) > 0.5
+
+
+def test_a_noisy_free_decay_is_not_called_periodic():
+    time = np.arange(2000) * 0.005
+    swing = np.exp(-0.08 * time) * np.cos(6 * time) + 0.002 * np.random.default_rng(0).standard_normal(time.size)
+    found = kz.inspect(kz.Record.from_arrays(time, {"x": swing}))
+    assert "Free decay of x" in str(found)
+    assert "periodic" not in str(found)
+    assert "free decay" in found.suggestion

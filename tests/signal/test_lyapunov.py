@@ -78,3 +78,11 @@ def test_inspection_draws_what_it_found():
     record = kz.Record.from_arrays(time, {"x": np.sin(3 * time) + 0.01 * rng.normal(size=time.size)}, period=2.0)
     figure = kz.inspect(record).plot()
     assert len(figure.axes) >= 2
+
+
+@pytest.mark.parametrize("frequency", [0.8, 0.945, 1.1, 1.7])
+def test_a_line_between_two_bins_of_a_short_record_is_found_there(frequency):
+    time = np.arange(1280) * 0.005
+    spectrum = power_spectrum(np.cos(2 * np.pi * frequency * time), 0.005)
+    # bins of 0.625 Hz: the nearest one would be up to 0.31 Hz off
+    assert spectrum.peaks[0] == pytest.approx(frequency, abs=0.12)

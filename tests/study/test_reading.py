@@ -178,3 +178,20 @@ def test_example_studies_say_their_units():
             assert missing == [], path.name
             found += len(wanted)
     assert found
+
+
+def test_gaps_are_cut_where_asked_and_a_drive_is_not_invented_in_them(folder):
+    time = np.delete(np.arange(400) * 0.05, slice(150, 180))
+    table = np.column_stack([time, np.cos(2 * time), np.sin(time)])
+    np.savetxt(folder / "run.csv", table, delimiter=",", header="t,x,F", comments="")
+    one = read_study(write(folder, GOOD)).recordings[0].record
+    assert len(one.segments()) == 1
+    text = GOOD.replace("[fit]", 'gaps = "split"\n[fit]')
+    two = read_study(write(folder, text)).recordings[0].record
+    assert [piece.stop - piece.start for piece in two.segments()] == [150, 220]
+    driven = GOOD.replace("k*x = 0", "k*x = F").replace("[fit]", 'drive = ["F"]\n[fit]')
+    driven = driven.replace('channels = ["x"]', 'channels = ["x", "F"]')
+    said = "\n".join(p.message for p in problems(folder, driven))
+    assert 'what "F" did there is not known' in said
+    kept = read_study(write(folder, driven.replace("[fit]", 'gaps = "split"\n[fit]'))).recordings[0].record
+    assert len(kept.segments()) == 2

@@ -67,7 +67,11 @@ def inspect_file(
         listing.add_row(Text(name), Text(record.units[name]), *numbers)
     console.print(listing)
     if record.sampling().gaps:
-        console.print(Text("A study fits it after segment = ... names a column that marks its pieces.", style="dim"))
+        console.print(
+            Text(
+                'A study follows one motion through the gaps, or cuts it there: gaps = "split" in [data].', style="dim"
+            )
+        )
     inspection = inspect(record)
     # The record and its sampling are printed above.
     for line in str(inspection).splitlines()[1 + len(inspection.sampling.splitlines()) :]:

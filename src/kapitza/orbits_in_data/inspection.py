@@ -173,7 +173,7 @@ def inspect(
     interval = float(sampling.interval)
     segments = record.segments()
     section, noise, spectra, delays, delay, dimension, returns, lyapunov = None, {}, {}, {}, None, None, None, None
-    character = None
+    character, decays = None, []
     with watch(monitor, "inspecting the record", 6) as task:
         section = _attempt(notes, "Section", lambda: _section(record, names))
         noise = _noise(chosen, section, strobed, notes)
@@ -201,12 +201,15 @@ def inspect(
             found = describe_section(section, max_period, 0.01)
         character = found
         task.advance(1, "returns")
-        if not strobed:
-            notes += _decays(continuous, names)
+        decays = [] if strobed else _decays(continuous, names)
+        notes += decays
+        if decays and character.kind == "periodic":
+            # its half cycles shrink: what looks like scatter about a point is the way to rest
+            character = Character("decay", "The motion dies out; orbits need sustained motion.")
         lyapunov = _attempt(notes, "Lyapunov exponent", lambda: _lyapunov(chosen, section, character, delay, dimension))
         task.advance(1, "Lyapunov exponent")
     suggestion = suggest(character, lyapunov, dimension)
-    if any(note.startswith("Free decay") for note in notes):
+    if decays:
         suggestion = "a free decay: fit a model to the series itself, kz.identify(model, record, free=[...])."
     if task.interrupted:
         suggestion = "the inspection was stopped: run it again for the parts that are missing."

@@ -42,4 +42,15 @@ def power_spectrum(values: Array, interval: float, segments: Sequence[slice] | N
     floor = np.array([np.median(density[max(0, i - reach) : i + reach + 1]) for i in range(len(density))])
     rows, _ = find_peaks(density, height=10 * np.maximum(floor, 1e-300))
     strongest = rows[np.argsort(-density[rows])][:peaks]
-    return Spectrum(frequency, density, np.asarray(frequency[strongest], float))
+    return Spectrum(frequency, density, _between_bins(frequency, density, strongest))
+
+
+def _between_bins(frequency: Array, density: Array, rows: NDArray[np.intp]) -> Array:
+    """Frequencies of the peaks in these rows, by the parabola through the logarithms of three neighbours.
+
+    A short record has few bins: the nearest one alone may be half a bin, here tens of per cent, off.
+    """
+    left, middle, right = (np.log(np.maximum(density[rows + step], 1e-300)) for step in (-1, 0, 1))
+    curvature = left - 2 * middle + right
+    shift = np.where(curvature < 0, 0.5 * (left - right) / np.where(curvature < 0, curvature, -1.0), 0.0)
+    return frequency[rows] + shift * (frequency[1] - frequency[0])

@@ -154,6 +154,7 @@ DATA = {
     "phase": Key(NUMBER, "time of the first sample after the excitation's start [s]"),
     "phase_channel": Key(COLUMN, "a column whose rising edges mark the start of each excitation period"),
     "segment": Key(COLUMN, "column whose changes mark interruptions (trials)"),
+    "gaps": Key(TEXT, "where samples are missing: one motion through it, or cut into pieces", ("keep", "split")),
     "missing": Key(TEXT, "rows with missing numbers", ("refuse", "drop")),
     "separator": Key(TEXT, "of a text file, when guessed wrongly"),
     "decimal": Key(TEXT, "of a text file, when guessed wrongly"),

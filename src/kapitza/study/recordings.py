@@ -95,7 +95,15 @@ def _recording(content: Mapping[str, Any], path: Path, place: Place) -> Recordin
     if not kept:
         raise DataError(f"Every channel of {path.name} is left out: use at least one.")
     record = record.select(kept) if len(kept) < len(record.channels) else record
+    if content.get("gaps") == "split":
+        record = record.split_at_gaps()
     record = _cut(record, content)
+    if signals and record.sampling().gaps:
+        names = ", ".join(f'"{signal.name}"' for signal in signals)
+        raise DataError(
+            f"{path.name} has gaps, {record.sampling()}: what {names} did there is not known, and it drives the model. "
+            'Cut it there: gaps = "split".'
+        )
     record = _with_noise(record, content.get("noise", {}))
     measures = dict(content.get("measures", {}))
     for channel in measures:

@@ -28,9 +28,13 @@ file = {file}
 # from = 0.0                      # use only this span [s]
 # to = 10.0
 # every = 10                      # use every tenth sample
-# segment = "trial"               # column whose changes mark interruptions
+{gaps}# segment = "trial"               # column whose changes mark interruptions
 # A second recording, only to check the prediction:
 # [[data]] above instead of [data], and once more with file = "other.csv", use = "check"
+"""
+
+GAPS = """\
+gaps = "split"                    # samples are missing: every piece moves on its own ("keep": one motion through)
 """
 
 FIT = """
@@ -169,16 +173,17 @@ def data_section(
         file=quoted(file),
         time=clock,
         channels=f"channels = {{{pairs}}}   # column = coordinate (or its rate, x')\n",
-        units=f"# units as the file says: {{{unit_text}}}\n" if units else '# units = {x = "mm"}\n',
+        units=f"# units, as read and brought to SI: {{{unit_text}}}\n" if units else '# units = {x = "mm"}\n',
         angles=f"angles = [{', '.join(quoted(a) for a in angles)}]\n" if angles else '# angles = ["phi"]\n',
         excitation=excitation,
+        gaps=GAPS if record.sampling().gaps else "",
         channel=quoted(next(iter(names.values()))),
     )
 
 
 def main_frequency(record: Record, channel: str) -> float:
     """Frequency [Hz] of the largest peak of the longest segment's spectrum."""
-    piece = max(record.segments(), key=lambda s: s.stop - s.start)
+    piece = max(record.split_at_gaps().segments(), key=lambda s: s.stop - s.start)
     values, time = record.unwrapped()[channel][piece], record.time[piece]
     if len(values) < 8:
         return 1.0
