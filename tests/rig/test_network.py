@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -251,6 +252,26 @@ def test_a_driver_that_fails_is_reported_and_the_rig_made_safe():
         client.set(DEMAND)
         assert len(client.run(10)) == 10
         assert client.parameters[0].value == 0.2
+    finally:
+        client.close()
+        server.close()
+
+
+def test_a_client_that_slept_has_not_waited(monkeypatch):
+    """The clock jumps by an hour during a run of half a second, as after a laptop was closed."""
+    jump = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + jump[0])
+    rig = Broken(slow=0.005)
+    server = serve_rig(rig, watchdog=30.0)
+    client = RemoteRig(server.address, server.token, timeout=3.0, retry=0.1)
+    try:
+        client.set(DEMAND, B=0.2, omega=1.0)
+        monkeypatch.setattr("kapitza.rig.network.client.time", clock)
+        timer = threading.Timer(0.15, lambda: jump.__setitem__(0, 3600.0))
+        timer.start()
+        assert len(client.run(100)) == 100
+        timer.join()
+        assert jump[0] == 3600.0
     finally:
         client.close()
         server.close()

@@ -18,6 +18,9 @@ from kapitza.rig.network.messages import Message, MessageError
 from kapitza.rig.network.sockets import Keys, check_address, zeromq
 from kapitza.rig.protocol import Guarded, PeriodicInput, RigParameter, Samples, check_settings, checked_samples
 
+SLEPT = 1.0
+"""Seconds by which a wait may be late before this process counts as having been suspended."""
+
 
 class RemoteRig(Guarded):
     """A rig in another process or on another machine; it is a `Rig`.
@@ -169,13 +172,16 @@ class RemoteRig(Guarded):
         poller = self._zmq.Poller()
         poller.register(self._socket, self._zmq.POLLIN)
         poller.register(self._monitor, self._zmq.POLLIN)
-        deadline = time.monotonic() + patience
-        while time.monotonic() < min(deadline, self._given_up()):
+        spent = 0.0
+        while spent < patience and time.monotonic() < self._given_up():
             with suppress(self._zmq.Again):  # nobody to send to at present: all there is to do is wait
                 self._socket.send_multipart(frames, self._zmq.NOBLOCK)
-            again = min(time.monotonic() + self.retry, deadline)
-            while (left := min(again, self._given_up()) - time.monotonic()) > 0:
-                ready = dict(poller.poll(1e3 * left))
+            left = min(self.retry, patience - spent)
+            while left > 0 and (now := time.monotonic()) < self._given_up():
+                ready = dict(poller.poll(1e3 * min(left, self._given_up() - now)))
+                # A process or machine that slept has not waited: its answer may lie there.
+                waited = min(time.monotonic() - now, left + SLEPT)
+                left, spent = left - waited, spent + waited
                 if self._socket in ready:
                     answer = self._received()
                     if answer is not None:
