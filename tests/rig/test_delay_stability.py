@@ -1,10 +1,12 @@
 """Roots of hybrid tests with delay against an independent discretisation and against published rates."""
 
+import math
+
 import numpy as np
 import pytest
 
 from kapitza.errors import RigError
-from kapitza.rig import Compensation, SecondOrder, delay_stability, essential_radius
+from kapitza.rig import Compensation, PureDelay, SecondOrder, delay_stability, essential_radius
 
 M, C, K, TAU = 0.2, 0.1, 200.0, 0.010
 
@@ -118,3 +120,37 @@ def test_figure_draws_both_panels():
     figure = hybrid(0.19).plot()
     assert len(figure.axes) == 2
     assert len(figure.axes[1].lines[0].get_xdata()) > 10
+
+
+def test_verdicts_turn_at_the_critical_delay():
+    for m, critical in ((0.19, 22.2e-3), (0.15, 49.8e-3), (0.10, 70.8e-3)):
+        before, after = (delay_stability(0.2, 0.1, 200.0, m, f * critical) for f in (0.98, 1.02))
+        assert before.stable
+        assert before.verdict.startswith("Stable")
+        assert not after.stable
+        assert after.verdict.startswith("Unstable")
+        assert 1e3 * after.critical_delay == pytest.approx(1e3 * critical, abs=0.05)
+    # Without damping a short delay damps, and the first destabilising one is not zero.
+    free = delay_stability(0.2, 0.0, 200.0, 0.19, 0.010)
+    assert free.stable
+    assert free.critical_delay > 0.010
+    assert not free.at_delay(1.01 * free.critical_delay).stable
+    assert free.at_delay(0.99 * free.critical_delay).stable
+
+
+def test_what_contradicts_itself_is_refused():
+    for settings, text in (
+        ({"damping": math.nan}, "damping = nan"),
+        ({"damping": -0.1}, "0 or more"),
+        ({"compensation": 1.5}, "whole number"),
+        ({"compensation": True}, "whole number"),
+        ({"actuator": PureDelay(0.01)}, "give a SecondOrder"),
+        ({"actuator": SecondOrder(300.0, delay=0.02)}, "20 ms late, the test has delay = 10 ms"),
+    ):
+        given = {"mass": 0.2, "damping": 0.1, "stiffness": 200.0, "moving_mass": 0.1, "delay": 0.01, **settings}
+        with pytest.raises(RigError, match=text):
+            delay_stability(**given)
+    with pytest.raises(RigError, match="positive time"):
+        Compensation(1, 2, -1e-3)
+    orders = [delay_stability(0.2, 0.1, 200.0, 0.1, 0.01, kind(2)).rate for kind in (int, np.int64)]
+    assert orders[0] == orders[1]

@@ -47,6 +47,8 @@ class Compensation:
             raise RigError(
                 f"A polynomial of degree {self.order} through {count} points; give at least {self.order + 1}."
             )
+        if self.spacing is not None and not (math.isfinite(self.spacing) and self.spacing > 0):
+            raise RigError(f"spacing = {self.spacing}; give a positive time in s.")
 
     def weights(self, delay: float) -> tuple[Array, float]:
         """c (points,) and the spacing in s."""
@@ -163,13 +165,28 @@ def delay_stability(
     for name, value in (("mass", mass), ("stiffness", stiffness), ("moving_mass", moving_mass), ("delay", delay)):
         if not (math.isfinite(value) and value > 0):
             raise RigError(f"{name} = {value}; give a positive number in SI units.")
-    if isinstance(compensation, int):
-        compensation = Compensation(compensation)
+    if not (math.isfinite(damping) and damping >= 0):
+        raise RigError(f"damping = {damping}; give a number in kg/s, 0 or more.")
+    if not isinstance(compensation, Compensation):
+        if isinstance(compensation, bool) or not isinstance(compensation, (int, np.integer)):
+            raise RigError(f"compensation = {compensation!r}; give its order as a whole number, or a Compensation.")
+        compensation = Compensation(int(compensation))
+    _check_actuator(actuator, delay)
     empty = DelayStability(
         float(mass), float(damping), float(stiffness), float(moving_mass), float(delay), compensation, actuator,
         np.empty(0, complex), math.nan, math.nan, math.nan, math.nan,
     )  # fmt: skip
     return _analyse(empty)
+
+
+def _check_actuator(actuator: SecondOrder | None, delay: float) -> None:
+    if actuator is not None and not isinstance(actuator, SecondOrder):
+        raise RigError(f"actuator = {actuator!r}; give a SecondOrder, or None for a pure delay (delay=...).")
+    if actuator is not None and actuator.delay not in (0.0, delay):
+        raise RigError(
+            f"The actuator is {1e3 * actuator.delay:g} ms late, the test has delay = {1e3 * delay:g} ms: give the "
+            "whole delay once, as delay=..."
+        )
 
 
 def essential_radius(
@@ -310,7 +327,8 @@ def _first_crossing(test: DelayStability) -> float:
             omega = math.sqrt(square.real)
             phase = np.angle(K - M * omega**2 + 1j * C * omega)
             found.append(float(np.mod(-phase, 2 * np.pi)) / omega)
-    return min(found, default=math.inf)
+    # Without damping the test is on the border at no delay, and a short one damps it.
+    return min((d for d in found if d > 1e-12), default=math.inf)
 
 
 def _described(compensation: Compensation) -> str:
