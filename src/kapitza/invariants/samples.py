@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.circle import unwrap
+from kapitza.circle import unwrap, wrap
 from kapitza.data import Noise, Record
 from kapitza.errors import DataError, KapitzaError, nearest_name
 from kapitza.invariants.points import ASSUMED_NOISE, Points, noise_of
@@ -64,7 +64,7 @@ def search_points(records: Sequence[Record], noise: Noise, tolerance: Array | No
         raise DataError("The records have different channels: give the same ones, in the same order.")
     values = np.hstack([r.values().T for r in records])
     sizes = [r.size for r in records]
-    wrapped = np.where(np.array(records[0].angles)[:, None], np.mod(values + np.pi, 2 * np.pi) - np.pi, values)
+    wrapped = np.where(np.array(records[0].angles)[:, None], wrap(values), values)
     modulus = np.mean(np.abs(wrapped), axis=1)
     if np.any(modulus == 0):
         raise DataError(f'Channel "{channels[int(np.argmin(modulus))]}" is zero throughout: leave it out.')

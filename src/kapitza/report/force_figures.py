@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from kapitza.circle import wrap
 from kapitza.report.interactive import ENOUGH, FIT, STACK, broken, floats, label, near, samples_per_cycle, used, window
 from kapitza.study import ForceCurve, ForceSurface, Motion
 
@@ -70,7 +71,7 @@ def surface_figure(surfaces: Sequence[ForceSurface], motion: Motion | None) -> g
             part = window(motion)
             at = motion.predicted[name][part]
             turns = name in motion.angles and np.ptp(at) > 2 * np.pi
-            at = (at + np.pi) % (2 * np.pi) - np.pi if turns else at
+            at = wrap(at) if turns else at
             speed = [None if v is None or math.isnan(v) else v for v in broken(motion, motion.rate(name), part)]
             style = {"mode": "markers", "marker": {"size": 2, "color": "#22223b"}}
             if not turns:

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
+from kapitza.circle import unwrap
 from kapitza.report.study_figures import interval_range
 from kapitza.report.style import CYCLE, axis_label
 from kapitza.signal import Decay, half_cycles
@@ -231,7 +232,7 @@ def decay_figure(outcome: Outcome) -> go.Figure | None:
         time, followed = motion.time[inside], near(motion, channel)[inside]
         values = motion.measured[channel][inside]
         if channel in motion.angles:
-            followed, values = np.unwrap(followed), np.unwrap(values)
+            followed, values = unwrap(followed), unwrap(values)
         decay = half_cycles(time, values)
         if decay is not None and decay.dies_out:
             pairs.append((decay, half_cycles(time, followed)))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from kapitza.circle import wrap
 from kapitza.errors import KapitzaError
 from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, new_figure, plain, styled
 from kapitza.study import Outcome
@@ -134,7 +135,7 @@ def plot_force_surface(outcome: Outcome) -> Figure:
             motion = outcome.motion
             if motion is not None and name in motion.predicted:
                 at, speed = motion.predicted[name], motion.rate(name)
-                at = (at + np.pi) % (2 * np.pi) - np.pi if name in motion.angles and np.ptp(at) > 2 * np.pi else at
+                at = wrap(at) if name in motion.angles and np.ptp(at) > 2 * np.pi else at
                 axes.plot(at, speed, ".", ms=1, color="black")
             axes.set_xlim(surface.positions[0], surface.positions[-1])
             axes.set_ylim(surface.rates[0], surface.rates[-1])

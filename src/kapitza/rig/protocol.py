@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import unwrap
 from kapitza.errors import RigError, RigLimitError, nearest_name
 from kapitza.rig.fourier import FourierSeries
 
@@ -96,7 +97,7 @@ def checked_samples(rig: Rig, samples: Samples, count: int) -> Samples:
         found = np.shape(getattr(samples, name))
         if found != shape:
             raise RigError(f"The rig was asked for {count} samples and gave {name} of shape {found}, not {shape}.")
-    phases = np.unwrap(np.asarray(samples.phases, float))
+    phases = unwrap(np.asarray(samples.phases, float))
     if not np.isfinite(phases).all():
         raise RigError("The rig gave phases that are not finite: it must know the phase of its demands at each sample.")
     if count < 3:
@@ -134,7 +135,7 @@ def joined_samples(pieces: Sequence[Samples]) -> Samples:
     if len(pieces) == 1:
         return pieces[0]
     # Each stretch may count its phases from another turn.
-    phases = np.unwrap(np.concatenate([p.phases for p in pieces]))
+    phases = unwrap(np.concatenate([p.phases for p in pieces]))
     names = ("values", "control", "lost", "saturated")
     columns = (np.concatenate([getattr(p, n) for p in pieces]) for n in names)
     return Samples(pieces[0].index, phases, *columns, changing=pieces[-1].changing)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import circle
 from kapitza.data import replacing
 from kapitza.errors import DataError
 
@@ -38,7 +39,7 @@ class Motion:
     def error(self, channel: str) -> Array:
         """Predicted minus measured (N,), on the circle for angles."""
         gap = self.predicted[channel] - self.measured[channel]
-        return (gap + np.pi) % (2 * np.pi) - np.pi if channel in self.angles else gap
+        return circle.wrap(gap) if channel in self.angles else gap
 
     def rate(self, channel: str) -> Array:
         """Rate of the predicted channel (N,): the one beside it, or differences along each piece; NaN in short ones."""
@@ -50,7 +51,7 @@ class Motion:
             inside = self.piece == number
             if inside.sum() > 3:
                 values = self.predicted[channel][inside]
-                values = np.unwrap(values) if channel in self.angles else values
+                values = circle.unwrap(values) if channel in self.angles else values
                 speed[inside] = np.gradient(values, self.time[inside])
         return speed
 
@@ -61,7 +62,7 @@ class Motion:
         """Root mean square error over the spread of the channel."""
         values = self.measured[channel]
         if channel in self.angles:
-            values = np.unwrap(values)
+            values = circle.unwrap(values)
         return self.rms(channel) / max(float(np.std(values)), 1e-300)
 
 
