@@ -66,8 +66,36 @@ def test_pin_joint_grazes_where_the_closed_form_says():
     start = kz.solve_orbit(model, {"x": -0.29364841, "x'": 1.05513682})
     branch = kz.follow(model, start, "gamma", (0.95, 3.0), direction=1)
     (graze,) = branch.of(Kind.GRAZING)
-    assert graze.value == pytest.approx(exact.x[4], abs=1e-6)
+    assert graze.value == pytest.approx(exact.x[4], abs=1e-8)
     assert branch.ends[1] is End.GRAZING
+
+
+def test_the_graze_that_stops_the_broken_symmetry_is_named():
+    """r = 0.5: the wall that the orbit nears and leaves again, seen by its gap; the same closed form with r = 0.5."""
+
+    def flight(x, t, u, g, later):
+        speed = u + g * np.cos(t)
+        return x + speed * (later - t) - g * (np.sin(later) - np.sin(t)), speed - g * np.cos(later)
+
+    def equations(z):
+        t1, u1, t2, u2, g, touch = z
+        left, right = flight(1.0, t1, u1, g, t2), flight(-1.0, t2, u2, g, t1 + 2 * np.pi)
+        there = flight(-1.0, t2, u2, g, touch)
+        return [left[0] + 1, u2 + 0.5 * left[1], right[0] - 1, u1 + 0.5 * right[1], there[0] + 1, there[1]]
+
+    model = kz.library.pin_joint().with_values(gamma=1.0, r=0.5)
+    start = kz.solve_orbit(model, {"x": -0.51, "x'": 0.219})
+    symmetric = kz.follow(model, start, "gamma", (0.7, 1.1))
+    broken = kz.switch_branch(symmetric.bifurcations[0], (0.3, 3.0))
+    (graze,) = broken.of(Kind.GRAZING)
+    assert broken.ends[1] is End.GRAZING
+    events = {e.index: e for e in broken.orbit(-4).solver.events}
+    first, last = events[0], events[1]
+    guess = [first.time, first.after[1], last.time, last.after[1], graze.value, last.time + 1.0]
+    found = [optimize.root(equations, [*guess[:5], last.time + d], tol=1e-13) for d in np.linspace(0.3, 3.0, 10)]
+    exact = [f.x for f in found if f.success and abs(f.x[4] - graze.value) < 1e-3 and f.x[5] > f.x[2] + 0.05]
+    assert exact
+    assert min(abs(x[4] - graze.value) for x in exact) < 1e-6
 
 
 def test_cart_doublings_and_the_touch_that_disappears():
@@ -76,8 +104,14 @@ def test_cart_doublings_and_the_touch_that_disappears():
     first = kz.follow(cart, {"x": -0.5, "x'": 0.5}, "gamma", (0.9, 1.3), direction=1)
     broken = kz.switch_branch(first.bifurcations[0], (0.5, 2.2))
     # A step that leapt over the change of sequence would miss the doubling before it and the folds behind it.
-    kinds = [Kind.DOUBLING, Kind.SEQUENCE, Kind.FOLD, Kind.FOLD, Kind.DOUBLING]
+    # Right behind it the leading multiplier, -1.15 until then, rises past -1 and to 1 within 1e-4 of the parameter.
+    kinds = [Kind.DOUBLING, Kind.SEQUENCE, Kind.DOUBLING, Kind.FOLD, Kind.FOLD, Kind.DOUBLING]
     assert [b.kind for b in broken.bifurcations] == kinds
+    change, behind = broken.bifurcations[1:3]
+    assert change.value < behind.value < change.value + 1e-5
+    before, after = broken.multipliers[change.position, 0].real, broken.multipliers[change.position + 1, 0].real
+    assert before < -1.1
+    assert after > -1
     _each_point_closes(broken)
     doubled = kz.switch_branch(broken.of(Kind.DOUBLING)[-1], (0.5, 3.5))
     values = [b.value for b in doubled.of(Kind.DOUBLING)]

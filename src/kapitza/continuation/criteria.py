@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.continuation.motion import sequence_of
 from kapitza.continuation.path import Node
+from kapitza.solve import DenseSolver
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -21,7 +22,7 @@ class Readings:
     """The test functions at one node.
 
     fold: component of the unit tangent along the parameter; doubling: Π(μ + 1), torus: Π_{i<j}(μ_i μ_j - 1) without the
-    trivial multiplier, each over its own size; branch: sign of the determinant of the Jacobian bordered by the tangent.
+    trivial multiplier, each over its own size; branch: determinant of the Jacobian bordered by the tangent.
     sequence: the events on the way, as a word that does not depend on where the section is; speed: the smallest normal
     speed with which a surface is crossed or hit (NaN without), relative to the largest along the orbit.
     """
@@ -53,7 +54,7 @@ def orbit_readings(node: Node) -> Readings:
         fold=float(node.tangent[-1] / family.scale[-1]),
         doubling=doubling_function(rest),
         torus=torus_function(rest),
-        branch=float(border_sign(node)),
+        branch=border_determinant(node),
         multipliers=multipliers,
         sequence=canonical(sequence_of(events)) if events else "",
         speed=smallest_speed(family, at) if events else float("nan"),
@@ -66,26 +67,31 @@ def without_trivial(multipliers: Complex) -> Complex:
 
 
 def doubling_function(multipliers: Complex) -> float:
-    return float(np.prod((1 + multipliers) / (1 + np.abs(multipliers))).real) if multipliers.size else 1.0
+    # A handful of numbers at every point of a branch: array operations would take longer.
+    result = 1.0 + 0j
+    for value in multipliers.tolist():
+        result *= (1 + value) / (1 + abs(value))
+    return result.real
 
 
 def torus_function(multipliers: Complex) -> float:
-    first, second = _pairs(multipliers.size)
-    products = multipliers[first] * multipliers[second]
-    return float(np.prod((products - 1) / (1 + np.abs(products))).real) if products.size else 1.0
+    result = 1.0 + 0j
+    for first, second in combinations(multipliers.tolist(), 2):
+        product = first * second
+        result *= (product - 1) / (1 + abs(product))
+    return result.real
 
 
-@lru_cache
-def _pairs(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    first, second = np.triu_indices(size, 1)
-    return first, second
-
-
-def border_sign(node: Node) -> int:
-    """Sign of det [J; tangent]: it changes at branch points and not at folds."""
-    family = node.family
+def border_determinant(node: Node) -> float:
+    """det [J; tangent], up to a positive factor: it vanishes at branch points and not at folds."""
+    family, solver = node.family, node.solver
+    if isinstance(solver, DenseSolver):
+        # By Cramer's rule the border counts by its product with the tangent, and in no other way.
+        row = solver.matrix[-1]
+        return solver.determinant / float(row @ node.tangent)
     tangent = family.condensed_tangent(node.tangent)
-    return int(np.linalg.slogdet(np.vstack([family.condensed(node.at), tangent]))[0])
+    sign, size = np.linalg.slogdet(np.vstack([family.condensed(node.at), tangent]))
+    return float(sign * np.exp(min(size, 700.0)) / (tangent @ tangent))
 
 
 def canonical(word: str) -> str:

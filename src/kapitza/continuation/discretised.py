@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.continuation.criteria import Readings
-from kapitza.continuation.motion import OrbitFamily
+from kapitza.continuation.motion import OrbitFamily, eigenvalues_by_size
 from kapitza.continuation.path import corrected_at
 from kapitza.errors import KapitzaError
 from kapitza.flow import Flow
@@ -108,8 +108,7 @@ class DiscretisedFamily(OrbitFamily, ABC):
         return at.segments_known
 
     def multipliers(self, at: Any) -> Complex:
-        found = np.linalg.eigvals(self.matrix(at)).astype(complex)
-        return found[np.argsort(-np.abs(found), kind="stable")]
+        return eigenvalues_by_size(self.matrix(at))
 
     def certified(self, at: Any) -> Monodromy:
         return monodromy(self.known_segments(at))
@@ -139,9 +138,7 @@ class DiscretisedFamily(OrbitFamily, ABC):
         # Branch points: Π(μ - 1) changes its sign there and at folds, the tangent at folds only.
         product = float(np.prod((rest - 1) / (1 + np.abs(rest))).real) if rest.size else 1.0
         fold = float(node.tangent[-1] / self.scale[-1])
-        return Readings(
-            fold, doubling_function(rest), torus_function(rest), float(np.sign(product * fold)), multipliers
-        )
+        return Readings(fold, doubling_function(rest), torus_function(rest), product * fold, multipliers)
 
 
 @dataclass

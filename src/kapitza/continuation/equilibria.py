@@ -87,18 +87,17 @@ class EquilibriumFamily:
         hopf = (
             float(np.prod(sums / (np.abs(values[first]) + np.abs(values[second]) + 1e-300)).real) if sums.size else 1.0
         )
-        matrix = np.vstack([node.at.jacobian, node.tangent[None]])
         try:
-            sign = DenseSolver(matrix).sign
+            branch = DenseSolver(np.vstack([node.at.jacobian, node.tangent[None]])).determinant
         except np.linalg.LinAlgError:
-            sign = 0
-        return Readings(float(node.tangent[-1] / self.scale[-1]), hopf, float("nan"), float(sign), values)
+            branch = 0.0
+        return Readings(float(node.tangent[-1] / self.scale[-1]), hopf, float("nan"), branch, values)
 
     def test_functions(self) -> Any:
         return (
+            (Kind.BRANCH_POINT, lambda r: r.branch),
             (Kind.FOLD, lambda r: r.fold),
             (Kind.HOPF, lambda r: r.doubling),
-            (Kind.BRANCH_POINT, lambda r: r.branch),
         )
 
     def sequence_change(self, stretch: Any, before: Any, after: Any) -> list[Bifurcation]:

@@ -21,6 +21,15 @@ TOO_NEAR = 0.02
 SLOW = 0.02
 """Normal speed, relative to the largest on the orbit, below which a collapse of the step is put down to grazing."""
 
+CLOSE = 0.02
+"""The same for the gap to a surface that is approached and not met, relative to the largest distance from it."""
+
+GAP_SAMPLES = 2048
+"""Instants per orbit at which the distance from a surface is taken; its minima are those of parabolas between them."""
+
+ONE_GRAZE = 1e-2
+"""Of the size of the parameter: a graze that is further away than this is not what stopped the walk."""
+
 
 def sequence_change(family: Any, stretch: Any, before: Readings, after: Readings) -> list[Bifurcation]:
     """The change of the event sequence between two nodes, bracketed: test functions are not compared across it."""
@@ -33,7 +42,50 @@ def sequence_change(family: Any, stretch: Any, before: Readings, after: Readings
         # An impact can only appear or vanish where the wall is touched at no speed.
         kind = Kind.GRAZING
     note = f"events {before.sequence or 'none'} → {after.sequence or 'none'}"
-    return [eventful(family, kind, node, note)]
+    value = graze_between(stretch.first, node) if kind is Kind.GRAZING else None
+    return [eventful(family, kind, node, note, value)]
+
+
+def smallest_gap(node: Node) -> float:
+    """The smallest distance from a wall or switching surface that the orbit nears and leaves again without meeting it,
+    relative to its largest distance from it; NaN where there is none. Negative where a touch is passed over."""
+    family, at = node.family, node.at
+    field = family.problem.field
+    grid = np.arange(GAP_SAMPLES + 1) / GAP_SAMPLES
+    begin = at.equations.times(at.period)[0][0]
+    try:
+        states = family.loop(node.z, at)(grid)
+    except FlowError:
+        return float("nan")
+    switches, gaps = len(field.switches), []
+    for index in range(switches + len(family.model.impacts)):
+        kinds = ("cross", "stick", "release") if index < switches else ("impact", "contact", "detach")
+        own = [e for e in at.events if e.kind in kinds and e.index + (index >= switches) * switches == index]
+        distance = field.surface(index, states, begin + grid * at.period, at.vector).value
+        if index < switches:
+            distance = np.abs(distance)
+        elif np.median(distance) < 0:
+            distance = -distance
+        free = np.ones(GAP_SAMPLES - 1, bool)
+        for event in own:
+            place = (event.time - begin) / at.period * GAP_SAMPLES
+            free &= np.abs(np.arange(1, GAP_SAMPLES) - place) > 1.5
+        left, middle, right = distance[:-2], distance[1:-1], distance[2:]
+        lowest = np.flatnonzero(free & (middle <= left) & (middle < right))
+        bend = left[lowest] - 2 * middle[lowest] + right[lowest]
+        bottom = middle[lowest] - (right[lowest] - left[lowest]) ** 2 / (8 * bend)
+        gaps += (bottom / np.abs(distance).max()).tolist()
+    return min(gaps, default=float("nan"))
+
+
+def graze_between(first: Node, last: Node) -> float:
+    """Where a surface is touched at no speed: the gap before it, or the slowest speed, continued to zero by a line."""
+    if last.value != first.value:
+        for measure in (smallest_gap, lambda node: readings(node).speed):
+            far, near = measure(first), measure(last)
+            if near < min(far, CLOSE):
+                return last.value + (last.value - first.value) * near / (far - near)
+    return last.value
 
 
 def eventful(family: Any, kind: Kind, node: Node, note: str, value: float | None = None) -> Bifurcation:
@@ -107,11 +159,17 @@ def cause_of_collapse(nodes: list[Node], message: str) -> tuple[End, str, Bifurc
     if not hasattr(node.at, "events"):
         return End.STEP, message, None
     speed = readings(node).speed
-    if np.isfinite(speed) and speed < SLOW:
-        value = _extrapolated_graze(nodes)
-        text = f"normal speed {speed:.2g} of the largest, extrapolated to 0 at {family.free[0]} = {value:.8g}"
-        return End.GRAZING, text, eventful(family, Kind.GRAZING, node, text, value)
     events = node.at.events
+    if np.isfinite(speed) and speed < SLOW:
+        value = graze_between(_earlier(nodes), node)
+        text = f"normal speed {speed:.2g} of the largest, 0 at {family.free[0]} = {value:.8g}"
+        return End.GRAZING, text, eventful(family, Kind.GRAZING, node, text, value)
+    gap = smallest_gap(node) if events else float("nan")
+    if gap < CLOSE:
+        value = graze_between(_earlier(nodes), node)
+        if abs(value - node.value) < ONE_GRAZE * family.scale[-1]:
+            text = f"a gap of {gap:.2g} of the largest closes at {family.free[0]} = {value:.8g}"
+            return End.GRAZING, text, eventful(family, Kind.GRAZING, node, text, value)
     if events:
         begin, period = node.at.equations.times(node.at.period)[0][0], node.at.period
         times = np.array([(e.time - begin) / period for e in events])
@@ -124,15 +182,12 @@ def cause_of_collapse(nodes: list[Node], message: str) -> tuple[End, str, Bifurc
     return End.STEP, message, None
 
 
-def _extrapolated_graze(nodes: list[Node]) -> float:
-    """Where the normal speed vanishes, by a line through the last two nodes of one sequence."""
-    last = readings(nodes[-1])
+def _earlier(nodes: list[Node]) -> Node:
+    """The last node of the same sequence that is another point than the end, or that one itself."""
+    last = nodes[-1]
     for node in reversed(nodes[:-1]):
-        other = readings(node)
-        if other.sequence != last.sequence or abs(node.value - nodes[-1].value) < 1e-12:
-            continue
-        slope = (last.speed - other.speed) / (nodes[-1].value - node.value)
-        if slope:
-            return nodes[-1].value - last.speed / slope
-        break
-    return nodes[-1].value
+        if readings(node).sequence != readings(last).sequence:
+            break
+        if abs(node.value - last.value) > 1e-9 * last.family.scale[-1]:
+            return node
+    return last

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.circle import difference
 from kapitza.continuation.branch import Branch
-from kapitza.continuation.motion import OrbitFamily, state_sizes
+from kapitza.continuation.motion import OrbitFamily, branch_flow, state_sizes
 from kapitza.continuation.nouns import Bifurcation, End
 from kapitza.continuation.path import Node, first_node
 from kapitza.continuation.symmetry import required_symmetry, symmetry_of
@@ -274,7 +274,7 @@ def shooting_family(
     method: Any = None,
     half_map: bool = False,
 ) -> tuple[OrbitFamily, Array]:
-    flow = Flow(model, wrt=(parameter,))
+    flow = branch_flow(model, (parameter,))
     rates = flow.rates(point, 0.0)
     closing, span = None, float(repeats or 1)
     if half_map:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from kapitza.continuation.criteria import Readings, readings
 from kapitza.continuation.nouns import Bifurcation, Kind
@@ -21,6 +21,15 @@ ACCEPTED = 1e-8
 
 SAME_PLACE = 1e-4
 """Arclength within which a fold and a branching are one point: both are located through a nearly singular matrix."""
+
+ROOT = 1e-12
+"""Of the larger value at the ends of a stretch: a test function this small is zero."""
+
+BRANCHING = 1e-8
+"""The same for branch points, where the matrix of the corrector is singular."""
+
+NOISY = 1e-3
+"""The same: below this a test function that no longer falls has come to its noise."""
 
 PRECISE = ChordNewton(chords=8, nearness=1e-11, tolerance=1e-10, turn=0.0)
 """Chord steps reach rounding, so that the one linearisation is that of the solution."""
@@ -74,16 +83,53 @@ class Stretch:
         bend = share * (1 - share)
         return low.z + share * chord + bend * ((1 - share) * (first - chord) + share * (chord - last))
 
-    def zero(self, function: Callable[[Readings], float]) -> Node:
-        """Where a test function changes its sign, to rounding."""
+    def zero(
+        self, function: Callable[[Readings], float], apart: Sequence[float] = (), exact: float = ROOT
+    ) -> Node | None:
+        """Where a test function changes its sign, to rounding; None where that is at one of the places `apart`.
+
+        Secants within a bracket, the value at an end that stays being lowered (Anderson and Björck, BIT 13 (1973) 253).
+        Next to a singular matrix the function is noise: the search ends where it is smallest.
+        """
+        found = {s: function(readings(node)) for s, node in self.known.items() if not _near(s, apart, SAME_PLACE)}
+        low, high = self._bracket(found)
+        below, above = found[low], found[high]
+        largest = max(abs(found[0.0]), abs(found[self.length]))
+        best, vain = min((low, high), key=lambda s: abs(found[s])), 0
         try:
-            place, _ = brentq(
-                lambda s: function(readings(self.at(s))), 0.0, self.length,
-                xtol=1e-14, rtol=np.float64(1e-13), full_output=True,
-            )  # fmt: skip
-            return self.at(float(place))
-        except (_LostError, ValueError):
+            while abs(found[best]) > exact * largest and vain < 2 and abs(high - low) > 1e-14:
+                s = (low * above - high * below) / (above - below)
+                if abs(high - low) < 100 * SAME_PLACE and _near(s, apart, SAME_PLACE):
+                    return None
+                if s in found:
+                    break
+                aside = False
+                try:
+                    node = self.at(s)
+                except _LostError:
+                    # Next to a branch point the matrix is singular: a little off it is not.
+                    aside = True
+                    s += 0.05 * ((low if abs(s - low) > abs(s - high) else high) - s)
+                    node = self.at(s)
+                value = found[s] = function(readings(node))
+                near = abs(found[best]) < NOISY * largest and not aside
+                vain = vain + 1 if near and abs(value) >= abs(found[best]) else 0
+                best = s if abs(value) < abs(found[best]) else best
+                if value * above < 0:
+                    low, below, high, above = high, above, s, value
+                    continue
+                factor = 1 - value / above
+                high, above, below = s, value, below * (factor if factor > 0 else 0.5)
+        except _LostError:
             return self.bisected(lambda r: function(r) > 0)
+        return None if _near(best, apart, SAME_PLACE) else self.at(best)
+
+    @staticmethod
+    def _bracket(found: dict[float, float]) -> tuple[float, float]:
+        """The neighbouring places, of those looked at, between which the sign changes."""
+        places = sorted(found)
+        pairs = [(a, b) for a, b in pairwise(places) if found[a] * found[b] <= 0]
+        return pairs[0] if len(pairs) == 1 else (places[0], places[-1])
 
     def bisected(self, side: Callable[[Readings], Any], tolerance: float = 1e-9) -> Node:
         """Where a property changes, as near as points can be corrected; the last point before the change."""
@@ -107,36 +153,55 @@ class Stretch:
         return self.at(low) if low > 0 else self.first
 
 
+def _on_one_side(first: Node, last: Node) -> list[Bifurcation]:
+    same = readings(first).sequence == readings(last).sequence
+    return bifurcations_between(first, last) if same and first is not last else []
+
+
+def _near(place: float, places: Sequence[float], distance: float) -> bool:
+    return any(abs(place - other) < distance for other in places)
+
+
 def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
     """What happens between two nodes of one mesh, in the order of arclength."""
     before, after = readings(first), readings(last)
     stretch = Stretch(first, last)
     family = first.family
     if before.sequence != after.sequence:
-        return family.sequence_change(stretch, before, after)
+        marks = family.sequence_change(stretch, before, after)
+        # What happens on either side of the change is looked for there; nothing is compared across it.
+        places = sorted(stretch.known)
+        high = next(s for s in places if readings(stretch.known[s]).sequence != before.sequence)
+        low = max(s for s in places if s < high)
+        return [*_on_one_side(first, stretch.known[low]), *marks, *_on_one_side(stretch.known[high], last)]
     found: list[tuple[float, Bifurcation]] = []
+    branchings: list[float] = []
     for kind, function in family.test_functions():
         low, high = function(before), function(after)
-        if not (np.isfinite(low) and np.isfinite(high)) or low * high >= 0:
+        if not -np.inf < low * high < 0:
             continue
-        node = stretch.zero(function) if kind is not Kind.BRANCH_POINT else stretch.bisected(function)
-        label = family.judged(kind, node, first, last)
-        if label is not None:
-            found.append((node.arclength, label))
-    branchings = [place for place, label in found if label.kind in (Kind.BRANCH_POINT, Kind.PITCHFORK)]
-    kept = [
-        (place, label)
-        for place, label in found
         # A branch that turns round where it was born has the parameter's extreme there: no fold besides.
-        if label.kind is not Kind.FOLD or all(abs(place - other) > SAME_PLACE for other in branchings)
-    ]
-    return [label for _, label in sorted(kept, key=lambda pair: pair[0])]
+        if kind is Kind.BRANCH_POINT:
+            node = stretch.zero(function, exact=BRANCHING)
+        else:
+            node = stretch.zero(function, branchings if kind is Kind.FOLD else ())
+        label = None if node is None else family.judged(kind, node, first, last)
+        if node is None or label is None:
+            continue
+        found.append((node.arclength, label))
+        if label.kind in (Kind.BRANCH_POINT, Kind.PITCHFORK):
+            branchings.append(node.arclength - first.arclength)
+    return [label for _, label in sorted(found, key=lambda pair: pair[0])]
 
 
 def orbit_tests() -> tuple[tuple[Kind, Callable[[Readings], float]], ...]:
-    return (
-        (Kind.FOLD, lambda r: r.fold),
-        (Kind.DOUBLING, lambda r: r.doubling),
-        (Kind.NEIMARK_SACKER, lambda r: r.torus),
-        (Kind.BRANCH_POINT, lambda r: r.branch),
-    )
+    return ORBIT_TESTS
+
+
+# Branchings come first: what is found there besides is part of them.
+ORBIT_TESTS: tuple[tuple[Kind, Callable[[Readings], float]], ...] = (
+    (Kind.BRANCH_POINT, lambda r: r.branch),
+    (Kind.FOLD, lambda r: r.fold),
+    (Kind.DOUBLING, lambda r: r.doubling),
+    (Kind.NEIMARK_SACKER, lambda r: r.torus),
+)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
 
 from kapitza.continuation.symmetry import linear_symmetries
 from kapitza.flow import Flow
@@ -28,11 +29,24 @@ from kapitza.solve import Solver
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
+(_geev,) = cast(Sequence[Any], get_lapack_funcs(("geev",), dtype=np.float64))
+
 SINGLE_NODE = 1e3
 """Growth up to which one node serves: beyond, Newton's tolerance times the growth would show in the multipliers."""
 
 PLAIN_PRODUCT = 1e6
 """Beyond this growth a product in doubles would move the smaller multipliers, which decide, by 1e-10 and more."""
+
+
+FLOW_TOLERANCE = 1e-13
+"""Of the steps along smooth motions: at 1e-15 they take half as long again and bring no digit of a branch."""
+
+
+def branch_flow(model: Model, names: tuple[str, ...]) -> Flow:
+    """The flow of a family with sensitivities by its free parameters; events are located as sharply as they can be."""
+    if model.structure.switches or model.impacts:
+        return Flow(model, wrt=names)
+    return Flow(model, wrt=names, tolerance=FLOW_TOLERANCE)
 
 
 @dataclass(frozen=True)
@@ -60,7 +74,7 @@ class OrbitFamily:
 
     @cached_property
     def flow(self) -> Flow:
-        return Flow(self.model, wrt=self.free)
+        return branch_flow(self.model, self.free)
 
     @cached_property
     def problem(self) -> Problem:
@@ -134,8 +148,7 @@ class OrbitFamily:
         matrix = self.matrix(at)
         if self.fractions.size > 1 and np.abs(matrix).max() > PLAIN_PRODUCT:
             return self.certified(at).multipliers
-        found = np.linalg.eigvals(matrix).astype(complex)
-        return found[np.argsort(-np.abs(found), kind="stable")]
+        return eigenvalues_by_size(matrix)
 
     def certified(self, at: LinearisedShooting) -> Monodromy:
         """The same in as many digits as the growth calls for, with eigenvectors at the first node."""
@@ -215,7 +228,7 @@ class OrbitFamily:
 
     def relinearised(self, at: LinearisedShooting) -> LinearisedShooting:
         """A linearisation of the same orbit as one of this family's equations."""
-        return replace(at, equations=self.equations, _closed=None)
+        return at.seen_by(self.equations)
 
     def vigour(self, z: Array, at: LinearisedShooting) -> float:
         """How much the orbit moves at its nodes, |f| T/2π relative to the sizes of the states."""
@@ -276,10 +289,13 @@ class OrbitFamily:
             return None
         return round(self.span * (2 if self.closing is not None else 1))
 
+    @cached_property
+    def _bounds(self) -> tuple[tuple[float, float], ...]:
+        return tuple(self.model.parameter(name).bounds for name in self.free)
+
     def allowed(self, z: Array) -> bool:
         """Within the bounds that the model gives its parameters, and at a period that is positive."""
-        for name, value in zip(self.free, z[-len(self.free) :], strict=True):
-            low, high = self.model.parameter(name).bounds
+        for (low, high), value in zip(self._bounds, z[-len(self.free) :].tolist(), strict=True):
             if not low <= value <= high:
                 return False
         return not self.autonomous or z[-len(self.free) - 1] > 0
@@ -350,6 +366,16 @@ class _Shifted:
 
     def propagate_many(self, X: Array, t0: Any, t1: Any, parameters: Any = None) -> Any:
         return self.flow.propagate_many(X, np.asarray(t0) + self.offset, np.asarray(t1) + self.offset, parameters)
+
+
+def eigenvalues_by_size(matrix: Array) -> Complex:
+    """Eigenvalues of a small real matrix, largest first; NaN where they do not converge."""
+    # np.linalg.eigvals takes three times as long for the few states of an orbit.
+    real, imaginary, _, _, info = _geev(matrix, compute_vl=0, compute_vr=0)
+    if info:
+        return np.full(matrix.shape[0], complex(np.nan, np.nan))
+    found = sorted(map(complex, real.tolist(), imaginary.tolist()), key=abs, reverse=True)
+    return np.array(found)
 
 
 def state_sizes(model: Model, nodes: Array, rates: Array, period: float, before: Array | None = None) -> Array:

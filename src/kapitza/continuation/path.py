@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf, sqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -101,7 +102,7 @@ class Cubic:
             return along_tangent(node, length)
         before = nodes[-2]
         chord = node.z - before.z
-        gap = float(np.sqrt((chord**2 * node.metric).sum()))
+        gap = sqrt(float((chord * node.metric) @ chord))
         if gap * self.reach < length:
             return along_tangent(node, length)
         # Hermite's cubic on [-1, 0] in units of the gap, at u = length/gap.
@@ -151,6 +152,14 @@ def along_tangent(node: Node, length: float, start: Array | None = None) -> Gues
     return Guess(node, z, row, float(row @ node.z) + length, length)
 
 
+AT_ROUNDING = 1e-9
+"""Longest scaled Newton step that may be left where rounding keeps the steps from shrinking on."""
+
+
+NOT_SOLVED = 1e-7
+"""The same after the last step, whose own error is the square of its length where the equations are smooth."""
+
+
 class Corrector(Protocol):
     """Makes a node of a guess, or says why not."""
 
@@ -165,7 +174,8 @@ class ChordNewton:
     third of the chord steps.
     chords: most chord steps (0: none). nearness: scaled step at which they end. tolerance: of the last Newton step,
     whose own error is its square. turn: a tangent that turns by more than this cosine allows is a jump to another
-    branch, or a step too long: refused (below `short` it is a corner, and taken).
+    branch, or a step too long: refused (below `short` it is a corner, and taken), and so is a correction longer than
+    the step. 0: neither is looked at.
     """
 
     chords: int = 6
@@ -183,7 +193,11 @@ class ChordNewton:
             begin, update = self._matrix(guess, system)
             if begin is not None:
                 rough = newton(
-                    system, z, NewtonSettings(self.nearness, self.chords, update=update), family.scale, begin
+                    system,
+                    z,
+                    NewtonSettings(self.nearness, self.chords, update=update, foresight=0.1),
+                    family.scale,
+                    begin,
                 )
                 effort += rough.iterations
                 if rough.status in (Status.CONVERGED, Status.ITERATION_LIMIT):
@@ -195,7 +209,7 @@ class ChordNewton:
         effort += 2 * max(found.iterations - delicate, 1) - 1
         if not found.status.ok or not isinstance(found.linearised, BorderedLinearised):
             return Outcome(None, effort, found.message or found.status.value)
-        if found.message and _size(family, found.linearised) > 10 * settings.tolerance:
+        if found.message and _size(family, found.linearised) > AT_ROUNDING:
             # Newton may stop where its steps no longer shrink: next to a graze that is no solution.
             return Outcome(None, effort, found.message)
         return self._node(guess, found.x, found.linearised, effort, found.iterations)
@@ -213,7 +227,7 @@ class ChordNewton:
                 return system.beside(at), "chord"
             except np.linalg.LinAlgError:
                 return None, "chord"
-        square = np.vstack([matrix, guess.row])
+        square = np.concatenate((matrix, guess.row[None]))
         if guess.before is not None:
             earlier, n = dense(guess.before.at), family.size
             if earlier is not None:
@@ -225,17 +239,26 @@ class ChordNewton:
         node, family = guess.node, guess.node.family
         if not family.allowed(z):
             return Outcome(None, effort, "The unknowns left the region where the model makes sense.")
-        if getattr(family, "delicate", False):
-            # What the last step moved, growth multiplies: segments are taken where it ended.
+        if getattr(family, "delicate", False) or getattr(at.family, "events", ()):
+            # What the last step moved, growth multiplies, and it may have led across a graze: segments are taken where
+            # it ended, and what is left of the residual there is looked at.
             try:
                 fresh = family.linearise(z)
-                at = BorderedLinearised(at.residual, fresh.bordered(guess.row[None]), fresh)
+                border = guess.row @ z - guess.target
+                at = BorderedLinearised(np.append(fresh.residual, border), fresh.bordered(guess.row[None]), fresh)
+                left = _size(family, at)
             except (FlowError, np.linalg.LinAlgError) as problem:
                 return Outcome(None, effort, str(problem))
+            if not left < NOT_SOLVED:
+                return Outcome(None, effort, f"The last Newton step left {left:.1e} of the next one.")
         tangent = next_tangent(family, at, node.tangent, guess.row)
         if tangent is None:
             return Outcome(None, effort, "The tangent is not unique: a branch point is near.")
-        turn = float((tangent * node.tangent * node.metric).sum())
+        step, change = guess.z - node.z, z - guess.z
+        metric, floor = node.metric, self.short**2
+        if self.turn and (change * metric) @ change > max(float((step * metric) @ step), floor):
+            return Outcome(None, effort, "The correction is longer than the step: it leads to another branch.")
+        turn = float((tangent * metric) @ node.tangent)
         if abs(turn) < self.turn and guess.length > self.short:
             return Outcome(None, effort, f"The tangent turns by {np.degrees(np.arccos(min(abs(turn), 1.0))):.0f}°.")
         made = Node(family, z, tangent, at.family, node.arclength + guess.length, effort, newtons, at.solver)
@@ -270,12 +293,11 @@ def next_tangent(family: Any, at: BorderedLinearised, before: Array, row: Array)
         tangent = at.solver.solve(right)
     except np.linalg.LinAlgError:
         return None
-    length = float(np.sqrt((tangent**2 * family.metric).sum()))
-    if not np.isfinite(length) or length == 0.0:
+    weighted = tangent * family.metric
+    length = sqrt(float(weighted @ tangent))
+    if not 0 < length < inf:
         return None
-    tangent = tangent / length
-    along = float((tangent * before * family.metric).sum())
-    return tangent if along >= 0 else -tangent
+    return tangent / (length if float(weighted @ before) >= 0 else -length)
 
 
 def first_node(family: Any, z: Array, direction: float, tolerance: float = 1e-11) -> Outcome[Node]:

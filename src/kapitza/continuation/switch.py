@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.follow import Bounds, Walker, _finished, assembled, checked_bounds, parameter_size
-from kapitza.continuation.motion import OrbitFamily, state_sizes
+from kapitza.continuation.motion import OrbitFamily, branch_flow, state_sizes
 from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.continuation.path import Node, corrected_at
 from kapitza.continuation.trace import Stepping, Trace
@@ -100,7 +100,7 @@ def _departed(model: Any, bifurcation: Bifurcation, limits: Bounds, amplitude: f
         period *= 2
         repeats = None if repeats is None else 2 * repeats
     point = bifurcation.point
-    flow = Flow(model, wrt=(bifurcation.parameter,))
+    flow = branch_flow(model, (bifurcation.parameter,))
     rates = flow.rates(point, 0.0)
     sizes = state_sizes(model, point[None], rates[None], period)
     reference = np.stack([point, rates]) if repeats is None else None

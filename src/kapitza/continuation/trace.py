@@ -96,8 +96,8 @@ class Trace:
             try:
                 stride = next(steps)
             except StepCollapse as collapse:
-                self._collapsed(collapse)
-                beyond = self._beyond() if self.end is End.GRAZING else None
+                again = self._collapsed(collapse)
+                beyond = self._beyond() if self.end is End.GRAZING and not again else None
                 if beyond is None:
                     return
                 self.nodes.append(beyond)
@@ -267,17 +267,17 @@ class Trace:
     def _at_graze(self, value: float, node: Node, earlier: Bifurcation) -> bool:
         return earlier.kind is Kind.GRAZING and abs(value - earlier.value) < SAME_GRAZE * node.family.scale[-1]
 
-    def _collapsed(self, collapse: StepCollapse) -> None:
+    def _collapsed(self, collapse: StepCollapse) -> bool:
+        """Name the end; True at a graze that has its label already, which the walk has come back to."""
         self.end, self.message, found = cause_of_collapse(self.nodes, str(collapse))
         last = self.nodes[-1]
-        passed = [i for i, (_, b) in enumerate(self.bifurcations) if self._at_graze(last.value, last, b)]
-        if self.end is End.STEP and passed:
+        passed = [b for _, b in self.bifurcations if self._at_graze(last.value, last, b)]
+        if passed and self.end is End.STEP:
             # The walk has come as near to the graze as points can be corrected.
-            place, graze = self.bifurcations[passed[-1]]
-            self.bifurcations[passed[-1]] = place, replace(graze, value=last.value)
-            self.end, self.message = End.GRAZING, f"at {graze.parameter} = {last.value:.8g}"
-        if found is not None:
+            self.end, self.message = End.GRAZING, f"at {passed[-1].parameter} = {passed[-1].value:.8g}"
+        elif found is not None and not passed:
             self.bifurcations.append((len(self.nodes) - 1, found))
+        return bool(passed)
 
 
 def _section(node: Node) -> float:

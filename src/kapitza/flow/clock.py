@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import floor, inf
 
 import numpy as np
 import sympy as sp
@@ -56,7 +57,7 @@ class Clock:
             origin = t0 if self.timeless else 0.0
             yield Piece(t0 - origin, t1 - origin, origin, 0)
             return
-        turns = int(np.floor(t0 / self.period))
+        turns = floor(t0 / self.period)
         local, left = t0 - turns * self.period, t1 - t0
         if self.knots is not None:
             yield from self._between_knots(local, left, turns)
@@ -139,7 +140,7 @@ class PeriodLaw:
         if self.expression is None:
             return None
         period = float(self._values(vector)[0])
-        if not (np.isfinite(period) and period > 0):
+        if not 0 < period < inf:
             raise ModelError(
                 f'Model "{self.name}": the excitation period {self.expression} is {period:g}; it must be positive and '
                 "finite. Check the parameters in it."

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import floor, pi
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,7 @@ class Core:
         self.circles = Circles(model, self.period_law)
         self._signals = polynomial_signals(model)
         self._turns = bool(self.angles.any())
+        self._turning = tuple(np.flatnonzero(self.angles).tolist())
         self._timed_jumps = any(s.function.has(time_symbol) for s in self.system.switches if not s.continuous)
         self._zero_turns = np.zeros(self.size, int)
         candidates = () if self.system.is_smooth or self.system.walls else vanishing_candidates(self.system)
@@ -95,7 +97,9 @@ class Core:
         self._removable = tuple(i for i in candidates if i < len(model.names) and i not in self.wrt_index)
         self._engines: dict[Any, Engine] = {}
         self._masses: set[bytes] = set()
+        self._held = [i for i in range(len(model.names)) if i not in self.wrt_index]
         self._constants: tuple[Any, Array] = (None, np.empty(0))
+        self._clock: tuple[float | None, Clock | None] = (None, None)
         self._evaluators: dict[int, Evaluator] = {}
         self._merged: dict[float, tuple[Array, Array]] = {}
 
@@ -178,12 +182,20 @@ class Core:
         if period is None:
             return Clock(None, self.model.structure.is_autonomous)
         if not self._signals:
-            return Clock(period)
+            known, clock = self._clock  # read at once: another thread may put its own here
+            if clock is None or known != period:
+                clock = Clock(period)
+                self._clock = period, clock
+            return clock
         merged = self._merged.get(period)
         if merged is None:
             merged = merge_signals(self._signals, period)
             self._merged = {period: merged}
         return Clock(period, False, *merged)
+
+    def _beyond_a_turn(self, state: Array) -> bool:
+        """Is an angle outside of (-π, π)? One number after another: array operations take longer for so few."""
+        return any(abs(state[i]) >= pi for i in self._turning)
 
     def whole_turns(self, state: Array) -> Array:
         """What to subtract from the angles to bring them into [-π, π], in rad."""
@@ -199,9 +211,7 @@ class Core:
         if not system.constants:
             return values
         # Parameters whose sensitivities are wanted are in no constant: a branch moves them and nothing else.
-        fixed = vectors.copy()
-        fixed[..., self.wrt_index] = 0.0
-        key = values.shape, fixed.tobytes()  # one vector and a batch of one have the same bytes
+        key = values.shape, vectors[..., self._held].tobytes()  # one vector and a batch of one have the same bytes
         known, numbers = self._constants  # read at once: another thread may put its own here
         if known != (id(engine), key):
             evaluate = self._evaluators.get(id(engine))
@@ -251,13 +261,15 @@ class Core:
     ) -> Propagation:
         """From one state to another, wrapped between the pieces, tangents chained over them."""
         engine, n = self.engine(vector, observe), self.size
-        unit = self.unit if tangents else None
+        unit = engine.unit if tangents else None
         total, state, offset = unit, start, np.zeros(n)
         events: list[Event] = []
         determinant, memory = 0.0, None
+        runtime = None
         for piece in self.pieces(start, t0, t1, vector, tangents):
-            runtime = self.runtime(engine, vector, piece.coefficients)
-            if self._turns and np.abs(state).max() > np.pi:
+            if runtime is None or piece.coefficients is not None:
+                runtime = self.runtime(engine, vector, piece.coefficients)
+            if self._turns and self._beyond_a_turn(state):
                 whole = self.whole_turns(state)
                 state, offset = state - whole, offset + whole
             run = engine.run(state, unit, piece.start, piece.end, runtime, memory=memory)
@@ -266,17 +278,33 @@ class Core:
                 assert change is not None
                 assert total is not None
                 self.shift_origin(change, state, run.state, piece.start, piece.end, piece.turns, runtime, run.rates)
-                total = self.chain(change, total)
+                total = change if total is unit else self.chain(change, total)
                 determinant += run.log_determinant
-            events += [located(e, piece.origin, offset) for e in run.events]
+            if run.events:
+                events += [located(e, piece.origin, offset) for e in run.events]
             state, memory = run.state, run.memory
         end = state + offset
         turns = self._zero_turns
-        if self._turns and np.abs(end - start).max() >= np.pi:
+        if self._turns and self._beyond_a_turn(end - start):
             turns = np.where(self.angles, np.round((end - start) / TURN), 0.0).astype(int)
         if total is None:
             return Propagation(end, None, None, float("nan"), tuple(events), turns)
         return Propagation(end, total[:, :n], total[:, n:], determinant, tuple(events), turns)
+
+    def arrive(self, start: Array, t0: float, t1: float, vector: Array) -> Array:
+        """The state of `advance` at t1, without what else it gives: chord steps along a branch take half as long."""
+        engine, clock = self.engine(vector), self.clock(vector)
+        period = clock.period
+        if not isinstance(engine, SmoothEngine) or not engine.is_plain or period is None or clock.knots is not None:
+            return self.advance(start, t0, t1, vector, False).state
+        if abs(t1 - t0) > PERIODS_PER_PIECE * period:
+            return self.advance(start, t0, t1, vector, False).state
+        local = t0 - floor(t0 / period) * period
+        runtime = self.runtime(engine, vector, None)
+        if not (self._turns and self._beyond_a_turn(start)):
+            return engine.arrive(start, local, local + (t1 - t0), runtime)
+        whole = self.whole_turns(start)
+        return engine.arrive(start - whole, local, local + (t1 - t0), runtime) + whole
 
     def chain(self, change: Array, total: Array) -> Array:
         """Tangents over two stretches from those of each: J2 J1 and J2 S1 + S2."""

@@ -151,10 +151,12 @@ class Engine(Protocol):
     motion.
     t1 < t0 runs backwards. Tangents are the current values: columns 0..n-1 follow V' = f_x V, columns n.. follow
     V' = f_x V + f_θ. Failures raise FlowError (EventError where the event logic is at fault) naming time and state.
+    unit: (n, n + k) tangents of a start; handed on as it is, it need not be multiplied with.
     """
 
     system: System
     wrt: tuple[int, ...]
+    unit: Array
 
     def run(
         self,

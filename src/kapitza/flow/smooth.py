@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import heyoka as hy
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
 
 from kapitza.errors import EventError, FlowError
 from kapitza.flow.compiled import (
@@ -31,6 +33,8 @@ from kapitza.flow.sides import Sides
 from kapitza.model import to_heyoka
 
 Array = NDArray[np.float64]
+
+(_getrf,) = cast(Sequence[Any], get_lapack_funcs(("getrf",), dtype=np.float64))
 
 STEP_LIMIT = 100_000
 LANES = 8
@@ -146,7 +150,8 @@ class SmoothEngine:
         self.max_steps = max_steps
         self.size, self.columns = len(system.states), len(system.states) + len(self.wrt)
         self.parameters = len(system.parameters)
-        self._unit = np.eye(self.size, self.columns).ravel()
+        self.unit = np.eye(self.size, self.columns)
+        self._unit = self.unit.ravel()
         self._sides = cached(("sides", system), lambda: Sides(system)) if system.switches else None
         self._domain = Domain(system)
         self._scalar: dict[tuple[int, bool, bool], Any] = {}
@@ -189,7 +194,25 @@ class SmoothEngine:
         if samples is not None:
             grid_tangents = self._chain(samples[:, n:].reshape(-1, n, self.columns), tangents)
         determinant = log_determinant(change[:, :n])
-        return Run(end[:n], self._chain(change, tangents), grid_states, grid_tangents, events, determinant)
+        after = change if tangents is self.unit else self._chain(change, tangents)
+        return Run(end[:n], after, grid_states, grid_tangents, events, determinant)
+
+    def arrive(self, state: Array, t0: float, t1: float, parameters: Array) -> Array:
+        """The state (n,) at t1 and nothing else, of a system that `is_plain`: what solvers ask for most often."""
+        integrator = self._integrator(False)
+        integrator.state[:] = state
+        integrator.time = t0
+        runtime = integrator.pars
+        runtime[:] = parameters[: runtime.size]
+        outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
+        if outcome != _finished:
+            self._require_finish(integrator, outcome, state, t0, t1, parameters)
+        return integrator.state.copy()
+
+    @property
+    def is_plain(self) -> bool:
+        """No switch, no end of a term, nothing observed: an integrator's steps are all there is."""
+        return self._sides is None and not self._domain.watched and not self.observe
 
     def run_many(self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array) -> Run:
         count, n = states.shape
@@ -470,4 +493,7 @@ def log_determinant(matrix: Array) -> float:
     if matrix.shape[0] == 2:
         value = abs(matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0])
         return math.log(value) if value > 0 else -math.inf
-    return float(np.linalg.slogdet(matrix)[1])
+    # np.linalg.slogdet takes three times as long for the few states of a model.
+    factors = _getrf(matrix)[0]
+    pivots = np.abs(factors.diagonal()).tolist()
+    return sum(map(math.log, pivots)) if min(pivots) > 0 else (math.nan if math.isnan(sum(pivots)) else -math.inf)

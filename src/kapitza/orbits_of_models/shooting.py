@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,8 @@ class ShootingEquations:
         self.span = float(problem.repeats or 1) if span is None else span
         self.count, self.size = fractions.size, len(problem.model.states)
         self.shares = np.diff(np.append(fractions, 1.0))
-        self._turning = bool(np.any(problem.angles))
+        self.unit = np.eye(self.size)
+        self._turning = np.flatnonzero(problem.angles).tolist()
         self._fixed_period: float | None = None
 
     @property
@@ -76,17 +78,23 @@ class ShootingEquations:
     def _forced_period(self, vector: Array) -> float:
         return self.span * float(self.flow.core.period_law(vector) or self.problem.period)
 
-    def _run(self, x: Array, tangents: bool):
+    def _usable(self, x: Array) -> tuple[Array, float]:
+        """Nodes and period of an iterate that can be run."""
         nodes, period = self.unpack(x)
-        if not (np.isfinite(x).all() and period > 0):
+        if not (isfinite(x @ x) and period > 0):
             raise FlowError(f"The iterate is not usable: period {period}.")
+        return nodes, period
+
+    def _run(self, x: Array, tangents: bool):
+        nodes, period = self._usable(x)
         vector = self.values(x)
-        begins, ends = self.times(period)
         if self.count == 1:
-            run = self.flow.core.advance(nodes[0], begins[0], ends[0], vector, tangents)
+            begin, end = self.offset * period, (self.offset + 1.0) * period
+            run = self.flow.core.advance(nodes[0], begin, end, vector, tangents)
             jacobian = None if run.jacobian is None else run.jacobian[None]
             sensitivity = None if run.sensitivity is None else run.sensitivity[None]
             return nodes, period, vector, run.state[None], jacobian, sensitivity, run.events
+        begins, ends = self.times(period)
         run = self.flow.propagate_many(nodes, begins, ends, vector, tangents)
         events = tuple(e for part in run.events for e in part)
         return nodes, period, vector, run.state, run.jacobian, run.sensitivity, events
@@ -104,15 +112,19 @@ class ShootingEquations:
             arrivals[-1] = self.closing @ arrivals[-1]
         following = nodes if self.count == 1 else np.roll(nodes, -1, axis=0)
         gaps = arrivals - following
-        if self._turning and np.abs(gaps).max() >= np.pi:
+        if self._turning and np.abs(gaps[:, self._turning]).max() >= np.pi:
             gaps = difference(arrivals, following, self.problem.angles)
         if self.phase is None:
             return gaps.ravel()
         return np.append(gaps.ravel(), self.phase.value(nodes))
 
     def residual(self, x: Array) -> Array:
-        nodes, _, _, arrivals, *_ = self._run(x, tangents=False)
-        return self._flatten(nodes, arrivals)
+        if self.count > 1 or self.phase is not None:
+            nodes, _, _, arrivals, *_ = self._run(x, tangents=False)
+            return self._flatten(nodes, arrivals)
+        nodes, period = self._usable(x)
+        begin, end = self.offset * period, (self.offset + 1.0) * period
+        return self._flatten(nodes, self.flow.core.arrive(nodes[0], begin, end, self.values(x))[None])
 
     def linearise(self, x: Array) -> LinearisedShooting:
         nodes, period, vector, arrivals, jacobians, sensitivities, events = self._run(x, tangents=True)
@@ -136,6 +148,11 @@ class LinearisedShooting:
     sensitivities: Array
     events: tuple
     _closed: Solver | None = field(default=None, repr=False)
+    _jacobian: Array | None = field(default=None, repr=False)
+
+    def seen_by(self, equations: ShootingEquations) -> LinearisedShooting:
+        """The same orbit as a linearisation of other equations (another phase condition) on the same nodes."""
+        return replace(self, equations=equations, _closed=None, _jacobian=None)
 
     def closed_segments(self) -> Array:
         """Propagators with the symmetry applied at the end: their product is the linearised (half) map."""
@@ -174,22 +191,26 @@ class LinearisedShooting:
 
     def jacobian(self) -> Array:
         """(n [+ 1], n [+ 1] + k) of a single node: M - I, bordered by the flow, the phase and the parameters."""
+        if self._jacobian is not None:
+            return self._jacobian
         eq, n = self.equations, self.equations.size
         tail = eq.phase is not None
         matrix = np.zeros((n + tail, eq.unknowns))
-        matrix[:n, :n] = self.closed_segments()[0]
-        matrix[np.arange(n), np.arange(n)] -= 1.0
+        np.subtract(self.closed_segments()[0], eq.unit, out=matrix[:n, :n])
         if eq.phase is not None:
             matrix[:n, n], matrix[n, :n] = self.by_period()[0], eq.phase.weights[0]
         if eq.free:
             matrix[:n, n + tail :] = self.by_parameter()[0]
+        # Steps, test functions and the predictor's matrix all ask for it.
+        matrix.flags.writeable = False
+        self._jacobian = matrix
         return matrix
 
     def bordered(self, rows: Array) -> Solver:
         """The square system with one more row for each free parameter, factorised."""
         eq = self.equations
         if eq.count == 1:
-            return DenseSolver(np.vstack([self.jacobian(), rows]))
+            return DenseSolver(np.concatenate((self.jacobian(), rows)))
         tail = eq.phase is not None
         size = eq.count * eq.size
         columns = [self.by_period()[:, :, None]] if tail else []

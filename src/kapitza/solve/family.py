@@ -69,8 +69,9 @@ class DenseSolver:
     """LU factors of a small dense matrix, rows scaled; singular to working precision raises LinAlgError."""
 
     def __init__(self, matrix: Array):
-        self._size = np.abs(matrix).max(axis=1, initial=0.0)
-        if not np.isfinite(self._size).all() or (self._size == 0).any():
+        self._size = np.abs(matrix).max(axis=1)
+        # Comparisons with what is not a number are false.
+        if not (self._size.min() > 0 and self._size.max() < np.inf):
             raise np.linalg.LinAlgError("the matrix has an empty or infinite row")
         self._lu, self._pivots, info = _getrf(matrix / self._size[:, None])
         if info > 0:
@@ -80,9 +81,13 @@ class DenseSolver:
     @property
     def sign(self) -> int:
         """Sign of the determinant."""
-        swaps = np.count_nonzero(self._pivots != np.arange(self._pivots.size))
-        negative = np.count_nonzero(np.diag(self._lu) < 0)
+        swaps = sum(place != i for i, place in enumerate(self._pivots.tolist()))
+        negative = sum(entry < 0 for entry in self._lu.diagonal().tolist())
         return 1 if (swaps + negative) % 2 == 0 else -1
+
+    @property
+    def determinant(self) -> float:
+        return float(np.abs(self._lu.diagonal() * self._size).prod()) * self.sign
 
     def solve(self, right: Array) -> Array:
         scaled = right / (self._size if right.ndim == 1 else self._size[:, None])

@@ -43,6 +43,7 @@ class EventEngine:
         self.settings = Settings(None, tolerance, self.observe, contact_speed, max_steps)
         continuous = tuple(replace(s, continuous=True) for s in system.switches)
         self.smooth = SmoothEngine(replace(system, switches=continuous), self.wrt, tolerance, self.observe, max_steps)
+        self.unit = self.smooth.unit
 
     def run(
         self,
