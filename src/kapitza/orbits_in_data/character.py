@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from scipy.signal import correlate
 
 from kapitza.circle import TURN, mean
+from kapitza.orbits_in_data.linear import nonlinear_gain
 from kapitza.orbits_in_data.local_fit import fit_local
 from kapitza.orbits_in_data.polynomials import term_count
 from kapitza.orbits_in_data.section import Section
+from kapitza.signal import line_spectrum, noise_level
 
 Array = NDArray[np.float64]
 CLOUDED = 0.05  # turning points of filtered noise scatter by 0.14 of its range, those of a sine with 5 % noise by 0.01
@@ -20,12 +22,17 @@ CLOUD = (
     " One cloud about one point may also be a response with the period of the drive, with noise: record more samples "
     "per period to tell."
 )
+LINEAR = 0.6  # gain of neighbours over a linear recursion: linear processes 0.87 and more, chaos with 5 % noise 0.38
+WALK = 0.6  # of the steps unpredicted by the position: a walk leaves all, a damped turning about a point half
 UNPREDICTED = 0.25  # 2 % noise on the pendulum's section leaves 0.16; noise and walks leave 0.6 and more
 
 
 @dataclass(frozen=True)
 class Character:
-    """kind: "short", "periodic", "quasi-periodic", "decay", "noise", "walk" or "deterministic"; sentence: for the user.
+    """kind: in one word; sentence: for the user.
+
+    Kinds: "short", "periodic", "quasi-periodic", "decay", "noise", "walk", "resonance" (a linear system that noise
+    drives), "deterministic".
 
     period: steps after which a periodic record repeats, else 0.
     unpredicted: share of the motion that neighbours leave unexplained (0 deterministic, 1 noise).
@@ -61,6 +68,8 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
             "asked for, or decays slowly. There are no unstable orbits in it; fit a model to the series itself.",
         )
     decay = decay_factor(section)
+    if decay >= 0.5 and not noisy_period(section, 2 * max_period) and (said := _said_lines(section)):
+        return Character("quasi-periodic", said)
     if decay < 0.5:
         return Character(
             "decay",
@@ -101,14 +110,46 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
             * (section.extent is None and _one_cloud(section)),
             unpredicted=worst,
         )
-    if worst > UNPREDICTED:
+    gain = nonlinear_gain(section, max(least, 24))
+    if worst > UNPREDICTED and (worst > WALK or gain <= LINEAR):
         return Character(
             "walk",
-            "Steps are small and not predicted by the position: the "
-            "record looks like a random walk or a drift. Remove the drift, or measure the state that drives it.",
+            "Steps are small and not predicted by the position: the record looks like a random walk or a drift. Remove "
+            "the drift, or measure the state that drives it.",
+            unpredicted=worst,
+        )
+    if gain > LINEAR:
+        return Character(
+            "resonance",
+            f"Neighbours leave {gain:.2g} of what a linear recursion leaves unpredicted (chaotic motion 0.4 and less): "
+            "this is a linear system that noise drives, or several frequencies, not chaos. There are no unstable "
+            "orbits in it; fit a model to the series itself, with process_noise.",
             unpredicted=worst,
         )
     return Character("deterministic", "Neighbours agree on where they go next.", unpredicted=worst)
+
+
+def _said_lines(section: Section) -> str:
+    """The frequencies of a motion that is a sum of sinusoids, in words; "" where it is none."""
+    if section.signal is not None:
+        signal = section.signal
+        noise = float(noise_level(signal[:, None])[0]) if len(signal) >= 200 else 0.0
+    elif (~section.circle).any():
+        column = int(np.argmax(~section.circle))
+        signal, noise = _longest_stretch(section)[:, column], float(section.noise[column])
+    else:
+        return ""
+    if len(signal) < 200:
+        return ""
+    found = line_spectrum(signal, noise)
+    if not found.hold or in_bands(section):
+        return ""
+    return (
+        f"{len(found.turns)} sinusoids fitted to the first half of the record predict the second to "
+        f"{100 * found.error:.2g} % of its spread, as they never do for chaotic motion: it is quasi-periodic (several "
+        "frequencies) or periodic with a period longer than asked for. There are no unstable orbits in it; fit a model "
+        "to the series itself."
+    )
 
 
 def repeating_period(section: Section, longest: int, tolerance: float) -> int:

@@ -20,6 +20,7 @@ from kapitza.monitor import Monitor, watch
 from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile, Stretch
 from kapitza.orbits_in_data.from_record import samples_per_period
 from kapitza.orbits_in_data.preparation import chosen_channels, record_delay, require_count, require_even, without_gaps
+from kapitza.signal import phase_randomised
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -28,6 +29,7 @@ Index = NDArray[np.intp]
 CONTROLS = (-0.5, -0.44, -0.37, -0.29, 0.29, 0.37, 0.44, 0.5)
 """Parts of an excitation period added to a lag: no orbit of a forced system returns there, unrelated stretches do."""
 
+SURROGATES = 8  # with random phases: as many as control lags
 KEEP_REJECTED = 200  # of the returns refused, the closest: a report stays readable
 PER_PERIOD = 16  # samples of a profile per excitation period, for comparing stretches
 LEVELS = np.array([0.02, 0.035, 0.05, 0.08, 0.13, 0.2, 0.3])  # tolerances tried below the one asked for
@@ -41,7 +43,8 @@ class ReturnSearch:
     delay, dimension: the return must hold for (dimension - 1) delays; the delay is in samples, by default from the
     mutual information of the channels. candidates: returns looked at per period, closest first.
     chance: a return counts when, of those that stay together as long, at most this share is what unrelated stretches
-    give: the same record compared with itself at lags that are no multiple of the drive.
+    give: the same record compared with itself at lags that are no multiple of the drive, and signals with its spectra
+    but random phases at the same lag.
 
     Examples
     --------
@@ -118,6 +121,8 @@ def search_returns(
         message = f"The longest segment spans {longest:.3g} excitation periods; at least ten are needed to see returns."
         return OrbitSet((), record.select(names).angles, (), message, record)
     signal = dense_signal(record, names, settings, rate)
+    null = surrogate_signals(signal)
+    repeats = [_repeats(signal, round(count * rate)) for count in range(1, max_period + 1)]
     kept: list[PeriodicOrbit] = []
     refused: list[tuple[PeriodicOrbit, str]] = []
     seen, expected, unlikely = 0, 0.0, 0
@@ -129,6 +134,8 @@ def search_returns(
                 task.check()
                 returns = best_returns(level, round(count * rate))
                 chance, by_chance = chance_shares(level, returns, count, rate)
+                if not any(repeats):
+                    chance = np.maximum(chance, surrogate_shares(level, null, returns, round(count * rate)))
                 order = np.argsort(returns.error, kind="stable")
                 believed = order[chance[order] <= settings.chance]
                 believed_rows = np.append(believed_rows, returns.rows[believed])
@@ -144,7 +151,8 @@ def search_returns(
             seen, expected, unlikely = seen + len(near), expected + by_chance, unlikely + int(near.sum())
             for k in order[~near[order]][: max(0, KEEP_REJECTED - len(refused))]:
                 reason = (
-                    f"unrelated stretches stay together as long ({100 * chance[k]:.0f} % of such returns are chance)"
+                    f"unrelated stretches stay together as long, or signals of the same spectrum do "
+                    f"({100 * chance[k]:.0f} % of such returns are chance)"
                 )
                 refused.append((return_orbit(record, names, signal, returns, int(k), count, rate), reason))
             task.advance(1, f"{len(kept)} orbits of up to {count} periods")
@@ -243,6 +251,40 @@ def chance_shares(signal: DenseSignal, returns: Returns, count: int, rate: float
     sure = (returns.length >= whole) & (returns.length >= 2 * pooled.max(initial=0))
     share = np.where(sure, 0.0, share)
     return share, len(pooled) / len(CONTROLS)
+
+
+def surrogate_signals(signal: DenseSignal) -> list[DenseSignal]:
+    """Signals with the spectra of this one and random phases: noise through the same resonances, in step with none."""
+    random = np.random.default_rng(0)
+    return [
+        replace(signal, values=phase_randomised(signal.values, signal.segments, random, signal.circle))
+        for _ in range(SURROGATES)
+    ]
+
+
+def surrogate_shares(signal: DenseSignal, null: list[DenseSignal], returns: Returns, lag: int) -> Array:
+    """For each return the share of equally long ones that surrogates show at the same lag.
+
+    Noise through a sharp resonance near the drive returns in phase with it, longer than stretches met at another phase;
+    so do its surrogates. Determinism gives more long returns than they have.
+    """
+    if not len(returns.rows):
+        return np.empty(0)
+    lengths = [best_returns(replace(other, tolerance=signal.tolerance), lag).length for other in null]
+    pooled, own = np.sort(np.concatenate(lengths)), np.sort(returns.length)
+    longer = len(pooled) - np.searchsorted(pooled, returns.length, side="left")
+    alike = len(own) - np.searchsorted(own, returns.length, side="left")
+    return np.minimum((longer + 1.0) / (len(null) * np.maximum(alike, 1)), 1.0)
+
+
+def _repeats(signal: DenseSignal, lag: int) -> bool:
+    """Whether nearly all of the record comes back after the lag: a periodic motion, whose surrogates do so as well."""
+    back = [
+        np.all(np.abs(gap(signal, signal.values[piece][:-lag], signal.values[piece][lag:])) <= 1.0, axis=1)
+        for piece in signal.segments
+        if piece.stop - piece.start > lag
+    ]
+    return bool(back) and float(np.mean(np.concatenate(back))) > 0.9
 
 
 def tolerance_levels(signal: DenseSignal) -> list[DenseSignal]:

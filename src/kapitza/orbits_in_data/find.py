@@ -21,7 +21,8 @@ from kapitza.orbits_in_data.bookkeeping import (
     with_partners,
 )
 from kapitza.orbits_in_data.calibration import REACH
-from kapitza.orbits_in_data.character import describe_section
+from kapitza.orbits_in_data.character import Character, describe_section
+from kapitza.orbits_in_data.credible import credible
 from kapitza.orbits_in_data.crossings import crossings_of
 from kapitza.orbits_in_data.local_fit import LocalFits
 from kapitza.orbits_in_data.locate import Cycles, Uncertainty, cycle_time, propagate, refine_cycles
@@ -83,8 +84,10 @@ class SectionSearch:
                 f"partition = {self.partition!r}: pass a function from points (p, n) to p symbols, or leave it out."
             )
 
-    def search(self, section: Section, max_period: int, monitor: Monitor | None = None) -> OrbitSet:
-        return search_section(section, max_period, self, monitor)
+    def search(
+        self, section: Section, max_period: int, monitor: Monitor | None = None, character: Character | None = None
+    ) -> OrbitSet:
+        return search_section(section, max_period, self, monitor, character)
 
 
 @dataclass
@@ -102,16 +105,17 @@ class Ledger:
 
 
 def search_section(
-    section: Section, max_period: int, settings: SectionSearch, monitor: Monitor | None = None
-) -> OrbitSet:
-    """All cycles of period 1 … max_period that the section visits."""
+    section: Section, max_period: int, settings: SectionSearch, monitor: Monitor | None = None,
+    character: Character | None = None,
+) -> OrbitSet:  # fmt: skip
+    """All cycles of period 1 … max_period that the section visits. character: of the section, where it is known."""
     require_count("max_period", max_period, 1)
     if settings.symmetry is not None and len(settings.symmetry) != section.dimension:
         raise DataError(
             f"symmetry has {len(settings.symmetry)} signs, the section {section.dimension} coordinates "
             f"({', '.join(section.states)}): give one for each."
         )
-    character = describe_section(section, max_period, settings.tolerance)
+    character = character or describe_section(section, max_period, settings.tolerance)
     if character.kind == "periodic":
         return OrbitSet(
             (stable_orbit(section, character.period, settings.partition),), section.angles, message=character.sentence
@@ -120,13 +124,17 @@ def search_section(
         return OrbitSet((), section.angles, message=character.sentence)
     ledger = Ledger()
     finished: list[PeriodicOrbit] = []
+    others: list[tuple[PeriodicOrbit, str]] = []
     # Longer cycles take longer, in proportion to their points at the least.
     with watch(monitor, "orbits in the record", max_period * (max_period + 1) / 2) as task:
         for period in range(1, max_period + 1):
             _search_period(section, period, settings, ledger, task)
             _polish(section, period, settings, ledger, task)
-            finished = [orbit for _, orbit in ledger.kept]
+            good, others = credible(section, ledger.kept)
+            finished = [orbit for _, orbit in good]
             task.advance(period, f"{len(finished)} of up to {period} steps")
+    for orbit, reason in others:
+        ledger.refuse(orbit, reason)
     orbits = finished
     symmetry = settings.symmetry if settings.symmetry is not None else (-1.0,) * section.dimension
     orbits = with_partners(orbits, section.angles, symmetry, 0.5 * settings.tolerance * section.scale)

@@ -16,13 +16,13 @@ from kapitza.data import Record, with_records
 from kapitza.errors import DataError, Status
 from kapitza.files import replacing
 from kapitza.monitor import Monitor, watch
-from kapitza.orbits_in_data.character import Character, describe_section
+from kapitza.orbits_in_data.character import Character
+from kapitza.orbits_in_data.embedded import CutSettings, best_cut
 from kapitza.orbits_in_data.exponent import section_exponent
-from kapitza.orbits_in_data.from_record import samples_per_period, strobe_record
+from kapitza.orbits_in_data.from_record import samples_per_period
 from kapitza.orbits_in_data.preparation import require_count, require_even, without_gaps
 from kapitza.orbits_in_data.returns import return_histogram
 from kapitza.orbits_in_data.section import Section
-from kapitza.orbits_in_data.turning_points import turning_section
 from kapitza.signal import (
     DelayCurve,
     DimensionCurve,
@@ -175,7 +175,9 @@ def inspect(
     section, noise, spectra, delays, delay, dimension, returns, lyapunov = None, {}, {}, {}, None, None, None, None
     character, decays = None, []
     with watch(monitor, "inspecting the record", 6) as task:
-        section = _attempt(notes, "Section", lambda: _section(record, names))
+        cut = _attempt(notes, "Section", lambda: best_cut(record, names, CutSettings(max_period=max_period)))
+        section = None if cut is None else cut.section
+        notes += [cut.note] if cut is not None and cut.note else []
         noise = _noise(chosen, section, strobed, notes)
         task.advance(1, "noise")
         if not strobed and np.isfinite(interval):
@@ -196,9 +198,9 @@ def inspect(
             )  # fmt: skip
         task.advance(1, "dimension")
         found = Character("short" if len(record) < 200 else "unsuitable", "")
-        if section is not None:
+        if cut is not None and section is not None:
             returns = return_histogram(section, max_period, 0.01)
-            found = describe_section(section, max_period, 0.01)
+            found = cut.character
         character = found
         task.advance(1, "returns")
         decays = [] if strobed else _decays(continuous, names)
@@ -251,12 +253,6 @@ def _decays(record: Record, names: Sequence[str]) -> list[str]:
         if decay is not None and decay.dies_out and record.period is None:
             said.append(f"Free decay of {name}: {decay.sentence(record.units[name])}.")
     return said
-
-
-def _section(record: Record, names: tuple[str, ...]) -> Section:
-    if record.period is None:
-        return turning_section(record, names)
-    return strobe_record(record, names)
 
 
 def _noise(record: Record, section: Section | None, strobed: bool, notes: list[str]) -> dict[str, float]:
@@ -338,6 +334,11 @@ def suggest(character: Character | None, lyapunov: Lyapunov | None, dimension: D
         return "remove the drift (high-pass, or differentiate) and inspect again."
     if kind == "unsuitable":
         return "no section could be made: do what its note says, then inspect again."
+    if kind == "resonance":
+        return (
+            "a linear system driven by noise: kz.identify(model, record, free=[...], "
+            "method=kz.ShootingFit(process_noise=True))."
+        )
     if kind in ("quasi-periodic", "decay"):
         return "fit a model to the series itself: kz.identify(model, record, free=[...], method=kz.ShootingFit())."
     if kind == "short" or character is None:

@@ -19,16 +19,41 @@ Array = NDArray[np.float64]
 def with_profiles(orbits: OrbitSet, record: Record, channels: Sequence[str] | None = None) -> OrbitSet:
     """The orbits with the stretch of the record that follows each best, where the record is dense enough to show it.
 
-    Profiles hold the channels asked for and start on the section; they are attached when these channels are the states
-    of the orbits and there are at least four samples per period. (Orbits of autonomous records keep the path of the
+    Profiles hold the states of the orbits, the channels asked for and their delays, and start on the section; they are
+    attached when there are at least four samples per period. (Orbits of autonomous records keep the path of the
     recorded channels as `crossings.path_values` instead.)
     """
     names = tuple(channels or record.channels)
     dense = [orbit for orbit in orbits if _length(orbit) >= 4 * len(orbit.points)]
-    if not dense or any(orbit.states != names for orbit in dense):
+    if not dense or record.period is None:
         return orbits
     values = record.select(names).unwrapped()
-    return replace(orbits, orbits=tuple(_with_profile(orbit, values) for orbit in orbits))
+    delayed = _with_delays(values, names, dense[0].states)
+    if delayed is None:
+        return orbits
+    return replace(orbits, orbits=tuple(_with_profile(orbit, delayed) for orbit in orbits))
+
+
+def _with_delays(record: Record, names: tuple[str, ...], states: tuple[str, ...]) -> Record | None:
+    """The record with a column for each state, "x(t+7)" being x seven samples later; None where a state is no delay.
+
+    The last samples of a segment have no later ones: they keep the last value, and no orbit ends there.
+    """
+    if states == names:
+        return record
+    whole = record
+    for state in states:
+        name, _, rest = state.partition("(t+")
+        if name not in names or (rest and not rest[:-1].isdigit()):
+            return None
+        if rest:
+            values = record[name].copy()
+            for piece in record.segments():
+                part = record[name][piece]
+                values[piece] = part[np.minimum(np.arange(len(part)) + int(rest[:-1]), len(part) - 1)]
+            angle = bool(record.dataset[name].attrs.get("angle", False))
+            whole = whole.with_channel(state, values, record.units[name], angle)
+    return whole.select(states)
 
 
 def _length(orbit: PeriodicOrbit) -> int:

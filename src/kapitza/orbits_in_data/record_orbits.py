@@ -11,14 +11,15 @@ from kapitza.errors import DataError, nearest_name
 from kapitza.monitor import Monitor, watch
 from kapitza.orbit import OrbitSet
 from kapitza.orbits_in_data.dense_returns import ReturnSearch
+from kapitza.orbits_in_data.embedded import CutSettings, best_cut
 from kapitza.orbits_in_data.find import SectionSearch
-from kapitza.orbits_in_data.from_record import samples_per_period, section_phase, strobe_record
+from kapitza.orbits_in_data.from_record import samples_per_period, section_phase
 from kapitza.orbits_in_data.preparation import better_period, chosen_channels, require_count, without_gaps
 from kapitza.orbits_in_data.profiles import with_profiles
 from kapitza.orbits_in_data.section import Section
-from kapitza.orbits_in_data.turning_points import turning_section
 
 SHOWN = 20_000  # points of the section kept for pictures
+CONTROLLED = "held by control: whether it is stable without is not known from this record"
 
 
 def find_orbits_in_record(
@@ -32,6 +33,7 @@ def find_orbits_in_record(
     dimension: int | None = None,
     kind: str | None = None,
     noise: Any = None,
+    controlled: bool = False,
     monitor: Monitor | None = None,
     **settings: Any,
 ) -> OrbitSet:
@@ -40,7 +42,10 @@ def find_orbits_in_record(
     record: forced (it has a period), strobed once per excitation period or denser (then cut at `phase`, a share of the
     period; each orbit keeps it in seconds as `section_phase`); or autonomous (no period): the section is then
     where the first channel turns, see `turning_section`.
-    channels: the state variables to use, all by default; delay, dimension: delay coordinates of each channel.
+    channels: the state variables to use, all by default; delay, dimension: delay coordinates of each channel. Where
+    the channels are no state by themselves (a velocity alone), delays are added, and the message says so.
+    controlled: a control force held the motion during the recording; an orbit on which it stays is then not called
+    stable.
     noise: standard deviation per channel; known noise of the record, else estimated.
     method: `SectionSearch` (its fields may be given directly: tolerance=0.01, ...), or `ReturnSearch` for dense forced
     records whose state is too large for local maps.
@@ -59,34 +64,28 @@ def find_orbits_in_record(
         if isinstance(method, ReturnSearch):
             orbits = _with_note(method.search(record, max_period, names, task), note)
         else:
-            section, settings = _cut(record, names, phase, delay, dimension, kind, noise, settings)
-            orbits = (method or SectionSearch(**settings)).search(section, max_period, task)
-            orbits = _placed(orbits, record, names, section, phase, note)
-            orbits = with_profiles(orbits, record, names)
+            if record.period is None:
+                # Turning points carry the noise of a window: such a section is never as sharp as a strobed one.
+                settings = {"tolerance": 0.02, **settings}
+            search = method or SectionSearch(**settings)
+            cut = best_cut(
+                record, names, CutSettings(phase, delay, dimension, kind, noise, max_period, search.tolerance)
+            )
+            orbits = search.search(cut.section, max_period, task, cut.character)
+            orbits = _placed(orbits, record, names, cut.section, phase, f"{note} {cut.note}")
+            orbits = _held(with_profiles(orbits, record, names), controlled)
     return replace(orbits, status=task.status)
 
 
-def _cut(
-    record: Record,
-    names: tuple[str, ...],
-    phase: float | None,
-    delay: int | None,
-    dimension: int | None,
-    kind: str | None,
-    noise: Any,
-    settings: dict[str, Any],
-) -> tuple[Section, dict[str, Any]]:
-    """The section of the record, and the settings of the search on it."""
-    if record.period is None:
-        section = turning_section(
-            record, names, delay=delay, dimension=3 if dimension is None else dimension, kind=kind, noise=noise
-        )
-        # Turning points carry the noise of a whole window, and a smoothed section is never as sharp as a strobed one.
-        return section, {"tolerance": 0.02, **settings}
-    section = strobe_record(
-        record, names, phase=phase, delay=delay, dimension=1 if dimension is None else dimension, noise=noise
+def _held(orbits: OrbitSet, controlled: bool) -> OrbitSet:
+    """Orbits of a record under control: that the motion stays says nothing of their stability without it."""
+    if not controlled:
+        return orbits
+    noted = tuple(
+        orbit.with_(stability="unknown", notes=(*orbit.notes, CONTROLLED)) if orbit.multipliers is None else orbit
+        for orbit in orbits
     )
-    return section, settings
+    return replace(orbits, orbits=noted)
 
 
 def _placed(

@@ -32,6 +32,7 @@ class Section:
     rates: (N, c) their slopes in time at the point itself.
     extent: (n,) or None: size of the whole signal in units of `scale`, where the record shows more than the section.
     noise_source: "known", "estimated", or "not estimated" (then `noise` is zero).
+    signal: (S,) or None: the longest evenly sampled stretch of the channel that makes the section (autonomous records).
     """
 
     unit: Array
@@ -49,6 +50,7 @@ class Section:
     channels: tuple[str, ...] = ()
     extent: Array | None = None
     noise_source: str = "known"
+    signal: Array | None = None
 
     @property
     def size(self) -> int:

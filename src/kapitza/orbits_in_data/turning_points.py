@@ -104,6 +104,7 @@ def turning_section(
     section = replace(
         section, channels=record.channels, paths=np.concatenate([path for path, _ in parts]),
         rates=np.concatenate([rates for _, rates in parts]),
+        signal=main[max(pieces, key=lambda piece: piece.stop - piece.start)],
     )  # fmt: skip
     if deviation is not None:
         deviation = coordinate_noise(deviation, np.concatenate([c.slip for _, c in chosen]), half, dimension)[columns]

@@ -12,15 +12,18 @@ from kapitza.signal.embedding import (
     smoothing_coordinates,
 )
 from kapitza.signal.filters import low_pass_periodic, noise_level, signal_band
+from kapitza.signal.lines import Lines, line_spectrum
 from kapitza.signal.lyapunov import Lyapunov, largest_lyapunov, on_circles
 from kapitza.signal.record_noise import Scatter, scatter
 from kapitza.signal.spectra import Spectrum, power_spectrum
+from kapitza.signal.surrogates import phase_randomised
 
 __all__ = [
     "Decay",
     "DelayCurve",
     "DimensionCurve",
     "Kernels",
+    "Lines",
     "Lyapunov",
     "Scatter",
     "Spectrum",
@@ -31,11 +34,13 @@ __all__ = [
     "forced_delay",
     "half_cycles",
     "largest_lyapunov",
+    "line_spectrum",
     "local_polynomial",
     "low_pass_periodic",
     "mutual_information",
     "noise_level",
     "on_circles",
+    "phase_randomised",
     "power_spectrum",
     "scatter",
     "signal_band",
