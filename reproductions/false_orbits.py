@@ -98,7 +98,8 @@ def main() -> str:
         f"{SEEDS} records of each family, none of which holds an unstable periodic orbit: phase-randomised and "
         "amplitude-adjusted surrogates of Lorenz's and Ueda's oscillators; AR(2) resonances with r from 0.98 to 0.995, "
         "as a series, with their rate, beside a drive, and strobed with the sample before; two and three frequencies; "
-        "free decays; rest with white and coloured noise, with and without a drive. Limits were chosen on other systems and "
+        "free decays; rest with white and coloured noise, with and without a drive. Limits were chosen on other "
+        "systems and "
         "seeds (`judged=False` of the same generators).\n\n"
         + comparison_table(verdicts)
         + f"\n\nIn all {total} of {SEEDS * len(rows)} records.\n\n"
