@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         other_orbits,
         switch_branch,
     )
-    from kapitza.data import Record, measure, read, write
+    from kapitza.data import Record, StoredRecord, measure, open_record, read, write
     from kapitza.ensembles import Ensemble, ensemble
     from kapitza.errors import KapitzaError, Status
     from kapitza.estimate import (
@@ -108,7 +108,9 @@ _HOMES = {
     ),
     "kapitza.data": (
         "Record",
+        "StoredRecord",
         "measure",
+        "open_record",
         "read",
         "write",
     ),
@@ -287,6 +289,7 @@ __all__ = [
     "Silent",
     "Status",
     "Stepping",
+    "StoredRecord",
     "Study",
     "StudyError",
     "StudyResult",
@@ -314,6 +317,7 @@ __all__ = [
     "measure",
     "missing_orbits",
     "modal_reduction",
+    "open_record",
     "other_orbits",
     "posterior",
     "profile_curve",

@@ -5,21 +5,22 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
-from kapitza.data import Record, with_records
+from kapitza.data import Record, StoredRecord, with_records
 from kapitza.errors import DataError, nearest_name
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet
-from kapitza.orbits_in_data import find_orbits_in_record
+from kapitza.orbits_in_data import find_orbits_in_parts, find_orbits_in_record
 from kapitza.orbits_of_models import find_orbits_of_model
 
 
-def find_orbits(source: Model | Record, max_period: int = 6, **settings: Any) -> OrbitSet:
+def find_orbits(source: Model | Record | StoredRecord, max_period: int = 6, **settings: Any) -> OrbitSet:
     """All periodic orbits of a model in a region, or all that a record visited.
 
     Parameters
     ----------
-    source : Model or Record
-        A model is searched by a census, Newton iterations from many starts; a record by close returns and local maps.
+    source : Model, Record or StoredRecord
+        A model is searched by a census, Newton iterations from many starts; a record by close returns and local maps;
+        one on disk (`open_record`) part by part, `part` points of the section at a time.
     max_period : int
         Longest period: in excitation periods or steps of a map; for autonomous models and records in crossings of a
         section.
@@ -45,6 +46,8 @@ def find_orbits(source: Model | Record, max_period: int = 6, **settings: Any) ->
     source = with_records(source)
     if isinstance(source, Record):
         return find_orbits_in_record(source, max_period, **settings)
+    if isinstance(source, StoredRecord):
+        return find_orbits_in_parts(source, max_period, **settings)
     if not isinstance(source, Model):
         raise DataError(f"find_orbits works on a Model or a Record, not on {type(source).__name__}.")
     known = [name for name in signature(find_orbits_of_model).parameters if name not in ("model", "max_period")]

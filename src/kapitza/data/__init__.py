@@ -7,17 +7,21 @@ from kapitza.data.noise import Noise, check_noise, is_number, stated_noise
 from kapitza.data.read import read
 from kapitza.data.record import Record
 from kapitza.data.sampling import Gap, Sampling
+from kapitza.data.stored import PART, StoredRecord, open_record
 from kapitza.data.write import write
 from kapitza.files import replacing
 
 __all__ = [
+    "PART",
     "Gap",
     "Noise",
     "Record",
     "Sampling",
+    "StoredRecord",
     "check_noise",
     "is_number",
     "measure",
+    "open_record",
     "read",
     "read_variables",
     "replacing",

@@ -8,14 +8,15 @@ from typing import Any
 
 from kapitza import gate
 from kapitza.data.columns import Key, Wanted, make_record
-from kapitza.data.containers import read_container, read_parquet
+from kapitza.data.containers import guarded, read_container, read_parquet
 from kapitza.data.record import Record
+from kapitza.data.stored import FOLDERS, open_record
 from kapitza.data.text import line_of, read_layout, read_text
 from kapitza.errors import DataError
 
 TEXT = (".csv", ".tsv", ".txt", ".dat", ".asc")
 CONTAINERS = (".mat", ".h5", ".hdf5", ".nc", ".npz")
-SUFFIXES = (*TEXT, ".parquet", *CONTAINERS)
+SUFFIXES = (*TEXT, ".parquet", ".zarr", *CONTAINERS)
 
 
 def read(
@@ -34,12 +35,12 @@ def read(
     separator: str | None = None,
     decimal: str | None = None,
 ) -> Record:
-    """A record from csv, tsv, txt, parquet, HDF5, NetCDF, MATLAB (v5, v7.3) or npz; the suffix decides.
+    """A record from csv, tsv, txt, parquet, zarr, HDF5, NetCDF, MATLAB (v5, v7.3) or npz; the suffix decides.
 
     Parameters
     ----------
     path : path
-        The file.
+        The file; or a .zarr or .parquet folder that `write` made and that fits into memory (else `open_record`).
     time : str or int, optional
         Name or position of the time column; t, time, … are found by themselves. Numbers in the unit that the file
         states (s without one), durations, dates (ISO 8601) and clock times all become seconds. Without a time column
@@ -92,13 +93,18 @@ def read(
         if given is not None:
             gate.text(what, given, longest=10, error=DataError)
     suffix = path.suffix.lower()
-    check_readable(path, suffix)
+    folder = path.is_dir() and suffix in FOLDERS
+    if not folder:
+        check_readable(path, suffix)
     wanted = Wanted(time, channels, segment, interval, units, angles, period, phase, missing)
     if suffix in TEXT:
         columns = read_text(path, names, separator, decimal)
         return make_record(
             columns, wanted, path.name, lambda row: line_of(path, read_layout(path, separator, decimal), row)
         )
+    if folder:
+        stored = open_record(path)
+        return make_record(guarded(path, suffix, lambda: stored.columns(0, stored.size)), wanted, path.name)
     if suffix == ".parquet":
         return make_record(read_parquet(path), wanted, path.name)
     columns, asked = read_container(path, wanted)

@@ -16,17 +16,18 @@ import pandas as pd
 import scipy.io
 
 from kapitza import gate
+from kapitza.data.appending import append_parquet, write_zarr
 from kapitza.data.columns import METADATA
 from kapitza.data.record import Record
 from kapitza.errors import DataError
 from kapitza.files import replacing
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
-WRITABLE = (*SEPARATORS, ".parquet", ".h5", ".hdf5", ".mat", ".npz")
+WRITABLE = (*SEPARATORS, ".parquet", ".zarr", ".h5", ".hdf5", ".mat", ".npz")
 
 
-def write(record: Record, path: str | Path, matlab: str = "5") -> Path:
-    """Write a record as csv, tsv, txt, parquet, HDF5, MATLAB or npz; the suffix decides. Returns the path.
+def write(record: Record, path: str | Path, matlab: str = "5", append: bool = False) -> Path:
+    """Write a record as csv, tsv, txt, parquet, zarr, HDF5, MATLAB or npz; the suffix decides. Returns the path.
 
     The file appears complete or not at all. Units, angles, noise and the excitation travel along.
 
@@ -35,9 +36,13 @@ def write(record: Record, path: str | Path, matlab: str = "5") -> Path:
     record : Record
         What to write.
     path : path
-        Where; csv, tsv, txt, parquet, h5, nc, mat or npz.
+        Where; csv, tsv, txt, parquet, zarr (a folder), h5, nc, mat or npz.
     matlab : str
         "5", or "7.3" (HDF5 inside; needed above 2 GB). MATLAB names cannot hold a prime: phi' is stored as phi_rate.
+    append : bool
+        Put the record behind those that are there: into a .zarr folder, or as one more part into a .parquet folder.
+        Times that go on within one and a half sampling intervals continue the last segment. `open_record` reads
+        such recordings part by part.
 
     Returns
     -------
@@ -58,6 +63,15 @@ def write(record: Record, path: str | Path, matlab: str = "5") -> Path:
         raise DataError(f'{path.name}: the suffix "{suffix}" is not known; write one of {", ".join(WRITABLE)}.')
     if matlab not in ("5", "7.3"):
         raise DataError(f'MATLAB files are written in version "5" or "7.3", not "{matlab}".')
+    if append and suffix not in (".zarr", ".parquet"):
+        raise DataError(f'{path.name}: append=True needs a .zarr or a .parquet folder, not "{suffix}".')
+    if suffix == ".zarr":
+        names = stored_names(record)
+        write_zarr(record, path, append, metadata(record, variables=names), arrays(record, names))
+        return path
+    if append:
+        append_parquet(record, path, write_parquet)
+        return path
     with replacing(path) as draft:
         if suffix in SEPARATORS:
             write_text(record, draft, SEPARATORS[suffix])

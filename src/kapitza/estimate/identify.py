@@ -10,7 +10,7 @@ import numpy as np
 
 from kapitza import gate
 from kapitza.continuation import MeasuredBranch
-from kapitza.data import Record, with_records
+from kapitza.data import Record, StoredRecord, with_records
 from kapitza.errors import KapitzaError, ModelError, Status
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.branches import BranchFit
@@ -22,6 +22,7 @@ from kapitza.estimate.own_parameters import with_own
 from kapitza.estimate.request import Request, make_request, parts_of
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.sensors import with_sensors
+from kapitza.estimate.stored_fit import identify_parts
 from kapitza.executor import Executor, require_executor
 from kapitza.monitor import Monitor, watch
 
@@ -45,7 +46,7 @@ def identify(
         What was measured; a pandas DataFrame or xarray Dataset is read as by `Record.from_frame`. A pair
         ``(data, {name: value})`` has parameter values of its own, such as the amplitude of its excitation. Channels
         enter in the units of the model's states (a record in mm serves a model in m); a channel whose unit is of
-        another kind is refused.
+        another kind is refused. A `StoredRecord` is fitted part by part, by HarmonicFit or InvariantFit.
     free : list of str, optional
         Parameters to estimate, all of them when left out. Combinations such as ``"k2/m"`` and derived parameters may be
         free too. With ``free=[]`` `ShootingFit` fits the motion alone.
@@ -78,6 +79,8 @@ def identify(
     """
     data = with_records(list(data) if isinstance(data, Iterator) else data)
     free = None if free is None else gate.texts("free", free, error=ModelError)
+    if isinstance(data, StoredRecord):
+        return identify_parts(identify, model, data, free, method, monitor)
     parts = parts_of(data)
     if method is None or method == "auto":
         first = parts[0].source

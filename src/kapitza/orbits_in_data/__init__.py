@@ -12,6 +12,7 @@ from kapitza.orbits_in_data.predict import FittedMap, GlobalMap, LocalMap
 from kapitza.orbits_in_data.record_orbits import find_orbits_in_record
 from kapitza.orbits_in_data.returns import count_visits
 from kapitza.orbits_in_data.section import Section, make_section
+from kapitza.orbits_in_data.stored_orbits import find_orbits_in_parts
 from kapitza.orbits_in_data.turning_points import turning_section
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Section",
     "SectionSearch",
     "count_visits",
+    "find_orbits_in_parts",
     "find_orbits_in_record",
     "inspect",
     "make_section",

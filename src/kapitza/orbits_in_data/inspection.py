@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza import gate
-from kapitza.data import Record, with_records
+from kapitza.data import Record, StoredRecord, with_records
 from kapitza.errors import DataError, Status
 from kapitza.files import replacing
 from kapitza.monitor import Monitor, watch
@@ -124,14 +124,17 @@ class Inspection:
 
 
 def inspect(
-    record: Record, channels: Sequence[str] | None = None, max_period: int = 8, monitor: Monitor | None = None
+    record: Record | StoredRecord,
+    channels: Sequence[str] | None = None,
+    max_period: int = 8,
+    monitor: Monitor | None = None,
 ) -> Inspection:
     """Sampling, noise, spectra, delay, dimension, returns, largest Lyapunov exponent, and what to do next.
 
     Parameters
     ----------
-    record : Record
-        What was measured.
+    record : Record or StoredRecord
+        What was measured; of a recording on disk the first part is looked at in full, its segments and ranges over all.
     channels : list of str, optional
         Those to look at; all by default.
     max_period : int
@@ -152,6 +155,10 @@ def inspect(
     'deterministic'
     """
     require_count("max_period", max_period, 1)
+    if isinstance(record, StoredRecord):
+        from kapitza.orbits_in_data.stored_orbits import inspect_stored
+
+        return inspect_stored(record, channels, max_period, monitor)
     record = with_records(record)
     channels = None if channels is None else gate.texts("channels", channels, error=DataError)
     names, notes = _living_channels(record, channels)

@@ -1,0 +1,254 @@
+"""Recordings on disk that are read part by part: Zarr and Parquet folders, and Parquet files beyond memory.
+
+What is asked of such a recording as a whole is asked of its parts, which fit into memory; the answers are put together
+where they belong (`find_orbits`, `identify`, `inspect`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza import gate
+from kapitza.data.columns import METADATA, Columns, Metadata, Wanted, make_record, parse_metadata
+from kapitza.data.containers import column_values, guarded
+from kapitza.data.record import Record
+from kapitza.errors import DataError
+
+PART = 2**20
+"""Samples of a part unless told otherwise: some ten MB per channel while it is worked on."""
+
+FOLDERS = (".zarr", ".parquet")
+
+
+@dataclass(frozen=True)
+class ZarrArrays:
+    """The arrays of a Zarr folder; a logger that is just appending has filled some of them further than others."""
+
+    path: Path
+
+    @cached_property
+    def group(self) -> Any:
+        return zarr_library().open_group(str(self.path), mode="r")
+
+    @property
+    def about(self) -> str:
+        return str(self.group.attrs.get(METADATA, ""))
+
+    @property
+    def size(self) -> int:
+        return min((int(array.shape[0]) for _, array in self.group.arrays()), default=0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(name for name, _ in self.group.arrays()))
+
+    def read(self, name: str, first: int, last: int) -> NDArray[Any]:
+        return np.asarray(self.group[name][first:last])
+
+
+@dataclass(frozen=True)
+class ParquetFiles:
+    """The files of a Parquet folder in the order of their names, or one file."""
+
+    path: Path
+
+    @cached_property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(sorted(self.path.glob("*.parquet"))) if self.path.is_dir() else (self.path,)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Path, int, int, int], ...]:
+        """File, row group, first row and the row after its last, of every row group."""
+        import pyarrow.parquet as pq
+
+        found, first = [], 0
+        for path in self.files:
+            facts = pq.read_metadata(path)
+            for number in range(facts.num_row_groups):
+                rows = facts.row_group(number).num_rows
+                found.append((path, number, first, first + rows))
+                first += rows
+        return tuple(found)
+
+    @property
+    def about(self) -> str:
+        import pyarrow.parquet as pq
+
+        stored = (pq.read_schema(self.files[0]).metadata or {}).get(METADATA.encode(), b"") if self.files else b""
+        return stored.decode("utf-8", "replace")
+
+    @property
+    def size(self) -> int:
+        return self.groups[-1][3] if self.groups else 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        import pyarrow.parquet as pq
+
+        return tuple(map(str, pq.read_schema(self.files[0]).names)) if self.files else ()
+
+    def read(self, name: str, first: int, last: int) -> NDArray[Any]:
+        import pyarrow.parquet as pq
+
+        pieces = []
+        for path, number, begin, end in self.groups:
+            if begin >= last or end <= first:
+                continue
+            with pq.ParquetFile(path) as file:
+                values = column_values(file.read_row_group(number, columns=[name]).column(0))
+            pieces.append(values[max(first - begin, 0) : last - begin])
+        return np.concatenate(pieces)
+
+
+@dataclass(frozen=True)
+class StoredRecord:
+    """A recording in a folder on disk, of which only parts are read into memory; `kapitza.open_record` opens it.
+
+    path: the folder. size: samples, when it was opened. channels: names in order; period: of the excitation [s].
+    `rows` and `parts` give Records; `find_orbits`, `inspect` and `identify` (by HarmonicFit and InvariantFit) take it
+    as it is and work part by part, in bounded memory.
+
+    Examples
+    --------
+    >>> import kapitza as kz, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "long.parquet"
+    >>> model = kz.library.parametric_pendulum()
+    >>> for seed in range(3):
+    ...     path = kz.write(kz.simulate(model, periods=100, seed=seed), path, append=True)
+    >>> stored = kz.open_record(path)
+    >>> stored.size, [len(part) for part in stored.parts(200)]
+    (303, [151, 152])
+    """
+
+    path: Path
+    size: int
+    about: Metadata = field(repr=False)
+    source: ZarrArrays | ParquetFiles = field(repr=False)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return self.about.names
+
+    @property
+    def period(self) -> float | None:
+        return self.about.attributes.get("period")
+
+    @property
+    def angles(self) -> tuple[bool, ...]:
+        return tuple(self.about.facts[name].get("angle") is True for name in self.channels)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __str__(self) -> str:
+        return f"{self.path.name}: {self.size} samples of {', '.join(self.channels)} on disk"
+
+    def rows(self, first: int, last: int) -> Record:
+        """The samples from row first up to, not including, row last.
+
+        Parameters
+        ----------
+        first, last : int
+            Rows, counted from 0.
+
+        Returns
+        -------
+        Record
+            With the phase of the excitation at its own first sample.
+        """
+        first = gate.whole("first", first, least=0, error=DataError)
+        last = min(gate.whole("last", last, least=1, error=DataError), self.size)
+        if first >= last:
+            raise DataError(f"Rows {first} to {last} of {self.path.name}, which has {self.size}: there is none.")
+        columns = guarded(self.path, self.path.suffix, lambda: self.columns(first, last))
+        record = make_record(columns, Wanted(), self.path.name)
+        if "phase" not in self.about.attributes:
+            return record
+        begin = float(self.source.read("time", 0, 1)[0]) - float(self.about.attributes["phase"])
+        return record.with_attributes(phase=float(record.time[0]) - begin)
+
+    def columns(self, first: int, last: int) -> Columns:
+        names = ("time", "segment", *self.channels)
+        stored = {"time": "time", "segment": "segment", **self.about.stored}
+        values = tuple(self.source.read(stored.get(name, name), first, last) for name in names)
+        return Columns(names, values, facts=self.about.facts, attributes=self.about.attributes, own=True)
+
+    def parts(self, samples: int = PART) -> Iterator[Record]:
+        """The recording in parts of equal length, one after another.
+
+        Parameters
+        ----------
+        samples : int
+            Of a part, at most.
+
+        Returns
+        -------
+        iterator of Record
+            Neighbouring parts share no sample.
+        """
+        samples = gate.whole("samples", samples, least=1, error=DataError)
+        count = -(-self.size // samples)
+        edges = [k * self.size // count for k in range(count + 1)]
+        return (self.rows(first, last) for first, last in itertools.pairwise(edges))
+
+
+def open_record(path: str | Path) -> StoredRecord:
+    """A recording that `write` made, to be read part by part: a .zarr folder, a folder of Parquet parts, or one file.
+
+    Parameters
+    ----------
+    path : path
+        The folder, or a Parquet file too large for the memory.
+
+    Returns
+    -------
+    StoredRecord
+        Nothing but its description is read yet.
+
+    Examples
+    --------
+    >>> import kapitza as kz, pathlib, tempfile
+    >>> record = kz.simulate(kz.library.duffing(), periods=10, samples_per_period=20)
+    >>> path = kz.write(record, pathlib.Path(tempfile.mkdtemp()) / "run.parquet")
+    >>> kz.open_record(path).channels
+    ('x', "x'")
+    """
+    path = gate.path("The recording", path, error=DataError)
+    suffix = path.suffix.lower()
+    if suffix not in FOLDERS:
+        raise DataError(f'{path.name}: a recording that is read in parts ends with .zarr or .parquet, not "{suffix}".')
+    if not path.exists() or (suffix == ".zarr" and not path.is_dir()):
+        raise DataError(f"There is no recording {path}.")
+    source = ZarrArrays(path) if suffix == ".zarr" else ParquetFiles(path)
+    about = guarded(path, suffix, lambda: parse_metadata(source.about))
+    if not about.found:
+        raise DataError(
+            f"{path.name} was not written by kapitza.write, or holds nothing: names and units of its channels are not "
+            "known. Read its files one by one (kz.read) and append them to a recording: kz.write(record, path, "
+            "append=True)."
+        )
+    held = guarded(path, suffix, lambda: set(source.names))
+    lacking = {"time", "segment", *(about.stored.get(n, n) for n in about.names)} - held
+    if lacking:
+        raise DataError(f"{path.name} lacks {', '.join(sorted(lacking))}: it is damaged, or was changed.")
+    size = guarded(path, suffix, lambda: source.size)
+    if not size:
+        raise DataError(f"{path.name} is empty: the recording has no samples yet.")
+    return StoredRecord(path, size, about, source)
+
+
+def zarr_library() -> Any:
+    """Zarr, which belongs to the extra [dask]."""
+    try:
+        import zarr
+    except ImportError as problem:
+        raise DataError('Zarr folders need the library zarr: pip install "kapitza[dask]".') from problem
+    return zarr

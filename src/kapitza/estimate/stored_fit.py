@@ -1,0 +1,100 @@
+"""Fits of recordings beyond memory: every part by itself, the estimates put together by their information.
+
+With estimates θ_i and covariances C_i of parts that share no sample,
+
+    θ = C Σ C_i⁻¹ θ_i,   C = (Σ C_i⁻¹)⁻¹,
+
+the estimate of all parts at once to first order. What the parts disagree in beyond their covariances widens C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2
+
+from kapitza.data import PART, StoredRecord
+from kapitza.errors import ConvergenceError, KapitzaError, Status
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.invariant import InvariantFit
+from kapitza.estimate.weak import HarmonicFit
+from kapitza.monitor import Monitor, watch
+
+SURE = 1e-3
+"""Probability below which parts of one motion disagree by chance."""
+
+
+def require_local(method: Any) -> HarmonicFit | InvariantFit:
+    """A method whose rows are local in time, so that parts can be fitted one by one."""
+    if method is None or isinstance(method, HarmonicFit | InvariantFit):
+        return method or HarmonicFit()
+    name = method if isinstance(method, str) else type(method).__name__
+    raise KapitzaError(
+        f"A recording on disk is fitted part by part, by HarmonicFit() or InvariantFit(), not by {name}. "
+        "For other methods read a stretch that fits into memory: kz.identify(model, stored.rows(0, 100000), ...)."
+    )
+
+
+def identify_parts(
+    fit: Any, model: Any, stored: StoredRecord, free: Sequence[str] | None, method: Any, monitor: Monitor | None,
+    part: int = PART,
+) -> Estimate:  # fmt: skip
+    """fit: `identify` of one record. A part that cannot be fitted is left out and told; see the head of this module."""
+    method = require_local(method)
+    fits: list[Estimate] = []
+    failures: list[str] = []
+    with watch(monitor, f"fitting {model.name} part by part", stored.size) as task:
+        for number, record in enumerate(stored.parts(part), start=1):
+            try:
+                found = fit(model, record, free, method)
+            except KapitzaError as error:
+                failures.append(f"part {number}: {error}")
+            else:
+                if found.status.ok and np.isfinite(found.covariance).all():
+                    fits.append(found)
+                    # The next part starts from what is known.
+                    model = model.with_values(**{n: found.values[n] for n in found.names if n in model.names})
+                else:
+                    failures.append(f"part {number}: {found.status.value}")
+            task.advance(record.size)
+    if not fits:
+        raise ConvergenceError(f"No part of {stored.path.name} could be fitted. {failures[0] if failures else ''}")
+    return _together(fits, failures, task.status)
+
+
+def _together(fits: list[Estimate], failures: list[str], status: Status) -> Estimate:
+    first = fits[0]
+    thetas = np.array([[f.values[n] for n in first.names] for f in fits])
+    weights = [np.linalg.inv(f.covariance) for f in fits]
+    covariance = np.linalg.inv(sum(weights))
+    theta = covariance @ sum(w @ t for w, t in zip(weights, thetas, strict=True))
+    spread = sum(float((t - theta) @ w @ (t - theta)) for w, t in zip(weights, thetas, strict=True))
+    freedom = (len(fits) - 1) * theta.size
+    warnings = [w for w in dict.fromkeys(w for f in fits for w in f.warnings) if all(w in f.warnings for f in fits)]
+    if freedom and chi2.sf(spread, freedom) < SURE:
+        warnings.append(
+            f"the {len(fits)} parts of the recording disagree, by {np.sqrt(spread / freedom):.3g} times their errors: "
+            "the parameters drift, or the model is wrong; the intervals are widened by that factor."
+        )
+        covariance = covariance * (spread / freedom)
+    if failures:
+        warnings.append(f"{len(failures)} of {len(fits) + len(failures)} parts were left out; {failures[0]}")
+    derived = {
+        n: 1.0 / np.sqrt(sum(f.derived[n] ** -2.0 for f in fits))
+        for n in first.derived
+        if all(f.derived.get(n, 0.0) > 0 for f in fits)
+    }
+    values = dict(zip(first.names, theta.tolist(), strict=True))
+    for name in derived:
+        shares = [f.derived[name] ** -2.0 for f in fits]
+        values.setdefault(name, float(np.average([f.values[name] for f in fits], weights=shares)))
+    return replace(
+        first, values={**first.values, **values}, covariance=covariance, derived=derived, status=status,
+        dof=sum(f.dof for f in fits), chi2=sum(f.chi2 for f in fits), residuals={}, warnings=tuple(warnings),
+        start=first.start, data=None, history=None, draws=None, rows=None, level_sets=None, likelihood=None,
+        noise_alone=None, workings=None, whiteness={},
+        chain=(*first.chain, f"{len(fits)} parts of the recording fitted one by one"),
+    )  # fmt: skip

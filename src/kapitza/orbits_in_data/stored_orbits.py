@@ -1,0 +1,225 @@
+"""Periodic orbits of recordings beyond memory: searched part by part, the same orbit of several parts made one.
+
+Forced flows are first brought to one point per excitation period, a part at a time: 10^8 samples of 100 per period are
+10^6 points. Of an orbit that several parts visit, the points are the mean weighted by their inverse covariances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.circle import difference
+from kapitza.data import PART, Record, StoredRecord
+from kapitza.errors import DataError, Status
+from kapitza.monitor import Monitor, watch
+from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.orbits_in_data.from_record import samples_per_period, strobe_record
+from kapitza.orbits_in_data.inspection import Inspection, inspect
+from kapitza.orbits_in_data.record_orbits import find_orbits_in_record
+
+Array = NDArray[np.float64]
+
+SAME = 1e-3
+"""Orbits of two parts this close, as a share of the attractor, are one, or within `WIDTHS` of their deviations."""
+
+WIDTHS = 5.0
+
+
+def find_orbits_in_parts(
+    stored: StoredRecord,
+    max_period: int = 6,
+    *,
+    part: int = PART,
+    phase: float | None = None,
+    channels: Sequence[str] | None = None,
+    monitor: Monitor | None = None,
+    **settings: Any,
+) -> OrbitSet:
+    """Orbits of a stored recording: `part` points of the section are searched at a time, with `settings` as in
+    `find_orbits_in_record`.
+    """
+    dense = stored.period is not None and samples_per_period(stored.rows(0, min(part, stored.size))) > 1.5
+    if dense and any(settings.get(name) is not None for name in ("delay", "dimension", "method")):
+        raise DataError(
+            "delay=, dimension= and method= of a flow beyond memory are not supported: it is strobed once per period "
+            "and searched on its section. Take a stretch, stored.rows(0, 1000000), for these."
+        )
+    pieces = _strobed(stored, part, phase, channels) if dense else stored.parts(part)
+    kept: list[list[PeriodicOrbit]] = []
+    first: OrbitSet | None = None
+    failures: list[str] = []
+    searched = points = 0
+    with watch(monitor, "looking for orbits, part by part", None if dense else stored.size) as task:
+        scale = None
+        for record in pieces:
+            chosen = record if channels is None or dense else record.select(list(channels))
+            searched, before, points = searched + 1, points, points + record.size
+            task.advance(record.size)
+            try:
+                found = find_orbits_in_record(chosen, max_period, phase=None if dense else phase, **settings)
+            except DataError as problem:
+                failures.append(f"part {searched}: {problem}")
+                continue
+            first = found if first is None else first
+            scale = _scale(found, scale)
+            for orbit in found:
+                _sort_in(kept, _moved(orbit, None if dense else before), found.angles, scale)
+    if first is None:
+        raise DataError(f"No part of {stored.path.name} can be searched. {failures[0] if failures else ''}".rstrip())
+    orbits = sorted((_joined(group, first.angles) for group in kept), key=lambda o: (len(o.points), -o.visits))
+    message = f"{searched} parts of {points} points on the section were searched; an orbit seen in several is one."
+    if failures:
+        message += f" {len(failures)} parts were left out; {failures[0]}"
+    return replace(
+        first, orbits=tuple(orbits), message=message, source=stored,
+        status=task.status if searched else Status.INTERRUPTED,
+    )  # fmt: skip
+
+
+def _strobed(stored: StoredRecord, part: int, phase: float | None, channels: Sequence[str] | None) -> Iterator[Record]:
+    """Records of one sample per period from a dense recording, of about `part` points each."""
+    gathered: list[tuple[Array, NDArray[np.bool_]]] = []
+    example = None
+    for record in stored.parts(part):
+        section = strobe_record(record, channels, phase=phase, noise=0.0)
+        gathered.append((section.physical(section.unit), section.follows))
+        example = section
+        if sum(len(points) for points, _ in gathered) >= part:
+            yield _record_of(gathered, example, stored)
+            gathered = []
+    if gathered and example is not None:
+        yield _record_of(gathered, example, stored)
+
+
+def _record_of(gathered: list[tuple[Array, NDArray[np.bool_]]], example: Any, stored: StoredRecord) -> Record:
+    points = np.concatenate([p for p, _ in gathered])
+    follows = np.concatenate([f for _, f in gathered])
+    segment = np.concatenate(([0], np.cumsum(~follows[:-1])))
+    period = float(stored.period or 1.0)
+    names = [name for name, angle in zip(example.states, example.angles, strict=True) if angle]
+    return Record.from_arrays(
+        np.arange(len(points)) * period,
+        dict(zip(example.states, points.T, strict=True)),
+        angles=names,
+        segment=segment,
+        period=period,
+        phase=0.0,
+    )
+
+
+def _moved(orbit: PeriodicOrbit, rows: int | None) -> PeriodicOrbit:
+    """The orbit with the rows of its stretch counted from the start of the recording; unknown in strobed flows."""
+    stretch = orbit.stretch
+    if stretch is not None:
+        stretch = None if rows is None else replace(stretch, first=stretch.first + rows, last=stretch.last + rows)
+    return orbit.with_(stretch=stretch, influence=None, joint_covariance=None, partner=None)
+
+
+def _scale(found: OrbitSet, known: Array | None) -> Array | None:
+    if known is not None or found.section_points is None:
+        return known
+    size = np.ptp(found.section_points, axis=0)
+    return np.where(np.asarray(found.angles, bool), 2 * np.pi, np.where(size > 0, size, 1.0))
+
+
+def _sort_in(
+    kept: list[list[PeriodicOrbit]], orbit: PeriodicOrbit, angles: Sequence[bool], scale: Array | None
+) -> None:
+    """Put the orbit to those it equals, turned so that its points stand in their order."""
+    size = np.ones(orbit.points.shape[1]) if scale is None else scale
+    best, place, turned = np.inf, None, orbit
+    for number, group in enumerate(kept):
+        if group[0].points.shape != orbit.points.shape:
+            continue
+        for shift in range(len(orbit.points)):
+            gap = difference(np.roll(orbit.points, shift, axis=0), group[0].points, angles) / size
+            allowed = np.maximum(SAME, WIDTHS * (_deviation(group[0], 0) + _deviation(orbit, shift)) / size)
+            excess = float(np.abs(gap / allowed).max())
+            if excess < best:
+                best, place, turned = excess, number, _rolled(orbit, shift)
+    if place is not None and best < 1.0:
+        kept[place].append(turned)
+    else:
+        kept.append([orbit])
+
+
+def _deviation(orbit: PeriodicOrbit, shift: int) -> Array:
+    """Standard deviations (p, n) of the points."""
+    if orbit.covariance is None:
+        return np.zeros_like(orbit.points)
+    spread = np.sqrt(np.clip(np.diag(orbit.covariance), 0.0, None)).reshape(orbit.points.shape)
+    return np.roll(spread, shift, axis=0)
+
+
+def _rolled(orbit: PeriodicOrbit, shift: int) -> PeriodicOrbit:
+    p, n = orbit.points.shape
+    covariance = orbit.covariance
+    if covariance is not None:
+        blocks = np.roll(covariance.reshape(p, n, p, n), (shift, shift), axis=(0, 2))
+        covariance = blocks.reshape(p * n, p * n)
+    code = orbit.code[p - shift :] + orbit.code[: p - shift] if len(orbit.code) == p else orbit.code
+    return orbit.with_(points=np.roll(orbit.points, shift, axis=0), covariance=covariance, code=code)
+
+
+def _joined(group: list[PeriodicOrbit], angles: Sequence[bool]) -> PeriodicOrbit:
+    """One orbit from those of several parts; its covariance is widened by what they disagree in beyond it."""
+    first = max(group, key=lambda orbit: orbit.visits)
+    visits = sum(orbit.visits for orbit in group)
+    if len(group) == 1:
+        return first
+    gaps = [difference(orbit.points, first.points, angles).ravel() for orbit in group]
+    weights = _weights(group)
+    total = np.linalg.inv(sum(weights))
+    mean = total @ sum(w @ g for w, g in zip(weights, gaps, strict=True))
+    spread = sum(float((g - mean) @ w @ (g - mean)) for w, g in zip(weights, gaps, strict=True))
+    freedom = (len(group) - 1) * mean.size
+    covariance = total * max(1.0, spread / freedom) if first.covariance is not None else None
+    deviations = [o.multiplier_deviation for o in group if o.multiplier_deviation is not None]
+    shares = np.array([max(orbit.visits, 1) for orbit in group], float)
+    multipliers = first.multipliers
+    if multipliers is not None and all(o.multipliers is not None for o in group):
+        multipliers = np.average([np.asarray(o.multipliers) for o in group], axis=0, weights=shares)
+    return first.with_(
+        points=first.points + mean.reshape(first.points.shape),
+        covariance=covariance,
+        visits=visits,
+        multipliers=multipliers,
+        multiplier_deviation=1.0 / np.sqrt(sum(d**-2.0 for d in deviations)) if deviations else None,
+        notes=(*first.notes, f"seen in {len(group)} parts of the recording"),
+    )
+
+
+def _weights(group: list[PeriodicOrbit]) -> list[Array]:
+    """Inverse covariances, or the numbers of visits where a covariance is lacking or singular."""
+    size = group[0].points.size
+    try:
+        return [np.linalg.inv(np.asarray(orbit.covariance, float).reshape(size, size)) for orbit in group]
+    except (np.linalg.LinAlgError, ValueError, TypeError):
+        return [max(orbit.visits, 1) * np.eye(size) for orbit in group]
+
+
+def inspect_stored(
+    stored: StoredRecord, channels: Sequence[str] | None, max_period: int, monitor: Monitor | None, part: int = PART
+) -> Inspection:
+    """The first part looked at in full; gaps, interruptions and channels that stand still over all parts."""
+    found = inspect(stored.rows(0, min(part, stored.size)), channels, max_period, monitor)
+    segments, low, high = 0, {}, {}
+    last = None
+    for record in stored.parts(part):
+        labels = record.dataset["segment"].values
+        segments += len(record.segments()) - (last is not None and labels[0] == last)
+        last = labels[-1]
+        for name in record.channels:
+            low[name] = min(low.get(name, np.inf), float(record[name].min()))
+            high[name] = max(high.get(name, -np.inf), float(record[name].max()))
+    ranges = ", ".join(f"{name} {low[name]:.4g} to {high[name]:.4g}" for name in low)
+    note = (
+        f"Looked at in full: the first {min(part, stored.size)} of {stored.size} samples. "
+        f"The whole recording has {segments} segment{'s' if segments != 1 else ''}; ranges: {ranges}."
+    )
+    return replace(found, notes=(note, *found.notes))

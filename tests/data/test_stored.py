@@ -1,0 +1,137 @@
+"""Recordings that grow on disk and are read part by part."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.errors import DataError, KapitzaError
+
+MODEL = kz.library.parametric_pendulum()
+
+
+@pytest.fixture(scope="module")
+def whole():
+    record = kz.simulate(MODEL, periods=11_999)
+    return kz.measure(record, noise={"phi": 1e-3, "phi'": 1e-2}, seed=1)
+
+
+@pytest.fixture(scope="module", params=[".zarr", ".parquet"])
+def stored(request, whole, tmp_path_factory):
+    path = tmp_path_factory.mktemp("stored") / f"long{request.param}"
+    for first in range(0, 12_000, 5000):
+        kz.write(whole.samples(slice(first, first + 5000)), path, append=True)
+    return kz.open_record(path)
+
+
+def test_parts_are_the_record(stored, whole):
+    assert (stored.size, stored.channels, stored.period) == (12_000, whole.channels, whole.period)
+    parts = list(stored.parts(4096))
+    assert [len(p) for p in parts] == [4000, 4000, 4000]
+    assert np.array_equal(np.concatenate([p.values() for p in parts]), whole.values())
+    assert np.array_equal(np.concatenate([p.time for p in parts]), whole.time)
+    assert all(len(p.segments()) == 1 for p in parts)
+    assert parts[1].angles == whole.angles
+    assert parts[1].noise == whole.noise
+    back = kz.read(stored.path)
+    assert np.array_equal(back.values(), whole.values())
+    assert len(back.segments()) == 1
+
+
+def test_an_interruption_begins_a_segment(whole, tmp_path):
+    for suffix in (".zarr", ".parquet"):
+        path = tmp_path / f"log{suffix}"
+        for first in (0, 200):
+            kz.write(whole.samples(slice(first, first + 100)), path, append=True)
+        assert len(kz.open_record(path).rows(0, 200).segments()) == 2
+
+
+def test_the_phase_of_a_part_is_its_own(tmp_path):
+    record = kz.simulate(kz.library.duffing(), periods=20, samples_per_period=10).with_attributes(phase=0.3)
+    kz.write(record, tmp_path / "run.zarr")
+    stored = kz.open_record(tmp_path / "run.zarr")
+    assert stored.rows(37, 60).excitation_start == pytest.approx(record.excitation_start)
+
+
+def test_half_an_append_is_not_seen_and_mended(whole, tmp_path):
+    import zarr
+
+    path = kz.write(whole.samples(slice(0, 100)), tmp_path / "log.zarr")
+    zarr.open_group(str(path), mode="a")["phi"].append(np.zeros(7))
+    assert kz.open_record(path).size == 100
+    kz.write(whole.samples(slice(100, 150)), path, append=True)
+    assert np.array_equal(kz.read(path).values(), whole.values()[:150])
+
+
+def test_what_does_not_belong_behind_is_refused(whole, tmp_path):
+    path = kz.write(whole.samples(slice(0, 100)), tmp_path / "log.parquet", append=True)
+    with pytest.raises(DataError, match="same channels"):
+        kz.write(whole.select(["phi"]), path, append=True)
+    with pytest.raises(DataError, match="excitation period"):
+        kz.write(whole.with_attributes(period=0.5), path, append=True)
+    with pytest.raises(DataError, match=r"append=True needs"):
+        kz.write(whole, tmp_path / "log.csv", append=True)
+    (tmp_path / "mine.zarr").mkdir()
+    with pytest.raises(DataError, match="not replaced"):
+        kz.write(whole, tmp_path / "mine.zarr")
+    (tmp_path / "mine.parquet").mkdir()
+    with pytest.raises(DataError, match="not written by"):
+        kz.open_record(tmp_path / "mine.parquet")
+    with pytest.raises(DataError, match="cannot be read"):
+        kz.open_record(tmp_path / "mine.zarr")
+    with pytest.raises(DataError, match="no recording"):
+        kz.open_record(tmp_path / "none.parquet")
+
+
+def test_orbits_of_the_parts_are_those_of_the_whole(stored, whole):
+    """Every orbit of up to two periods that the whole record shows, at its place within the errors of both."""
+    together = kz.find_orbits(whole, max_period=2, tolerance=0.02)
+    apart = kz.find_orbits(stored, max_period=2, part=6000, tolerance=0.02)
+    assert len(together) >= 2
+    assert {len(o.points) for o in apart} == {len(o.points) for o in together}
+    matched = 0
+    for orbit in together:
+        size = np.sqrt(np.diag(orbit.covariance))
+        near = [o for o in apart if o.points.shape == orbit.points.shape]
+        gaps = [
+            np.abs((np.roll(o.points, k, axis=0) - orbit.points).ravel() / size).max()
+            for o in near
+            for k in range(len(o.points))
+        ]
+        matched += min(gaps) < 6
+    assert matched >= len(together) - 1
+    assert any("parts of the recording" in note for o in apart for note in o.notes)
+
+
+def test_a_fit_of_parts_is_the_fit_of_the_whole(tmp_path):
+    model = kz.library.duffing()
+    clean = kz.simulate(model, periods=120, samples_per_period=60).select(["x"])
+    whole = kz.measure(clean, noise=0.01, seed=2)
+    for first in range(0, whole.size, 2000):
+        kz.write(whole.samples(slice(first, first + 2000)), tmp_path / "run.parquet", append=True)
+    stored = kz.open_record(tmp_path / "run.parquet")
+    from kapitza.estimate.stored_fit import identify_parts
+
+    together = kz.identify(model, whole, free=["k", "B"], method=kz.HarmonicFit())
+    apart = identify_parts(kz.identify, model, stored, ["k", "B"], kz.HarmonicFit(), None, part=2400)
+    for name in ("k", "B"):
+        assert abs(apart[name] - model.values[name]) < 4 * apart.deviations[name]
+        assert abs(apart[name] - together[name]) < 2 * together.deviations[name]
+        assert 0.5 < apart.deviations[name] / together.deviations[name] < 2.0
+    assert "4 parts" in apart.chain[-1]
+    assert kz.identify(model, stored, free=["k"], method=kz.HarmonicFit()).status.ok
+    with pytest.raises(KapitzaError, match="part by part"):
+        kz.identify(model, stored, free=["k"], method=kz.ShootingFit())
+
+
+def test_a_flow_beyond_memory_is_strobed_and_inspected(tmp_path):
+    flow = kz.simulate(MODEL, periods=3000, samples_per_period=8)
+    path = kz.write(flow, tmp_path / "flow.zarr")
+    stored = kz.open_record(path)
+    found = kz.find_orbits(stored, max_period=1, part=12_000, tolerance=0.02)
+    strobed = kz.find_orbits(kz.simulate(MODEL, periods=3000), max_period=1, tolerance=0.02)
+    assert len(found) == len(strobed) > 0
+    gaps = [min(np.abs(a.points - b.points).max() for b in strobed) for a in found]
+    assert max(gaps) < 1e-3
+    looked = kz.inspect(stored, max_period=2)
+    assert "24001 of 24001 samples" in looked.notes[0]
+    assert "1 segment;" in looked.notes[0]
