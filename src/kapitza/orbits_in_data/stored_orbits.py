@@ -103,7 +103,7 @@ def _record_of(gathered: list[tuple[Array, NDArray[np.bool_]]], example: Any, st
     period = float(stored.period or 1.0)
     names = [name for name, angle in zip(example.states, example.angles, strict=True) if angle]
     return Record.from_arrays(
-        np.arange(len(points)) * period,
+        np.arange(len(points), dtype=np.float64) * period,
         dict(zip(example.states, points.T, strict=True)),
         angles=names,
         segment=segment,
