@@ -16,7 +16,7 @@ REACH = 0.05
 FEWEST_PERIODS = 8.0
 """Below, a spectrum does not resolve the line of the drive."""
 
-CARRIES = 0.3
+CARRIES = 0.6
 """Share of the motion from which on one line is what it does."""
 
 FEWEST_CYCLES = 5

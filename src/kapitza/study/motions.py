@@ -24,8 +24,11 @@ LARGEST = 5000
 LARGEST_STROBED = 400
 """The same for one sample per excitation period."""
 
-SAMPLES_PER_CYCLE = 100
-"""More samples of a cycle show nothing new: an oversampled recording is thinned to these."""
+ROUGH = 0.002
+"""Share of a channel's spread that lines between fewer samples may miss it by: some 50 samples per cycle."""
+
+FEWEST = 100
+"""Samples of a segment that are kept in any case."""
 
 SHORTEST = 12
 """Samples of the shortest pieces tried."""
@@ -59,25 +62,34 @@ def motion_along(model: Model, record: Record, measures: Mapping[str, str]) -> M
 
 
 def oversampling(record: Record) -> int:
-    """How many times more samples a cycle of the fastest channel has than a motion over it needs, at least 1.
+    """The largest of 1, 2, 4, ... 64 by which the record can be thinned without losing anything that a picture shows.
 
-    Half a cycle goes from beyond a fifth of the largest excursion on one side of the mean to beyond it on the other:
-    its median length in samples, or the segment where there are none. No segment is thinned below a cycle.
+    Every channel of the longest segment is drawn by straight lines through every n-th sample: they miss the others by
+    no more than half again the noise (what lines through every second sample miss) and ROUGH of the spread, of an angle
+    that turns of a radian. No segment is thinned below FEWEST samples.
     """
-    halves = [
-        float(np.median(lengths)) if lengths.size else piece.stop - piece.start
-        for channel in record.channels
-        for piece in record.segments()
-        for lengths in [_half_cycles(record.unwrapped()[channel][piece])]
-    ]
-    shortest = min(piece.stop - piece.start for piece in record.segments())
-    return max(1, int(min(2 * min(halves), shortest) / SAMPLES_PER_CYCLE))
+    piece = max(record.segments(), key=lambda part: part.stop - part.start)
+    shortest = min(part.stop - part.start for part in record.segments())
+    time, every = record.time[piece], 1
+    continuous = record.unwrapped()
+    while every < 64 and shortest >= 2 * every * FEWEST:
+        for channel, angle in zip(record.channels, record.angles, strict=True):
+            values = continuous[channel][piece]
+            spread = min(float(np.std(values)), 1.0) if angle else float(np.std(values))
+            noise = 1.5 * _missed(time, values, 2)
+            # curvature misses four times as much at twice the distance, noise no more
+            is_noise = _missed(time, values, 4) <= noise <= 0.1 * spread
+            if _missed(time, values, 2 * every) > float(np.hypot(noise * is_noise, ROUGH * spread)):
+                return every
+        every *= 2
+    return every
 
 
-def _half_cycles(values: Array) -> NDArray[np.intp]:
-    centred = values - values.mean()
-    beyond = np.flatnonzero(np.abs(centred) > 0.2 * np.abs(centred).max())
-    return np.diff(beyond[np.flatnonzero(np.diff(np.signbit(centred[beyond])))])
+def _missed(time: Array, values: Array, every: int) -> float:
+    """Root mean square by which lines through every n-th sample miss the others."""
+    left_out = np.arange(time.size) % every != 0
+    drawn = np.interp(time[left_out], time[::every], values[::every])
+    return float(np.sqrt(np.mean((drawn - values[left_out]) ** 2)))
 
 
 def _seen(channel: str, model: Model, measures: Mapping[str, str]) -> bool:
