@@ -15,10 +15,13 @@ from scipy.integrate import solve_ivp
 import kapitza as kz
 from kapitza.executor import pool_of
 
-FITS = 2000
-GRID = 2000
-SAMPLE = 64
-"""Starts that SciPy follows; its time for the whole grid is extrapolated from them."""
+FITS = int(os.environ.get("KAPITZA_FITS", "2000"))
+GRID = int(os.environ.get("KAPITZA_GRID", "2000"))
+"""Fits and starts along each side; smaller numbers in the environment for a quick look."""
+
+SAMPLE = 32
+DIFFRAX_SAMPLE = 4096
+"""Starts that SciPy and diffrax follow; their time for the whole grid is extrapolated from them."""
 
 
 def study(fits: int, **settings: Any) -> kz.Coverage:
@@ -75,6 +78,45 @@ def wells() -> kz.Model:
     )
 
 
+def scipy_starts(values: Any, starts: Any, length: float) -> tuple[float, Any]:
+    """Seconds for these starts one after another, and where they end."""
+
+    def rates(t: float, x: Any) -> list[float]:
+        return [x[1], -values["c"] * x[1] + x[0] - x[0] ** 3 + values["F"] * np.cos(values["w"] * t)]
+
+    begin = time.perf_counter()
+    ends = [solve_ivp(rates, (0.0, length), x, "DOP853", rtol=1e-9, atol=1e-9).y[:, -1] for x in starts]
+    return time.perf_counter() - begin, np.array(ends)
+
+
+def diffrax_starts(values: Any, starts: Any, length: float) -> tuple[float, Any]:
+    """The same by one compiled and vectorised call, its compilation apart; it takes the cores it wants."""
+    import diffrax
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+
+    def rates(t: Any, x: Any, _: Any) -> Any:
+        return jnp.array([x[1], -values["c"] * x[1] + x[0] - x[0] ** 3 + values["F"] * jnp.cos(values["w"] * t)])
+
+    def end(x: Any) -> Any:
+        control = diffrax.PIDController(rtol=1e-9, atol=1e-9)
+        run = diffrax.diffeqsolve(
+            diffrax.ODETerm(rates), diffrax.Dopri8(), 0.0, length, 0.05, x, stepsize_controller=control,
+            saveat=diffrax.SaveAt(t1=True), max_steps=100_000,
+        )  # fmt: skip
+        ys = run.ys
+        assert ys is not None
+        return ys[0]
+
+    follow = jax.jit(jax.vmap(end))
+    follow(starts).block_until_ready()
+    begin = time.perf_counter()
+    found = follow(starts).block_until_ready()
+    return time.perf_counter() - begin, np.asarray(found)
+
+
 def basin_rows(grid: int, transient: int = 30) -> list[tuple]:
     model = wells()
     region = {"x": (-2.0, 2.0), "x'": (-1.5, 1.5)}
@@ -83,25 +125,16 @@ def basin_rows(grid: int, transient: int = 30) -> list[tuple]:
     with pool_of(2) as pool:
         found = kz.basins(model, region, grid=grid, transient=transient, executor=pool)
     ours = time.perf_counter() - begin
-    random = np.random.default_rng(0)
-    chosen = random.integers(0, grid, (SAMPLE, 2))
-    values = model.values
     assert model.period is not None
     length = transient * model.period
-    begin = time.perf_counter()
-    ends = []
-    for i, j in chosen:
-        start = [found.axes["x"][i], found.axes["x'"][j]]
-        run = solve_ivp(
-            lambda t, x: [x[1], -values["c"] * x[1] + x[0] - x[0] ** 3 + values["F"] * np.cos(values["w"] * t)],
-            (0.0, length),
-            start,
-            "DOP853",
-            rtol=1e-9,
-            atol=1e-9,
-        )
-        ends.append(run.y[:, -1])
-    theirs = (time.perf_counter() - begin) / SAMPLE * grid**2 / 2  # two cores
+    starts = np.random.default_rng(0).uniform([-2.0, -1.5], [2.0, 1.5], (DIFFRAX_SAMPLE, 2))
+    scipy_time, ends = scipy_starts(model.values, starts[:SAMPLE], length)
+    diffrax_time, others = diffrax_starts(model.values, starts, length)
+    near = float(np.median(np.abs(others[:SAMPLE] - ends).max(axis=1)))
+    assert near < 1e-5, near
+    cores = 2
+    theirs = scipy_time / SAMPLE * grid**2 / cores
+    vectorised = diffrax_time / DIFFRAX_SAMPLE * grid**2
     shares = ", ".join(f"{share:.3f}" for share in found.shares())
     attractors = ", ".join(str(a.period) for a in found.attractors)
     return [
@@ -110,6 +143,8 @@ def basin_rows(grid: int, transient: int = 30) -> list[tuple]:
             f"{ours:.0f}",
             f"{theirs:.0f}",
             f"{theirs / ours:.0f}",
+            f"{vectorised:.0f}",
+            f"{vectorised / ours:.1f}",
             f"{len(found.attractors)} ({attractors})",
             shares,
         )
@@ -119,11 +154,22 @@ def basin_rows(grid: int, transient: int = 30) -> list[tuple]:
 def main() -> str:
     coverage = markdown_table(["workers", "seconds", "speed-up", "same numbers", "targets"], coverage_rows(FITS))
     basins = markdown_table(
-        ["starts", "Kapitza [s]", "SciPy DOP853, transient alone [s]", "ratio", "attractors (periods)", "shares"],
+        [
+            "starts",
+            "Kapitza [s]",
+            "SciPy DOP853, transient alone [s]",
+            "ratio",
+            "diffrax Dopri8, the same [s]",
+            "ratio",
+            "attractors (periods)",
+            "shares",
+        ],
         basin_rows(GRID),
     )
     return (
         f"# Ensembles\n\nA coverage study of {FITS} fits of the Duffing oscillator, start of the workers "
         f"and compilation included:\n\n{coverage}\n\nBasins of attraction of a double well, 30 periods of transient "
-        f"and until the motion repeats, on two cores; SciPy extrapolated from {SAMPLE} starts to two cores:\n\n{basins}"
+        f"and until the motion repeats, on two cores. SciPy is extrapolated "
+        f"from {SAMPLE} starts, as if two cores did half each; diffrax (vectorised, on the cores it takes) from "
+        f"{DIFFRAX_SAMPLE}, both at 1e-9:\n\n{basins}"
     )

@@ -24,6 +24,9 @@ from kapitza.orbits_in_data.record_orbits import find_orbits_in_record
 
 Array = NDArray[np.float64]
 
+SECTION_PART = 2**22
+"""Points of a section that are searched at a time: about 1.5 GB."""
+
 SAME = 1e-3
 """Orbits of two parts this close, as a share of the attractor, are one, or within `WIDTHS` of their deviations."""
 
@@ -34,7 +37,7 @@ def find_orbits_in_parts(
     stored: StoredRecord,
     max_period: int = 6,
     *,
-    part: int = PART,
+    part: int = SECTION_PART,
     phase: float | None = None,
     channels: Sequence[str] | None = None,
     monitor: Monitor | None = None,
