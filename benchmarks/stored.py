@@ -141,7 +141,7 @@ def main() -> str:
             growth.append(f"{name}: time grows as n^{slope:.2f} (linear: {'met' if slope < 1.1 else '**missed**'}).")
     return (
         "# Recordings beyond memory\n\nParquet folders, appended in blocks of 10^6 samples and read part by "
-        "part. Points of the Hénon map with 0.1 % noise; a driven Duffing oscillator with 60 samples per period and 1 % "
-        f"noise. Seconds of processor time. The longest recording of this run has {sizes[-1]:.0e} samples.\n\n"
+        "part. Points of the Hénon map with 0.1 % noise; a driven Duffing oscillator with 60 samples per period and "
+        f"1 % noise. Seconds of processor time. The longest recording of this run has {sizes[-1]:.0e} samples.\n\n"
         + markdown_table(header, rows) + "\n\n" + "\n\n".join(growth)
     )  # fmt: skip
