@@ -218,3 +218,23 @@ def test_an_estimate_made_on_workers_keeps_no_executor(two_processes, one_orbit)
     assert again.values == fit.values
     with pytest.raises(KapitzaError, match="ProcessPoolExecutor"):
         kz.identify(model, orbit, ["k"], executor=2)
+
+
+def test_posterior_of_a_motion_does_not_depend_on_the_executor():
+    model = kz.Model.from_equations("x'' + 0.1*x' + k*x + x**3 = 0", parameters={"k": 2.0})
+    record = kz.simulate(model, x0=[1.0, 0.0], t=np.arange(120) * 0.1, noise=0.01, seed=1).select(["x"])
+    fit = kz.identify(model, record, ["k"], method=kz.ShootingFit())
+    asked: list[int] = []
+
+    class Counted(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **keywords):
+            asked.append(1)
+            return super().submit(fn, *args, **keywords)
+
+    with Counted(2) as pool:
+        alone, shared = (
+            kz.posterior(fit, draws=10, tune=2, walkers=8, seed=3, exact=True, executor=e).posterior["k"].values
+            for e in (None, pool)
+        )
+    assert len(asked) > 10
+    assert np.array_equal(alone, shared)

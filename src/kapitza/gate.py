@@ -130,7 +130,9 @@ def number(
         raise error(f"{what} is {shown(value)}, too large for a number (more than 1.8e308).") from None
     if finite and not math.isfinite(result):
         raise error(f"{what} = {result}; give a finite number.")
-    if result < low or result > high or (result <= above and above > -math.inf):
+    limited = low > -math.inf or high < math.inf or above > -math.inf
+    # NaN is within no limits.
+    if limited and not (low <= result <= high and (result > above or above == -math.inf)):
         raise error(f"{what} = {result:g}; {_limits(low, high, above)}.")
     return result
 
@@ -291,6 +293,14 @@ def _real_array(what: str, values: Any, error: Kind) -> Array:
     if mask is not None:
         result[mask] = np.nan
     return result
+
+
+def span(what: str, value: Any, *, error: Kind = ArgumentError) -> tuple[float, float]:
+    """A range (low, high) of finite numbers with low < high."""
+    ends = array(what, value, error=error)
+    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+        raise error(f"{what} = {shown(value)}; give a range (low, high) of finite numbers, the lower one first.")
+    return float(ends[0]), float(ends[1])
 
 
 def items(what: str, values: Any, *, most: int = MOST_ITEMS, error: Kind = ArgumentError) -> list[Any]:

@@ -43,6 +43,8 @@ def nouns() -> dict[str, bytes]:
         "fit": kz.identify(model.with_values(k=3.9), record, ["k"], method=kz.ShootingFit()),
         "weak fit": kz.identify(model, record, ["k"], method=kz.HarmonicFit()),
         "branch": kz.follow(model, orbit, "w", bounds=(1.4, 1.6)),
+        "diagram": kz.diagram(model, orbit, "w", bounds=(1.4, 1.6), depth=1),
+        "measured branch": kz.MeasuredBranch("response", "w", [1.0, 2.0], [0.5, 0.9], state="x"),
     }
     with tempfile.TemporaryDirectory() as name:
         return {noun: kz.save(thing, Path(name) / "a.nc").read_bytes() for noun, thing in made.items()}

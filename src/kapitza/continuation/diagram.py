@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.circle import difference
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.follow import follow
@@ -134,6 +135,8 @@ def diagram(
     >>> len(tree.branches) >= 1
     True
     """
+    for what, value, least in (("depth", depth, 0), ("max_branches", max_branches, 1), ("max_points", max_points, 1)):
+        gate.whole(what, value, least=least, error=KapitzaError)
     root = follow(model, start, parameter, bounds, stepping=stepping, monitor=Silent(), **settings)
     branches, parents, levels = [root], [-1], [0]
     failed: list[tuple[Bifurcation, str]] = []
@@ -160,7 +163,8 @@ def diagram(
 
 def _left(point: Bifurcation, bounds: Any, level: int, max_points: int) -> Branch:
     shrink = 0.3**level
-    rule = ByEffort(1e-3 * shrink, 1e-10, 0.3 * 0.4 ** (level + 1), wanted=6)
+    largest = 0.3 * 0.4 ** (level + 1)
+    rule = ByEffort(min(1e-3 * shrink, largest), min(1e-10, 1e-3 * largest), largest, wanted=6)
     stepping = Stepping(rule=rule, max_points=max_points)
     return switch_branch(point, bounds, amplitude=1e-3 * shrink, stepping=stepping, monitor=Silent())
 

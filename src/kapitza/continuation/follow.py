@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.circle import difference
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.motion import OrbitFamily, branch_flow, state_sizes
@@ -183,9 +184,10 @@ def checked_bounds(model: Model, parameter: Any, bounds: Bounds | None) -> Bound
     if bounds is None:
         reach = abs(value) if value else 1.0
         bounds = (max(low, value - 0.9 * reach), min(high, value + 9 * reach))
-    first, last = float(min(bounds)), float(max(bounds))
+    # The walk goes both ways: (14, 5) says the same as (5, 14).
+    first, last = sorted(gate.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist())
     if not (np.isfinite(first) and np.isfinite(last) and first < last):
-        raise KapitzaError(f"bounds = {bounds} is no range for {parameter}: give (low, high).")
+        raise KapitzaError(f"bounds = {gate.shown(bounds)} is no range for {parameter}: give (low, high).")
     if not first <= value <= last:
         raise KapitzaError(
             f"The branch starts at {parameter} = {value:g}, outside of bounds = ({first:g}, {last:g}): "
@@ -210,6 +212,11 @@ def walk_branch(
 ) -> Walker:
     """What `follow` walks, as an iterable: for node in walk_branch(...): node.value; then .branch."""
     limits = checked_bounds(model, parameter, bounds)
+    direction = gate.whole("direction", direction, least=-1, most=1, error=KapitzaError)
+    for what, value in (("half_map", half_map), ("equilibrium", equilibrium), ("detect", detect)):
+        gate.flag(what, value, error=KapitzaError)
+    if stepping is not None and not isinstance(stepping, Stepping):
+        raise KapitzaError(f"stepping = {gate.shown(stepping)}; give a Stepping(...).")
     stepping = stepping or Stepping()
     if equilibrium:
         from kapitza.continuation.equilibria import equilibrium_family
@@ -226,7 +233,7 @@ def walker_from(
 ) -> Walker:
     """Walks in one or both directions from a point that is (nearly) a solution."""
     traces = []
-    for sign in (1, -1) if direction == 0 else (int(np.sign(direction)),):
+    for sign in (1, -1) if direction == 0 else (direction,):
         outcome = first_node(family, z, sign)
         if outcome.point is None:
             raise ConvergenceError(

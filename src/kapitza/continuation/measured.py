@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.errors import DataError
 
 Array = NDArray[np.float64]
@@ -43,19 +44,20 @@ class MeasuredBranch:
     damping: str = ""
 
     def __post_init__(self):
-        if self.kind not in KINDS:
-            raise DataError(f'kind = "{self.kind}": measured branches are {", ".join(KINDS)}.')
-        values = np.atleast_1d(np.asarray(self.values, float))
+        gate.choice("kind", self.kind, KINDS, error=DataError)
+        for name in ("parameter", "state", "force", "damping"):
+            gate.text(name, getattr(self, name), error=DataError)
+        values = np.atleast_1d(gate.array(f"The values of {self.parameter}", self.values, error=DataError))
         object.__setattr__(self, "values", values)
         if values.ndim != 1 or not values.size or not np.isfinite(values).all():
             raise DataError(f"The values of {self.parameter} must be finite numbers in one row, not {self.values!r}.")
-        if not (self.value_noise > 0 and self.amplitude_noise > 0):
-            raise DataError("value_noise and amplitude_noise are standard deviations: give positive numbers.")
+        for name in ("value_noise", "amplitude_noise"):
+            gate.number(f"{name} (a standard deviation)", getattr(self, name), above=0, error=DataError)
         if not self.curve:
             return
         if self.amplitudes is None or not self.state:
             raise DataError(f"A {self.kind} needs amplitudes and the state they belong to.")
-        amplitudes = np.atleast_1d(np.asarray(self.amplitudes, float))
+        amplitudes = np.atleast_1d(gate.array("amplitudes", self.amplitudes, error=DataError))
         object.__setattr__(self, "amplitudes", amplitudes)
         if amplitudes.shape != values.shape or not np.isfinite(amplitudes).all():
             raise DataError(f"{values.size} values of {self.parameter} and {amplitudes.size} amplitudes do not pair.")

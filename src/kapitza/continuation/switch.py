@@ -78,7 +78,7 @@ def switch_walker(
     model = bifurcation.model.with_values(**{bifurcation.parameter: bifurcation.value})
     model = _with_all(model, bifurcation)
     limits = checked_bounds(model, bifurcation.parameter, bounds)
-    stepping = stepping or Stepping(rule=ByEffort(max(amplitude, 1e-3), 1e-9, 0.2, wanted=4))
+    stepping = stepping or Stepping(rule=ByEffort(max(amplitude, 1e-3), 1e-9, max(amplitude, 0.2), wanted=4))
     if bifurcation.kind is Kind.HOPF:
         node = _born_at_hopf(model, bifurcation, limits, amplitude)
     else:

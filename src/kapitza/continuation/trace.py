@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.continuation.criteria import readings
 from kapitza.continuation.events import cause_of_collapse, moved_section
 from kapitza.continuation.locate import bifurcations_between
@@ -24,6 +25,7 @@ from kapitza.continuation.path import (
     corrected_at,
     null_direction,
 )
+from kapitza.errors import KapitzaError
 from kapitza.solve import ByEffort, Outcome, StepCollapse, StepRule, walk
 
 Array = NDArray[np.float64]
@@ -70,6 +72,14 @@ class Stepping:
     corrector: Corrector = field(default_factory=ChordNewton)
     rule: StepRule = field(default_factory=lambda: ByEffort(0.05, 1e-7, 0.2, wanted=4))
     max_points: int = 2000
+
+    def __post_init__(self):
+        gate.whole("max_points", self.max_points, least=1, error=KapitzaError)
+        for name in ("predictor", "corrector"):
+            if not callable(getattr(self, name)):
+                raise KapitzaError(f"{name} = {gate.shown(getattr(self, name))}; give one such as Secant().")
+        if not hasattr(self.rule, "following"):
+            raise KapitzaError(f"rule = {gate.shown(self.rule)}; give one such as ByEffort(first=0.05).")
 
 
 @dataclass

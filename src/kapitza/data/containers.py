@@ -245,6 +245,7 @@ def hdf5_contents(path: Path) -> Contents:
                 found.add(name, array(item), path)
                 found.units[name] = unit_text(item.attrs.get("units", item.attrs.get("unit", "")))
 
+        refuse_links_out(file, path)
         file.visititems(collect)
         about = file.get(METADATA)
         text = array(about) if isinstance(about, h5py.Dataset) else file.attrs.get(METADATA, "")
@@ -259,6 +260,20 @@ def refuse_other_files(item: Any, path: Path) -> None:
     if item.external or item.is_virtual:
         kind = "in another file (external storage)" if item.external else "in other files (a virtual dataset)"
         raise DataError(f'{path.name}: the numbers of "{item.name}" lie {kind}, which is not followed: copy them in.')
+
+
+def refuse_links_out(file: Any, path: Path) -> None:
+    """A name may stand for a dataset of another file: neither followed nor passed over without a word."""
+    import h5py
+
+    def name_of(name: str, link: Any) -> str | None:
+        return name if isinstance(link, h5py.ExternalLink) else None
+
+    # An exception does not pass the visit: it ends at the first name that comes back.
+    found = file.visititems_links(name_of)
+    if found is not None:
+        name = found if isinstance(found, str) else found.decode("utf-8", "replace")
+        raise DataError(f'{path.name}: "{name}" is a link to another file, which is not followed: copy the numbers in.')
 
 
 def read_parquet(path: Path) -> Columns:

@@ -10,9 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError
+from kapitza.executor import Executor, Shared, in_order
 from kapitza.monitor import Monitor, watch
 
 Array = NDArray[np.float64]
+
+WALKERS = 4
+"""Walkers that travel to a worker together."""
+
+
+def at_walkers(
+    executor: Executor | None, function: Callable[[Shared[Any], Array], Array], shared: Shared[Any], theta: Array
+) -> Array:
+    """function(shared, theta) of parameters (W, k), a few rows at a time, shared among the workers."""
+    parts = [(shared, theta[i : i + WALKERS]) for i in range(0, len(theta), WALKERS)]
+    return np.concatenate(list(in_order(executor, function, parts)))
 
 
 def bayes_packages() -> tuple[Any, Any]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError
-from kapitza.estimate.bayes import bayes_packages, count_walkers, walk
+from kapitza.estimate.bayes import at_walkers, bayes_packages, count_walkers, walk
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits import OrbitFit, sampled_orbits
 from kapitza.estimate.series import MotionDensity, ShootingFit
 from kapitza.estimate.weak import HarmonicFit
-from kapitza.executor import Executor
+from kapitza.executor import Executor, Shared
 from kapitza.monitor import Monitor
 
 Array = NDArray[np.float64]
@@ -64,8 +65,8 @@ def posterior(
         False evaluates the expansion, all walkers at once; True runs the model for every walker; by default the
         expansion is compared with the model on some draws and used where log p agrees.
     executor : optional
-        Runs the model for several walkers at once where the expansion does not serve (orbits): anything with
-        ``submit``, as in concurrent.futures. The samples do not depend on it.
+        Runs the model for several walkers at once: anything with ``submit``, as in concurrent.futures. The samples do
+        not depend on it.
     monitor : Monitor, optional
         Shown the progress. Cancelled, or after Ctrl-C, the draws that are finished come back.
 
@@ -96,7 +97,7 @@ def posterior(
     bayes_packages()  # refused before any work where they are missing
     count, random = len(estimate.names), np.random.RandomState(seed)
     walkers = count_walkers(count, walkers, draws, tune)
-    density, error = _density(estimate, exact, random)
+    density, error = _density(estimate, exact, random, executor)
     start = _inside_bounds(estimate, walkers, random)
     return walk(estimate.names, density, error, start, random, draws, tune, monitor)
 
@@ -118,8 +119,12 @@ def _inside_bounds(estimate: Estimate, walkers: int, random: np.random.RandomSta
     return np.asarray(np.clip(drawn[:walkers], low, high), np.float64)
 
 
+def _log_densities(model: Shared[MotionDensity], theta: Array) -> Array:
+    return np.array([model.value(row) for row in theta])
+
+
 def _density(
-    estimate: Estimate, exact: bool | None, random: np.random.RandomState
+    estimate: Estimate, exact: bool | None, random: np.random.RandomState, executor: Executor | None
 ) -> tuple[Callable[[Array], Array], float]:
     """log p of parameters (W, k), up to a constant, and the error of the expansion it is taken from."""
     centre = np.array([estimate.values[n] for n in estimate.names])
@@ -134,21 +139,21 @@ def _density(
 
     if isinstance(estimate.settings, HarmonicFit):
         return bounded(lambda theta: -0.5 * (scaled(theta) ** 2).sum(axis=1)), 0.0
-    model = MotionDensity(estimate)
+    model = partial(at_walkers, executor, _log_densities, Shared(MotionDensity(estimate)))
     points = _points(len(centre), random)
     inside = np.clip(centre + points @ root.T, low, high)
-    heights = np.array([model(theta) for theta in inside])
+    heights = model(inside)
     expansion = _Polynomial(scaled(inside)[np.isfinite(heights)], heights[np.isfinite(heights)])
     # The fit may have widened the variances: the shape is that of the likelihood, the size that of the estimate.
     widening = max(expansion.curvature, 1e-12)
     if exact is not True:
         tests = _inside_bounds(estimate, TESTS, random)
-        true = np.array([model(theta) for theta in tests])
+        true = model(tests)
         gap = (expansion(scaled(tests)) - true) / widening
         error = float(np.std(gap[np.isfinite(gap)]))
         if exact is False or error < ERROR:
             return bounded(lambda theta: expansion(scaled(theta)) / widening), error
-    return bounded(lambda theta: np.array([model(one) for one in theta]) / widening), float("nan")
+    return bounded(lambda theta: model(theta) / widening), float("nan")
 
 
 def _points(count: int, random: np.random.RandomState) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.data import Record, is_number
 from kapitza.errors import DataError, nearest_name
 from kapitza.model import Expression, Model, Parameter, compile_expressions, parse_expression, rate, symbol, time
@@ -66,7 +67,8 @@ class Sensor:
     limits: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        words = re.split(r"[\s,]+", self.unknown.strip()) if isinstance(self.unknown, str) else list(self.unknown)
+        given = gate.texts("unknown", self.unknown, error=DataError)
+        words = re.split(r"[\s,]+", given[0].strip()) if isinstance(self.unknown, str) else given
         for word in (words := [word for word in words if word]):
             if word not in ERRORS:
                 raise DataError(
@@ -79,9 +81,7 @@ class Sensor:
         if self.gain == 0:
             raise DataError("Sensor(gain=0) reads nothing: give its gain, or where to start.")
         if self.limits is not None:
-            low, high = self.limits
-            if not low < high:
-                raise DataError(f"Sensor(limits={self.limits}): give the lower and the upper end of its range.")
+            object.__setattr__(self, "limits", gate.span("The limits of a sensor", self.limits, error=DataError))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,11 @@ from kapitza.orbits_of_models.returns import Return, iterate, return_map
 
 Array = NDArray[np.float64]
 
+LONGEST_PERIOD = 1000
+"""A slip of the finger rather than a wish: the number of orbits grows exponentially with the period."""
+
+MOST_STARTS = 10**8
+
 CHAOS = 4000
 """Returns of the trajectory whose close returns serve as starts."""
 
@@ -80,10 +85,12 @@ def find_orbits_of_model(
     gives back what was found, with Status.INTERRUPTED.
     """
     seed = gate.whole("seed", seed, least=0, most=gate.LARGEST_SEED)
+    max_period = gate.whole("max_period", max_period, least=1, most=LONGEST_PERIOD, error=KapitzaError)
+    min_period = gate.whole("min_period", min_period, least=1, error=KapitzaError)
+    starts = gate.whole("starts", starts, least=1, most=MOST_STARTS, error=KapitzaError)
+    rounds = gate.whole("rounds", rounds, least=1, most=MOST_STARTS, error=KapitzaError)
     if not 1 <= min_period <= max_period:
         raise KapitzaError(f"Periods from {min_period} to {max_period}: give 1 ≤ min_period ≤ max_period.")
-    if starts < 1 or rounds < 1:
-        raise KapitzaError(f"starts = {starts} and rounds = {rounds} must be at least 1.")
     if not model.is_map and model.period is None:
         return autonomous_census(model, max_period, min_period, section, starts, seed, executor, monitor)
     _check_region(model, region)
@@ -130,12 +137,12 @@ def _message(report: CensusReport) -> str:
 
 
 def _check_region(model: Model, region: Mapping[str, tuple[float, float]] | None) -> None:
-    unknown = set(region or {}) - set(model.states)
+    region = {} if region is None else gate.table("region", region, error=DataError)
+    unknown = set(region) - set(model.states)
     if unknown:
         raise DataError(f"The region names {', '.join(sorted(unknown))}; the states are {', '.join(model.states)}.")
-    for name, (low, high) in (region or {}).items():
-        if not float(low) < float(high):
-            raise DataError(f'The region of "{name}" is empty: ({low}, {high}).')
+    for name, ends in region.items():
+        gate.span(f'The region of "{name}"', ends, error=DataError)
 
 
 def _region(model: Model, region: Mapping[str, tuple[float, float]] | None) -> Array:

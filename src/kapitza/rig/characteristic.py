@@ -73,7 +73,10 @@ def count_roots(function: Characteristic, left: float, right: float, top: float)
         middle = np.asarray(0.5 * (path[rough] + path[rough + 1]), np.complex128)
         path = np.insert(path, rough + 1, middle)
         values = np.insert(values, rough + 1, function.value(middle))
-    return round(float(turns.sum() / np.pi))
+    turned = float(turns.sum() / np.pi)
+    if not np.isfinite(turned):
+        raise ConvergenceError("The numbers span too many powers of ten to find roots: are they in SI units?")
+    return round(turned)
 
 
 def rightmost(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from kapitza import gate
 from kapitza.errors import RigError
 from kapitza.rig.characteristic import Characteristic, rightmost
 from kapitza.rig.parts import SecondOrder
@@ -29,6 +30,10 @@ MULTIPLES = 40
 """Of the spacing of a compensation, up to which the critical delay is looked for."""
 
 
+MOST_ORDER = 30
+"""Extrapolation of a higher degree multiplies rounding errors beyond use."""
+
+
 @dataclass(frozen=True)
 class Compensation:
     """Polynomial extrapolation of the demand over the delay (HYBRID 19-20): ỹ(t) = Σ_j c_j y(t - jΔ), Σ c_j = 1.
@@ -42,13 +47,14 @@ class Compensation:
     spacing: float | None = None
 
     def __post_init__(self):
-        count = self.order + 1 if self.points is None else self.points
-        if self.order < 0 or count < self.order + 1:
+        gate.whole("order", self.order, least=0, most=MOST_ORDER, error=RigError)
+        if self.spacing is not None:
+            gate.number("spacing", self.spacing, above=0, error=RigError)
+        count = self.order + 1 if self.points is None else gate.whole("points", self.points, error=RigError)
+        if count < self.order + 1:
             raise RigError(
                 f"A polynomial of degree {self.order} through {count} points; give at least {self.order + 1}."
             )
-        if self.spacing is not None and not (math.isfinite(self.spacing) and self.spacing > 0):
-            raise RigError(f"spacing = {self.spacing}; give a positive time in s.")
 
     def weights(self, delay: float) -> tuple[Array, float]:
         """c (points,) and the spacing in s."""
@@ -163,14 +169,10 @@ def delay_stability(
     False
     """
     for name, value in (("mass", mass), ("stiffness", stiffness), ("moving_mass", moving_mass), ("delay", delay)):
-        if not (math.isfinite(value) and value > 0):
-            raise RigError(f"{name} = {value}; give a positive number in SI units.")
-    if not (math.isfinite(damping) and damping >= 0):
-        raise RigError(f"damping = {damping}; give a number in kg/s, 0 or more.")
+        gate.number(name, value, above=0, error=RigError)
+    gate.number("damping", damping, low=0, error=RigError)
     if not isinstance(compensation, Compensation):
-        if isinstance(compensation, bool) or not isinstance(compensation, (int, np.integer)):
-            raise RigError(f"compensation = {compensation!r}; give its order as a whole number, or a Compensation.")
-        compensation = Compensation(int(compensation))
+        compensation = Compensation(gate.whole("compensation (its order)", compensation, least=0, error=RigError))
     _check_actuator(actuator, delay)
     empty = DelayStability(
         float(mass), float(damping), float(stiffness), float(moving_mass), float(delay), compensation, actuator,

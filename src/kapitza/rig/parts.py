@@ -6,12 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kapitza import gate
 from kapitza.errors import RigError
-
-
-def _check_delay(delay: float) -> None:
-    if not (math.isfinite(delay) and delay >= 0):
-        raise RigError(f"delay = {delay}; give a time in s, 0 or more.")
 
 
 @dataclass(frozen=True)
@@ -21,7 +17,7 @@ class PureDelay:
     delay: float = 0.0
 
     def __post_init__(self):
-        _check_delay(self.delay)
+        gate.number("delay", self.delay, low=0, error=RigError)
 
 
 @dataclass(frozen=True)
@@ -40,11 +36,9 @@ class SecondOrder:
     force: str = ""
 
     def __post_init__(self):
-        _check_delay(self.delay)
-        if not (self.frequency > 0 and math.isfinite(self.frequency)) or not self.mass > 0:
-            raise RigError(
-                f"An actuator with ω_s = {self.frequency:g} rad/s, m_a = {self.mass:g} kg: give positive ones."
-            )
+        gate.number("The frequency of an actuator (ω_s in rad/s)", self.frequency, above=0, error=RigError)
+        gate.number("The mass of an actuator (m_a in kg)", self.mass, above=0, finite=False, error=RigError)
+        gate.number("delay", self.delay, low=0, error=RigError)
         if math.isfinite(self.mass) and not self.force:
             raise RigError('An actuator of finite mass needs the name of the output that loads it: force="F".')
 
@@ -84,13 +78,11 @@ class Feedback:
     rate_limit: float = math.inf
 
     def __post_init__(self):
-        _check_delay(self.delay)
-        if len(self.gains) != 2 or not all(math.isfinite(g) for g in self.gains):
-            raise RigError(f"gains = {self.gains}; give two finite numbers (k1, k2).")
-        if not self.saturation > 0:
-            raise RigError(f"saturation = {self.saturation}; give a positive number.")
-        if self.velocity not in ("sensor", "differences"):
-            raise RigError(f'velocity = "{self.velocity}"; choose "sensor" or "differences".')
+        gate.choice("velocity", self.velocity, ("sensor", "differences"), error=RigError)
+        gate.array("gains (k1, k2)", self.gains, shape=(2,), finite=True, error=RigError)
+        gate.number("delay", self.delay, low=0, error=RigError)
+        for name in ("saturation", "limit", "rate_limit"):
+            gate.number(name, getattr(self, name), above=0, finite=False, error=RigError)
 
 
 @dataclass(frozen=True)
@@ -107,9 +99,8 @@ class Sensors:
     drop: float = 0.0
 
     def __post_init__(self):
-        if not 0 <= self.drop < 1:
-            raise RigError(f"drop = {self.drop}; give a probability below 1.")
+        if not 0 <= gate.number("drop", self.drop, error=RigError) < 1:
+            raise RigError(f"drop = {self.drop:g}; give a probability below 1.")
         for what in ("noise", "quantum", "drift"):
-            for name, value in getattr(self, what).items():
-                if not (math.isfinite(value) and value >= 0):
-                    raise RigError(f"{what} of {name} = {value}; give a finite number, 0 or more.")
+            for name, value in gate.table(what, getattr(self, what), error=RigError).items():
+                gate.number(f"{what} of {name}", value, low=0, error=RigError)

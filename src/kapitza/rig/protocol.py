@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.circle import unwrap
 from kapitza.errors import RigError, RigLimitError, nearest_name
 from kapitza.rig.fourier import FourierSeries
@@ -176,6 +177,9 @@ class Rig(Protocol):
 def check_settings(rig: Rig, demands: Mapping[str, FourierSeries], parameters: Mapping[str, float]) -> None:
     """Refuse demands and parameters outside the declared limits before they leave the computer."""
     inputs = {i.name: i for i in rig.inputs}
+    for name, series in gate.table("demands", demands, error=RigError).items():
+        if not isinstance(series, FourierSeries):
+            raise RigError(f'The demand for "{name}" is {gate.shown(series)}; give a FourierSeries.')
     frequencies = {s.frequency for s in demands.values()}
     if len(frequencies) > 1:
         listed = ", ".join(f"{f:g}" for f in sorted(frequencies))
@@ -200,6 +204,7 @@ def check_settings(rig: Rig, demands: Mapping[str, FourierSeries], parameters: M
         if name not in known:
             raise RigError(f'The rig has no parameter "{name}".{nearest_name(name, known)} It has: {", ".join(known)}.')
         low, high = known[name].bounds
+        value = gate.number(name, value, finite=False, error=RigError)
         if not (math.isfinite(value) and low <= value <= high):
             raise RigLimitError(
                 f'The parameter "{name}" = {value:g} {known[name].unit} is outside {low:g} … {high:g}: '

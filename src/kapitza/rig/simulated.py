@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.errors import FlowError, RigError, RigLimitError
 from kapitza.flow import Stepper
 from kapitza.model import Expression, Model, compile_expressions
@@ -23,6 +24,9 @@ from kapitza.rig.protocol import Guarded, PeriodicInput, RigParameter, Samples, 
 
 Array = NDArray[Any]
 
+MOST_SAMPLES = 10**8
+MOST_HELD = 10**6
+"""Limits of one run and of the memory of a controller, in samples."""
 FASTEST = 0.5
 """Largest phase per sample of the highest mode of a demand: beyond, its polynomial over a sample loses digits."""
 
@@ -68,9 +72,12 @@ class SimulatedRig(Guarded):
         rest: Mapping[str, float] | None = None,
         seed: int = 0,
     ):
-        if not (math.isfinite(sample_time) and sample_time > 0):
-            raise RigError(f"sample_time = {sample_time}; give the time between samples in s, such as 1e-3.")
+        sample_time = gate.number("sample_time (in s, such as 1e-3)", sample_time, above=0, error=RigError)
+        ramp = gate.number("ramp", ramp, low=0, high=MOST_SAMPLES * sample_time, error=RigError)
+        seed = gate.whole("seed", seed, least=0, most=gate.LARGEST_SEED, error=RigError)
         self.driven, self.feedback = tuple(driven), tuple(feedback)
+        if any(f.delay > MOST_HELD * sample_time for f in self.feedback):
+            raise RigError(f"The delay of a controller is longer than {MOST_HELD} samples of {sample_time:g} s.")
         self.sensors = sensors or Sensors()
         self.plant = build_plant(model, self.driven, self.feedback, outputs or {})
         self._step, self._ramp = float(sample_time), max(0, round(ramp / sample_time))
@@ -228,9 +235,7 @@ class SimulatedRig(Guarded):
         frequency = self._frequency()
         if frequency is None:
             raise RigError("The rig is in its safe state: set demands before it runs.")
-        count = int(samples)
-        if count < 1:
-            raise RigError(f"run({samples}): give a number of samples, 1 or more.")
+        count = gate.whole("samples", samples, least=1, most=MOST_SAMPLES, error=RigError)
         self._time = math.fmod(self._time, max(d.longest_period() for d in self._demands.values()))
         times = self._time + self._step * np.arange(count)
         numbers = self._number + np.arange(count, dtype=float)

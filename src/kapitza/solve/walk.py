@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from kapitza import gate
+from kapitza.errors import KapitzaError
+
 Point = TypeVar("Point")
 Guess = TypeVar("Guess")
 
@@ -58,6 +61,15 @@ class ByEffort:
     growth: float = 1.5
     shrink: float = 0.6
     retreat: float = 3.0
+
+    def __post_init__(self):
+        for name in ("first", "smallest", "largest", "growth", "shrink", "retreat"):
+            gate.number(name, getattr(self, name), above=0, finite=name != "largest", error=KapitzaError)
+        gate.whole("wanted", self.wanted, least=1, error=KapitzaError)
+        if not self.smallest <= self.first <= self.largest:
+            raise KapitzaError(
+                f"first = {self.first:g} lies outside of smallest = {self.smallest:g} … largest = {self.largest:g}."
+            )
 
     def following(self, step: float, effort: int | None) -> float:
         if effort is None:

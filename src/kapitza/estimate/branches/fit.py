@@ -158,7 +158,8 @@ class _Branches:
         forced = data.kind != "backbone"
         key = (model.vector.tobytes(), data.parameter, limits, "" if forced else (data.force, data.damping))
         if key not in self.known:
-            stepping = Stepping(rule=ByEffort(0.02, 1e-7, self.method.largest_step, wanted=6))
+            largest = self.method.largest_step
+            stepping = Stepping(rule=ByEffort(min(0.02, largest), 1e-7, largest, wanted=6))
             self.known[key] = (
                 follow(
                     model.with_values(**{data.parameter: limits[0]}), self.method.start, data.parameter, limits,

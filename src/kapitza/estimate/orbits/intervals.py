@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, KapitzaError
-from kapitza.estimate.bayes import bayes_packages, count_walkers, walk
+from kapitza.estimate.bayes import at_walkers, bayes_packages, count_walkers, walk
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.result import OrbitWorkings
 from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced, Solver, SolverSettings, reduce_block
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.result import workings_of
-from kapitza.executor import Executor, Shared, in_order
+from kapitza.executor import Executor, Shared
 from kapitza.monitor import Monitor
 
 Array = NDArray[np.float64]
-
-WALKERS = 4
-"""Walkers that travel to a worker together."""
 
 FAITHFUL = 0.05
 """Root mean square error of log p of the expansion, over its own draws, up to which it stands for the model."""
@@ -188,12 +186,7 @@ def _density(
     estimate: Estimate, draws: Array, exact: bool | None, executor: Executor | None
 ) -> tuple[Callable[[Array], Array], float]:
     """log p of many parameters (W, k) at once, and the error of the expansion (NaN where the model is run)."""
-    shared = Shared(estimate)
-
-    def by_model(theta: Array) -> Array:
-        parts = [(shared, theta[i : i + WALKERS]) for i in range(0, len(theta), WALKERS)]
-        return np.concatenate(list(in_order(executor, _log_posteriors, parts)))
-
+    by_model = partial(at_walkers, executor, _log_posteriors, Shared(estimate))
     if exact is True:
         return by_model, float("nan")
     fast = expand(estimate)

@@ -103,9 +103,10 @@ def validate(
     for part in wanted:
         if part not in PARTS:
             raise KapitzaError(f'validate has no part "{part}".{nearest_name(part, PARTS)} It has {", ".join(PARTS)}.')
-    count = gate.whole("stretches", stretches, error=KapitzaError)
-    if count < 1 or not 0 < warm_up < 1:
-        raise KapitzaError(f"stretches = {stretches}, warm_up = {warm_up}: at least one, and a share between 0 and 1.")
+    count = gate.whole("stretches", stretches, least=1, error=KapitzaError)
+    max_period = gate.whole("max_period", max_period, least=1, error=KapitzaError)
+    if not 0 < gate.number("warm_up", warm_up, error=KapitzaError) < 1:
+        raise KapitzaError(f"warm_up = {warm_up:g}: give a share between 0 and 1 of the record.")
     given = parts_of(in_model_units(model, record))
     if len(given) != 1 or not isinstance(given[0].source, Record):
         raise DataError("validate tests one record at a time: pass a Record, or (record, {name: value}).")
@@ -126,6 +127,8 @@ def validate(
 
 
 def _model_of(fit: Any, outputs: Mapping[str, Output] | None) -> tuple[Model, dict[str, Output]]:
+    if outputs is not None:
+        outputs = gate.table("outputs", outputs, error=KapitzaError)
     if isinstance(fit, Estimate):
         if fit.model is None:
             raise KapitzaError("This estimate carries no model: pass the model with the values to test.")
