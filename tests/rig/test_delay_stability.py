@@ -150,7 +150,7 @@ def test_what_contradicts_itself_is_refused():
         given = {"mass": 0.2, "damping": 0.1, "stiffness": 200.0, "moving_mass": 0.1, "delay": 0.01, **settings}
         with pytest.raises(RigError, match=text):
             delay_stability(**given)
-    with pytest.raises(RigError, match="spacing = -0.001; give a number, more than 0"):
+    with pytest.raises(RigError, match="give a number, more than 0"):
         Compensation(1, 2, -1e-3)
     orders = [delay_stability(0.2, 0.1, 200.0, 0.1, 0.01, kind(2)).rate for kind in (int, np.int64)]
     assert orders[0] == orders[1]
