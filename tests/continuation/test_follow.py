@@ -236,3 +236,28 @@ def test_a_branch_that_turns_at_its_birth_has_one_label_there():
     branch = kz.follow(start, swinging.orbit(-1), "a", (1.0, 4.5), direction=-1)
     assert [b.kind for b in branch.bifurcations] == [Kind.FOLD, Kind.PITCHFORK, Kind.FOLD]
     assert branch.bifurcations[1].value == pytest.approx(doubling.value, abs=1e-8)
+
+
+def test_a_loop_whose_nodes_change_on_the_way_is_closed():
+    """x = 0.3 sin t ± √(1 - p²): multipliers from 4e-6 to 3e5 along one loop, folds at p = ±1."""
+    model = kz.Model.from_equations(
+        "x' = 1 - (x - 0.3*sin(t))**2 - p**2 + 0.3*cos(t)",
+        parameters={"p": 0.1}, period="2*pi", start={"x": 0.99}, name="ring",
+    )  # fmt: skip
+    branch = kz.follow(model, None, "p", (-2.0, 2.0), direction=1)
+    assert branch.counts.max() > 1
+    assert branch.ends[1] is End.CLOSED
+    assert [b.value for b in branch.of(Kind.FOLD)] == pytest.approx([1.0, -1.0], abs=1e-8)
+    assert len(branch.bifurcations) == 2
+
+
+def test_a_rest_state_at_the_origin_is_followed():
+    """x'' + 2ζx' + (1 + ε cos 2t) x = 0 loses its rest near ε = 4ζ (first order in ε, second order away)."""
+    model = kz.Model.from_equations(
+        "x'' + 0.02*x' + (1 + epsilon*cos(2*t))*x + x**3 = 0",
+        parameters={"epsilon": 0.01}, period="pi", start={"x": 0.0, "x'": 0.0}, name="parametric",
+    )  # fmt: skip
+    branch = kz.follow(model, None, "epsilon", (0.0, 0.2), direction=1)
+    (doubling,) = branch.bifurcations
+    assert doubling.kind is Kind.DOUBLING
+    assert doubling.value == pytest.approx(0.04, abs=2e-4)

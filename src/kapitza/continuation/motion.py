@@ -386,6 +386,9 @@ def state_sizes(model: Model, nodes: Array, rates: Array, period: float, before:
     size = np.maximum(np.abs(nodes).max(axis=0), np.abs(rates).max(axis=0) * period / (2 * np.pi))
     angles = np.array(model.angles, bool)
     size[angles] = 1.0
+    if not size.any():
+        # At rest at the origin nothing has a size of its own.
+        size[: len(model.coordinates)] = 1.0
     coordinates = [c.order for c in model.coordinates]
     second = [i for i, order in enumerate(coordinates) if order == 2]
     for place, i in enumerate(second):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.circle import difference
 from kapitza.continuation.criteria import readings
 from kapitza.continuation.events import cause_of_collapse, moved_section
 from kapitza.continuation.locate import bifurcations_between
@@ -199,14 +200,13 @@ class Trace:
         outcome = corrected_at(before.family, guess, row[None], np.array([began]))
         if outcome.point is None or self.images is None:
             return False
-        kind = self.images(outcome.point)
-        if not kind:
+        if not self.images(outcome.point):
             return False
-        same = (
-            outcome.point.z.size == self.start.z.size
-            and np.abs((outcome.point.z - self.start.z) / self.start.family.scale).max() < 1e-5
-        )
-        self.end = End.CLOSED if same else End.RETURNED
+        # The number of nodes may have changed on the way round: what is compared is where both orbits begin.
+        here, first = (n.family.section_point(n.z) for n in (outcome.point, self.start))
+        family = outcome.point.family
+        gap = np.abs(difference(here, first, family.problem.angles) / family.sizes).max()
+        self.end = End.CLOSED if gap < 1e-5 else End.RETURNED
         self.message = f"back at {node.family.free[0]} = {began:.8g}"
         return True
 

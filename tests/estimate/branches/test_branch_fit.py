@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import kapitza as kz
 from kapitza.continuation import Kind
 from kapitza.errors import DataError
-from kapitza.estimate.branches.fit import _from_bifurcations
+from kapitza.estimate.branches.fit import _Distances, _from_bifurcations
 
 TRUTH = {"c": 0.1, "k3": 1.0, "B": 0.3}
 
@@ -119,3 +120,15 @@ def test_what_is_no_branch_is_refused(measured):
     for data in (measured, [orbit, measured]):
         with pytest.raises(DataError, match="OrbitFit works on orbits and records, not on measured branch"):
             kz.identify(oscillator(), data, free=["c"], method=kz.OrbitFit())
+
+
+def test_moments_of_distances_at_a_tip_are_those_of_a_circle():
+    """A point on a circle of radius R, with unit noise in both directions, is |p| from the middle: Rice's law."""
+    angle = np.linspace(0.0, 2 * np.pi, 6000)
+    for radius in (3.0, 10.0):
+        circle = radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        mean, deviation = _Distances(np.zeros(1), 0.0, circle, np.array([2000])).moments()
+        law = stats.rice(radius)
+        # Counter-clockwise the left is inside.
+        assert mean[0] == pytest.approx(radius - law.mean(), rel=0.02)
+        assert deviation[0] == pytest.approx(law.std(), rel=0.02)

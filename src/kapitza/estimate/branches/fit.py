@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import make_interp_spline
 from scipy.optimize import linear_sum_assignment
 
 from kapitza.continuation import Branch, Kind, MeasuredBranch, Stepping, backbone, follow
@@ -24,15 +25,27 @@ Array = NDArray[np.float64]
 FINE = 6000
 """Points of the spline through a branch among which the nearest one to a measured point is looked for."""
 
+DEGREE = 5
+"""Of that spline."""
+
+ROUGH = 0.5
+"""Standard deviations by which a spline through every other point of the branch may miss those left out: with all of
+them it is some fifty times better."""
+
+MOST_HALVINGS = 4
+"""Of the step along a branch that is rough."""
+
 
 @dataclass(frozen=True)
 class BranchFit:
     """Least squares on the distance of measured points from the branches of the model.
 
-    For each θ the whole branch is followed through its folds; a measured point counts with its distance at right angles
-    to the curve, in units of the standard deviations of parameter and amplitude, so stable and unstable points, and
-    points next to folds, are treated alike. Bifurcations count with the distance of their value. Derivatives are taken
-    by differences.
+    For each θ the whole branch is followed through its folds; a measured point counts with its distance d at right
+    angles to the curve, in units of the standard deviations of parameter and amplitude, so stable and unstable points,
+    and points next to folds, are treated alike. At a sharp tip more noise falls outside than inside: the residual is
+    (d - E d)/√(var d) with the moments of d for a true point at the foot of the perpendicular. Steps along the branch
+    are halved until curves through every other point differ from it by less than the noise. Bifurcations count with
+    the distance of their value. Derivatives are taken by differences.
 
     Parameters
     ----------
@@ -45,7 +58,7 @@ class BranchFit:
     max_iterations : int
         Of the least-squares iteration.
     largest_step : float
-        Largest relative change of a parameter in one iteration.
+        Longest step along a branch, relative to orbit and parameter; shorter ones where the noise asks for it.
 
     Examples
     --------
@@ -65,7 +78,7 @@ class BranchFit:
     start: Any = None
     step: float = 1e-4
     max_iterations: int = 20
-    largest_step: float = 0.12
+    largest_step: float = 0.06
 
     def fit(self, request: Request) -> Estimate:
         request.require_free()
@@ -83,23 +96,36 @@ class BranchFit:
         if count < len(request.names):
             raise DataError(f"{count} measured points do not determine {len(request.names)} parameters.")
 
-        def residual(theta: Array) -> Array:
+        detect = any(not source.curve for source, _ in curves)
+
+        def distances(theta: Array, steps: list[float]) -> list[_Distances]:
             model = request.model.with_values(**dict(zip(request.names, theta.tolist(), strict=True)))
+            branches = _Branches(self, detect)
             try:
-                branches = _Branches(self, any(not source.curve for source, _ in curves))
-                return np.concatenate([self._distances(source, setting(model), branches) for source, setting in curves])
+                pairs = zip(curves, steps, strict=True)
+                return [self._distances(source, setting(model), branches, step) for (source, setting), step in pairs]
             except (ConvergenceError, KapitzaError) as problem:
                 raise FlowError(f"No branch at {_written(request.names, theta)}: {problem}") from None
 
         def evaluate(theta: Array) -> tuple[Array, Array]:
-            here = residual(theta)
+            steps = [self.largest_step] * len(curves)
+            for _ in range(MOST_HALVINGS):
+                here = distances(theta, steps)
+                if all(each.roughness < ROUGH for each in here):
+                    break
+                steps = [s / 2 if each.roughness >= ROUGH else s for s, each in zip(steps, here, strict=True)]
+            # The moments move with the curve: only the distances themselves are differenced.
+            values = np.concatenate([each.values for each in here])
+            moments = [each.moments() for each in here]
+            mean, deviation = (np.concatenate([m[i] for m in moments]) for i in (0, 1))
             columns = []
             for i, value in enumerate(theta):
                 step = self.step * max(abs(value), 1e-3)
                 ahead = theta.copy()
                 ahead[i] = value + step
-                columns.append((residual(ahead) - here) / step)
-            return here, np.stack(columns, axis=1)
+                there = np.concatenate([each.values for each in distances(ahead, steps)])
+                columns.append((there - values) / step / deviation)
+            return (values - mean) / deviation, np.stack(columns, axis=1)
 
         low, high = request.bounds
         # A millionth of the cost is some thousandth of a standard deviation: below, differences say nothing.
@@ -125,16 +151,15 @@ class BranchFit:
             residuals={"distance": found.residual}, settings=self,
         )  # fmt: skip
 
-    def _distances(self, data: MeasuredBranch, model: Model, branches: _Branches) -> Array:
-        branch = branches.of(data, model)
+    def _distances(self, data: MeasuredBranch, model: Model, branches: _Branches, step: float) -> _Distances:
+        branch = branches.of(data, model, step)
         if not data.curve:
-            return _from_bifurcations(data, branch)
-        parameter, amplitude = _finely(branch, data.state)
+            return _Distances(_from_bifurcations(data, branch))
+        curve, roughness = _finely(branch, data)
         assert data.amplitudes is not None
-        return _from_curve(
-            (data.values / data.value_noise, data.amplitudes / data.amplitude_noise),
-            (parameter / data.value_noise, amplitude / data.amplitude_noise),
-        )
+        points = np.stack([data.values / data.value_noise, data.amplitudes / data.amplitude_noise], axis=1)
+        values, feet = _from_curve(points, curve)
+        return _Distances(values, roughness, curve, feet)
 
     def limits(self, data: MeasuredBranch) -> tuple[float, float]:
         """Between which the branch of some data is followed."""
@@ -153,13 +178,12 @@ class _Branches:
     detect: bool
     known: dict[tuple, Branch] = field(default_factory=dict)
 
-    def of(self, data: MeasuredBranch, model: Model) -> Branch:
+    def of(self, data: MeasuredBranch, model: Model, step: float) -> Branch:
         limits = self.method.limits(data)
         forced = data.kind != "backbone"
-        key = (model.vector.tobytes(), data.parameter, limits, "" if forced else (data.force, data.damping))
+        key = (model.vector.tobytes(), data.parameter, limits, step, "" if forced else (data.force, data.damping))
         if key not in self.known:
-            largest = self.method.largest_step
-            stepping = Stepping(rule=ByEffort(min(0.02, largest), 1e-7, largest, wanted=6))
+            stepping = Stepping(rule=ByEffort(min(0.02, step), 1e-7, step, wanted=6))
             self.known[key] = (
                 follow(
                     model.with_values(**{data.parameter: limits[0]}), self.method.start, data.parameter, limits,
@@ -174,13 +198,45 @@ class _Branches:
         return self.known[key]
 
 
-def _finely(branch: Branch, state: str) -> tuple[Array, Array]:
-    """The parameter and the amplitude along the branch, finely."""
-    if len(branch) < 4:
+@dataclass(frozen=True)
+class _Distances:
+    """Of measured points from a branch, in standard deviations; feet: where on the curve (FINE, 2) they stand.
+
+    roughness: how far the curve through every other point of the branch is from the points left out.
+    """
+
+    values: Array
+    roughness: float = 0.0
+    curve: Array | None = None
+    feet: NDArray[np.intp] | None = None
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and standard deviation (N,) of the distance of a point whose true place is its foot: 0 and 1 on a line.
+
+        By Gauss-Hermite quadrature over the noise in both directions.
+        """
+        if self.curve is None or self.feet is None:
+            return np.zeros(self.values.size), np.ones(self.values.size)
+        nodes, weights = hermegauss(5)
+        weights = np.outer(weights, weights).ravel() / weights.sum() ** 2
+        cloud = np.stack([each.ravel() for each in np.meshgrid(nodes, nodes)], axis=1)
+        spread = np.stack([_from_curve(self.curve[foot] + cloud, self.curve)[0] for foot in self.feet])
+        mean = spread @ weights
+        return mean, np.sqrt((spread - mean[:, None]) ** 2 @ weights)
+
+
+def _finely(branch: Branch, data: MeasuredBranch) -> tuple[Array, float]:
+    """The parameter and the amplitude along the branch in their standard deviations, (FINE, 2), and its roughness."""
+    if len(branch) < 2 * (DEGREE + 1):
         raise ConvergenceError(f"The branch has {len(branch)} points only: {branch.end_messages[1]}")
     s = branch.arclength - branch.arclength[0]
+    points = np.stack(
+        [branch.values[:, 0] / data.value_noise, branch.amplitude(data.state, 256) / data.amplitude_noise], axis=1
+    )
     fine = np.linspace(0.0, s[-1], FINE)
-    return CubicSpline(s, branch.values[:, 0])(fine), CubicSpline(s, branch.amplitude(state, 256))(fine)
+    half = make_interp_spline(s[::2], points[::2], k=DEGREE)(np.linspace(0.0, s[::2][-1], FINE))
+    left_out = _from_curve(points[1 : s[::2].size * 2 - 2 : 2], half)[0]
+    return make_interp_spline(s, points, k=DEGREE)(fine), float(np.abs(left_out).max())
 
 
 def _from_bifurcations(data: MeasuredBranch, branch: Branch) -> Array:
@@ -197,12 +253,12 @@ def _written(names: tuple[str, ...], theta: Array) -> str:
     return ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, theta, strict=True))
 
 
-def _from_curve(points: tuple[Array, Array], curve: tuple[Array, Array]) -> Array:
-    """Signed distances (N,) of points from a polyline, positive on its left."""
-    p, q = np.stack(points, axis=1), np.stack(curve, axis=1)
-    square = ((p[:, None, :] - q[None]) ** 2).sum(axis=2)
-    nearest = np.clip(square.argmin(axis=1), 1, len(q) - 2)
-    along = q[nearest + 1] - q[nearest - 1]
+def _from_curve(points: Array, curve: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Signed distances (N,) of points (N, 2) from a polyline (M, 2), positive on its left, and their feet on it."""
+    # |p - q|² without |p|², which decides nothing.
+    square = (curve**2).sum(axis=1) - 2 * (points @ curve.T)
+    nearest = np.clip(square.argmin(axis=1), 1, len(curve) - 2)
+    along = curve[nearest + 1] - curve[nearest - 1]
     length = np.linalg.norm(along, axis=1)
-    away = p - q[nearest]
-    return (along[:, 0] * away[:, 1] - along[:, 1] * away[:, 0]) / length
+    away = points - curve[nearest]
+    return (along[:, 0] * away[:, 1] - along[:, 1] * away[:, 0]) / length, nearest
