@@ -13,6 +13,8 @@ from scipy.special import ellipk
 import kapitza as kz
 from kapitza.continuation import End, Kind
 from kapitza.solve import ByEffort
+from reproductions import _cart_closed_form as closed_form
+from reproductions.pin_joint import stability_boundary
 
 DOUBLINGS = (12.1078218842, 9.4647067819, 9.3204145004, 9.2998306141, 9.2959532788, 9.2951282115)
 """Rotation of the pendulum from ω = 13: shooting and bordered determinants, a prototype apart from the package."""
@@ -222,7 +224,7 @@ def agreement(name: str, gap: float) -> Comparison:
     return Comparison(f"{name} against shooting", "0", f"{abs(gap):.1e}", "1e-6", bool(abs(gap) < 1e-6))
 
 
-def crossing(bifurcation: kz.Bifurcation, method: Any) -> float:
+def crossing(bifurcation: kz.Bifurcation, method: Any, share: float = 2e-5) -> float:
     """Where a multiplier passes -1 on orbits solved one by one by another method: a secant in the parameter.
 
     For doublings, whose orbits go through the point; also through events, which the equations of
@@ -235,7 +237,7 @@ def crossing(bifurcation: kz.Bifurcation, method: Any) -> float:
         return float(np.real(orbit.multipliers[np.argmin(np.abs(orbit.multipliers + 1))])) + 1
 
     # Deep in a cascade orbits change within a part of the parameter that shrinks from doubling to doubling.
-    reach = abs(bifurcation.value) * 2e-5 / (bifurcation.repeats or 1)
+    reach = abs(bifurcation.value) * share / (bifurcation.repeats or 1)
     return float(brentq(away, bifurcation.value - reach, bifurcation.value + 1.5 * reach, xtol=1e-12))
 
 
@@ -261,8 +263,8 @@ def turning(branch: kz.Branch, fold: kz.Bifurcation, method: Any) -> float:
     return float(BarycentricInterpolator(multipliers, values)(1.0))
 
 
-def graze_of_pin_joint() -> float:
-    """γ at r = 0.8 where the orbit of two impacts touches the wall it has left once more, at no speed.
+def graze_of_pin_joint(r: float, wall: float, guess: list[float]) -> float:
+    """γ where the orbit of two impacts touches the wall ±1 that it has left once more, at no speed.
 
     Flights of x'' = γ sin t are written down; unknown are the times and speeds after the two impacts, γ, and the touch.
     """
@@ -274,10 +276,10 @@ def graze_of_pin_joint() -> float:
     def equations(z: np.ndarray) -> list[float]:
         t1, u1, t2, u2, g, touch = z
         left, right = flight(1.0, t1, u1, g, t2), flight(-1.0, t2, u2, g, t1 + 2 * np.pi)
-        there = flight(1.0, t1, u1, g, touch)
-        return [left[0] + 1, u2 + 0.8 * left[1], right[0] - 1, u1 + 0.8 * right[1], there[0] - 1, there[1]]
+        there = flight(wall, *((t1, u1) if wall > 0 else (t2, u2)), g, touch)
+        return [left[0] + 1, u2 + r * left[1], right[0] - 1, u1 + r * right[1], there[0] - wall, there[1]]
 
-    return float(root(equations, [0.85, -1.64, 5.95, 1.64, 1.43, 4.2], tol=1e-13).x[4])
+    return float(root(equations, guess, tol=1e-13).x[4])
 
 
 def events() -> tuple[list[Comparison], str]:
@@ -292,10 +294,16 @@ def events() -> tuple[list[Comparison], str]:
         row("cart, new event sequence (first seen)", 3.4476, doubled.of(Kind.SEQUENCE)[0].value, 1e-4),
     ]
     marks = [*broken.of(Kind.DOUBLING), *doubled.of(Kind.DOUBLING)]
+    changes = [b.value for b in (*broken.of(Kind.SEQUENCE), *doubled.of(Kind.SEQUENCE))]
     for mark in marks:
-        gap = crossing(mark, kz.Collocation(elements=30)) - mark.value
+        # Orbits are solved on this side of the next change of the event sequence.
+        room = min(abs(mark.value - change) for change in changes)
+        share = min(2e-5, 0.5 * room / mark.value)
+        gap = crossing(mark, kz.Collocation(elements=30), share) - mark.value
         rows.append(agreement(f"cart, doubling at {mark.value:.6f}: collocation", gap))
-    # The fold before it is next to a change of the event sequence, where the multiplier is no smooth function.
+    for fold in (*broken.of(Kind.FOLD), *doubled.of(Kind.FOLD)):
+        exact = closed_form.fold(fold.point, fold.value, np.real(fold.vector), fold.repeats or 1, 3e-5)
+        rows.append(agreement(f"cart, fold at {fold.value:.6f}: closed form", exact - fold.value))
     fold = broken.of(Kind.FOLD)[-1]
     gap = turning(broken, fold, kz.Collocation(elements=30)) - fold.value
     rows.append(agreement(f"cart, fold at {fold.value:.6f}: collocation", gap))
@@ -310,16 +318,21 @@ def events() -> tuple[list[Comparison], str]:
     along = kz.follow(pin, start, "r", (0.3, 0.995))
     rows.append(said("pin joint in r passes the impact at the section (.975)", End.BOUND.value, along.ends[1].value))
     wall = kz.follow(pin, start, "gamma", (0.3, 3.0))
-    hit = kz.switch_branch(wall.bifurcations[0], (0.3, 3.0))
+    (apart,) = wall.bifurcations
+    rows.append(agreement("pin joint, r = 0.5, branch point: closed form", stability_boundary(0.5) - apart.value))
+    hit = kz.switch_branch(apart, (0.3, 3.0))
+    (touch,) = hit.of(Kind.GRAZING)
+    exact = graze_of_pin_joint(0.5, -1.0, [2.83, -0.911, 4.58, 0.911, 1.115, 5.5])
+    rows.append(row("pin joint, r = 0.5, graze (closed form)", exact, touch.value, 1e-6))
+    rows.append(said("its end", End.GRAZING.value, hit.ends[1].value))
     mark = hit.of(Kind.DOUBLING)[0]
     gap = crossing(mark, kz.Collocation(elements=30)) - mark.value
     rows.append(agreement(f"pin joint, r = 0.5, doubling at {mark.value:.6f}: collocation", gap))
     lively = kz.library.pin_joint().with_values(gamma=1.0, r=0.8)
     begin = kz.solve_orbit(lively, {"x": -0.29364841, "x'": 1.05513682})
     touched = kz.follow(lively, begin, "gamma", (0.95, 3.0), direction=1)
-    rows.append(
-        row("pin joint, r = 0.8, graze (closed form)", graze_of_pin_joint(), touched.of(Kind.GRAZING)[0].value, 1e-6)
-    )
+    exact = graze_of_pin_joint(0.8, 1.0, [0.85, -1.64, 5.95, 1.64, 1.43, 4.2])
+    rows.append(row("pin joint, r = 0.8, graze (closed form)", exact, touched.of(Kind.GRAZING)[0].value, 1e-6))
     rows.append(said("its end", End.GRAZING.value, touched.ends[1].value))
     found = [
         ("cart, broken symmetry", broken), ("cart, doubled", doubled), ("dry friction in μ", rubbing),
