@@ -62,7 +62,7 @@ def after(state: Array, gamma: float, periods: int) -> tuple[Array, int]:
         if hit[0] == 1:
             # The start itself may be on the border, to rounding.
             low = low + 1e-9 * (high - low)
-        t = float(brentq(lambda s: place(s) - wall, low, high, xtol=1e-15, rtol=1e-15))
+        t = float(brentq(lambda s, place=place, wall=wall: place(s) - wall, low, high, xtol=1e-15, rtol=1e-15))
         x, u = wall, float(speed(t))
         side = int(wall) if side == 0 else 0
         crossings += 1
@@ -70,7 +70,7 @@ def after(state: Array, gamma: float, periods: int) -> tuple[Array, int]:
 
 
 def fold(point: Array, value: float, vector: Array, periods: int, step: float) -> float:
-    """The extreme of γ along the orbits next to a point: solved for at five places across it, on a parabola of 4th order.
+    """The extreme of γ along the orbits next to a point: solved for at five places, on the quartic through them.
 
     point, value, vector: near which place, and along which direction, to look.
     """
