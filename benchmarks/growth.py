@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import multiprocessing
 import time
 from collections.abc import Callable
@@ -11,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from harness import markdown_table, peak_memory_mb
-from harness.runner import ROOT, commit_name, write_atomically
+from harness import kept, markdown_table, peak_memory_mb
 from scipy.integrate import solve_ivp
 
 import kapitza as kz
@@ -153,15 +151,12 @@ def apart(function: Callable[..., Any], *arguments: Any) -> Any:
 
     Answers are kept until the commit changes: a run that was interrupted goes on.
     """
-    place = ROOT / "out" / f"growth-{commit_name().replace(' ', '-')}.json"
-    kept = json.loads(place.read_text()) if place.is_file() else {}
-    key = " ".join(map(str, (function.__name__, *arguments)))
-    if key not in kept:
+
+    def work() -> Any:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            kept[key] = pool.apply(function, arguments)
-        place.parent.mkdir(exist_ok=True)
-        write_atomically(place, json.dumps(kept, indent=1))
-    return kept[key]
+            return pool.apply(function, arguments)
+
+    return kept("growth", " ".join(map(str, (function.__name__, *arguments))), work)
 
 
 def verdict(seconds: float, target: float | None) -> str:

@@ -1,5 +1,6 @@
 """What reproductions and benchmarks share: the runner, comparison tables, timing."""
 
+from harness.kept import kept
 from harness.runner import run
 from harness.table import Comparison, comparison_table, markdown_table
 from harness.timing import Contender, peak_memory_mb, ratio_table, time_best
@@ -8,6 +9,7 @@ __all__ = [
     "Comparison",
     "Contender",
     "comparison_table",
+    "kept",
     "markdown_table",
     "peak_memory_mb",
     "ratio_table",
