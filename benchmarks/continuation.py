@@ -12,6 +12,7 @@ from scipy.integrate import solve_ivp
 
 import kapitza as kz
 from kapitza.continuation import Branch, Kind
+from kapitza.orbits_of_models import ShootingEquations
 
 AUTO = 2.7e-3
 """Seconds per step of AUTO-07p on the HYBRID branch (40 × 4 collocation), as quoted with the task."""
@@ -27,27 +28,81 @@ def best(work: Callable[[], Branch], repeats: int = 3) -> tuple[float, Branch]:
     return shortest, branch
 
 
-def hybrid() -> tuple[list[tuple[Any, ...]], float]:
+class Stopwatch:
+    """Calls and seconds of the shots of a walk: end states alone, and with tangents."""
+
+    def __init__(self):
+        self.calls, self.seconds = {"residual": 0, "linearise": 0}, {"residual": 0.0, "linearise": 0.0}
+
+    def __enter__(self) -> Stopwatch:
+        self._own = {name: getattr(ShootingEquations, name) for name in self.calls}
+        for name, function in self._own.items():
+            setattr(ShootingEquations, name, self._timed(name, function))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, function in self._own.items():
+            setattr(ShootingEquations, name, function)
+
+    def _timed(self, name: str, function: Any) -> Any:
+        def timed(equations: Any, x: np.ndarray) -> Any:
+            begin = time.process_time()
+            found = function(equations, x)
+            self.seconds[name] += time.process_time() - begin
+            self.calls[name] += 1
+            return found
+
+        return timed
+
+
+def shares(name: str, work: Callable[[], Branch]) -> tuple[Any, ...]:
+    """What one step is made of, from the quickest of five walks."""
+    rows = []
+    for _ in range(5):
+        with Stopwatch() as watch:
+            begin = time.process_time()
+            count = len(work())
+            whole = (time.process_time() - begin) / count
+        rows.append((whole, {k: v / count for k, v in watch.calls.items()}, watch.seconds, count))
+    whole, calls, seconds, count = min(rows, key=lambda r: r[0])
+    shots = sum(seconds.values()) / count
+    with_tangents, alone = calls["linearise"], calls["residual"]
+    return (
+        name, f"{with_tangents:.2f}", f"{alone:.2f}", f"{1e3 * seconds['linearise'] / count:.2f}",
+        f"{1e3 * seconds['residual'] / count:.2f}", f"{1e3 * (whole - shots):.2f}",
+    )  # fmt: skip
+
+
+def hybrid() -> tuple[list[tuple[Any, ...]], float, list[tuple[Any, ...]]]:
     model, rest = kz.library.pendulum_on_spring(), {"y": 0, "theta": 0, "y'": 0, "theta'": 0}
     hanging = kz.follow(model.with_values(a=2.4), rest, "a", (2.3, 3.0), direction=1)
     (doubling,) = hanging.of(Kind.DOUBLING)
-    whole, branch = best(lambda: kz.switch_branch(doubling, (0.5, 4.4)))
+    whole, branch = best(lambda: kz.switch_branch(doubling, (0.5, 4.4)), 8)
     start = branch.orbit(-1)
     upper = model.with_values(a=float(branch.values[-1, 0]))
-    half, mirrored = best(lambda: kz.follow(upper, start, "a", (0.5, 4.5), half_map=True, direction=-1))
+    half, mirrored = best(lambda: kz.follow(upper, start, "a", (0.5, 4.5), half_map=True, direction=-1), 8)
     method = kz.Collocation(elements=20)
     elements, fixed = best(lambda: kz.follow(upper, start, "a", (1.7, 4.5), method=method, direction=-1), 1)
-    flow = kz.Flow(upper, wrt=("a",))
-    begin = time.process_time()
-    for _ in range(50):
-        flow.propagate(start.points[0], 0.0, start.period, tangents=True)
-    unit = (time.process_time() - begin) / 50
+    flow, unit = kz.Flow(upper, wrt=("a",)), float("inf")
+    for _ in range(10):
+        begin = time.process_time()
+        for _ in range(20):
+            flow.propagate(start.points[0], 0.0, start.period, tangents=True)
+        unit = min(unit, (time.process_time() - begin) / 20)
+    parts = [
+        shares("HYBRID, shooting", lambda: kz.switch_branch(doubling, (0.5, 4.4))),
+        shares("HYBRID, half map", lambda: kz.follow(upper, start, "a", (0.5, 4.5), half_map=True, direction=-1)),
+        shares(
+            "HYBRID, half map, detect=False",
+            lambda: kz.follow(upper, start, "a", (0.5, 4.5), half_map=True, direction=-1, detect=False),
+        ),
+    ]
     rows = [
         ("HYBRID, shooting", len(branch), 1e3 * whole, 1.35, AUTO / whole, whole / unit),
         ("HYBRID, half map", len(mirrored), 1e3 * half, 1.0, AUTO / half, half / unit),
         ("HYBRID, collocation 40 × 4", len(fixed), 1e3 * elements, 4.05, AUTO / elements, elements / unit),
     ]
-    return rows, unit
+    return rows, unit, parts
 
 
 class Peer:
@@ -112,17 +167,21 @@ def duffing() -> list[tuple[Any, ...]]:
 
 
 def main() -> str:
-    rows, unit = hybrid()
+    rows, unit, parts = hybrid()
     table = markdown_table(
         [
             "branch",
             "points",
             "ms per point",
             "target [ms]",
+            "verdict",
             "AUTO-07p 2.7 ms over ours",
             "in propagations with tangents",
         ],
-        [(n, c, f"{t:.2f}", target, f"{ratio:.2f}", f"{share:.1f}") for n, c, t, target, ratio, share in rows],
+        [
+            (n, c, f"{t:.2f}", target, "met" if t <= target else "**missed**", f"{ratio:.2f}", f"{share:.1f}")
+            for n, c, t, target, ratio, share in rows
+        ],
     )
     other = markdown_table(
         ["program", "points", "ms per point", "", "ratio"],
@@ -134,7 +193,23 @@ def main() -> str:
             "Process time per point; multipliers, test functions, located points and their certificates included; "
             f"one propagation of the HYBRID orbit with tangents took {1e3 * unit:.2f} ms in the same run.",
             table,
-            "The time of AUTO-07p is the one quoted for this branch, from another machine.",
+            "The time of AUTO-07p is the one quoted for this branch, from another machine; the targets were set where "
+            "one propagation with tangents took 0.32 ms.",
+            "What a step by shooting is made of; the rest: corrector, multipliers, test functions, located points:",
+            markdown_table(
+                [
+                    "branch",
+                    "shots with tangents",
+                    "without",
+                    "with tangents [ms]",
+                    "without [ms]",
+                    "the rest [ms]",
+                ],
+                parts,
+            ),
+            "A half map halves the time of each shot, not their number nor the rest. A step by collocation linearises "
+            "twice, each time condensing 40 elements and eliminating their chain by orthogonal transformations; laying "
+            "the mesh anew, the first point and the one at the bound are shared by few points here.",
             other,
         ]
     )
