@@ -1,0 +1,232 @@
+"""The one table: every benchmark beside its peers, every target of the results, and how costs grow.
+
+Nothing is measured here: the rows are read from the pages that the other benchmarks and the reproductions wrote, each
+with its own machine, date and commit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import matplotlib
+from harness import markdown_table
+from harness.runner import MISSED, RESULTS, module_names, read_page
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+PACKAGES = ("SciPy", "diffrax", "JiTCODE", "CasADi", "PySINDy", "odrpack", "pandas", "numpy", "sympy")
+
+LIMITS = {
+    "simulate": "arithmetic of the Taylor coefficients: nothing but the integrator runs",
+    "read_csv": "one parse of the text, as pandas does it",
+    "periodic": "three propagations with tangents",
+    "fit": "Cramér-Rao (error); one propagation with tangents a step (time)",
+    "harmonic": "Cramér-Rao (error); one pass over the samples (time)",
+    "invariant": "one pass over the points a step",
+    "growth": "N³ operations of the elimination a right-hand side",
+    "ensembles": "the slowest start: all are followed to the end of the transient",
+}
+"""What bounds a job from below, by page."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page under its heading."""
+
+    heading: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One job beside one program."""
+
+    page: str
+    job: str
+    ours: str
+    our_error: str
+    name: str
+    theirs: str
+    their_error: str
+    ratio: str
+    target: str = ""
+    verdict: str = ""
+
+
+def tables_of(path: Path) -> list[Table]:
+    heading, found, lines = "", [], path.read_text(encoding="utf-8").split("\n")
+    k = 0
+    while k < len(lines):
+        if lines[k].startswith("#"):
+            heading = lines[k].lstrip("# ").strip()
+        if lines[k].startswith("|") and k + 1 < len(lines) and re.fullmatch(r"\|(-+\|)+", lines[k + 1]):
+            header, rows, k = _cells(lines[k]), [], k + 2
+            while k < len(lines) and lines[k].startswith("|"):
+                rows.append(_cells(lines[k]))
+                k += 1
+            found.append(Table(heading, header, tuple(rows)))
+        else:
+            k += 1
+    return found
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    return tuple(cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1])
+
+
+def peers_of(path: Path) -> Iterator[Peer]:
+    """Rows beside programs of others, from the forms that the pages have."""
+    name = path.stem
+    for table in tables_of(path):
+        header = table.header
+        if header[0] == "program" and "ratio" in header:
+            time = next(k for k, h in enumerate(header) if "time" in h)
+            error = next((k for k, h in enumerate(header) if "error" in h), None)
+            ratio = header.index("ratio")
+            goal = [header.index(h) if h in header else None for h in ("target", "verdict")]
+            unit = re.search(r"\[(.*)\]", header[time])
+            first = table.rows[0]
+            for row in table.rows[1:]:
+                yield Peer(
+                    name, f"{table.heading} [{unit[1] if unit else ''}]", first[time], _at(first, error), row[0],
+                    row[time], _at(row, error), row[ratio], _at(row, goal[0]), _at(row, goal[1]),
+                )  # fmt: skip
+        elif name == "periodic" and header[0] == "orbit":
+            for row in table.rows:
+                for peer, column in (("SciPy shooting", 4), ("SciPy solve_bvp", 7)):
+                    verdict = "met" if float(row[column + 2]) >= 20 else MISSED
+                    yield Peer(
+                        name, f"{row[0]} [ms]", row[1], row[2], peer, row[column], row[column + 1], row[column + 2],
+                        "≥ 20 ×", verdict,
+                    )  # fmt: skip
+        elif name == "harmonic" and "PySINDy weak" in header:
+            for row in table.rows:
+                ours, theirs = (float(row[k].split()[0]) for k in (1, 2))
+                yield Peer(name, f"{row[0]}, error of parameters", "", row[1], "PySINDy weak", "", row[2],
+                           f"{theirs / ours:.3g}", "≥ 1 ×", row[4])  # fmt: skip
+        elif name == "growth" and "times ours" in header:
+            for row in table.rows:
+                job = f"{row[0]} links, 20 s of motion [s]"
+                yield Peer(name, job, "", "", "SciPy DOP853 with lambdified matrices", row[2], row[4], row[3])
+        elif name == "ensembles" and header[0] == "starts":
+            for row in table.rows:
+                yield Peer(name, f"basins, {row[0]} starts [s]", row[1], "", "SciPy DOP853", row[2], "1e-9", row[3])
+                yield Peer(name, f"basins, {row[0]} starts [s]", row[1], "", "diffrax Dopri8", row[4], "1e-9", row[5])
+
+
+def _at(row: tuple[str, ...], column: int | None) -> str:
+    return "" if column is None or column >= len(row) else row[column]
+
+
+def targets_of(path: Path) -> Iterator[tuple[str, str, str]]:
+    """What was wanted, the target and the verdict, of every row and sentence of a page that has one."""
+    for table in tables_of(path):
+        for row in table.rows:
+            judged = [
+                (k, cell) for k, cell in enumerate(row) if re.search(r"(^|[^\w])(met|\*\*missed\*\*)([^\w]|$)", cell)
+            ]
+            for k, cell in judged:
+                goal = _at(row, table.header.index("target")) if "target" in table.header else table.header[k]
+                what = "; ".join(c for c in row[: min(k, 3)] if c)
+                for verdict in re.findall(r"met|\*\*missed\*\*", cell):
+                    yield f"{table.heading}: {what}", goal, verdict
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        if line.startswith("|"):
+            continue
+        for sentence in re.split(r"(?<=[.;])\s", line):
+            for verdict in re.findall(r"(?<![\w-])(?:met|\*\*missed\*\*)(?![\w-])", sentence):
+                yield sentence.strip("- ").replace(MISSED, "missed"), "", verdict
+
+
+def version_of(peer: str) -> str:
+    for package in PACKAGES:
+        if package.lower() in peer.lower():
+            try:
+                return version(package)
+            except PackageNotFoundError:
+                return "as of the page"
+    return ""
+
+
+def pages() -> list[Path]:
+    return sorted(p for p in RESULTS.glob("*.md") if p.stem not in ("index", "table"))
+
+
+def scaling() -> str:
+    """Pictures of growth, drawn from the pages that are there."""
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    growth = RESULTS / "growth.md"
+    drawn = [False] * 3
+    for table in tables_of(growth) if growth.is_file() else []:
+        kinds = list(dict.fromkeys(row[0] for row in table.rows))
+        for kind in kinds if table.header[0] in ("joints", "job") else []:
+            own = [row for row in table.rows if row[0] == kind]
+            place = 0 if table.header[0] == "joints" else 1
+            column = 4 if place == 0 else 2
+            axes[place].loglog([float(r[1]) for r in own], [float(r[column]) for r in own], "o-", ms=3, label=kind)
+            drawn[place] = True
+    for name, sizes, seconds in (("orbits", 0, 1), ("stored", 1, 3)):
+        path = RESULTS / f"{name}.md"
+        for table in tables_of(path) if path.is_file() else []:
+            if name == "orbits" and table.header[0] == "points":
+                series = {"find_orbits, in memory": table.rows}
+            elif name == "stored" and table.header[0] == "job":
+                series = {k: tuple(r for r in table.rows if r[0] == k) for k in dict.fromkeys(r[0] for r in table.rows)}
+            else:
+                continue
+            for label, rows in series.items():
+                axes[2].loglog(
+                    [float(r[sizes]) for r in rows], [float(r[seconds]) for r in rows], "o-", ms=3, label=label
+                )
+                drawn[2] = True
+    for axis, what, done in zip(axes, ("links", "masses of a chain", "samples"), drawn, strict=True):
+        axis.set_xlabel(what)
+        axis.set_ylabel("seconds")
+        axis.grid(True, which="both", lw=0.3)
+        if done:
+            axis.legend(fontsize=7)
+    figure.savefig(RESULTS / "table_scaling.png", dpi=110)
+    plt.close(figure)
+    return "![times over links, masses and samples](table_scaling.png)"
+
+
+def main() -> str:
+    rows, counted, missed = [], [], []
+    met = total = 0
+    for path in pages():
+        page = read_page(path)
+        for p in peers_of(path):
+            rows.append((
+                f"[{p.job}]({p.page}.md)", p.ours, p.our_error, p.name, version_of(p.name), p.theirs, p.their_error,
+                p.ratio, p.target, p.verdict, LIMITS.get(p.page, ""), page.date[:10], page.commit,
+            ))  # fmt: skip
+        targets = list(targets_of(path))
+        good = sum(verdict == "met" for _, _, verdict in targets)
+        met, total = met + good, total + len(targets)
+        if targets:
+            counted.append((f"[{page.title}]({path.stem}.md)", good, len(targets) - good, page.commit))
+        page_link = f"[{page.title}]({path.stem}.md)"
+        missed += [(page_link, what[:160], goal, MISSED) for what, goal, verdict in targets if verdict != "met"]
+    header = [
+        "job", "Kapitza", "error", "peer", "version", "time", "error", "ratio", "target", "verdict", "limit", "date",
+        "commit",
+    ]  # fmt: skip
+    there = {path.stem for path in pages()}
+    absent = [name for name in module_names("benchmarks") if name not in there and name != "table"]
+    return (
+        "# The one table\n\nRead from the pages of results; machine, seconds and conditions stand there. Versions of "
+        "the peers are those installed when this table was made. Benchmarks without a page yet: "
+        f"{', '.join(absent) or 'none'}.\n\n## Beside the peers\n\n"
+        + markdown_table(header, rows)
+        + f"\n\n## How costs grow\n\n{scaling()}\n\n## Targets\n\n{met} of {total} targets on all pages are met.\n\n"
+        + "### Not met\n\n"
+        + markdown_table(["page", "what", "target", "verdict"], missed)
+        + "\n\n### By page\n\n"
+        + markdown_table(["page", "targets met", "targets not met", "commit"], counted)
+    )
