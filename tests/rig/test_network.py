@@ -328,6 +328,8 @@ def test_only_loopback_unless_told_otherwise():
         RigServer(duffing_rig(), "tcp://0.0.0.0:5999", remote=True)
     with pytest.raises(RigError, match="outside this machine"):
         RemoteRig("tcp://192.0.2.1:5999", "token")
+    with pytest.raises(RigError, match="ports run from 1 to 65535"):
+        RigServer(duffing_rig(), "tcp://127.0.0.1:99999")
     with pytest.raises(RigError, match="outside this machine"):
         RemoteRig("tcp://127.0.0.1:0;192.0.2.1:5999", "token")
 

@@ -35,6 +35,9 @@ def zeromq() -> Any:
 
 def check_address(address: str, remote: bool, encrypted: bool) -> None:
     """Loopback unless told otherwise, and nothing else without keys."""
+    port = re.search(r":(\d+)\Z", address)
+    if port and not 0 < int(port[1]) < 65536:
+        raise RigError(f"{address}: ports run from 1 to 65535, * takes a free one.")  # ZeroMQ would take another
     if LOOPBACK.match(address):
         return
     if not remote:
