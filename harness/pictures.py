@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from rich.text import Text
 
 import kapitza as kz
 from kapitza.model import LAWS
-from kapitza.report import plot_attractor, plot_intervals, plot_likelihood, plot_orbit, plot_record
+from kapitza.report import plot_attractor, plot_force_surface, plot_intervals, plot_likelihood, plot_orbit, plot_record
 from kapitza.report.style import ACCENT, CYCLE, QUIET, styled
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
@@ -64,6 +65,28 @@ def laws() -> Figure:
             axes.legend()
         friction.set_ylabel("force")
         return figure
+
+
+def force_surface() -> Figure:
+    """The restoring-force surface of a fitted oscillator with a hardening spring."""
+    text = """
+        [model]
+        equations = ["x'' + c*x' + k*x + k3*x**3 = 0"]
+        parameters = {c = 0.2, k = 3.0, k3 = 1.0}
+        [data]
+        file = "run.csv"
+        [fit]
+        free = ["c", "k", "k3"]
+        method = "shooting"
+        """
+    truth = kz.Model.from_equations("x'' + c*x' + k*x + k3*x**3 = 0", parameters={"c": 0.3, "k": 4.0, "k3": 6.0})
+    clean = kz.simulate(truth, [1.5, 0.0], t=np.arange(800) * 0.02)
+    with tempfile.TemporaryDirectory() as place:
+        kz.write(kz.measure(clean.select(["x"]), noise=0.01, seed=1), Path(place) / "run.csv")
+        (Path(place) / "run.toml").write_text(text, encoding="utf-8")
+        best = kz.read_study(Path(place) / "run.toml").run().best
+    assert best is not None
+    return plot_force_surface(best)
 
 
 def flows() -> Figure:
@@ -284,8 +307,8 @@ def security() -> Console:
 
 PICTURES: dict[str, Callable[[], Any]] = {
     f.__name__: f
-    for f in (data, laws, flows, events, periodic, shooting, missing_terms, choosing, invariants, ensembles, rig,
-              identifiability, intervals, sensors, validation, long_work, saving, security)
+    for f in (data, laws, force_surface, flows, events, periodic, shooting, missing_terms, choosing, invariants,
+              ensembles, rig, identifiability, intervals, sensors, validation, long_work, saving, security)
 }  # fmt: skip
 
 

@@ -203,3 +203,9 @@ def test_intervals_end_at_the_bounds(record):
     assert held.interval(0.95).loc["c", "low"] == bound
     assert held.interval(0.95).loc["c", "high"] == pytest.approx(high, rel=1e-12)
     assert held.table().loc["c", "low"] == bound
+
+
+@pytest.mark.parametrize("given", [[], ["a fit", "another"], {"one": 1, "two": 2}, None, {}])
+def test_fits_to_compare_come_by_name(given):
+    with pytest.raises(KapitzaError, match="at least two fits by name"):
+        kz.compare_fits(given)

@@ -42,7 +42,8 @@ def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
     >>> kz.compare_fits(fits).index[0]
     'damped'
     """
-    if len(fits) < 2:
+    named = isinstance(fits, Mapping) and all(isinstance(fit, Estimate) for fit in fits.values())
+    if not named or len(fits) < 2:
         raise KapitzaError("Give at least two fits by name, such as compare_fits({'one': first, 'two': second}).")
     known = {name: fit.likelihood for name, fit in fits.items() if fit.likelihood is not None}
     missing = [name for name in fits if name not in known]

@@ -136,7 +136,7 @@ def plot_force_surface(outcome: Outcome) -> Figure:
             if motion is not None and name in motion.predicted:
                 at, speed = motion.predicted[name], motion.rate(name)
                 at = wrap(at) if name in motion.angles and np.ptp(at) > 2 * np.pi else at
-                axes.plot(at, speed, ".", ms=1, color="black")
+                axes.plot(at, speed, ".", ms=1.5, color="black")
             axes.set_xlim(surface.positions[0], surface.positions[-1])
             axes.set_ylim(surface.rates[0], surface.rates[-1])
             axes.set_xlabel(greek(name))

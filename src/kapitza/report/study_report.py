@@ -184,8 +184,8 @@ def picture_parts(best: Outcome) -> list[Part]:
         ("Forces", force_figure(best.forces), "Force per mass against position (at rest) and against velocity (at "
          "zero), over the range of the data, with the 95 % band that the errors of the parameters give."),
         ("Restoring-force surface", surface_figure(best.surfaces, best.motion), "The same force over position and "
-         "velocity together; hover for its value and half its 95 % band. The dark line is the motion of the fit: far "
-         "from it the surface is what the equations say, not what the data showed."),
+         "velocity together; hover for its value and half its 95 % band. Far from the motion of the fit (dark) the "
+         "surface is what the equations say, not what the data showed."),
         ("Free decay", decay_figure(best), "Amplitude of each half cycle against time, and frequency against amplitude "
          "(backbone): data and fitted motion."),
         ("Profile likelihoods", profile_figure(best), "How much worse the fit gets when one parameter is held "

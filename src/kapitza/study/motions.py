@@ -64,9 +64,9 @@ def motion_along(model: Model, record: Record, measures: Mapping[str, str]) -> M
 def oversampling(record: Record) -> int:
     """The largest of 1, 2, 4, ... 64 by which the record can be thinned without losing anything that a picture shows.
 
-    Every channel of the longest segment is drawn by straight lines through every n-th sample: they miss the others by
-    no more than half again the noise (what lines through every second sample miss) and ROUGH of the spread, of an angle
-    that turns of a radian. No segment is thinned below FEWEST samples.
+    Every channel of the longest segment is drawn by straight lines through every n-th sample: they may miss the others
+    by a tenth more than the noise (what lines through every second sample miss), and by ROUGH of the spread (of an
+    angle that turns: of a radian). No segment is thinned below FEWEST samples.
     """
     piece = max(record.segments(), key=lambda part: part.stop - part.start)
     shortest = min(part.stop - part.start for part in record.segments())
@@ -76,7 +76,7 @@ def oversampling(record: Record) -> int:
         for channel, angle in zip(record.channels, record.angles, strict=True):
             values = continuous[channel][piece]
             spread = min(float(np.std(values)), 1.0) if angle else float(np.std(values))
-            noise = 1.5 * _missed(time, values, 2)
+            noise = 1.1 * _missed(time, values, 2)
             # curvature misses four times as much at twice the distance, noise no more
             is_noise = _missed(time, values, 4) <= noise <= 0.1 * spread
             if _missed(time, values, 2 * every) > float(np.hypot(noise * is_noise, ROUGH * spread)):

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 def predicted_table(
     study: Study, outcome: Outcome, times: Array, x0: Array | None, settings: Mapping[str, float]
 ) -> pd.DataFrame:
-    """States over `times` (N,), counted from the start: time, and for each state its value and 95 % band.
+    """Time, and for each state its value and 95 % band, over `times` (N,) counted from the start; units in the names.
 
     Without x0 the motion goes on from the end of the first recording, and time is that of the recording. The band
     holds the spread that the errors of the parameters give: for chaotic motion it widens until it says nothing.
@@ -52,10 +52,11 @@ def predicted_table(
             continue
     columns: dict[str, Array] = {"time [s]": instants if begin == 0.0 else times + float(recording.record.time[-1])}
     for i, state in enumerate(model.states):
-        columns[state] = middle[:, i]
+        unit = f" [{model.units[state]}]" if model.units.get(state) else ""
+        columns[f"{state}{unit}"] = middle[:, i]
         if len(paths) > 10:
             low, high = np.quantile([path[:, i] for path in paths], [0.025, 0.975], axis=0, method="median_unbiased")
-            columns[f"{state} low"], columns[f"{state} high"] = low, high
+            columns[f"{state} low{unit}"], columns[f"{state} high{unit}"] = low, high
     return pd.DataFrame(columns)
 
 
