@@ -128,6 +128,9 @@ def _take(core: Core, engine: Any, part: _Round, progress: _Progress, vectors: A
 
 def _rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool) -> Iterator[_Round]:
     periods = core.periods(vectors)
+    if periods is None and not core.has_knots:
+        yield from _free_rounds(core, states, t0, t1, vectors)
+        return
     if periods is None or core.has_knots or (tangents and core.has_timed_jumps):
         yield from _planned_rounds(core, states, t0, t1, vectors, tangents)
         return
@@ -144,6 +147,21 @@ def _rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tan
         yield _Round(members, start, end, origin, turns[members].copy())
         turns[members] += forward[members] * longest
         members = members[~last]
+
+
+def _free_rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array) -> Iterator[_Round]:
+    """Rounds without a period: one each, or as many as a rotation needs between turns (see `Core.pieces`)."""
+    counts = core.piece_counts(states, t0, t1, vectors)
+    timeless = core.model.structure.is_autonomous
+    step = (t1 - t0) / counts
+    members = np.arange(len(states))
+    for i in range(int(counts.max(initial=1))):
+        members = members[counts[members] > i]
+        begin = t0[members] + i * step[members]
+        length = np.where(counts[members] > i + 1, step[members], t1[members] - begin)
+        origin = begin if timeless else np.zeros_like(begin)
+        start = begin - origin
+        yield _Round(members, start, start + length, origin, np.zeros(members.size, np.int64))
 
 
 def _planned_rounds(

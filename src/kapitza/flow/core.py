@@ -244,11 +244,18 @@ class Core:
             return clock.pieces(t0, t1, 1, OFF_BEAT if self.has_timed_jumps else 0.0)
         if not (clock.timeless and self._turns):
             return clock.pieces(t0, t1, 1)
-        rates = np.abs(self.rates(state, 0.0, vector))
-        speed = max(rates[self.angles].max(), np.sqrt(rates.max()))
-        count = int(np.clip(np.ceil(abs(t1 - t0) * speed / RADIANS_PER_PIECE), 1, 1_000_000))
+        count = int(self.piece_counts(state[None], np.array([t0]), np.array([t1]), vector[None])[0])
         step = (t1 - t0) / count
         return (Piece(0.0, step if i < count - 1 else t1 - (t0 + i * step), t0 + i * step, 0) for i in range(count))
+
+    def piece_counts(self, states: Array, t0: Array, t1: Array, vectors: Array) -> NDArray[np.intp]:
+        """Pieces (B,) of [t0, t1] without a period: angles that turn are wrapped between them."""
+        if not (self._turns and self.model.structure.is_autonomous):
+            return np.ones(len(states), np.intp)
+        rates = np.abs(self.rates(states, np.zeros(len(states)), vectors))
+        speed = np.maximum(rates[:, self.angles].max(axis=1), np.sqrt(rates.max(axis=1)))
+        turns = np.nan_to_num(np.ceil(np.abs(t1 - t0) * speed / RADIANS_PER_PIECE), nan=1.0)
+        return np.clip(turns, 1, 1_000_000).astype(np.intp)
 
     def advance(
         self,

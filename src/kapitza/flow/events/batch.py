@@ -6,6 +6,7 @@ contact on its own, and comes back when it moves freely; a lane that is done tak
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,8 +61,12 @@ class CompiledLanes:
 
 def compiled_lanes(geometry: Geometry, wrt: tuple[int, ...] | None, tolerance: float) -> CompiledLanes:
     """The batch integrator, with tangents unless wrt is None; compiled once per thread."""
-    key = ("event lanes", geometry.system, wrt, tolerance)
-    return cached(key, lambda: compile_integrator(lambda: _build(geometry, wrt, tolerance)))
+    # The system itself is a dear key: it is asked for once per geometry.
+    near = ("lanes", threading.get_ident(), wrt, tolerance)
+    if near not in geometry.compiled:
+        key = ("event lanes", geometry.system, wrt, tolerance)
+        geometry.compiled[near] = cached(key, lambda: compile_integrator(lambda: _build(geometry, wrt, tolerance)))
+    return geometry.compiled[near]
 
 
 def _build(geometry: Geometry, wrt: tuple[int, ...] | None, tolerance: float) -> CompiledLanes:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kapitza.errors import EventError
 from kapitza.flow.engine import Event, Run, System
 from kapitza.flow.events.batch import EventBatch
+from kapitza.flow.events.clear import clear_stretches
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
@@ -78,33 +79,51 @@ class EventEngine:
             grid_rates=None if grid is None else rates,
         )
 
+    def _all_smooth(self, parameters: Array) -> bool:
+        """Whether every row (B, npar) makes all switches continuous; it depends on which entries are zero."""
+        zero = parameters == 0.0
+        if (zero == zero[:1]).all():
+            return self.geometry.is_smooth_at(parameters[0])
+        return all(self.geometry.is_smooth_at(row) for row in parameters)
+
     def run_many(self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array) -> Run:
         """B runs at once: states (B, n), tangents (B, n, n + k), t0 and t1 (B,), parameters (B, npar).
 
         Members that fail come back as NaN.
         """
-        if all(self.geometry.is_smooth_at(row) for row in parameters):
+        if self._all_smooth(parameters):
             return self.smooth.run_many(states, tangents, t0, t1, parameters)
-        for start, end in zip(t0, t1, strict=True):
-            refuse_backwards(start, end)
+        backwards = np.flatnonzero(np.asarray(t1) < np.asarray(t0))
+        if backwards.size:
+            refuse_backwards(t0[backwards[0]], t1[backwards[0]])
         settings = self.settings if tangents is None else replace(self.settings, wrt=self.wrt)
-        journeys = [
-            Journey(self.geometry, settings, x, t, row) for x, t, row in zip(states, t0, parameters, strict=True)
-        ]
-        batch = EventBatch(self.geometry, settings, journeys, t1)
+        clear = clear_stretches(self.geometry, settings, states, t0, t1, parameters)
+        rest = np.flatnonzero(~clear.done)
+        if not rest.size:
+            whole = None if clear.tangents is None or tangents is None else chain(clear.tangents, tangents)
+            return Run(clear.state, whole, events=tuple(clear.events), log_determinant=clear.log_determinant)
+        ends, changes, determinants = clear.state, clear.tangents, clear.log_determinant
+        events = clear.events
+        journeys = [Journey(self.geometry, settings, states[i], t0[i], parameters[i]) for i in rest]
+        batch = EventBatch(self.geometry, settings, journeys, t1[rest])
         batch.run()
-        lost = list(batch.failed)
-        ends = np.array([j.state for j in journeys])
+        for i, journey in zip(rest, journeys, strict=True):
+            ends[i], determinants[i], events[i] = journey.state, journey.log_determinant, in_order(journey)
+            if changes is not None:
+                changes[i] = journey.tangents
+        lost = rest[list(batch.failed)]
         ends[lost] = np.nan
-        events = tuple(in_order(j) for j in journeys)
-        determinants = np.array([j.log_determinant for j in journeys])
-        if tangents is None:
-            return Run(ends, events=events, log_determinant=determinants)
-        changes = np.array([j.tangents for j in journeys])
+        if tangents is None or changes is None:
+            return Run(ends, events=tuple(events), log_determinant=determinants)
         changes[lost] = np.nan
-        held = any(j.regime.collapses for j in journeys)
-        rates = np.array([j.rates_at(j.state[None], np.array([j.t]))[0] for j in journeys]) if held else None
-        return Run(ends, chain(changes, tangents), events=events, log_determinant=determinants, rates=rates)
+        rates = None
+        if any(j.regime.collapses for j in journeys):
+            points = np.column_stack((ends, t1, parameters, clear.modes)).T
+            assert self.geometry.rates.compiled is not None
+            rates = self.geometry.rates.compiled(np.ascontiguousarray(points)).T.copy()
+            for i, j in zip(rest, journeys, strict=True):
+                rates[i] = j.rates_at(j.state[None], np.array([j.t]))[0]
+        return Run(ends, chain(changes, tangents), events=tuple(events), log_determinant=determinants, rates=rates)
 
 
 def in_order(journey: Journey) -> tuple[Event, ...]:

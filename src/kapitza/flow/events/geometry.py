@@ -153,33 +153,33 @@ class Geometry:
         return PointFunction(surfaces, self.inputs, (len(surfaces),))
 
     @cached_property
-    def _of_switches(self) -> PointFunction:
+    def table_of_switches(self) -> PointFunction:
         return self._table([s.function for s in self.system.switches])
 
     @cached_property
-    def _of_walls(self) -> PointFunction:
+    def table_of_walls(self) -> PointFunction:
         return self._table([w.surface for w in self.system.walls])
 
     @cached_property
-    def _of_speeds(self) -> PointFunction:
+    def table_of_speeds(self) -> PointFunction:
         return self._table(list(self.speeds))
 
     @cached_property
-    def _of_resets(self) -> tuple[PointFunction, ...]:
+    def table_of_resets(self) -> tuple[PointFunction, ...]:
         return tuple(self._table(list(w.reset)) for w in self.system.walls)
 
     def of_switches(self, point: Array) -> Gradients:
-        return Gradients(self._of_switches(point), self.size)
+        return Gradients(self.table_of_switches(point), self.size)
 
     def of_walls(self, point: Array) -> Gradients:
-        return Gradients(self._of_walls(point), self.size)
+        return Gradients(self.table_of_walls(point), self.size)
 
     def of_speeds(self, point: Array) -> Gradients:
-        return Gradients(self._of_speeds(point), self.size)
+        return Gradients(self.table_of_speeds(point), self.size)
 
     def of_reset(self, wall: int, point: Array) -> Gradients:
         """The state after the impact as function of the one before."""
-        return Gradients(self._of_resets[wall](point), self.size)
+        return Gradients(self.table_of_resets[wall](point), self.size)
 
     @cached_property
     def jacobian(self) -> _JacobianFunction:
