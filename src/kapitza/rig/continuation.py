@@ -188,7 +188,7 @@ def follow_rig(
     if isinstance(start, RigBifurcation):
         scale = abs(start.value) or scale
     family = RigFamily(experiment, parameter, scale, stepping.difference)
-    began = experiment.measurements, experiment.periods
+    began = experiment.measurements, experiment.rig_time
     with experiment.rig:
         kept = resumed_points(family) if resume else []
         if len(kept) < 2:
@@ -237,8 +237,8 @@ def _check_unchanged(family: RigFamily, last: RigPoint, stepping: RigStepping) -
         )
 
 
-def _branch_of(run: _Walk, status: Status, message: str, began: tuple[int, int]) -> RigBranch:
-    """What was walked, with its folds; began: measurements and periods before it."""
+def _branch_of(run: _Walk, status: Status, message: str, began: tuple[int, float]) -> RigBranch:
+    """What was walked, with its folds; began: measurements and rig time before it."""
     experiment, parameter = run.family.experiment, run.family.parameter
     found = tuple(folds_of(run.points, parameter, run.family.parameter_scale))
     for bifurcation in found:
@@ -250,7 +250,7 @@ def _branch_of(run: _Walk, status: Status, message: str, began: tuple[int, int])
         status=status,
         message=message,
         measurements=experiment.measurements - began[0],
-        rig_time=(experiment.periods - began[1]) * 2 * np.pi / experiment.base_frequency(experiment.values),
+        rig_time=experiment.rig_time - began[1],
         repeats=experiment.repeats,
         outputs=tuple(experiment.rig.outputs),
         values=dict(experiment.values),

@@ -106,7 +106,7 @@ class Experiment:
         self._scales = {i.name: float(self.scales.get(i.name, _default_scale(i))) for i in self.inputs}
         self.noise = NoiseLevel()
         self.measurements = 0
-        self.periods = 0
+        self.rig_time = 0.0
         self._last: tuple[Any, Measurement] | None = None
         self.base_frequency(self.values)
 
@@ -194,7 +194,7 @@ class Experiment:
             patience=self.patience, longest=self.longest, scales=scales, resolution=self.resolution, noise=self.noise,
         )  # fmt: skip
         self.measurements += 1
-        self.periods += found.waited + found.averaged
+        self.rig_time += found.samples * self.rig.sample_time
         self.journal.add(
             "measurement",
             {
