@@ -5,6 +5,7 @@ import pytest
 from scipy.special import ellipk
 
 import kapitza as kz
+from kapitza.continuation import Kind
 
 
 def oscillator():
@@ -126,3 +127,25 @@ def test_what_has_no_backbone_is_refused():
         kz.backbone(kz.library.lorenz(), "rho", force="sigma", damping="beta")
     with pytest.raises(kz.KapitzaError, match="no parameter"):
         kz.backbone(oscillator(), "omega", force="F", damping="c")
+
+
+def test_the_mode_in_opposite_phase_branches_where_lames_equation_says():
+    """x = -y = A cn(Ωt, m) leaves its symmetry at A² = 4k/3: the perturbation x + y is then cn·dn, a Lamé function.
+
+    v'' + (1 + 3X²) v = 0 has v = cn dn for 1/Ω² + 6m = 1 + m, with Ω² = 1 + 2k + A² and m = A²/2Ω².
+    """
+    k = 0.15
+    model = kz.Model.from_equations(
+        ["x'' + x + x**3 + k*(x - y) = 0", "y'' + y + y**3 + k*(y - x) = 0"], parameters={"k": k}, name="pair"
+    )
+    amplitude = np.sqrt(4 * k / 3)
+    square = 1 + 2 * k + amplitude**2
+    omega = np.pi / 2 * np.sqrt(square) / ellipk(amplitude**2 / (2 * square))
+    opposite = kz.backbone(model, mode=1, bounds=(0.9, 1.5))
+    (point,) = opposite.bifurcations
+    assert point.kind is Kind.BRANCH_POINT
+    assert point.verified
+    assert point.value == pytest.approx(omega, abs=1e-7)
+    assert abs(point.point[0]) == pytest.approx(amplitude, abs=1e-4)
+    # In phase x - y follows v'' + (1 + 2k + 3X²) v = 0 and never meets an edge.
+    assert not kz.backbone(model, mode=0, bounds=(0.9, 1.5)).bifurcations

@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import Readings
 from kapitza.continuation.follow import Bounds, Walker, _finished, assembled, checked_bounds, follow, parameter_size
+from kapitza.continuation.locate import ORBIT_TESTS
 from kapitza.continuation.motion import OrbitFamily, state_sizes
+from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.continuation.path import Node, corrected_at
 from kapitza.continuation.trace import Stepping, Trace
 from kapitza.errors import ConvergenceError, KapitzaError
@@ -32,6 +34,9 @@ Array = NDArray[np.float64]
 
 UNFOLDING = "unfolding"
 """The damping [1/s] that an autonomous model is given; zero on every orbit of a conservative one."""
+
+NEAR_PAIR = 1e-6
+"""Distance of the trace of a pair of multipliers from ±2 where it is on the border of the circle."""
 
 CONSERVED = 1e-7
 """Damping, relative to the frequency, below which a family is conservative."""
@@ -82,11 +87,41 @@ class BackboneFamily:
         return low <= z[-1] <= high
 
     def readings(self, node: Node) -> Readings:
+        """Fold in the frequency; doubling: Π(τ + 2), branch: Π(τ - 2) over the pairs τ = μ + 1/μ but the trivial one."""
         multipliers = self.inner.multipliers(node.at.inner)
-        return Readings(float(node.tangent[-1] / self.scale[-1]), 1.0, 1.0, 1.0, multipliers)
+        traces = pair_traces(self.inner.matrix(node.at.inner))
+        doubling, branch = (float(np.prod((traces + s) / (2 + np.abs(traces))).real) for s in (2.0, -2.0))
+        return Readings(float(node.tangent[-1] / self.scale[-1]), doubling, 1.0, branch, multipliers)
 
     def test_functions(self) -> tuple:
-        return ()
+        return ORBIT_TESTS[:3]
+
+    def judged(self, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
+        """Multipliers of free vibrations come in pairs μ, 1/μ, of which one is 1, 1: the label is about another pair."""
+        matrix = self.inner.matrix(node.at.inner)
+        multipliers, vectors = np.linalg.eig(matrix)
+        multipliers = multipliers.astype(complex)
+        target = -1.0 if kind is Kind.DOUBLING else 1.0
+        traces = pair_traces(matrix)
+        if kind is not Kind.FOLD and not traces.size:
+            return None
+        # A pair leaves the circle as the square root of its trace: the trace is what is at its place to rounding.
+        distance = abs(float(node.tangent[-1])) / self.scale[-1]
+        if kind is not Kind.FOLD:
+            distance = float(np.abs(traces - 2 * target).min())
+        order = np.argsort(np.abs(multipliers - target), kind="stable")
+        # Two at 1 are the trivial ones, whose directions are the flow and the family itself.
+        index = int(order[2]) if kind is Kind.BRANCH_POINT else int(order[0])
+        defect = float(np.abs(np.abs(np.linalg.det(matrix)) - 1))
+        verified = distance <= max(10 * defect, NEAR_PAIR)
+        inner = self.inner
+        return Bifurcation(
+            kind, self.model, self.free[0], node.value, node.z[: self.size].copy(), inner.full_period(node.z),
+            inner.full_repeats, multipliers[np.argsort(-np.abs(multipliers), kind="stable")],
+            complex(multipliers[index]), bool(verified), defect, distance, np.real(vectors[:, index]),
+            values=inner.values(node.z),
+            note="" if verified else f"The trace of the pair is {distance:.1e} from its place.",
+        )  # fmt: skip
 
     def sequence_change(self, stretch: Any, before: Any, after: Any) -> list:
         return []
@@ -130,6 +165,19 @@ class BackboneFamily:
 @dataclass(frozen=True)
 class _BackbonePoint(DensePoint):
     inner: Any
+
+
+def pair_traces(matrix: Array) -> NDArray[np.complex128]:
+    """μ + 1/μ of the pairs of multipliers of a conservative orbit, without the trivial pair 1, 1.
+
+    They are the eigenvalues of M + M⁻¹, each twice; M⁻¹ is as exact as M, whose determinant is 1.
+    """
+    if matrix.shape[0] % 2:
+        return np.zeros(0, complex)
+    found = np.linalg.eigvals(matrix + np.linalg.inv(matrix)).astype(complex)
+    found = found[np.lexsort((found.imag, found.real))]
+    pairs = 0.5 * (found[::2] + found[1::2])
+    return np.delete(pairs, int(np.argmin(np.abs(pairs - 2))))
 
 
 def backbone(
@@ -236,7 +284,7 @@ def _first_trace(
     _require_conservative(free, node.z)
     tangent = node.tangent if float(row @ node.tangent) >= 0 else -node.tangent
     stepping = stepping or Stepping(rule=ByEffort(0.05, 1e-7, 0.2, wanted=6))
-    return Trace(Node(family, node.z, tangent, node.at), limits, stepping, detect=False)
+    return Trace(Node(family, node.z, tangent, node.at), limits, stepping)
 
 
 def _unfolded(
