@@ -87,7 +87,7 @@ class BackboneFamily:
         return low <= z[-1] <= high
 
     def readings(self, node: Node) -> Readings:
-        """Fold in the frequency; doubling: Π(τ + 2), branch: Π(τ - 2) over the pairs τ = μ + 1/μ but the trivial one."""
+        """Fold in the frequency; doubling: Π(τ + 2), branch: Π(τ - 2) over the pairs τ = μ + 1/μ but 1, 1."""
         multipliers = self.inner.multipliers(node.at.inner)
         traces = pair_traces(self.inner.matrix(node.at.inner))
         doubling, branch = (float(np.prod((traces + s) / (2 + np.abs(traces))).real) for s in (2.0, -2.0))
@@ -97,7 +97,7 @@ class BackboneFamily:
         return ORBIT_TESTS[:3]
 
     def judged(self, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
-        """Multipliers of free vibrations come in pairs μ, 1/μ, of which one is 1, 1: the label is about another pair."""
+        """Multipliers of free vibrations come in pairs μ, 1/μ, one of them 1, 1: the label is about another."""
         matrix = self.inner.matrix(node.at.inner)
         multipliers, vectors = np.linalg.eig(matrix)
         multipliers = multipliers.astype(complex)
