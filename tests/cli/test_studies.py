@@ -142,3 +142,28 @@ def test_ctrl_c_ends_with_130_and_resume_ends_the_run(folder, tmp_path):
     assert not (tmp_path / "many-results").exists()
     subprocess.run([*command, "--resume"], check=True, timeout=120)
     assert len(kz.read_results(tmp_path / "many-results").succeeded) == 4
+
+
+@pytest.mark.parametrize("mode", ["--quiet", "--json"])
+def test_what_looks_like_another_unit_is_said_in_every_mode(capsys, folder, mode):
+    time = np.linspace(0, 10, 501)
+    table = np.column_stack([1000 * time, np.exp(-0.15 * time) * np.cos(3 * time)])
+    np.savetxt(folder / "fast.csv", table, delimiter=",", header="t,x", comments="")
+    text = """
+[model]
+equations = ["x'' + c*x' + k*x = 0"]
+parameters = {c = 0.2, k = 9.0}
+[data]
+file = "fast.csv"
+[fit]
+free = ["c", "k"]
+method = "harmonic"
+"""
+    (folder / "fast.toml").write_text(text, encoding="utf-8")
+    _, out, err = run(capsys, "identify", folder / "fast.toml", mode)
+    assert 'units = {t = "ms"}' in err
+    if mode == "--json":
+        assert 'units = {t = "ms"}' in json.loads(out)["before"][0]
+        code, out, _ = run(capsys, "check", folder / "fast.toml", "--json")
+        assert code == 0
+        assert 'units = {t = "ms"}' in json.loads(out)["warnings"][0]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from kapitza.cli.console import answers, examples, show_error, show_json, table
+from kapitza.cli.console import answers, console, examples, show_error, show_json, table
 from kapitza.cli.workers import Scheduler, Workers, chosen_workers
 from kapitza.errors import KapitzaError
 from kapitza.monitor import Silent
@@ -62,7 +62,7 @@ def check_command(study: StudyArgument, as_json: AsJson = False) -> None:
             show_error(str(error))
         raise typer.Exit(1) from None
     if as_json:
-        typer.echo(json.dumps({"ok": True, "problems": []}))
+        show_json({"ok": True, "problems": [], "warnings": list(found.warnings())})
         return
     for text in found.warnings():
         answers().print(Text(f"Warning: {text}", style="yellow"))
@@ -131,6 +131,9 @@ def run(path: Path, resume: bool, quiet: bool, several: bool = False, executor: 
     if several and len(study.candidates) < 2:
         raise KapitzaError(f"{path.name} has one model: add candidates, each under [[model]] with a name of its own.")
     try:
+        # Before the fit, and where answers are piped away too: a wrong unit spoils everything that follows.
+        for text in study.warnings():
+            console(stderr=True).print(Text(f"Warning: {text}", style="yellow"))
         return study.run(Silent() if quiet else None, resume, executor)
     except KeyboardInterrupt:
         show_error(f"Stopped; the fits that were finished are kept. Go on: kapitza identify {path} --resume")
@@ -142,30 +145,26 @@ def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
     if as_json:
         show_json(as_plain(result))
         return
-    console = answers()
-    console.print(Text(result.sentence(), style="bold"))
+    page = answers()
+    page.print(Text(result.sentence(), style="bold"))
     if quiet:
         return
     best = result.best
-    for text in result.warnings:
-        console.print(Text(f"Warning: {text}", style="yellow"))
     if best is not None:
         for listing in parameter_tables(result):
-            console.print(listing)
+            page.print(listing)
         for text in best.warnings:
-            console.print(Text(f"Warning: {text}", style="yellow"))
+            page.print(Text(f"Warning: {text}", style="yellow"))
     for text in (result.verdict(), *result.disagreements()):
         if text:
-            console.print(Text(text))
+            page.print(Text(text))
     if best is not None and best.missing:
-        console.print(Text(best.missing))
+        page.print(Text(best.missing))
     for outcome in result.outcomes:
         if outcome.failure:
-            console.print(Text(f"{outcome.label}: {outcome.failure}", style="yellow"))
+            page.print(Text(f"{outcome.label}: {outcome.failure}", style="yellow"))
     report = result.folder / "report.html"
-    console.print(
-        Text(f"Results: {result.folder}" + (f"\nReport:  {report}" if report.is_file() else ""), style="bold")
-    )
+    page.print(Text(f"Results: {result.folder}" + (f"\nReport:  {report}" if report.is_file() else ""), style="bold"))
 
 
 def parameter_tables(result: StudyResult) -> list[Any]:

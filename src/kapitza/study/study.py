@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,11 @@ class Study:
         Numbers that look like degrees, milliseconds or another unit; sums of unlike quantities in the equations; a
         drive whose frequency or start the recording contradicts.
         """
+        return self._warnings
+
+    @cached_property
+    def _warnings(self) -> tuple[str, ...]:
+        # asked for before the fit and again for the results; a clock is judged by some thirty fits
         from kapitza.study.plausibility import study_warnings
 
         return study_warnings(self)
