@@ -197,7 +197,7 @@ def ensembles() -> Figure:
 
 def rig() -> Any:
     """Stability of a hybrid test with a delay."""
-    return kz.rig.delay_stability(mass=0.2, damping=0.1, stiffness=200.0, moving_mass=0.1, delay=0.010).plot()
+    return kz.rig.delay_stability(mass=0.2, damping=0.1, stiffness=200.0, moving_mass=0.19, delay=0.010).plot()
 
 
 def identifiability() -> Figure:

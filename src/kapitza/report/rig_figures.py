@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,10 +15,12 @@ from kapitza.rig import DelayStability, RigBranch
 
 
 def plot_delay_stability(test: DelayStability, points: int = 40) -> Figure:
-    """Left: the rightmost characteristic roots. Right: the growth rate against the delay."""
-    spacing = test.compensation.spacing
+    """Left: the rightmost characteristic roots. Right: the growth rate against the delay, up to the critical one."""
+    spacing, critical = test.compensation.spacing, test.critical_delay
+    turns = 0.0 < critical < math.inf
     if spacing is None:
-        delays = np.linspace(0.25, 3.0, points) * test.delay
+        last = max(3.0 * test.delay, 1.3 * critical if turns else 0.0)
+        delays = np.linspace(min(0.25 * test.delay, 0.02 * last), last, points)
     else:
         delays = spacing * np.arange(1, max(3, round(2 * test.delay / spacing)))
     rates = [test.at_delay(float(d)).rate for d in delays]
@@ -27,7 +31,7 @@ def plot_delay_stability(test: DelayStability, points: int = 40) -> Figure:
         plane.axvline(0.0, color=FAINT, lw=0.8)
         if np.isfinite(test.essential_rate):
             plane.axvline(test.essential_rate, color=ACCENT, ls="--", lw=1.0, label="essential rate")
-            plane.legend(loc="center right")
+            plane.legend()
         plane.plot(both.real, both.imag, "o", ms=4, color=CYCLE[0])
         plane.set_xlabel("Re λ [1/s]")
         plane.set_ylabel("Im λ [rad/s]")
@@ -35,6 +39,11 @@ def plot_delay_stability(test: DelayStability, points: int = 40) -> Figure:
         curve.plot(1e3 * delays, rates, color=CYCLE[0])
         curve.axhline(0.0, color=FAINT, lw=0.8)
         curve.plot([1e3 * test.delay], [test.rate], "o", color=ACCENT)
+        if turns:
+            curve.axvline(
+                1e3 * critical, color=ACCENT, ls="--", lw=1.0, label=f"critical delay {1e3 * critical:.3g} ms"
+            )
+            curve.legend()
         curve.set_xlabel("delay [ms]")
         curve.set_ylabel("rate of the leading root [1/s]")
         curve.set_title("unstable" if not test.stable else "stable")
