@@ -166,7 +166,7 @@ def scaling() -> str:
     for table in tables_of(growth) if growth.is_file() else []:
         kinds = list(dict.fromkeys(row[0] for row in table.rows))
         for kind in kinds if table.header[0] in ("joints", "job") else []:
-            own = [row for row in table.rows if row[0] == kind]
+            own = [row for row in table.rows if row[0] == kind and "not run" not in row]
             place = 0 if table.header[0] == "joints" else 1
             column = 4 if place == 0 else 2
             axes[place].loglog([float(r[1]) for r in own], [float(r[column]) for r in own], "o-", ms=3, label=kind)

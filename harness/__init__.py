@@ -1,6 +1,6 @@
 """What reproductions and benchmarks share: the runner, comparison tables, timing."""
 
-from harness.kept import kept
+from harness.kept import NotMeasured, kept
 from harness.runner import run
 from harness.table import Comparison, comparison_table, markdown_table
 from harness.timing import Contender, peak_memory_mb, ratio_table, time_best
@@ -8,6 +8,7 @@ from harness.timing import Contender, peak_memory_mb, ratio_table, time_best
 __all__ = [
     "Comparison",
     "Contender",
+    "NotMeasured",
     "comparison_table",
     "kept",
     "markdown_table",
