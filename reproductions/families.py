@@ -322,7 +322,7 @@ def events() -> tuple[list[Comparison], str]:
     rows.append(agreement("pin joint, r = 0.5, branch point: closed form", stability_boundary(0.5) - apart.value))
     hit = kz.switch_branch(apart, (0.3, 3.0))
     (touch,) = hit.of(Kind.GRAZING)
-    exact = graze_of_pin_joint(0.5, -1.0, [2.83, -0.911, 4.58, 0.911, 1.115, 5.5])
+    exact = graze_of_pin_joint(0.5, -1.0, [2.83, -0.911, 4.58, 0.911, 1.115, 7.0])
     rows.append(row("pin joint, r = 0.5, graze (closed form)", exact, touch.value, 1e-6))
     rows.append(said("its end", End.GRAZING.value, hit.ends[1].value))
     mark = hit.of(Kind.DOUBLING)[0]

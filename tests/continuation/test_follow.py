@@ -261,3 +261,20 @@ def test_a_rest_state_at_the_origin_is_followed():
     (doubling,) = branch.bifurcations
     assert doubling.kind is Kind.DOUBLING
     assert doubling.value == pytest.approx(0.04, abs=2e-4)
+
+
+def test_a_branch_that_begins_at_its_bound_has_that_point_once():
+    branch = kz.follow(duffing(0.8), None, "omega", (0.8, 1.2))
+    assert branch.ends == (End.BOUND, End.BOUND)
+    assert (np.diff(branch.values[:, 0]) > 0).all()
+
+
+def test_slips_of_the_keyboard_are_named():
+    model = kz.Model.from_equations(
+        "x'' + 0.1*x' + x + x**3 = B*cos(omega*t)", parameters={"B": 0.3, "omega": 0.8, "unused": 1.0},
+        period="2*pi/omega", name="duffing",
+    )  # fmt: skip
+    with pytest.raises(KapitzaError, match='"unused" is in no equation of "duffing"'):
+        kz.follow(model, None, "unused", (0.5, 2.0))
+    with pytest.raises(KapitzaError, match='no setting "direcion"'):
+        kz.follow(model, None, "omega", (0.5, 2.0), direcion=1)

@@ -17,9 +17,9 @@ from kapitza.continuation.nouns import Bifurcation, End
 from kapitza.continuation.path import Node, first_node
 from kapitza.continuation.symmetry import required_symmetry, symmetry_of
 from kapitza.continuation.trace import Stepping, Trace
-from kapitza.errors import ConvergenceError, FlowError, KapitzaError
+from kapitza.errors import ConvergenceError, FlowError, KapitzaError, nearest_name
 from kapitza.flow import Flow
-from kapitza.model import Model
+from kapitza.model import Model, in_base, symbol
 from kapitza.monitor import Monitor, watch
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import MultipleShooting, Shooting, solve_orbit
@@ -118,6 +118,10 @@ def follow(
         raise KapitzaError(
             "Pass the bifurcation alone to follow its curve, or switch_branch(bifurcation) to leave on it."
         )
+    known = [*(walk_branch.__kwdefaults__ or ()), "posterior", "monitor"]
+    for name in settings:
+        if name not in known:
+            raise KapitzaError(f'follow has no setting "{name}".{nearest_name(name, known)} It has {", ".join(known)}.')
     posterior, monitor = settings.pop("posterior", None), settings.pop("monitor", None)
     walker = walk_branch(subject, start, parameter, bounds, **settings)
     branch = _finished(walker, monitor)
@@ -196,6 +200,18 @@ def checked_bounds(model: Model, parameter: Any, bounds: Bounds | None) -> Bound
     return max(first, low), min(last, high)
 
 
+def require_effect(model: Model, parameter: str) -> None:
+    """Refuse a parameter that is in no equation: every point of its branch would be the same."""
+    structure = model.structure
+    written = [*structure.rates, *(e for _, e in structure.steps)]
+    for impact in structure.impacts:
+        written += [impact.surface, *impact.reset.values()]
+    if model.excitation is not None:
+        written.append(in_base(model, model.excitation.period))
+    if not any(symbol(parameter) in e.free_symbols for e in written):
+        raise KapitzaError(f'"{parameter}" is in no equation of "{model.name}": nothing changes along it.')
+
+
 def walk_branch(
     model: Model,
     start: Any,
@@ -212,6 +228,7 @@ def walk_branch(
 ) -> Walker:
     """What `follow` walks, as an iterable: for node in walk_branch(...): node.value; then .branch."""
     limits = checked_bounds(model, parameter, bounds)
+    require_effect(model, parameter)
     direction = gate.whole("direction", direction, least=-1, most=1, error=KapitzaError)
     for what, value in (("half_map", half_map), ("equilibrium", equilibrium), ("detect", detect)):
         gate.flag(what, value, error=KapitzaError)

@@ -100,6 +100,11 @@ class Trace:
 
     def __iter__(self) -> Iterator[Node]:
         self.nodes = [self.start]
+        low, high = self.bounds
+        ahead = self.start.tangent[-len(self.start.family.free)]
+        if (ahead < 0 and self.start.value <= low) or (ahead > 0 and self.start.value >= high):
+            self.end, self.message = End.BOUND, f"{self.start.family.free[0]} = {self.start.value:.8g}"
+            return
         steps, node, step = None, self.start, None
         while len(self.nodes) < self.stepping.max_points:
             if steps is None:
