@@ -180,8 +180,8 @@ def main() -> str:
             f"der Pol and the systems with impacts. None of those is here. Of {len(rows)} statements {hits} hold.",
             "At the first run two did not: a loop on which the number of nodes changes was called returned instead of "
             "closed, and a rest state at the origin had no size to step by. Both were repaired, so ring and parametric "
-            "judge no longer. What is listed for escape was found by follow and then located again: it cannot show what "
-            "was missed.",
+            "judge no longer. What is listed for escape was found by follow and then located again: it cannot show "
+            "what was missed.",
             comparison_table(rows),
         ]
     )
