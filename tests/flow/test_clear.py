@@ -18,7 +18,16 @@ WALL = kz.Model.from_equations(
     period="2*pi/w",
     impacts=[{"surface": "1 - x", "reset": {"x'": "-r*x'"}}],
 )
+LINKAGE = kz.Model.from_equations(
+    (
+        "2*a'' + cos(a-b)*b'' + sin(a-b)*b'**2 + 20*sin(a) + f*sign(a') + h*sign(a'-b') = F*cos(w*t)",
+        "b'' + cos(a-b)*a'' - sin(a-b)*a'**2 + 10*sin(b) - h*sign(a'-b') = 0",
+    ),
+    parameters={"f": 0.2, "h": 0.1, "F": 8.0, "w": 3.0},
+    period="2*pi/w",
+)
 MODELS = {
+    "two joints": (LINKAGE, ("f", "h")),
     "friction": (FRICTION, ("c", "f")),
     "wall": (WALL, ("c", "r")),
     "cart": (kz.library.colliding_cart(), ("k", "gamma")),

@@ -23,6 +23,7 @@ from kapitza.flow.events.instants import CLEAR
 from kapitza.flow.events.journey import SAME_INSTANT, WRONG_SIDE, Settings
 from kapitza.flow.events.passing import Crowd, bounce, cross, offsets, surfaces_of
 from kapitza.flow.events.regimes import CROSS, IMPACT
+from kapitza.flow.events.settle import Regime
 
 Array = NDArray[Any]
 Rows = NDArray[np.intp]
@@ -106,7 +107,8 @@ def _run(
     start[:, :n] = crowd.state[rows]
     if crowd.tangents is not None:
         start[:, n:-1] = crowd.tangents[rows].reshape(rows.size, -1)
-    known = np.column_stack((crowd.parameters[rows], crowd.modes[rows], offsets(crowd, rows)))
+    flags = np.tile(crowd.geometry.flags_of(Regime()), (rows.size, 1))
+    known = np.column_stack((crowd.parameters[rows], crowd.modes[rows], flags, offsets(crowd, rows)))
     runtime = np.ascontiguousarray(known[:, : values.shape[0]])
     begin = crowd.time[rows]
     target = np.minimum(t1[rows], begin + crowd.longest[rows])
