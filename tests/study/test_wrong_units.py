@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.library import SYSTEMS
 from kapitza.model import dimension_problems
 from kapitza.study import StudyError, read_study
 from kapitza.study.phase import best_shift
@@ -139,7 +140,7 @@ free = ["c", "k"]
 
 
 def test_dimensions_are_checked_where_every_symbol_has_a_unit():
-    units = {"m": "kg", "c": "N*s/m", "k": "kN/m", "d": "mm", "F": "N", "w": "rad/s"}
+    units = {"m": "kg", "c": "N*s/m", "k": "N/m", "d": "m", "F": "N", "w": "rad/s"}
     equation = "m*x'' + c*x' + k*Max(x - d, 0) + F*sign(x') + 0*x = F*sin(w*t)*exp(-abs(x)/d)"
 
     def model(**changed):
@@ -155,6 +156,39 @@ def test_dimensions_are_checked_where_every_symbol_has_a_unit():
         assert found, name
         assert said in " ".join(found)
     assert any("excitation period" in text for text in dimension_problems(model(w="m")))
+    # the right kind in another scale: the numbers in the equation do not fit together
+    for name, unit, said in (
+        ("k", "kN/m", "counts in 1000 N"),
+        ("d", "mm", "0.001 m"),
+        ("m", "tonne", "1000 N"),
+        ("w", "rpm", "rad"),
+    ):
+        found = " ".join(dimension_problems(model(**{name: unit})))
+        assert said in found, (name, found)
+
+
+def test_units_of_one_system_and_factors_in_the_equation_are_right():
+    def problems(equation, unit="m", **units):
+        parameters = [kz.Parameter(n, 1.0, unit=u) for n, u in units.items()]
+        model = kz.Model.from_equations(equation, coordinates=[kz.Coordinate("x", unit=unit)], parameters=parameters)
+        return dimension_problems(model)
+
+    assert problems("m*x'' + k*x = 0", m="tonne", k="kN/m") == ()
+    assert problems("m*x'' + k*x = 0", unit="mm", m="tonne", k="N/mm") == ()
+    assert problems("m*x'' + 1000*k*x = 0", m="kg", k="kN/m") == ()
+    assert "their numbers cannot be added" in problems("m*x'' + k*x = 0", unit="mm", m="kg", k="N/mm")[0]
+    assert problems("x'' + w2*sin(x) = 0", unit="rad", w2="1/s^2") == ()
+    assert "in rad" in problems("x'' + w2*sin(x) = 0", unit="deg", w2="deg/s^2")[0]
+    assert problems("x'' + w2*sin(pi*x/180) = 0", unit="deg", w2="deg/s^2") == ()
+
+
+def test_the_library_counts_in_one_system():
+    assert len(SYSTEMS) > 10
+    for system in SYSTEMS:
+        assert dimension_problems(system()) == (), system.__name__
+
+
+def test_the_pendulum_of_the_library_states_its_units():
     # the library states units: a pendulum with friction in another unit is found out
     pendulum = kz.library.parametric_pendulum()
     assert dimension_problems(pendulum) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
@@ -10,7 +11,10 @@ import sympy as sp
 from kapitza.model.delays import is_delayed
 from kapitza.model.model import Model
 from kapitza.model.symbols import Expression, rate, time
-from kapitza.units import Dimension, dimension, dimension_text
+from kapitza.units import Dimension, dimension, dimension_text, to_si
+
+SCALE = "scale"
+"""Under this name a dimension carries the decimal logarithm of its unit in SI: 3 for kN, -3 for mm."""
 
 SAME = (sp.Max, sp.Min)
 PURE = (sp.sin, sp.cos, sp.tan, sp.asin, sp.acos, sp.atan, sp.sinh, sp.cosh, sp.tanh, sp.exp, sp.log, sp.erf)
@@ -33,7 +37,8 @@ def dimension_problems(model: Model) -> tuple[str, ...]:
     """Sums of unlike quantities in the equations and in the excitation period, one sentence each; () where none is.
 
     An equation is judged when every coordinate, parameter and signal in it states a unit ("1" for a pure number; ""
-    says nothing). Angles count as pure numbers; bare numbers in a sum take the unit of their neighbours.
+    says nothing). Angles count as pure numbers; bare numbers in a sum take the unit of their neighbours. Values are put
+    into the equations as they are: kN beside N, or mm beside m, are told too, unless a factor there converts them.
 
     >>> import kapitza as kz
     >>> mass, spring = kz.Parameter("m", 2.0, unit="kg"), kz.Parameter("k", 3.0, unit="N*s/m")
@@ -56,7 +61,7 @@ def dimension_problems(model: Model) -> tuple[str, ...]:
     if model.excitation is not None and model.excitation.period.free_symbols:
         try:
             found = _of(model.excitation.period, known)
-            if found is not ANY and found != dimension("s"):
+            if found is not ANY and (_kind(found) != dimension("s") or _scale(found)):
                 said.append(f"The excitation period {model.excitation.period} is in {_shown(found)}, not in s.")
         except _Clash as clash:
             said.append(f"The excitation period: {clash}")
@@ -70,16 +75,38 @@ def _known(model: Model) -> Iterator[tuple[str, Dimension]]:
     second = {"second": Fraction(1)}
     yield time.name, second
     for coordinate in model.coordinates:
-        own = dimension(coordinate.unit)
+        own = _measured(coordinate.unit)
         if own is None:
             continue
         for order in range(coordinate.order + 1):
             yield rate(coordinate.name, order).name, _product(own, second, Fraction(-order))
     signals = model.excitation.signals if model.excitation is not None else ()
     for part in (*model.parameters, *signals):
-        own = dimension(part.unit)
+        own = _measured(part.unit)
         if own is not None:
             yield part.name, own
+
+
+def _measured(unit: str) -> Dimension | None:
+    """Dimension of a unit with its scale; None where it says nothing."""
+    own = dimension(unit)
+    if own is None:
+        return None
+    factor = to_si(unit)[1].factor
+    # to nine digits: products of rounded logarithms compare equal
+    power = Fraction(round(math.log10(factor), 9)).limit_denominator(10**9) if factor > 0 else Fraction(0)
+    return {**own, SCALE: power} if power else own
+
+
+def _kind(found: Dimension | Free) -> Dimension:
+    """The dimension without its scale."""
+    return {name: exponent for name, exponent in _pure(found).items() if name != SCALE}
+
+
+def _scale(found: Dimension | Free) -> float:
+    """Decimal logarithm of the unit in SI, 0 for SI itself."""
+    power = float(_pure(found).get(SCALE, 0))
+    return power if abs(power) > 1e-6 else 0.0
 
 
 def _product(one: Dimension, other: Dimension, power: Fraction) -> Dimension:
@@ -116,8 +143,13 @@ def _of(expression: Expression, known: Mapping[str, Dimension]) -> Dimension | F
         return {}
     if isinstance(expression, PURE):
         inside = _pure(_of(expression.args[0], known))
-        if inside:
+        if _kind(inside):
             raise _Clash(f"{expression} takes a pure number or an angle, not {_shown(inside)}.")
+        if _scale(inside) and not _converts(expression.args[0], _scale(inside)):
+            raise _Clash(
+                f"{expression} takes a pure number or an angle in rad; by these units its argument counts in "
+                f"{10 ** _scale(inside):.6g} of it."
+            )
         return {}
     if isinstance(expression, sp.Piecewise):
         return _alike([branch.args[0] for branch in expression.args], known)
@@ -135,7 +167,7 @@ def _power(expression: Expression, known: Mapping[str, Dimension]) -> Dimension:
         power = Fraction(float(exponent)).limit_denominator(1000)
         return _product({}, inside, power)
     above = _pure(_of(exponent, known))
-    if inside or above:
+    if _kind(inside) or _kind(above):
         raise _Clash(f"{expression} raises {_shown(inside)} to a power in {_shown(above)}: both must be pure numbers.")
     return {}
 
@@ -149,11 +181,26 @@ def _alike(terms: Iterator[Expression] | tuple[Expression, ...] | list[Expressio
             continue
         if first is None:
             first = term, found
-        elif found != first[1]:
-            one, other = sorted([first, (term, found)], key=lambda pair: (-len(str(pair[0])), str(pair[0])))
+            continue
+        one, other = sorted([first, (term, found)], key=lambda pair: (-len(str(pair[0])), str(pair[0])))
+        if _kind(found) != _kind(first[1]):
             raise _Clash(f"{one[0]} is in {_shown(one[1])}, {other[0]} in {_shown(other[1])}: they cannot be added.")
+        ratio = _scale(found) - _scale(first[1])
+        if abs(ratio) > 1e-6 and not (_converts(term, ratio) or _converts(first[0], ratio)):
+            raise _Clash(
+                f"{one[0]} counts in {10 ** _scale(one[1]):.6g} {_shown(one[1])}, {other[0]} in "
+                f"{10 ** _scale(other[1]):.6g} {_shown(other[1])}: their numbers cannot be added. Give all units in "
+                "one system (kg, m, s, N), or convert by a factor in the equation."
+            )
     return ANY if first is None else first[1]
 
 
+def _converts(term: Expression, ratio: float) -> bool:
+    """Whether a number in the term is the factor of this ratio: the equation converts by itself."""
+    front = term.as_independent(*term.free_symbols, as_Add=False)[0]
+    numbers = [abs(float(n)) for n in (front, *term.atoms(sp.Number)) if n.is_number and n.is_finite and n]
+    return any(abs(abs(math.log10(n)) - abs(ratio)) < 1e-4 for n in numbers)
+
+
 def _shown(found: Dimension | Free) -> str:
-    return dimension_text(_pure(found))
+    return dimension_text(_kind(found))
