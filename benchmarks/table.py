@@ -86,7 +86,7 @@ def peers_of(path: Path) -> Iterator[Peer]:
     for table in tables_of(path):
         header = table.header
         if header[0] == "program" and "ratio" in header:
-            time = next((k for k, h in enumerate(header) if "time" in h or re.search(r"\[[mµ]?s\b", h)), 1)
+            time = next((k for k, h in enumerate(header) if re.search(r"time|[mµ]?s per ", h)), 1)
             error = next((k for k, h in enumerate(header) if "error" in h), None)
             ratio = header.index("ratio")
             goal = [header.index(h) if h in header else None for h in ("target", "verdict")]
