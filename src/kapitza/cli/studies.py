@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -179,9 +180,10 @@ def parameter_tables(result: StudyResult) -> list[Any]:
         )  # fmt: skip
         own = rows[(rows["model"] == outcome.candidate) & (rows["method"] == outcome.method)]
         for row in own.itertuples(index=False):
-            given = ((row.value, ".6g"), (row.error, ".2g"), (row.low, ".6g"), (row.high, ".6g"))
+            styles = {"value": ".6g", "error": ".2g", "low": ".6g", "high": ".6g"}
+            given = [(float(str(getattr(row, name))), style) for name, style in styles.items()]
             # a parameter at its bound has no interval
-            numbers = ("-" if value != value else format(value, style) for value, style in given)
+            numbers = ("-" if math.isnan(value) else format(value, style) for value, style in given)
             listing.add_row(Text(str(row.parameter), style="bold"), *numbers, Text(str(row.unit)))
         made.append(listing)
     return made

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,7 +159,7 @@ def inspect(
         from kapitza.orbits_in_data.stored_orbits import inspect_stored
 
         return inspect_stored(record, channels, max_period, monitor)
-    record = with_records(record)
+    record = cast(Record, with_records(record))
     channels = None if channels is None else gate.texts("channels", channels, error=DataError)
     names, notes = _living_channels(record, channels)
     sampling = record.sampling()

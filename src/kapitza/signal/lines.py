@@ -57,7 +57,7 @@ def line_spectrum(values: Array, noise: float = 0.0) -> Lines:
     half = len(x) // 2
     spread = float(np.std(x)) or 1.0
     x = (x - x[:half].mean()) / spread
-    row: Array = np.asarray(np.arange(len(x)) - 0.5 * half, float)
+    row = np.asarray(np.arange(len(x)) - 0.5 * half, np.float64)
     turns = np.empty(0)
     limit = float(np.clip(2.0 * noise / spread, PREDICTED, LARGEST))
     best = Lines(turns, turns, float("inf"), limit)
@@ -104,4 +104,4 @@ def _refined(x: Array, row: Array, turns: Array) -> tuple[Array, Array]:
     step = np.linalg.lstsq(np.column_stack([basis, slope]), x - basis @ coefficient, rcond=1e-12)[0][-count:]
     limit = 0.5 / len(x)
     moved = np.clip(turns + np.clip(step, -limit, limit), 1e-9, 0.5)
-    return moved, np.asarray(np.linalg.lstsq(_basis(row, moved), x, rcond=1e-12)[0], float)
+    return moved, np.asarray(np.linalg.lstsq(_basis(row, moved), x, rcond=1e-12)[0], np.float64)

@@ -14,7 +14,10 @@ FULL_TURNS = 4 * np.pi  # span of a continuous angle beyond which it keeps turni
 
 
 def phase_randomised(
-    values: Array, segments: Sequence[slice], random: np.random.Generator, angles: Sequence[bool] = ()
+    values: Array,
+    segments: Sequence[slice],
+    random: np.random.Generator,
+    angles: Sequence[bool] | NDArray[np.bool_] = (),
 ) -> Array:
     """A surrogate (N, c) of channels (N, c): in each segment the phase of every frequency is turned by a random angle.
 
