@@ -22,6 +22,9 @@ Array = NDArray[np.float64]
 FEW, MANY = 6, 400
 """Parameter sets at which symmetries are sampled: to tell shifts and scales, and to find sums of products."""
 
+MOST_COORDINATES = 8
+"""Of models that are looked at before a fit: the conditions grow as the cube, 10 s of processor time at 20."""
+
 
 def structural(
     model: Model, outputs: Sequence[Expression], free: Sequence[str], settings: Sequence[Mapping[str, float]] = ({},)
@@ -81,8 +84,8 @@ def _in_words(sampled: Sampled, names: Sequence[str], texts: Sequence[str]) -> t
 def refuse_redundant(request: Request, outputs: Sequence[Expression]) -> None:
     """Refuse free parameters that cannot be told apart however good the data are; those with a prior count as known."""
     model = request.model
-    if model.structure.steps:
-        return  # large linkages: only looked at where a fit finds something
+    if model.structure.steps or len(model.coordinates) > MOST_COORDINATES:
+        return  # large linkages and chains: only looked at where a fit finds something
     names = tuple(n for n in request.names if model.parameter(n).prior is None)
     found = structural(model, outputs, names, [part.own for part in request.parts])
     if found is not None and not found.complete:
