@@ -29,6 +29,8 @@ PHRASES = (
      f'look for its orbits, `kapitza orbits FILE`, or write a study with method = "orbits": {NEW}'),
     (r"try kz\.find_orbits\(record\); if it finds nothing, fit the series itself with method=kz\.ShootingFit\(\)",
      f'try `kapitza orbits FILE`; if it finds nothing, fit the series itself by a study: {NEW}'),
+    (r"kz\.identify\(model, record, free=\[\.\.\.\], method=kz\.ShootingFit\(process_noise=True\)\)",
+     f"a study with process_noise = true in [fit.shooting]: {NEW}"),
     (r"kz\.identify\(model, record, free=\[\.\.\.\](?:, method=kz\.ShootingFit\(\))?\)", NEW),
     (r"\(kz\.identify\)", "(`kapitza identify`)"),
     (r"kz\.read\(\.\.\.\)\.split_at_gaps\(\)", 'cut it there, gaps = "split" in [data]'),

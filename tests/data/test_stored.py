@@ -68,7 +68,7 @@ def test_what_does_not_belong_behind_is_refused(whole, tmp_path):
         kz.write(whole.select(["phi"]), path, append=True)
     with pytest.raises(DataError, match="excitation period"):
         kz.write(whole.with_attributes(period=0.5), path, append=True)
-    with pytest.raises(DataError, match=r"append=True needs"):
+    with pytest.raises(DataError, match="appending needs"):
         kz.write(whole, tmp_path / "log.csv", append=True)
     (tmp_path / "mine.zarr").mkdir()
     with pytest.raises(DataError, match="not replaced"):
@@ -135,3 +135,11 @@ def test_a_flow_beyond_memory_is_strobed_and_inspected(tmp_path):
     looked = kz.inspect(stored, max_period=2)
     assert "24001 of 24001 samples" in looked.notes[0]
     assert "1 segment;" in looked.notes[0]
+
+
+@pytest.mark.parametrize("name", ["log.parquet", "log.zarr"])
+def test_every_recording_that_does_not_go_on_is_a_segment_of_its_own(tmp_path, name):
+    path = tmp_path / name
+    for begin in (0.0, 0.0, 500.0, 100.0):
+        kz.write(kz.Record.from_arrays(begin + np.arange(10.0), {"x": np.zeros(10)}), path, append=True)
+    assert [p.start for p in kz.open_record(path).rows(0, 40).segments()] == [0, 10, 20, 30]

@@ -82,7 +82,8 @@ def continued(record: Record, before: StoredRecord) -> Record:
             raise DataError(f'"{name}" is stored in "{tail.units[name]}", the record has it in "{record.units[name]}".')
     if record.period != before.period:
         raise DataError(f"The stored excitation period is {before.period} s, that of the record {record.period} s.")
-    last = int(tail.dataset["segment"].values[-1])
+    # A record numbers its segments anew; the labels on disk go on.
+    last = int(before.source.read("segment", before.size - 1, before.size)[0])
     interval = float(np.diff(tail.time)[-1]) if tail.size > 1 else 0.0
     step = float(record.time[0] - tail.time[-1])
     labels = record.dataset["segment"].values

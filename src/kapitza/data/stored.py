@@ -112,7 +112,8 @@ class ParquetFiles:
 class StoredRecord:
     """A recording in a folder on disk, of which only parts are read into memory; `kapitza.open_record` opens it.
 
-    path: the folder. size: samples, when it was opened. channels: names in order; period: of the excitation [s].
+    path: the folder. size: samples, when it was opened. about: names, units and attributes as they are stored; source:
+    the arrays or files that hold the samples. channels: names in order; period: of the excitation [s].
     `rows` and `parts` give Records; `find_orbits`, `inspect` and `identify` (by HarmonicFit and InvariantFit) take it
     as it is and work part by part, in bounded memory.
 
@@ -231,9 +232,8 @@ def open_record(path: str | Path) -> StoredRecord:
     about = guarded(path, suffix, lambda: parse_metadata(source.about))
     if not about.found:
         raise DataError(
-            f"{path.name} was not written by kapitza.write, or holds nothing: names and units of its channels are not "
-            "known. Read its files one by one (kz.read) and append them to a recording: kz.write(record, path, "
-            "append=True)."
+            f"{path.name} was not written by Kapitza, or holds nothing: names and units of its channels are not "
+            "known. Read its files one by one and append them to a recording of ours."
         )
     held = guarded(path, suffix, lambda: set(source.names))
     lacking = {"time", "segment", *(about.stored.get(n, n) for n in about.names)} - held

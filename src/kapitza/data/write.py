@@ -64,7 +64,7 @@ def write(record: Record, path: str | Path, matlab: str = "5", append: bool = Fa
     if matlab not in ("5", "7.3"):
         raise DataError(f'MATLAB files are written in version "5" or "7.3", not "{matlab}".')
     if append and suffix not in (".zarr", ".parquet"):
-        raise DataError(f'{path.name}: append=True needs a .zarr or a .parquet folder, not "{suffix}".')
+        raise DataError(f'{path.name}: appending needs a .zarr or a .parquet folder, not "{suffix}".')
     if suffix == ".zarr":
         names = stored_names(record)
         write_zarr(record, path, append, metadata(record, variables=names), arrays(record, names))

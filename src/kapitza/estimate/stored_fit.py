@@ -34,7 +34,7 @@ def require_local(method: Any) -> HarmonicFit | InvariantFit:
     name = method if isinstance(method, str) else type(method).__name__
     raise KapitzaError(
         f"A recording on disk is fitted part by part, by HarmonicFit() or InvariantFit(), not by {name}. "
-        "For other methods read a stretch that fits into memory: kz.identify(model, stored.rows(0, 100000), ...)."
+        "For other methods take a stretch that fits into memory."
     )
 
 
