@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 import kapitza as kz
 from kapitza.errors import DataError, RigError, Status
@@ -89,6 +90,25 @@ def test_high_gains_do_not_bias_the_doubling():
     test = pendulum_test(pendulum_rig(gains=(0.0, 40.0)), modes=4)
     found = find_doubling(test, "a", (0.0125 * QUOTED, 0.0140 * QUOTED), points=2)
     assert found.value / QUOTED == pytest.approx(DOUBLING, rel=4e-3)
+
+
+@pytest.mark.parametrize(("Omega", "near"), [(10.0, 0.0926), (18.0, 0.0087)])
+def test_the_deviation_of_a_doubling_holds_its_error(Omega, near):
+    # det G bends with the forcing and with the size of the perturbation: one secant step left 30 to 80 deviations.
+    scale = abs(200.0 + 0.1j * Omega)
+    flow = kz.Flow(kz.library.pendulum_on_spring().with_values(Omega=Omega))
+
+    def excess(forcing):
+        y = forcing * scale / (200.0 - 0.47 * Omega**2 + 0.1j * Omega)
+        state = [y.real, 0.0, (1j * Omega * y).real, 0.0]
+        found = flow.propagate(state, 0.0, 2 * np.pi / Omega, {"a": forcing * scale})
+        return np.linalg.det(found.jacobian[np.ix_([1, 3], [1, 3])] + np.eye(2))
+
+    exact = brentq(excess, 0.9 * near, 1.1 * near, xtol=1e-12)
+    test = pendulum_test(pendulum_rig(), modes=2, Omega=Omega)
+    found = find_doubling(test, "a", (0.6 * near * scale, 1.5 * near * scale), points=3)
+    assert abs(found.value / scale - exact) < 3 * found.deviation / scale
+    assert found.deviation / scale < 2e-3 * exact
 
 
 def test_branch_through_its_fold_with_noise_and_an_unknown_actuator(doubling, tmp_path):

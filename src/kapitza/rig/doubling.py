@@ -18,6 +18,12 @@ from kapitza.solve import DenseLinearised, Measured, NewtonSettings, newton
 
 Array = NDArray[Any]
 
+REFINEMENTS = 3
+"""Secant steps at most, once det G is extrapolated to small perturbations."""
+
+LEFT = 0.15
+"""Part of the effect of the perturbation's size that the extrapolation may leave; it counts as a standard deviation."""
+
 
 @dataclass
 class _RestState:
@@ -286,10 +292,27 @@ class _Search:
                 slope = (determinant - f_high) / (value - high[0]) if value != high[0] else slope
                 f_low = f_low / 2 if side else f_low
                 high, f_high, side = now, determinant, 1
-        value, _, rest = now
+        return self._refined(now, slope, tolerance)
+
+    def _refined(self, now: Sample, slope: float, tolerance: float) -> tuple[float, float, Response, Array]:
+        """Secant steps on det G for small perturbations, which is not zero where that for finite ones is."""
         response = self.without_amplitude(now)
-        better = value - response.determinant / slope
-        return float(better), float(abs(response.deviation / slope)), response, rest * (better / value)
+        better = now[0] - response.determinant / slope
+        # The higher modes were measured where the search began.
+        self.higher = None
+        for _ in range(REFINEMENTS):
+            there = self.at(better)
+            finer = self.without_amplitude(there)
+            noise = np.hypot(finer.deviation, response.deviation)
+            if abs(there[0] - now[0]) > 0 and abs(finer.determinant - response.determinant) > 3 * noise:
+                slope = (finer.determinant - response.determinant) / (there[0] - now[0])
+            now, response, better = there, finer, there[0] - finer.determinant / slope
+            if abs(better - now[0]) <= max(tolerance * abs(better), finer.deviation / abs(slope)):
+                break
+        # What the extrapolation took away is known to a part of itself only.
+        amplitude = LEFT * (now[1].determinant - response.determinant)
+        deviation = float(np.hypot(response.deviation, amplitude) / abs(slope))
+        return float(better), deviation, response, now[2] * (better / now[0])
 
 
 def doubling_at_amplitude(
