@@ -298,14 +298,14 @@ class _Search:
         """Secant steps on det G for small perturbations, which is not zero where that for finite ones is."""
         response = self.without_amplitude(now)
         better = now[0] - response.determinant / slope
-        # The higher modes were measured where the search began.
+        # The higher modes were measured where the search began: anew here, so the first step says nothing of the slope.
         self.higher = None
-        for _ in range(REFINEMENTS):
+        for number in range(REFINEMENTS):
             there = self.at(better)
             finer = self.without_amplitude(there)
-            noise = np.hypot(finer.deviation, response.deviation)
-            if abs(there[0] - now[0]) > 0 and abs(finer.determinant - response.determinant) > 3 * noise:
-                slope = (finer.determinant - response.determinant) / (there[0] - now[0])
+            change, noise = finer.determinant - response.determinant, np.hypot(finer.deviation, response.deviation)
+            if number and abs(change) > 3 * noise:
+                slope = change / (there[0] - now[0])
             now, response, better = there, finer, there[0] - finer.determinant / slope
             if abs(better - now[0]) <= max(tolerance * abs(better), finer.deviation / abs(slope)):
                 break

@@ -16,6 +16,7 @@ from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request
 from kapitza.estimate.weak.measured import Measured, input_signals, known_values, measured_from
 from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
+from kapitza.estimate.weak.second_order import without_bias
 from kapitza.estimate.weak.solvers import RowSolution, System, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble, row_covariance, whitener
 from kapitza.estimate.weak.windows import Windows
@@ -57,6 +58,7 @@ class WeakProblem:
     request: Request
     measured: Measured
     regressors: Regressors
+    smoothing: Kernels
     kernels: Kernels
     windows: Windows
     states: list[Smoothed]
@@ -106,10 +108,20 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     if solution is None:
         solution = solve_rows(problem, rows, factors)
     share = noise_share(problem, rows, factors, solution)
-    if factors is not None and ATTENUATED < share < HOPELESS:
+    attenuated = ATTENUATED < share < HOPELESS
+    if factors is not None and attenuated:
         solution = without_attenuation(problem, rows, solution)
         history.append(solution.theta)
+    if factors is not None and careful(problem):
+        solution = without_bias(problem, rows, factors, solution, regressors=not attenuated)
+        history.append(solution.theta)
     return estimate_of(problem, solution, history, [r.residual(solution.theta) for r in rows], share=share)
+
+
+def careful(problem: WeakProblem) -> bool:
+    """Is the noise known, and what it does to weights and regressors to be taken off?"""
+    settings = problem.settings
+    return settings.solver == "weighted" and settings.correct_bias and bool((problem.measured.noise > 0).all())
 
 
 def noise_share(problem: WeakProblem, rows: list[Rows], factors: list[Whitener] | None, solution: RowSolution) -> float:
@@ -118,8 +130,7 @@ def noise_share(problem: WeakProblem, rows: list[Rows], factors: list[Whitener] 
     The regressors are noisy themselves: along a combination that a steady motion hardly determines their noise passes
     for information, and pulls the values towards where it has none. Only weak combinations are in danger.
     """
-    careful = problem.settings.solver == "weighted" and problem.settings.correct_bias
-    if factors is None or not careful or solution.condition < WEAK or not (problem.measured.noise > 0).all():
+    if factors is None or not careful(problem) or solution.condition < WEAK:
         return 0.0
     noise = simulated_noise(problem, rows, factors, copies=1)[:-1, :-1]
     size = np.sqrt(np.diag(solution.information))
@@ -162,7 +173,9 @@ def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
     windows = choose_windows(settings, model, measured, states)
     noise = noise_covariance(regressors, measured, kernels) if settings.correct_bias else None
     calm = calmed(states, smoothing, measured) if settings.correct_bias else states
-    return WeakProblem(settings, request, measured, regressors, kernels, windows, states, calm, noise, values)
+    return WeakProblem(
+        settings, request, measured, regressors, smoothing, kernels, windows, states, calm, noise, values
+    )
 
 
 def choose_kernels(settings: HarmonicFit, measured: Measured, offsets: Any = None) -> Kernels:
