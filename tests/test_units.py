@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kapitza.errors import DataError
@@ -77,6 +77,8 @@ def test_what_is_no_unit_is_asked_for_at_once(text):
 
 
 @given(st.text(max_size=80))
+@example("tf5")
+@example("Ym9*Ym9*Ym9")
 def test_any_text_is_a_unit_or_not(text):
     if is_unit(text):
         unit, change = to_si(text)

@@ -8,6 +8,7 @@ grammar of names and small whole powers before pint sees them.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,6 +68,9 @@ NAMED = {
     "W": {"kilogram": 1, "meter": 2, "second": -3},
 }
 """Products of base units that have a name of their own."""
+
+HIGHEST = 9
+"""Largest power of a unit, as it is written and in SI."""
 
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 NAME = r"[^\W\d_](?:[^\W_]|_)*?|[°º℃%Ω](?:[CF])?"
@@ -147,7 +151,7 @@ def _spelled(name: str) -> list[tuple[str, int]]:
 def _parsed(text: str) -> tuple[tuple[str, int], ...] | None:
     """Names of the registry and their powers; None when the text is not a known unit."""
     factors = None if text.strip() in AMBIGUOUS else _factors(text)
-    if factors is None or any(abs(power) > 9 for _, power in factors):
+    if factors is None or any(abs(power) > HIGHEST for _, power in factors):
         return None
     powers: dict[str, int] = {}
     for name, power in factors:
@@ -164,7 +168,14 @@ def _parsed(text: str) -> tuple[tuple[str, int], ...] | None:
         powers[prefix + unit] = powers.get(prefix + unit, 0) + power
         if not _definition(unit).is_multiplicative and (prefix or power != 1 or len(factors) > 1):
             return None
-    return tuple((name, power) for name, power in powers.items() if power)
+    parsed = tuple((name, power) for name, power in powers.items() if power)
+    try:
+        change, base = _base(parsed)
+    except OverflowError:
+        return None
+    # What a unit becomes in SI must be a unit too.
+    sensible = all(abs(power) <= HIGHEST for power in base.values()) and 0.0 < abs(change.factor) < math.inf
+    return parsed if sensible else None
 
 
 def _definition(name: str) -> Any:

@@ -130,7 +130,13 @@ def test_ctrl_c_ends_with_130_and_resume_ends_the_run(folder, tmp_path):
     models = "".join(text.format(power) for power in (3, 5, 7, 9))
     (tmp_path / "many.toml").write_text(models + '[data]\nfile = "cart.csv"\n[fit]\nmethod = "shooting"\n')
     command = [sys.executable, "-m", "kapitza", "identify", str(tmp_path / "many.toml"), "--quiet"]
-    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    started = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A job in the background inherits that Ctrl-C is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     fits = tmp_path / ".many-results.part" / "fits"
     until = time.monotonic() + 60
     while not (fits.is_dir() and any(fits.glob("*.json"))) and time.monotonic() < until:

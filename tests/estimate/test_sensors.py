@@ -144,7 +144,7 @@ def test_a_fit_with_sensors_is_saved_and_loaded(clean, tmp_path):
         (lambda: kz.Sensor("x", "ofset"), 'no unknown "ofset"'),
         (lambda: kz.Sensor("x", gain=0.0), "reads nothing"),
         (lambda: kz.Sensor("x", offset=float("nan")), "finite number"),
-        (lambda: kz.Sensor("x", limits=(1.0, -1.0)), "lower and the upper"),
+        (lambda: kz.Sensor("x", limits=(1.0, -1.0)), "the lower one first"),
     ],
 )
 def test_wrong_sensors_are_refused(make, message):

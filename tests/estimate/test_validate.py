@@ -96,7 +96,7 @@ def test_a_fit_and_a_setting_of_its_own(duffing, record):
     [
         ({"parts": ["orbit"]}, 'no part "orbit"'),
         ({"stretches": 0}, "stretches"),
-        ({"warm_up": 1.0}, "warm_up = 1.0"),
+        ({"warm_up": 1.0}, "warm_up = 1"),
     ],
 )
 def test_wrong_settings_are_refused(duffing, record, arguments, message):
