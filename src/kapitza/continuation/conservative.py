@@ -174,10 +174,10 @@ def pair_traces(matrix: Array) -> NDArray[np.complex128]:
     """
     if matrix.shape[0] % 2:
         return np.zeros(0, complex)
-    found = np.linalg.eigvals(matrix + np.linalg.inv(matrix)).astype(complex)
-    found = found[np.lexsort((found.imag, found.real))]
+    found = np.asarray(np.linalg.eigvals(matrix + np.linalg.inv(matrix)), np.complex128)
+    found = found[np.lexsort((np.imag(found), np.real(found)))]
     pairs = 0.5 * (found[::2] + found[1::2])
-    return np.delete(pairs, int(np.argmin(np.abs(pairs - 2))))
+    return np.asarray(np.delete(pairs, int(np.argmin(np.abs(pairs - 2)))), np.complex128)
 
 
 def backbone(

@@ -95,7 +95,7 @@ class EventEngine:
             return self.smooth.run_many(states, tangents, t0, t1, parameters)
         backwards = np.flatnonzero(np.asarray(t1) < np.asarray(t0))
         if backwards.size:
-            refuse_backwards(t0[backwards[0]], t1[backwards[0]])
+            refuse_backwards(float(t0[backwards[0]]), float(t1[backwards[0]]))
         settings = self.settings if tangents is None else replace(self.settings, wrt=self.wrt)
         clear = clear_stretches(self.geometry, settings, states, t0, t1, parameters)
         rest = np.flatnonzero(~clear.done)
