@@ -107,6 +107,47 @@ def test_readings_at_the_ends_of_the_range_are_left_out(clean):
     assert abs(blind["k3"] - 0.5) > 20 * fit.deviations["k3"]
 
 
+def test_saturated_laser_on_a_moving_base(clean):
+    """The range is that of the readings, not of what is left when the base is taken off."""
+    base = np.sin(2 * TIMES)
+    shown = np.clip(readings(laser=clean["x'"] + base)["laser"], -1.1, 1.1)
+    record = kz.Record.from_arrays(TIMES, {"laser": shown, "vb": base}, period=MODEL.period, phase=0.0)
+    lost = int((np.abs(shown) >= 1.1).sum())
+    assert lost > 100
+    method = kz.ShootingFit(outputs={"laser": kz.Sensor("x' + vb", limits=(-1.1, 1.1))})
+    fit = kz.identify(MODEL, record, FREE, method)
+    assert_right(fit, TRUE)
+    assert fit.likelihood.readings == TIMES.size - lost
+
+
+def late_by(delay):
+    """What a sensor reads that is late, from when on it reads the motion at all."""
+    seen = delay <= TIMES
+    path = kz.simulate(MODEL, t=np.concatenate([[0.0], TIMES[seen][1:] - delay]))["x"]
+    values = path + 0.005 * np.random.default_rng(1).normal(size=path.size)
+    first = float(TIMES[seen][1])
+    return kz.Record.from_arrays(TIMES[seen][1:], {"y": values[1:]}, period=MODEL.period, phase=first % MODEL.period)
+
+
+def test_long_delays_are_followed_or_told():
+    """A third of a radian is followed to the noise; more than that is told."""
+    method = kz.ShootingFit(outputs={"y": kz.Sensor("x", "delay", delay=0.2)})
+    fit = kz.identify(MODEL, late_by(0.3), FREE, method)
+    assert_right(fit, {**TRUE, "y_delay": 0.3})
+    assert not any("late by" in text for text in fit.warnings)
+    method = kz.ShootingFit(outputs={"y": kz.Sensor("x", delay=1.0)}, throw=False)
+    fit = kz.identify(MODEL, late_by(1.0), FREE, method)
+    assert any("late by 1 s" in text for text in fit.warnings)
+
+
+def test_known_drift_is_taken_off_for_the_weak_form(clean):
+    record = readings(noise=0.002, y=2.0 * clean["x"] + 0.3 + 0.05 * TIMES)
+    sensor = kz.Sensor("x", gain=2.0, offset=0.3, drift=0.05)
+    fit = kz.identify(MODEL, record, FREE, kz.HarmonicFit(outputs={"y": sensor}))
+    for name, value in TRUE.items():
+        assert abs(fit[name] - value) < 4 * fit.deviations[name]
+
+
 def test_every_recording_has_an_amplitude_of_its_own(clean):
     other = kz.simulate(MODEL.with_values(F=0.5), t=TIMES)
     records = [readings(1, x=clean["x"]), readings(2, x=other["x"])]
@@ -159,6 +200,22 @@ def test_wrong_uses_are_refused(clean):
     for word in ("gain", "offset"):
         with pytest.raises(kz.KapitzaError, match="needs sensors that are known"):
             kz.identify(MODEL, record, FREE, kz.HarmonicFit(outputs={"x": kz.Sensor("x", word)}))
+    with pytest.raises(kz.KapitzaError, match=r"late by 0\.1 s"):
+        kz.identify(MODEL, record, FREE, kz.HarmonicFit(outputs={"x": kz.Sensor("x", delay=0.1)}))
+    with pytest.raises(kz.KapitzaError, match="Signal of the model"):
+        kz.identify(MODEL, record, FREE, kz.ShootingFit(outputs={"x": kz.Sensor("x + vb", delay=0.1)}))
+    with pytest.raises(kz.KapitzaError, match="known factor"):
+        kz.identify(MODEL, record, ["c/k", "k3"], kz.ShootingFit(outputs={"x": "x + c*vb"}))
+    with pytest.raises(kz.KapitzaError, match="no such channel"):
+        kz.identify(MODEL, [record, record.select(["x"])], FREE, kz.ShootingFit(outputs={"x": "x + vb"}))
+    orbit = kz.solve_orbit(MODEL, [1.0, 0.0], throw=False)
+    for sensor in (kz.Sensor("x", limits=(-1, 1)), kz.Sensor("x", drift=0.1)):
+        with pytest.raises(kz.KapitzaError, match="not in orbits"):
+            kz.identify(MODEL, orbit, FREE, kz.OrbitFit(outputs={"x": sensor}))
+    milli = kz.Record.from_arrays(TIMES, {"y": 1e3 * clean["x"]}, units={"y": "mm"}, period=MODEL.period, phase=0.0)
+    for sensor in (kz.Sensor("x", limits=(-900, 900)), kz.Sensor("x", "gain", offset=3.0)):
+        with pytest.raises(kz.KapitzaError, match="in the one or the other"):
+            kz.identify(MODEL, milli, FREE, kz.ShootingFit(outputs={"y": sensor}))
     with pytest.raises(kz.KapitzaError, match="one recording only"):
         kz.identify(MODEL, record, [*FREE, "F"], kz.ShootingFit(), own=["F"])
     with pytest.raises(kz.KapitzaError, match="not in free"):

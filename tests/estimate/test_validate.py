@@ -91,6 +91,47 @@ def test_a_fit_and_a_setting_of_its_own(duffing, record):
     assert np.median(check.prediction.fit_misfit) < 1.3
 
 
+def test_readings_beyond_the_range_of_a_sensor_are_no_errors_of_the_model(duffing, record):
+    cut = kz.Record.from_arrays(record.time, {"x": np.clip(record["x"], -1.0, 1.0)}, period=record.period, phase=0.0)
+    check = kz.validate(
+        duffing,
+        cut,
+        outputs={"x": kz.Sensor("x", limits=(-1.0, 1.0))},
+        noise=NOISE,
+        parts=["prediction", "frequencies"],
+    )
+    assert np.mean(np.abs(cut["x"]) >= 1.0) > 0.1
+    assert np.median(check.prediction.fit_misfit) < 1.3
+    assert np.isnan(check.prediction.error).any()
+    assert np.median(check.prediction.horizon_noise) > 5.0
+    assert np.abs(check.simulated["x"]).max() <= 1.0
+    blind = kz.validate(duffing, cut, noise=NOISE, parts=["prediction"])
+    assert blind.prediction.failed or np.median(blind.prediction.fit_misfit) > 3
+
+
+def test_a_value_of_every_recording_is_asked_for(duffing):
+    runs = [
+        kz.measure(kz.simulate(duffing.with_values(F=F), t=np.arange(400) * 0.1).select(["x"]), noise=NOISE, seed=1)
+        for F in (0.3, 0.2)
+    ]
+    fit = kz.identify(duffing, runs, ["c", "F"], kz.ShootingFit(), own=["F"])
+    with pytest.raises(kz.KapitzaError, match="F had a value of its own in every recording"):
+        kz.validate(fit, runs[1], parts=["prediction"])
+    check = kz.validate(fit, (runs[1], {"F": fit["F_1"]}), parts=["prediction"], stretches=2)
+    assert np.median(check.prediction.fit_misfit) < 1.3
+    assert check.model.values["F"] == fit["F_1"]
+
+
+def test_noise_beside_another_unit_is_refused(duffing):
+    metres = kz.Model.from_equations(
+        "x'' + c*x' = 0", [kz.Coordinate("x", unit="m")], parameters={"c": 0.1}, start={"x": 0.0, "x'": 1.0}
+    )
+    run = kz.simulate(metres, t=np.arange(100) * 0.1)
+    milli = kz.Record.from_arrays(run.time, {"x": 1e3 * run["x"]}, units={"x": "mm"})
+    with pytest.raises(kz.KapitzaError, match="is the noise of the method in the one or the other"):
+        kz.validate(metres, milli, noise=1.0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

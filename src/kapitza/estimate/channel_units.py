@@ -7,6 +7,7 @@ from typing import Any
 
 from kapitza.data import Record
 from kapitza.errors import DataError
+from kapitza.estimate.sensors import Sensor
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet
 from kapitza.units import Conversion, conversion, is_unit, to_si
@@ -16,12 +17,13 @@ def in_model_units(model: Any, data: Any, method: Any = None) -> Any:
     """The same data (a record, several, pairs with values) in the units of the model; orbits stay as they are.
 
     A channel with the name of a state is brought to that state's unit, others to SI. Refused: a unit of another kind,
-    and noise given with the method for a channel that is converted (is it in the old unit or in the new one?).
+    and noise, or numbers of a sensor, given with the method for a channel that is converted (are they in the old unit
+    or in the new one?).
     """
     if not isinstance(model, Model):
         return data
     if isinstance(data, Record):
-        return converted(model, data, getattr(method, "noise", None))
+        return converted(model, data, method)
     if isinstance(data, OrbitSet) and isinstance(data.source, Record):
         refuse_other_units(model, data.source)
     if isinstance(data, list | tuple):
@@ -39,17 +41,31 @@ def wanted_units(model: Model, record: Record) -> dict[str, str]:
     }
 
 
-def converted(model: Model, record: Record, noise: Any) -> Record:
+def converted(model: Model, record: Record, method: Any) -> Record:
     wanted = wanted_units(model, record)
     changes = {name: change_of(model, record, name, unit) for name, unit in wanted.items()}
     changed = {name: wanted[name] for name, change in changes.items() if not change.identity}
     for name in changed:
-        if noise is not None and (not isinstance(noise, Mapping) or name in noise):
+        given = _given_with(method, name)
+        if given:
             raise DataError(
-                f'Channel "{name}" is in "{record.units[name]}" and is fitted in "{changed[name]}": is the noise of '
+                f'Channel "{name}" is in "{record.units[name]}" and is fitted in "{changed[name]}": is the {given} of '
                 f'the method in the one or the other? Convert first, record.in_units({{"{name}": "{changed[name]}"}}).'
             )
     return record.in_units(changed) if changed else record
+
+
+def _given_with(method: Any, name: str) -> str:
+    """What the method says of a channel in numbers that have a unit; "" for nothing."""
+    noise = getattr(method, "noise", None)
+    if noise is not None and (not isinstance(noise, Mapping) or name in noise):
+        return "noise"
+    outputs = getattr(getattr(method, "shooting", method), "outputs", None)
+    sensor = outputs.get(name) if isinstance(outputs, Mapping) else None
+    if not isinstance(sensor, Sensor):
+        return ""
+    known = {"gain": sensor.gain != 1, "offset": sensor.offset, "drift": sensor.drift, "range": sensor.limits}
+    return next((word for word, value in known.items() if value), "")
 
 
 def change_of(model: Model, record: Record, name: str, unit: str) -> Conversion:

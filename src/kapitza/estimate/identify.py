@@ -21,6 +21,7 @@ from kapitza.estimate.orbits import OrbitFit
 from kapitza.estimate.own_parameters import with_own
 from kapitza.estimate.request import Request, make_request, parts_of
 from kapitza.estimate.result import make_estimate
+from kapitza.estimate.sensor_delay import long_delays
 from kapitza.estimate.sensors import with_sensors
 from kapitza.estimate.stored_fit import identify_parts
 from kapitza.executor import Executor, require_executor
@@ -80,6 +81,8 @@ def identify(
     data = with_records(list(data) if isinstance(data, Iterator) else data)
     free = None if free is None else gate.texts("free", free, error=ModelError)
     if isinstance(data, StoredRecord):
+        if own:
+            raise ModelError(f"own={own!r}: there is one recording only; name what is unknown of it in free.")
         return identify_parts(identify, model, data, free, method, monitor)
     parts = parts_of(data)
     if method is None or method == "auto":
@@ -109,6 +112,8 @@ def identify(
     if found is None:
         found = _stopped(request, type(fitter).__name__, task.partial)
     found = replace(found, sensors=given) if given else found
+    if asked.late and found.status.ok:
+        found = replace(found, warnings=(*found.warnings, *long_delays(found, asked.late)))
     return found if combined is None else in_combinations(found, combined)
 
 

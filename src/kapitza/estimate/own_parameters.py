@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,9 @@ import sympy as sp
 from kapitza.errors import ModelError
 from kapitza.estimate.request import parts_of
 from kapitza.model import Model, Parameter, symbol
+
+SWITCH = "at_"
+"""Names of the parameters that are one for a recording and zero for the others, before its number."""
 
 
 def with_own(model: Any, data: Any, free: list[str] | None, own: Sequence[str]) -> tuple[Any, Any, list[str] | None]:
@@ -38,7 +41,7 @@ def with_own(model: Any, data: Any, free: list[str] | None, own: Sequence[str]) 
         for part in parts:
             if name in part.own:
                 raise ModelError(f"{name} is in own and also given with {part.label}: leave it out of one of them.")
-    switches = [f"at_{number}" for number in range(len(parts))]
+    switches = [f"{SWITCH}{number}" for number in range(len(parts))]
     values = {name: [f"{name}_{number}" for number in range(len(parts))] for name in names}
     made = [*switches, *(each for several in values.values() for each in several)]
     known = {p.name for p in model.parameters} | set(model.states)
@@ -62,3 +65,24 @@ def with_own(model: Any, data: Any, free: list[str] | None, own: Sequence[str]) 
     chosen = list(model.names) if free is None else free
     spelled = [each for name in chosen for each in values.get(name, [name])]
     return replace(model, parameters=tuple(parameters)), pairs, spelled
+
+
+def at_setting(model: Model, values: Mapping[str, float]) -> Model:
+    """The model at the setting of a new recording, of which nothing says that it is one of those fitted.
+
+    What every fitted recording had a value of its own of needs one here.
+    """
+    first = symbol(f"{SWITCH}0")
+    own = [p.name for p in model.parameters if p.expression is not None and first in p.expression.free_symbols]
+    missing = [name for name in own if name not in values]
+    if missing:
+        name = missing[0]
+        raise ModelError(
+            f"{name} had a value of its own in every recording that was fitted: say which one holds for this one, "
+            f'(record, {{"{name}": fit["{name}_0"]}}).'
+        )
+    held = tuple(replace(p, value=float(values[p.name]), expression=None) if p.name in own else p
+                 for p in model.parameters)  # fmt: skip
+    model = replace(model, parameters=held) if own else model
+    others = {name: value for name, value in values.items() if name not in own}
+    return model.with_values(**others) if others else model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 from kapitza import gate
 from kapitza.data import Record, is_number
 from kapitza.errors import DataError, nearest_name
+from kapitza.estimate.sensor_delay import delayed
 from kapitza.model import Expression, Model, Parameter, compile_expressions, parse_expression, rate, symbol, time
 
 Array = NDArray[np.float64]
 
 ERRORS = ("gain", "offset", "drift", "delay")
 """What may be wrong with a sensor: y = gain · h(t - delay) + offset + drift · t."""
-
-DELAY_TERMS = 4
-"""Terms of h(t - delay) = h - delay h' + delay² h''/2 - …, with the rates from the equations."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +84,16 @@ class Sensor:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The same question with sensors written into model, outputs and records."""
+    """The same question with sensors written into model, outputs and records.
+
+    late: by channel, what a sensor with a delay reads, and its known delay or the name of the parameter.
+    """
 
     model: Model
     data: Any
     free: list[str] | None
     method: Any
+    late: Mapping[str, tuple[Expression, float | str]] = field(default_factory=dict)
 
 
 def with_sensors(model: Any, data: Any, free: list[str] | None, method: Any) -> Rewritten:
@@ -103,23 +105,30 @@ def with_sensors(model: Any, data: Any, free: list[str] | None, method: Any) -> 
         isinstance(o, Sensor) or (isinstance(o, str) and _extra(o, model, channels)) for o in outputs.values()
     ):
         return Rewritten(model, data, free, method)
-    parameters, change, limits = list(model.parameters), [], {}
+    parameters, change, limits, late = list(model.parameters), [], {}, {}
+    series = hasattr(inner, "bridge")  # a fit of series can leave out single readings
     for channel, given in outputs.items():
         sensor = given if isinstance(given, Sensor) else Sensor(given) if isinstance(given, str) else None
         if sensor is None:
             continue
-        _refuse_unknown(sensor, channel, inner)
+        _refuse_unsupported(sensor, channel, inner, data)
         expression = _parsed(sensor.output, model, channels, channel)
         kept, taken = _apart(expression, model, channels, channel, free)
         if taken != 0:
             change.append(_taking(channel, taken, sensor.gain, model, channels))
-            if "gain" in sensor.unknown or "delay" in sensor.unknown:
+            if "gain" in sensor.unknown or "delay" in sensor.unknown or sensor.delay:
                 raise DataError(
-                    f'The output "{channel}" holds another channel, whose part cannot have an unknown gain or delay: '
-                    "make that channel a Signal of the model."
+                    f'The output "{channel}" holds another channel, whose part cannot have an unknown gain, or a '
+                    "delay: make that channel a Signal of the model."
                 )
+        if sensor.drift and not series:
+            # Weak forms take no time in an output, and a folded orbit has another one.
+            change.append(_without_drift(channel, sensor.drift))
+            sensor = replace(sensor, drift=0.0)
         outputs[channel], new = _with_errors(kept, sensor, channel, model)
         parameters += new
+        if "delay" in sensor.unknown or sensor.delay:
+            late[channel] = sensor.gain * kept, next((p.name for p in new if p.name.endswith("_delay")), sensor.delay)
         if sensor.limits is not None:
             limits[channel] = sensor.limits
     added = [p.name for p in parameters[len(model.parameters) :]]
@@ -130,11 +139,10 @@ def with_sensors(model: Any, data: Any, free: list[str] | None, method: Any) -> 
     free = None if free is None else [*free, *(n for n in added if n not in free)]
     inner, chained = replace(inner, outputs=outputs), hasattr(method, "shooting")
     method = replace(method, shooting=inner) if chained else inner
-    series = hasattr(inner, "bridge")  # a fit of series can leave out single readings
-    return Rewritten(model, _each(data, lambda r: _prepared(r, change, limits, series)), free, method)
+    return Rewritten(model, _each(data, lambda r: _prepared(r, change, limits, series)), free, method, late)
 
 
-def _refuse_unknown(sensor: Sensor, channel: str, method: Any) -> None:
+def _refuse_unsupported(sensor: Sensor, channel: str, method: Any, data: Any) -> None:
     """Weak forms and invariants take the channels as they are; an orbit has no time in which to drift."""
     who, unknown = type(method).__name__, ", ".join(sensor.unknown)
     if unknown and who in ("HarmonicFit", "InvariantFit"):
@@ -142,8 +150,25 @@ def _refuse_unknown(sensor: Sensor, channel: str, method: Any) -> None:
             f'The {unknown} of "{channel}" is unknown, and {who} needs sensors that are known: use ShootingFit() or '
             '"auto", or give the values.'
         )
+    if sensor.delay and who == "HarmonicFit":
+        raise DataError(
+            f'"{channel}" is late by {sensor.delay:g} s, which {who} cannot undo: shift the times of that channel, or '
+            "use ShootingFit()."
+        )
     if "drift" in sensor.unknown and who == "OrbitFit":
         raise DataError(f'"{channel}" cannot drift along a periodic orbit: fit the series itself, by ShootingFit().')
+    asked = "drift" if sensor.drift else "limits" if sensor.limits is not None else ""
+    if asked and not _records_only(data):
+        raise DataError(
+            f'"{channel}": the {asked} of a sensor can be undone in a record, not in orbits that were found in one. '
+            "Find the orbits in a record without, or fit the record."
+        )
+
+
+def _records_only(data: Any) -> bool:
+    if isinstance(data, list | tuple):
+        return all(_records_only(item) for item in data if not isinstance(item, Mapping))
+    return isinstance(data, Record)
 
 
 def _channels(data: Any) -> tuple[str, ...]:
@@ -200,7 +225,8 @@ def _apart(
     others = {symbol(c) for c in channels if c not in _own_names(model)}
     terms: tuple[Expression, ...] = sp.Add.make_args(sp.expand(expression))
     taken = [term for term in terms if term.free_symbols & others]
-    unknown = {symbol(n) for n in (model.names if free is None else free)}
+    # Combinations are free too: "c/m" frees c and m.
+    unknown = {symbol(word) for n in (model.names if free is None else free) for word in re.findall(r"\w+", n)}
     for term in taken:
         foreign = term.free_symbols - others
         if foreign & unknown or foreign - {symbol(p.name) for p in model.parameters}:
@@ -222,8 +248,13 @@ def _taking(
 
     def change(record: Record) -> Record:
         missing = [c for c in used if c not in record.channels]
-        if channel not in record.channels or missing:
+        if channel not in record.channels:
             return record
+        if missing:
+            raise DataError(
+                f'The output "{channel}" holds {", ".join(missing)}, and one of the records has no such channel: give '
+                f'it one, or leave "{channel}" out of that record.'
+            )
         values, parameters = record.values(used).T, np.array([model.values[n] for n in names])
         known = record.noise
         noise = known.get(channel)
@@ -232,14 +263,26 @@ def _taking(
                 float((s(values, parameters)[0] ** 2).mean()) * known[c] ** 2 for s, c in zip(slopes, used, strict=True)
             ]
             noise = float(np.sqrt(noise**2 + gain**2 * sum(parts)))
-        attrs = record.dataset[channel].attrs
-        changed = record.with_channel(
-            channel, record[channel] - gain * function(values, parameters)[0], str(attrs.get("unit", "")),
-            bool(attrs.get("angle", False)), noise,
-        )  # fmt: skip
-        return changed
+        return _with_readings(record, channel, record[channel] - gain * function(values, parameters)[0], noise)
 
     return change
+
+
+def _without_drift(channel: str, drift: float) -> Callable[[Record], Record]:
+    """Take a known drift off a channel."""
+
+    def change(record: Record) -> Record:
+        if channel not in record.channels:
+            return record
+        straight = drift * (record.time - record.excitation_start)
+        return _with_readings(record, channel, record[channel] - straight, record.noise.get(channel))
+
+    return change
+
+
+def _with_readings(record: Record, channel: str, values: Array, noise: float | None) -> Record:
+    attrs = record.dataset[channel].attrs
+    return record.with_channel(channel, values, str(attrs.get("unit", "")), bool(attrs.get("angle", False)), noise)
 
 
 def _with_errors(output: Expression, sensor: Sensor, channel: str, model: Model) -> tuple[Expression, list[Parameter]]:
@@ -252,29 +295,12 @@ def _with_errors(output: Expression, sensor: Sensor, channel: str, model: Model)
     }
     value = {n: symbol(made[n].name) if n in made else sp.Float(getattr(sensor, n), 17) for n in ERRORS}
     if "delay" in made or sensor.delay:
-        output = _delayed(output, value["delay"], model, channel)
+        output = delayed(output, value["delay"], model, channel)
     result = output if "gain" not in made and sensor.gain == 1 else value["gain"] * output
     for name, factor in (("offset", sp.Integer(1)), ("drift", time)):
         if name in made or getattr(sensor, name):
             result += value[name] * factor
     return result, list(made.values())
-
-
-def _delayed(output: Expression, delay: Expression, model: Model, channel: str) -> Expression:
-    """h(t - delay) by its Taylor series along the motion."""
-    if model.is_map or model.structure.steps or (model.excitation is not None and model.excitation.signals):
-        raise DataError(
-            f'"{channel}": a delay is followed along the equations, which a map, a large linkage and a measured signal '
-            "do not allow. Shift the times of that channel instead."
-        )
-    derivative, total, factor = output, output, sp.Integer(1)
-    rates = dict(zip(map(symbol, model.states), model.structure.rates, strict=True))
-    for order in range(1, DELAY_TERMS):
-        derivative = sp.diff(derivative, time) + sp.Add(*[sp.diff(derivative, x) * f for x, f in rates.items()])
-        derivative = derivative.replace(sp.DiracDelta, lambda *_: sp.Integer(0))
-        factor = -factor * delay / order
-        total += factor * derivative
-    return total
 
 
 def _prepared(
@@ -283,20 +309,39 @@ def _prepared(
     limits: Mapping[str, tuple[float, float]],
     series: bool,
 ) -> Record:
+    # The range is that of the sensor itself, before anything is taken off its readings.
+    used = {c: range_ for c, range_ in limits.items() if c in record.channels}
+    ends = {c: (record[c] <= low, record[c] >= high) for c, (low, high) in used.items()}
+    raw = record
     for change in changes:
         record = change(record)
-    used = {c: range_ for c, range_ in limits.items() if c in record.channels}
     if not used:
         return record
-    if series:  # single readings can be left out of a series
+    if not series:
+        lost = np.any([below | above for below, above in ends.values()], axis=0)
+        return record.samples(np.flatnonzero(~lost)).split_at_gaps() if lost.any() else record
+    for channel, (below, above) in ends.items():  # single readings can be left out of a series
+        low, high = used[channel]
+        if not np.array_equal(record[channel], raw[channel]):
+            record, low, high = _lost_outside(record, channel, below, above)
         dataset = record.dataset.copy()
-        for channel, range_ in used.items():
-            dataset[channel].attrs = {**dataset[channel].attrs, LIMITS: tuple(map(float, range_))}
-        return Record(dataset)
-    lost = np.zeros(record.size, bool)
-    for channel, (low, high) in used.items():
-        lost |= ~((record[channel] > low) & (record[channel] < high))
-    return record.samples(np.flatnonzero(~lost)).split_at_gaps() if lost.any() else record
+        dataset[channel].attrs = {**dataset[channel].attrs, LIMITS: (float(low), float(high))}
+        record = Record(dataset)
+    return record
+
+
+def _lost_outside(
+    record: Record, channel: str, below: NDArray[np.bool_], above: NDArray[np.bool_]
+) -> tuple[Record, float, float]:
+    """A channel that was changed, with a range around the readings that say something and the others at its ends."""
+    values = record[channel].copy()
+    told = values[~(below | above)]
+    if not told.size:
+        raise DataError(f'All readings of "{channel}" lie at the ends of its range: they say nothing.')
+    margin = 1e-6 * (float(np.ptp(told)) or 1.0)
+    low, high = float(told.min()) - margin, float(told.max()) + margin
+    values[below], values[above] = low, high
+    return _with_readings(record, channel, values, record.noise.get(channel)), low, high
 
 
 LIMITS = "limits"
@@ -309,3 +354,9 @@ def lost_readings(record: Record, channel: str) -> NDArray[np.bool_]:
     if range_ is None:
         return np.zeros(record.size, bool)
     return ~((record[channel] > range_[0]) & (record[channel] < range_[1]))
+
+
+def within_limits(record: Record, channel: str, values: Array) -> Array:
+    """What a sensor with the range of this channel would show of values (N,)."""
+    range_ = record.dataset[channel].attrs.get(LIMITS)
+    return values if range_ is None else np.clip(values, range_[0], range_[1])

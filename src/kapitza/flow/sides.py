@@ -105,20 +105,33 @@ class Sides:
             modes[crossed] = side
         if self._domain.is_entered:
             state, time = self._domain.inside(state, time, runtime)
-        column = runtime[: self.first + self.count, None].copy()
-        where = state[:, None], np.array([time])
         if self.count == 1 or self._domain.is_entered:
-            rate = float(self._evaluate(self._rates, *where, column)[crossed, 0])
-            fast = abs(rate) > TOUCH * max(1.0, float(np.abs(state).max()))
+            fast = self._is_fast(state, time, runtime, crossed)
             if side and fast and self.count == 1:
                 return
             if not fast:
                 self._domain.require_one_way(state, time, runtime, self._described(state, time))
+        column = runtime[: self.first + self.count, None].copy()
+        where = state[:, None], np.array([time])
         values = self._evaluate(self._functions, *where, column)
         near = self._near(values, *where, column)
         near[crossed] = True
         self._leave(*where, column, forward, crossed, side)
         modes[:] = column[self.first :, 0]
+
+    def _is_fast(self, state: Array, time: float, runtime: Array, crossed: int) -> bool:
+        """Whether a surface is passed, at one state, at a rate that cannot be that of a touch.
+
+        Asked at every crossing: numbers, not columns, as the call is most of the cost.
+        """
+        rates, arguments = self._rates, {}
+        if rates.nparams:
+            arguments["pars"] = runtime[: rates.nparams]
+        if rates.is_time_dependent:
+            arguments["time"] = time
+        place = state if state.flags.c_contiguous else state.copy()
+        rate = rates(place, **arguments).item(crossed)
+        return abs(rate) > TOUCH * max(1.0, *map(abs, place.tolist()))
 
     def refuse_repetition(self, switch: int, state: Array, time: float) -> None:
         """Refuse a surface that is met for ever at one instant."""

@@ -74,8 +74,7 @@ def _noise(task: MotionTask, found: Found) -> tuple[dict[str, float], tuple[dict
     for c, channel in enumerate(channels):
         own = found.sensors.channel == c
         by_channel[channel] = float(np.sqrt((count[own] * deviations[own] ** 2).sum() / max(count[own].sum(), 1)))
-    first = np.flatnonzero(np.diff(samples.record, prepend=-1))
-    by_record = tuple(
-        {c: float(deviations[s]) for c, s in zip(channels, samples.sensor[row], strict=True) if s >= 0} for row in first
-    )
+    # A record may begin with readings that were lost.
+    used = [samples.sensor[samples.record == number].max(axis=0) for number in np.unique(samples.record)]
+    by_record = tuple({c: float(deviations[s]) for c, s in zip(channels, row, strict=True) if s >= 0} for row in used)
     return by_channel, by_record

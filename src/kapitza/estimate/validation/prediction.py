@@ -13,6 +13,7 @@ from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.observation import Observation, Output, observe
 from kapitza.estimate.request import make_request
+from kapitza.estimate.sensors import lost_readings
 from kapitza.estimate.series import ShootingFit
 from kapitza.estimate.validation.attractor import PROMINENT
 from kapitza.estimate.validation.result import NOISES, SHARE, PredictionTest
@@ -55,7 +56,8 @@ def predict_stretches(
     """The test, and the fitted states at the end of every beginning with their times after the drive's start."""
     seen = observe(model, [record], outputs, ())
     deviations = np.array([noise[c] for c in seen.channels])
-    spread = _spread(record, seen)
+    lost = np.column_stack([lost_readings(record, c) for c in seen.channels])
+    spread = _spread(record, seen, lost)
     flow, vector = Flow(model), model.vector
     starts, errors, misfits, states, failed = [], [], [], [], {}
     longest = 0
@@ -64,7 +66,9 @@ def predict_stretches(
         cut = piece.start + max(SHORTEST, int(warm_up * (piece.stop - piece.start)))
         begin = float(record.time[cut - 1])
         try:
-            state, residual = _fitted_state(model, record.samples(slice(piece.start, cut)), outputs, seen)
+            warm = slice(piece.start, cut)
+            state, residual = _fitted_state(model, record.samples(warm), outputs, seen)
+            residual[lost[warm]] = np.nan
             ahead = slice(cut - 1, piece.stop)
             times = record.time[ahead] - record.excitation_start
             run = flow.trajectory(state, times, vector)[1:]
@@ -73,9 +77,11 @@ def predict_stretches(
             continue
         value = seen.value(run, times[1:], np.broadcast_to(vector, (len(run), vector.size)))
         error = seen.residual(value.copy(), record.values(seen.channels)[cut : piece.stop])
+        # What lies beyond the range of a sensor is no error of the model.
+        error[lost[cut : piece.stop]] = np.nan
         starts.append(begin)
         errors.append(error)
-        misfits.append([float(np.sqrt(((residual / size) ** 2).mean())) for size in (deviations, spread)])
+        misfits.append([float(np.sqrt(np.nanmean((residual / size) ** 2))) for size in (deviations, spread)])
         states.append((state, float(times[0])))
         longest = max(longest, len(error))
     step = float(np.median(np.diff(record.time)))
@@ -83,8 +89,9 @@ def predict_stretches(
     for row, error in zip(every, errors, strict=True):
         row[: len(error)] = error
     lead: Array = step * np.arange(1.0, longest + 1.0)
-    by_noise, all_noise = _horizons(every, NOISES * deviations, lead)
-    by_signal, all_signal = _horizons(every, SHARE * spread, lead)
+    lengths = np.array([len(error) for error in errors], np.intp)
+    by_noise, all_noise = _horizons(every, NOISES * deviations, lead, lengths)
+    by_signal, all_signal = _horizons(every, SHARE * spread, lead, lengths)
     in_noises, in_spreads = np.array(misfits).reshape(-1, 2).T
     test = PredictionTest(
         seen.channels, np.array(starts), lead, every, deviations, spread, in_noises, in_spreads, by_noise, by_signal,
@@ -103,16 +110,20 @@ def _fitted_state(
     return fit.motion.states[-1], seen.residual(fit.motion.predicted.copy(), fit.motion.measured)
 
 
-def _spread(record: Record, seen: Observation) -> Array:
-    values = record.values(seen.channels)
-    return np.array([1.0 if angle else float(v.std()) or 1.0 for v, angle in zip(values.T, seen.angles, strict=True)])
+def _spread(record: Record, seen: Observation, lost: NDArray[np.bool_]) -> Array:
+    columns = zip(record.values(seen.channels).T, seen.angles, lost.T, strict=True)
+    return np.array([1.0 if angle else float(v[~gone].std() if not gone.all() else 0.0) or 1.0
+                     for v, angle, gone in columns])  # fmt: skip
 
 
-def _horizons(error: Array, limit: Array, lead: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """How long (S,) every channel stays within its limit (c,), and whether to the end of the stretch."""
-    known = np.asarray(np.isfinite(error).all(axis=2))
-    wrong = np.asarray(known & (np.abs(error) > limit).any(axis=2))
-    first = np.where(wrong.any(axis=1), wrong.argmax(axis=1), known.sum(axis=1))
+def _horizons(error: Array, limit: Array, lead: Array, lengths: NDArray[np.intp]) -> tuple[Array, NDArray[np.bool_]]:
+    """How long (S,) every channel stays within its limit (c,), and whether to the end of the stretch.
+
+    lengths: (S,) samples predicted. A motion that left the finite numbers has left its limit; a reading that was lost,
+    NaN, has not.
+    """
+    wrong = np.asarray((np.abs(error) > limit).any(axis=2))
+    first = np.where(wrong.any(axis=1), wrong.argmax(axis=1), lengths)
     reached = np.concatenate([[0.0], lead])
     return reached[first], np.asarray(~wrong.any(axis=1))
 

@@ -16,8 +16,9 @@ from kapitza.errors import DataError, FlowError, KapitzaError, nearest_name
 from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.observation import Observation, Output, observe
+from kapitza.estimate.own_parameters import at_setting
 from kapitza.estimate.request import parts_of
-from kapitza.estimate.sensors import with_sensors
+from kapitza.estimate.sensors import with_sensors, within_limits
 from kapitza.estimate.series import ShootingFit
 from kapitza.estimate.validation.attractor import COPIES, compare_sections
 from kapitza.estimate.validation.prediction import maxima_intervals, oscillation_of, predict_stretches
@@ -107,11 +108,12 @@ def validate(
     max_period = gate.whole("max_period", max_period, least=1, error=KapitzaError)
     if not 0 < gate.number("warm_up", warm_up, error=KapitzaError) < 1:
         raise KapitzaError(f"warm_up = {warm_up:g}: give a share between 0 and 1 of the record.")
-    given = parts_of(in_model_units(model, record))
+    method = ShootingFit(outputs=outputs, noise=noise)  # pyright: ignore[reportArgumentType]
+    given = parts_of(in_model_units(model, record, method))
     if len(given) != 1 or not isinstance(given[0].source, Record):
         raise DataError("validate tests one record at a time: pass a Record, or (record, {name: value}).")
-    model = given[0].setting(model)
-    asked = with_sensors(model, given[0].source, [], ShootingFit(outputs=outputs))  # pyright: ignore[reportArgumentType]
+    model = at_setting(model, given[0].own)
+    asked = with_sensors(model, given[0].source, [], method)
     model, data, outputs = asked.model, asked.data, dict(asked.method.outputs)
     if model.is_map:
         raise KapitzaError(f"{model.name} is a map: validate follows flows.")
@@ -224,6 +226,9 @@ class _Work:
                 continue
             values = self.seen.value(run, times, np.broadcast_to(vector, (len(run), vector.size)))
             noisy = values + rng.standard_normal(values.shape) * [self.noise[c] for c in self.seen.channels]
+            noisy = np.column_stack(
+                [within_limits(self.record, c, noisy[:, i]) for i, c in enumerate(self.seen.channels)]
+            )
             self.simulated.append(
                 Record.from_arrays(
                     self.record.time,

@@ -1,0 +1,77 @@
+"""Sensors that are late: h(t - delay) = h - delay h' + delay² h''/2 - …, with the rates of h from the equations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import sympy as sp
+
+from kapitza.errors import DataError
+from kapitza.estimate.estimate import Estimate
+from kapitza.model import Expression, Model, compile_expressions, symbol, time
+
+FEWEST_TERMS, MOST_TERMS = 4, 7
+"""Of the series: as many as the equations allow, as the rates grow with every derivative."""
+
+LARGEST_RATE = 1500
+"""Operations of a rate that is still formed beyond the fewest terms."""
+
+MATTERS = 1.0
+"""What the series leaves out, in standard errors that it may shift estimates by, from which it is told."""
+
+
+def rates_of(output: Expression, model: Model, channel: str) -> list[Expression]:
+    """h, h', h'', … along the motion, as many as the series takes."""
+    if model.is_map or model.structure.steps or (model.excitation is not None and model.excitation.signals):
+        raise DataError(
+            f'"{channel}": a delay is followed along the equations, which a map, a large linkage and a measured signal '
+            "do not allow. Shift the times of that channel instead."
+        )
+    found, rates = [output], dict(zip(map(symbol, model.states), model.structure.rates, strict=True))
+    while len(found) < MOST_TERMS and (len(found) < FEWEST_TERMS or sp.count_ops(found[-1]) < LARGEST_RATE):
+        last = found[-1]
+        slope = sp.diff(last, time) + sp.Add(*[sp.diff(last, x) * f for x, f in rates.items()])
+        found.append(slope.replace(sp.DiracDelta, lambda *_: sp.Integer(0)))
+    return found
+
+
+def delayed(output: Expression, delay: Expression, model: Model, channel: str) -> Expression:
+    """h(t - delay) by its Taylor series along the motion."""
+    terms = rates_of(output, model, channel)
+    return sp.Add(*[(-delay) ** order / math.factorial(order) * term for order, term in enumerate(terms)])
+
+
+def long_delays(found: Estimate, sensors: Mapping[str, tuple[Expression, float | str]]) -> list[str]:
+    """A warning for every sensor whose delay is too long for its series, by how the last terms fall off.
+
+    sensors: by channel, those with a delay: h, and the delay [s] or the name of its parameter.
+    """
+    if found.motion is None or found.model is None or not len(found.motion.states):
+        return []
+    model, motion = found.model, found.motion
+    warnings = []
+    for channel, (output, given) in sensors.items():
+        # Recordings may have a delay of their own each: volt_delay_0, volt_delay_1, …
+        values = [abs(v) for n, v in found.values.items() if isinstance(given, str) and n.startswith(given)]
+        delay = max(values, default=0.0) if isinstance(given, str) else abs(given)
+        noise = found.noise.get(channel, 0.0)
+        terms = rates_of(output, model, channel)
+        names = [p.name for p in model.parameters]
+        compiled = compile_expressions(tuple(terms[-2:]), (*model.states, "t"), names)
+        inputs = np.vstack([motion.states.T, motion.times[None]])
+        path = compiled(inputs, np.array([model.values[n] for n in names]))
+        before, last = np.sqrt((np.asarray(path, float) ** 2).mean(axis=1))
+        order = len(terms) - 1
+        # The next term, if the rates go on to grow as they did.
+        left = last * delay**order / math.factorial(order)
+        left *= delay / (order + 1) * (last / before if before > 0 else 0.0)
+        shift = left * np.sqrt(len(motion.measured)) / noise if noise > 0 else 0.0
+        if shift > MATTERS:
+            warnings.append(
+                f'"{channel}" is late by {delay:.3g} s, long against the motion: the series that follows it ends '
+                f"{left:.2g} off, which may shift estimates by up to {shift:.2g} standard errors. Shift the times of "
+                "that channel by about its delay, and fit the rest of it."
+            )
+    return warnings
