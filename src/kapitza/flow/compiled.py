@@ -115,6 +115,35 @@ def with_tangents(system: System, wrt: tuple[int, ...]) -> Equations:
 _NOTHING = hy.expression(0.0)
 
 
+def with_some_tangents(system: System, wrt: tuple[int, ...], count: int) -> Equations:
+    """The equations followed by `count` columns V' = f_x V of any start, and the columns of the parameters wrt.
+
+    Row-major n x (count + k). For large systems, whose rows hold few of the states.
+    """
+    table = full_table(system)
+    result = equations(system)
+    states = [table[s] for s in system.states]
+    n, columns = len(states), count + len(wrt)
+    tangents = [[hy.expression(f"tangent:{i}:{c}") for c in range(columns)] for i in range(n)]
+    places = {s.name: i for i, s in enumerate(system.states)}
+    dense = None
+    if system.elimination is not None or _selects(system):
+        dense = _jacobian(system, table, states + [hy.par[i] for i in wrt])
+    for i, (_, rate) in enumerate(result[:n]):
+        if dense is not None:
+            slopes = [(k, dense[i][k]) for k in range(n) if dense[i][k] != _NOTHING]
+            direct = dense[i][n:]
+        else:
+            present = sorted(places[name] for name in hy.get_variables(rate))
+            slopes = [(k, hy.diff(rate, states[k])) for k in present]
+            direct = [hy.diff(rate, hy.par[j]) for j in wrt]
+        for c in range(columns):
+            own = [direct[c - count]] if c >= count and direct[c - count] != _NOTHING else []
+            products = [slope * tangents[k][c] for k, slope in slopes]
+            result.append((tangents[i][c], hy.sum([*products, *own]) if products or own else _NOTHING))
+    return result
+
+
 def _jacobian(
     system: System, table: dict[sp.Symbol, hy.expression], by: list[hy.expression]
 ) -> list[list[hy.expression]]:

@@ -91,6 +91,8 @@ def _run(
     """
     count, n = states.shape
     samples, columns = times.shape[1], engine.columns
+    if engine.by_columns is not None:
+        return _run_by_columns(engine, states, times, vectors, limit, refuse)
     integrator, ends = _integrator(engine), bool(engine.ends())
     state, values, clock = integrator.state, integrator.pars, integrator.time
     # The last batch is filled up with copies of its last member.
@@ -134,13 +136,46 @@ def _run(
     rows = np.ascontiguousarray(result.transpose(0, 3, 1, 2)).reshape(members.size, samples, -1)[:count]
     good = np.isfinite(rows[:, -1]).all(axis=1) & arrived.ravel()[:count]
     rows[~good, 1:] = np.nan
-    if refuse and not good.all():
+    if refuse:
+        _require(good, states, limit)
+    return rows[..., :n], rows[..., n:].reshape(count, samples, n, columns)
+
+
+def _require(good: NDArray[np.bool_], states: Array, limit: int) -> None:
+    if not good.all():
         bad = int(np.flatnonzero(~good)[0])
         raise FlowError(
-            f"Trajectory {bad} of {count}, from {np.array2string(states[bad], precision=4)}, left the finite numbers "
-            f"or needs more than {limit} steps; check the parameters and the starts, or raise max_steps."
+            f"Trajectory {bad} of {len(good)}, from {np.array2string(states[bad], precision=4)}, left the finite "
+            f"numbers or needs more than {limit} steps; check the parameters and the starts, or raise max_steps."
         )
-    return rows[..., :n], rows[..., n:].reshape(count, samples, n, columns)
+
+
+def _run_by_columns(
+    engine: SmoothEngine, states: Array, times: Array, vectors: Array, limit: int, refuse: bool
+) -> tuple[Array, Array]:
+    """The same for a large system, whose tangents come a few columns at a time."""
+    count, n = states.shape
+    samples, columns = times.shape[1], engine.columns
+    assert engine.by_columns is not None
+    reached, tangents = np.full((count, samples, n), np.nan), np.full((count, samples, n, columns), np.nan)
+    reached[:, 0], tangents[:, 0] = states, np.eye(n, columns)
+    good = np.zeros(count, bool)
+    for first in range(0, count, LANES):
+        members = np.minimum(np.arange(first, first + LANES), count - 1)
+        own = min(LANES, count - first)
+        found = engine.by_columns.many(states[members].T, times[members].T, vectors[members].T, limit)
+        if found is None and refuse:
+            _require(np.arange(count) < first, states, limit)
+        if found is None:
+            lanes, arrived = _one_by_one(engine, states, times, vectors, members, refuse)
+            found = np.where(arrived, lanes, np.nan)
+        here = slice(first, first + own)
+        reached[here] = found[:, :n, :own].transpose(2, 0, 1)
+        tangents[here] = found[:, n:, :own].reshape(samples, n, columns, own).transpose(3, 0, 1, 2)
+        good[here] = np.isfinite(found[-1, :, :own]).all(axis=0)
+    if refuse:
+        _require(good, states, limit)
+    return reached, tangents
 
 
 def _one_by_one(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from kapitza.errors import EventError, FlowError
+from kapitza.flow.columns import MOST_TANGENTS, Columns
 from kapitza.flow.compiled import (
     cached,
     compile_integrator,
@@ -154,6 +155,10 @@ class SmoothEngine:
         self._unit = self.unit.ravel()
         self._sides = cached(("sides", system), lambda: Sides(system)) if system.switches else None
         self._domain = Domain(system)
+        self.by_columns = None
+        """Tangents of a system that is too large to have them all in one program."""
+        if self.size * self.columns > MOST_TANGENTS and self.is_plain:
+            self.by_columns = Columns(system, self.wrt, tolerance, max_steps)
         self._scalar: dict[tuple[int, bool, bool], Any] = {}
         self._lanes: dict[tuple[int, bool], Any] = {}
 
@@ -168,6 +173,8 @@ class SmoothEngine:
         memory: Any = None,
     ) -> Run:
         n = self.size
+        if tangents is not None and self.by_columns is not None and t1 != t0:
+            return self._run_by_columns(self.by_columns, state, tangents, t0, t1, parameters, grid)
         if self.observe:
             _crossings.events = []
         integrator = self._integrator(tangents is not None)
@@ -197,6 +204,36 @@ class SmoothEngine:
         after = change if tangents is self.unit else self._chain(change, tangents)
         return Run(end[:n], after, grid_states, grid_tangents, events, determinant)
 
+    def _run_by_columns(
+        self,
+        by_columns: Columns,
+        state: Array,
+        tangents: Array,
+        t0: float,
+        t1: float,
+        parameters: Array,
+        grid: Array | None,
+    ) -> Run:
+        given = np.empty(0) if grid is None else np.asarray(grid, float)
+        # Times of the run: the start, those of the grid behind it, the end; `places` says where those of the grid are.
+        times, places = np.unique(np.concatenate(([t0], given, [t1])), return_inverse=True)
+        if t1 < t0:
+            times, places = times[::-1].copy(), len(times) - 1 - places
+        found = by_columns.one(state, times, parameters)
+        if found is None:
+            # The motion by itself says what is wrong with it.
+            self.run(state, None, t0, t1, parameters)
+            raise FlowError(
+                f"The tangents of the motion from {described(self.system, state)} at t = {t0:.6g} left the finite "
+                f"numbers, or need more than {self.max_steps} steps; shorten the stretch, or raise max_steps."
+            )
+        states, changes = found
+        change = changes[-1]
+        after = change if tangents is self.unit else self._chain(change, tangents)
+        sampled = None if grid is None else self._chain(changes[places[1:-1]], tangents)
+        grid_states = None if grid is None else states[places[1:-1]]
+        return Run(states[-1], after, grid_states, sampled, (), log_determinant(change[:, : self.size]))
+
     def arrive(self, state: Array, t0: float, t1: float, parameters: Array) -> Array:
         """The state (n,) at t1 and nothing else, of a system that `is_plain`: what solvers ask for most often."""
         integrator = self._integrator(False)
@@ -215,7 +252,9 @@ class SmoothEngine:
         return self._sides is None and not self._domain.watched and not self.observe
 
     def run_many(self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array) -> Run:
-        count, n = states.shape
+        count = len(states)
+        if tangents is not None and self.by_columns is not None:
+            return self._run_many_by_columns(self.by_columns, states, tangents, t0, t1, parameters)
         integrator = self._batch(tangents is not None)
         ends = np.empty((count, integrator.state.shape[0]))
         for first in range(0, count, LANES):
@@ -227,6 +266,28 @@ class SmoothEngine:
                 members = members[: last - first]
                 done = self._one_by_one(states, tangents is not None, t0, t1, parameters, members)
             ends[first:last] = done[: last - first]
+        return self._ended(ends, tangents)
+
+    def _run_many_by_columns(
+        self, by_columns: Columns, states: Array, tangents: Array, t0: Array, t1: Array, parameters: Array
+    ) -> Run:
+        count, n = states.shape
+        ends = np.full((count, n * (1 + self.columns)), np.nan)
+        for first in range(0, count, LANES):
+            # The last batch is filled up with copies of its last member.
+            members = np.minimum(np.arange(first, first + LANES), count - 1)
+            last = min(first + LANES, count)
+            times = np.stack([t0[members], t1[members]])
+            found = by_columns.many(states[members].T, times, parameters[members].T, self.max_steps)
+            if found is not None:
+                ends[first:last] = found[-1].T[: last - first]
+            else:
+                ends[first:last] = self._one_by_one(states, True, t0, t1, parameters, members[: last - first])
+        return self._ended(ends, tangents)
+
+    def _ended(self, ends: Array, tangents: Array | None) -> Run:
+        """Runs that end in the rows (B, n) or (B, n (1 + columns))."""
+        count, n = len(ends), self.size
         nothing = ((),) * count
         if tangents is None:
             return Run(ends[:, :n], events=nothing, log_determinant=np.full(count, np.nan))

@@ -16,7 +16,7 @@ from kapitza.model.notation import parse_equation, parse_expression
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
 from kapitza.model.structure import Structure, derived_in_base, in_base
 from kapitza.model.switches import Switch, split_program, split_switches
-from kapitza.model.symbols import Expression, rate, symbol, symbolic, time, vanishes
+from kapitza.model.symbols import Expression, derivative, rate, symbol, symbolic, time, vanishes
 from kapitza.model.text import to_text
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "compile_derivatives",
     "compile_expressions",
     "control_values",
+    "derivative",
     "derived_in_base",
     "dimension_problems",
     "in_base",

@@ -16,7 +16,7 @@ from kapitza.model.model import Model
 from kapitza.model.notation import parse_equation, parse_expression, primed_names
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Symmetry
 from kapitza.model.structure import states_of
-from kapitza.model.symbols import Expression, rate, symbol, time
+from kapitza.model.symbols import Expression, derivative, rate, symbol, time
 
 Written = str | sp.Basic | float
 """An expression as users write it: plain notation, SymPy, or a number."""
@@ -37,10 +37,10 @@ def to_symbols(given: Any, what: str = "An expression") -> Any:
         left, right = (gate.expression(what, side, error=ModelError) for side in expression.args)
         expression = left - right
     replacements: dict[sp.Basic, sp.Basic] = {}
-    for derivative in expression.atoms(sp.Derivative):
-        if not isinstance(derivative.expr, AppliedUndef) or [v.name for v in derivative.variables if v.name != "t"]:
-            raise ModelError(f"{derivative} is not a time derivative of a coordinate; carry it out by .doit() first.")
-        replacements[derivative] = rate(gate.canonical(derivative.expr.func.__name__), len(derivative.variables))
+    for slope in expression.atoms(sp.Derivative):
+        if not isinstance(slope.expr, AppliedUndef) or [v.name for v in slope.variables if v.name != "t"]:
+            raise ModelError(f"{slope} is not a time derivative of a coordinate; carry it out by .doit() first.")
+        replacements[slope] = rate(gate.canonical(slope.expr.func.__name__), len(slope.variables))
     expression = expression.xreplace(replacements)
     functions: dict[sp.Basic, sp.Basic] = {}
     for f in expression.atoms(AppliedUndef):
@@ -270,18 +270,18 @@ def from_lagrangian(
     equations = []
     for c in found:
         position, velocity = symbol(c.name), rate(c.name)
-        momentum = sp.diff(energy, velocity)
-        residual = _total_derivative(momentum, found) - sp.diff(energy, position) + sp.diff(lost, velocity)
+        momentum = derivative(energy, velocity)
+        residual = _total_derivative(momentum, found) - derivative(energy, position) + derivative(lost, velocity)
         equations.append(residual - applied.get(c.name, 0))
     return assemble(found, tuple(equations), {"parameters": constants, **parts})
 
 
 def _total_derivative(expression: Expression, coordinates: tuple[Coordinate, ...]) -> Expression:
     """d/dt along a motion: partial by time plus the chain rule through positions and velocities."""
-    result = sp.diff(expression, time)
+    result = derivative(expression, time)
     for c in coordinates:
-        result += sp.diff(expression, symbol(c.name)) * rate(c.name)
-        result += sp.diff(expression, rate(c.name)) * rate(c.name, 2)
+        result += derivative(expression, symbol(c.name)) * rate(c.name)
+        result += derivative(expression, rate(c.name)) * rate(c.name, 2)
     return result
 
 

@@ -16,7 +16,7 @@ from kapitza import gate
 from kapitza.errors import ModelError
 from kapitza.model.elimination import Elimination
 from kapitza.model.implicit import top_slopes
-from kapitza.model.symbols import Expression, symbol
+from kapitza.model.symbols import Expression, derivative, symbol
 
 Array = NDArray[np.float64]
 
@@ -265,7 +265,7 @@ def _compile_derivatives(
         # SymPy differentiates inside the branches of a Piecewise, which heyoka would weight by zero.
         present = [(i, e, e.free_symbols) for i, e in enumerate(expressions)]
         written = {
-            i * len(by) + k: sp.diff(e, s) for i, e, symbols in present for k, s in enumerate(by) if s in symbols
+            i * len(by) + k: derivative(e, s) for i, e, symbols in present for k, s in enumerate(by) if s in symbols
         }
         slopes = {place: translate(slope) for place, slope in written.items() if slope != 0}
     rows = np.concatenate([np.arange(len(values)), len(values) + np.array(list(slopes), int)])
@@ -303,9 +303,9 @@ def _implicit_slopes(
     nothing = hy.expression(0.0)
     found = {}
     for i, expression in enumerate(expressions):
-        tops = [(translate(sp.diff(expression, top)), through[top]) for top in through if expression.has(top)]
+        tops = [(translate(derivative(expression, top)), through[top]) for top in through if expression.has(top)]
         for k, s in enumerate(by):
-            slope = hy.sum([translate(sp.diff(expression, s)), *(weight * row[k] for weight, row in tops)])
+            slope = hy.sum([translate(derivative(expression, s)), *(weight * row[k] for weight, row in tops)])
             if slope != nothing:
                 found[i * len(by) + k] = slope
     return found

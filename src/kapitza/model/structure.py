@@ -21,7 +21,7 @@ from kapitza.model.elimination import Block, Elimination, Step, blocks_of, elimi
 from kapitza.model.mass import MassFunction, is_definite, refuse_singular, singular
 from kapitza.model.parts import Coordinate, Impact, Parameter
 from kapitza.model.switches import NONSMOOTH, Switch, split_program
-from kapitza.model.symbols import Expression, rate, symbol, time, vanishes
+from kapitza.model.symbols import Expression, derivative, rate, symbol, time, vanishes
 
 if TYPE_CHECKING:
     from kapitza.model.model import Model
@@ -357,7 +357,7 @@ def _linear_parts(equation: Expression, tops: Iterable[sp.Symbol]) -> tuple[dict
             gathered.setdefault(bare[0], []).append(sp.Mul(*[f for f in factors if f is not bare[0]]))
             continue
         for top in present:
-            gathered.setdefault(top, []).append(sp.diff(term, top))
+            gathered.setdefault(top, []).append(derivative(term, top))
         rest.append(term.xreplace(dict.fromkeys(present, sp.Integer(0))))
     return {top: sp.Add(*gathered[top]) for top in sorted(gathered, key=lambda s: s.name)}, sp.Add(*rest)
 

@@ -1,4 +1,10 @@
-"""Basins of attraction: where starts of a forced model end, found by following a whole grid of them."""
+"""Basins of attraction: where starts of a forced model end, found by following a whole grid of them.
+
+A few starts are followed until they repeat: they show the attractors. Around every point a of a stable one there is an
+ellipsoid yᵀ P y <= c, y = x - a, with P from Mᵀ P M - P = -I for the linearised return map M, that the return map takes
+into itself; how large it may be is tried out on its shells. Of the other starts most need to be followed only until
+they enter one of these.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.linalg import solve_discrete_lyapunov
 
 from kapitza import gate
 from kapitza.circle import difference
-from kapitza.errors import DataError, ModelError
+from kapitza.errors import DataError, FlowError, ModelError
 from kapitza.executor import Executor, Shared, in_order
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -30,6 +37,26 @@ closest to itself after some turns of the spiral, which are no period."""
 
 EXTENSIONS = 3
 """How often starts that have not settled are followed for twice as long."""
+
+SCOUTS = 2048
+"""Starts, spread over the grid, that are followed to the end and show the attractors."""
+
+SCOUTS_PER_PART = 256
+
+LOOKS = 2
+"""Excitation periods between two looks at whether a motion has come to an attractor."""
+
+SHELLS, DIRECTIONS = 6, 256
+"""Shells of an ellipsoid and points on each from which the return map is tried: all must come nearer."""
+
+NEARER = 0.98
+"""Largest yᵀ P y after a return, as a share of that before."""
+
+SAFE = 0.5
+"""Share of the size that was tried out, in length, that is used."""
+
+SMALLEST = 1e-3
+"""Smallest size of an ellipsoid, as a share of the range of the starts, that is worth looking at."""
 
 
 @dataclass(frozen=True)
@@ -119,21 +146,81 @@ def basins(
     transient, longest = gate.whole("transient", transient, least=1), gate.whole("longest", longest, least=1)
     tolerance = gate.number("tolerance", tolerance, above=0.0)
     starts = _starts(model, axes, dict(others or {}))
-    shared = Shared(model)
-    parts = [
-        (shared, starts[first : first + STARTS_PER_PART], transient, longest, tolerance)
-        for first in range(0, len(starts), STARTS_PER_PART)
-    ]
-    labels = np.full(len(starts), UNSETTLED, np.int32)
+    count = len(starts)
+    shared = Shared((model, transient, longest, tolerance))
+    scouts = np.unique(np.linspace(0, count - 1, min(SCOUTS, count)).astype(int))
+    rest = np.delete(np.arange(count), scouts)
+    labels = np.full(count, UNSETTLED, np.int32)
     attractors: list[Attractor] = []
-    reached = 0
-    with watch(monitor, f"basins of {model.name}", total=len(starts)) as task:
-        for periods, orbits in in_order(executor, _follow, parts):
-            labels[reached : reached + len(periods)] = _sorted(attractors, periods, orbits, model, tolerance)
-            reached += len(periods)
-            task.advance(len(periods), f"{len(attractors)} attractors")
+    with watch(monitor, f"basins of {model.name}", total=count) as task:
+        for chosen, size in ((scouts, SCOUTS_PER_PART), (rest, STARTS_PER_PART)):
+            # The same nets and the same parts whoever works: answers do not depend on it.
+            nets = _nets(model, attractors, np.ptp(starts, axis=0)) if chosen is rest and rest.size else ()
+            members = [chosen[first : first + size] for first in range(0, len(chosen), size)]
+            parts = [(shared, starts[m], nets) for m in members]
+            for m, found in zip(members, in_order(executor, _follow, parts), strict=True):
+                labels[m] = found.labels
+                labels[m[found.open]] = _sorted(attractors, found.periods, found.orbits, model, tolerance)
+                task.advance(len(m), f"{len(attractors)} attractors")
     shape = tuple(len(values) for values in axes.values())
     return Basins(axes, labels.reshape(shape), tuple(attractors))
+
+
+@dataclass(frozen=True)
+class _Net:
+    """(x - centre)ᵀ weight (x - centre) <= 1: from here the motion goes to the attractor of this number."""
+
+    number: int
+    centre: Array
+    weight: Array
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """labels (B,) of starts that came into a net; of the others, `open`, periods (0: unsettled, -1: diverged) and
+    states (open, longest, n).
+    """
+
+    labels: NDArray[np.int32]
+    open: NDArray[np.intp]
+    periods: NDArray[np.intp]
+    orbits: Array
+
+
+def _nets(model: Model, attractors: list[Attractor], ranges: Array) -> tuple[_Net, ...]:
+    """Ellipsoids around the points of the attractors; none where one is not stable to first order."""
+    flow = Flow(model)
+    period, angles = model.period, np.array(model.angles, bool)
+    assert period is not None
+    generator = np.random.default_rng(0)
+    directions = generator.standard_normal((DIRECTIONS, len(model.states)))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    radii = np.repeat(np.arange(1, SHELLS + 1) / SHELLS, DIRECTIONS)[:, None]
+    varied = ranges[ranges > 0].max()
+    nets = []
+    for number, attractor in enumerate(attractors):
+        length = attractor.period * period
+        for centre in attractor.states:
+            try:
+                map_ = flow.propagate(centre, 0.0, length).jacobian
+            except FlowError:
+                continue
+            assert map_ is not None
+            if np.abs(np.linalg.eigvals(map_)).max() >= NEARER:
+                continue
+            weight = solve_discrete_lyapunov(map_.T, np.eye(len(centre)))
+            factor = np.linalg.inv(np.linalg.cholesky(weight)).T
+            shells = np.tile(directions, (SHELLS, 1)) * radii @ factor.T
+            size = varied * float(np.sqrt(np.linalg.eigvalsh(weight)[0]))
+            while size * np.abs(shells).max() > SMALLEST * varied:
+                ends = flow.propagate_many(centre + size * shells, 0.0, length, throw=False).state
+                off = difference(ends, centre, angles)
+                after = np.einsum("bi,ij,bj->b", off, weight, off)
+                if (after <= NEARER * (size * radii[:, 0]) ** 2).all():
+                    nets.append(_Net(number, centre, weight / (SAFE * size) ** 2))
+                    break
+                size *= 0.7
+    return tuple(nets)
 
 
 def _axes(model: Model, region: Mapping[str, tuple[float, float]], grid: int | tuple[int, int]) -> dict[str, Array]:
@@ -163,20 +250,45 @@ def _starts(model: Model, axes: dict[str, Array], others: dict[str, float]) -> A
     return starts
 
 
-def _follow(
-    shared: Shared[Model], starts: Array, transient: int, longest: int, tolerance: float
-) -> tuple[Array, Array]:
-    """Period (B,) of the motion each start ends in (0: unsettled, -1: diverged) and its states (B, longest, n)."""
-    model = shared.value
+def _follow(shared: Shared[tuple[Model, int, int, float]], starts: Array, nets: tuple[_Net, ...]) -> _Followed:
+    """Where each start ends: in a net, or in a motion that repeats, or neither."""
+    model, transient, longest, tolerance = shared.value
     flow = Flow(model)
     period = model.period
     assert period is not None
     angles = np.array(model.angles, bool)
-    states, periods = starts.copy(), np.zeros(len(starts), int)
-    orbits = np.full((len(starts), longest, starts.shape[1]), np.nan)
-    left, length = np.arange(len(starts)), transient
-    for _ in range(EXTENSIONS + 1):
-        states[left] = flow.propagate_many(states[left], 0.0, length * period, throw=False).state
+    labels = np.full(len(starts), UNSETTLED, np.int32)
+    states, left, gone = starts.copy(), np.arange(len(starts)), 0
+    while nets and left.size and gone < transient:
+        step = min(LOOKS, transient - gone)
+        states[left] = flow.propagate_many(states[left], 0.0, step * period, throw=False).state
+        gone += step
+        for net in nets:
+            off = difference(states[left], net.centre, angles)
+            inside = np.einsum("bi,ij,bj->b", off, net.weight, off) <= 1.0
+            labels[left[inside]] = net.number
+        left = left[(labels[left] == UNSETTLED) & np.isfinite(states[left]).all(axis=1)]
+    unknown = np.flatnonzero(labels == UNSETTLED)
+    periods, orbits = _settle(flow, states[unknown], transient - gone, transient, longest, tolerance)
+    return _Followed(labels, unknown, periods, orbits)
+
+
+def _settle(
+    flow: Flow, states: Array, first: int, transient: int, longest: int, tolerance: float
+) -> tuple[NDArray[np.intp], Array]:
+    """Period (B,) of the motion each state ends in (0: unsettled, -1: diverged) and its states (B, longest, n).
+
+    first: excitation periods before the first look; later looks come after twice as long, and twice that.
+    """
+    period, angles = flow.model.period, np.array(flow.model.angles, bool)
+    assert period is not None
+    states, periods = states.copy(), np.zeros(len(states), int)
+    orbits = np.full((len(states), longest, states.shape[1]), np.nan)
+    left, length = np.arange(len(states)), first
+    for number in range(EXTENSIONS + 1):
+        alive = left[np.isfinite(states[left]).all(axis=1)]
+        if alive.size and length:
+            states[alive] = flow.propagate_many(states[alive], 0.0, length * period, throw=False).state
         periods[left[~np.isfinite(states[left]).all(axis=1)]] = -1
         left = left[periods[left] == 0]
         if not left.size:
@@ -190,7 +302,7 @@ def _follow(
         periods[left[settled]] = 1 + np.argmax(gaps[:, settled] <= SPIRAL, axis=0)
         orbits[left] = np.moveaxis(seen[:longest], 0, 1)
         states[left] = seen[-1]
-        left, length = left[periods[left] == 0], 2 * length
+        left, length = left[periods[left] == 0], transient * 2 ** (number + 1)
         if not left.size:
             break
     return periods, orbits

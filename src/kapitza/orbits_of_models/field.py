@@ -11,7 +11,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.model import Model, compile_derivatives, compile_expressions, in_base, symbol, time
+from kapitza.model import Model, compile_derivatives, compile_expressions, derivative, in_base, symbol, time
 
 Array = NDArray[np.float64]
 
@@ -173,7 +173,7 @@ class _Code:
     @cached_property
     def divergence(self) -> Any:
         """Σ ∂f_i/∂x_i of rates that are written out; the other derivatives are not needed for it."""
-        own = [sp.diff(f, symbol(s)) for f, s in zip(self.rhs, self.states, strict=True) if f.has(symbol(s))]
+        own = [derivative(f, symbol(s)) for f, s in zip(self.rhs, self.states, strict=True) if f.has(symbol(s))]
         return compile_expressions([sp.Add(*own)], self._inputs, self.names, self.steps)
 
     @cached_property

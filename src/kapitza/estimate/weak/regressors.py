@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from scipy.special import erf
 
 from kapitza.errors import ModelError
-from kapitza.model import Model, Switch, compile_expressions, derived_in_base, rate, split_switches, symbol, time
+from kapitza.model import (
+    Model,
+    Switch,
+    compile_expressions,
+    derivative,
+    derived_in_base,
+    rate,
+    split_switches,
+    symbol,
+    time,
+)
 
 Array = NDArray[Any]
 
@@ -192,17 +202,17 @@ class Regressors:
             slope = compile_expressions((moving,), variables, self.parameters)(known, values)[0]
         deviation = np.zeros_like(s)
         if noise is not None and np.any(noise):
-            gradient = tuple(sp.diff(switch.function, v) for v in self.variables[: len(self.noisy)])
+            gradient = tuple(derivative(switch.function, v) for v in self.variables[: len(self.noisy)])
             g = compile_expressions(gradient, variables, self.parameters)(known, values)
             deviation = np.sqrt(np.clip(np.einsum("pn,pq,qn->n", g, noise, g), 0.0, None))
         return _cell_average(s, slope * step, deviation, unbiased and not switch.continuous)
 
     def _rate_of(self, expression: sp.Expr) -> sp.Expr | None:
         """ds/dt along the motion; None where it needs derivatives that are not there."""
-        result = sp.diff(expression, time)
+        result = derivative(expression, time)
         names = dict(zip(self.noisy, self.variables, strict=False))
         for (i, order), variable in names.items():
-            partial = sp.diff(expression, variable)
+            partial = derivative(expression, variable)
             if partial == 0:
                 continue
             if (i, order + 1) not in names:
@@ -262,7 +272,7 @@ def regressors_of(model: Model, free: Sequence[str], inputs: tuple[str, ...], se
         _refuse_nonlinear(model, free)
     linear = tuple(name for name in free if name not in nonlinear)
     unknown = [symbol(n) for n in linear]
-    coefficients = tuple(tuple(sp.diff(e, p) for p in unknown) for e in smooth)
+    coefficients = tuple(tuple(derivative(e, p) for p in unknown) for e in smooth)
     rest = tuple(e.xreplace(dict.fromkeys(unknown, sp.Integer(0))) for e in smooth)
     return Regressors(
         linear=linear,
@@ -281,12 +291,12 @@ def nonlinear_names(equations: Sequence[sp.Expr], free: Sequence[str]) -> list[s
     """Parameters to set apart so that the equations are linear in all the others together."""
     found: list[str] = []
     for name in free:
-        if any(sp.diff(e, symbol(name), 2) != 0 for e in equations):
+        if any(derivative(derivative(e, symbol(name)), symbol(name)) != 0 for e in equations):
             found.append(name)
     rest = [n for n in free if n not in found]
     for i, name in enumerate(rest):
         partners = [o for o in rest[i + 1 :] if o not in found]
-        if any(sp.diff(e, symbol(name), symbol(o)) != 0 for e in equations for o in partners):
+        if any(derivative(derivative(e, symbol(name)), symbol(o)) != 0 for e in equations for o in partners):
             found.append(name)
     return found
 
@@ -307,7 +317,7 @@ def _constant_factors(expression: sp.Expr, variables: tuple[sp.Symbol, ...]) -> 
     for variable in variables:
         constant = sp.Integer(0)
         if variable in present:
-            for term in sp.Add.make_args(sp.expand(sp.diff(expression, variable))):
+            for term in sp.Add.make_args(sp.expand(derivative(expression, variable))):
                 constant += term if term.is_number else 0
         factors.append(float(constant))
     return factors
@@ -335,9 +345,9 @@ def _bends(regressors: Regressors) -> tuple[Array, Any]:
         present = full.free_symbols
         inside = [(p, v) for p, v in enumerate(regressors._noisy) if v in present]
         for number, (p, first) in enumerate(inside):
-            slope = sp.diff(full, first)
+            slope = derivative(full, first)
             left = slope.free_symbols
-            bends = ((i, p, q, sp.diff(slope, v)) for q, v in inside[number:] if v in left)
+            bends = ((i, p, q, derivative(slope, v)) for q, v in inside[number:] if v in left)
             found += [bend for bend in bends if bend[3] != 0]
     places = np.array([bend[:3] for bend in found], int).reshape(-1, 3)
     expressions = [bend[3] for bend in found]
@@ -352,7 +362,7 @@ def _gradients(regressors: Regressors) -> tuple[Array, Any]:
     found = []
     for i, full in enumerate(_whole(regressors)):
         present = full.free_symbols
-        slopes = ((i, k, sp.diff(full, v)) for k, v in enumerate(by) if v in present)
+        slopes = ((i, k, derivative(full, v)) for k, v in enumerate(by) if v in present)
         found += [(i, k, slope) for i, k, slope in slopes if slope != 0]
     places = np.array([(i, k) for i, k, _ in found], int).reshape(-1, 2)
     return places, compile_expressions([e for _, _, e in found], regressors.variables, regressors.parameters)
@@ -368,9 +378,9 @@ def _curvature(regressors: Regressors) -> _Curvature:
         inside = [(i, v) for i, v in enumerate(regressors._noisy) if v in present]
         parts = []
         for k, (i, first) in enumerate(inside):
-            slope = sp.diff(term, first)
+            slope = derivative(term, first)
             for j, second in inside[k:]:
-                bend = sp.diff(slope, second)
+                bend = derivative(slope, second)
                 if bend != 0:
                     s = spread.setdefault((i, j), sp.Symbol(f"cov:{i}:{j}", real=True))
                     parts.append(s * (sp.Rational(1, 2) if i == j else 1) * bend)

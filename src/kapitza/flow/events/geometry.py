@@ -20,7 +20,7 @@ from kapitza.flow.domains import Domain
 from kapitza.flow.engine import System
 from kapitza.flow.events.held import can_be_gated
 from kapitza.flow.sides import FLAT, Probes, levels
-from kapitza.model import Step, compile_derivatives, compile_expressions, split_switches, symbol, time
+from kapitza.model import Step, compile_derivatives, compile_expressions, derivative, split_switches, symbol, time
 
 Array = NDArray[Any]
 
@@ -139,7 +139,7 @@ class Geometry:
 
     def total_derivative(self, expression: sp.Expr) -> sp.Expr:
         pairs = zip(self.system.states, self.system.smooth_rates, strict=True)
-        return sp.diff(expression, time) + sum((sp.diff(expression, x) * f for x, f in pairs), sp.Integer(0))
+        return derivative(expression, time) + sum((derivative(expression, x) * f for x, f in pairs), sp.Integer(0))
 
     @cached_property
     def rates(self) -> PointFunction:
@@ -286,6 +286,6 @@ class Geometry:
         entries = [
             e.replace(sp.DiracDelta, lambda *_: sp.Integer(0))
             for f in functions
-            for e in (f, *(sp.diff(f, s) for s in self.differentiate))
+            for e in (f, *(derivative(f, s) for s in self.differentiate))
         ]
         return PointFunction(entries, self.inputs, (len(functions), 1 + len(self.differentiate)))

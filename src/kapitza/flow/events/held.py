@@ -9,7 +9,7 @@ from typing import Any
 import sympy as sp
 
 from kapitza.flow.engine import System
-from kapitza.model import Step, symbol
+from kapitza.model import Step, derivative, symbol
 
 MANY_SURFACES = 3
 """From so many switches and walls on one flow serves all regimes: k surfaces have 2^k."""
@@ -46,7 +46,7 @@ def split_steps(
         held = HeldSteps([(name, e.xreplace(gone)) for name, e in system.smooth_steps])
         halves: list[list[Any]] = [[] for _ in system.smooth_rates]
         for mode in modes:
-            slopes = {name: held.name(sp.diff(e, mode)) for name, e in touched.items()}
+            slopes = {name: held.name(derivative(e, mode)) for name, e in touched.items()}
             given = [-slopes.get(h, sp.Integer(0)) for h in elimination.rest]
             jumps = elimination.solve(given, lambda e: e, held.name)
             by_top = dict(zip(elimination.tops, jumps, strict=True))
@@ -93,7 +93,7 @@ def forces_alone_are_affine(system: System, modes: Sequence[sp.Symbol]) -> bool:
 def is_affine(expression: Any, modes: Sequence[sp.Symbol]) -> bool:
     if any(p.has(*modes) for p in expression.atoms(sp.Piecewise)):
         return False
-    return all(sp.diff(expression, m).free_symbols.isdisjoint(modes) for m in modes if expression.has(m))
+    return all(derivative(expression, m).free_symbols.isdisjoint(modes) for m in modes if expression.has(m))
 
 
 def _program_at(system: System, held: HeldSteps, values: dict[Any, Any], mark: str) -> list[Any]:

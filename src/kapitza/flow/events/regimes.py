@@ -27,7 +27,7 @@ from kapitza.flow.engine import Event, System
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.held import HeldSteps, split_steps
 from kapitza.flow.events.settle import Regime
-from kapitza.model import solve_named, to_heyoka
+from kapitza.model import derivative, solve_named, to_heyoka
 
 Array = NDArray[Any]
 
@@ -174,8 +174,8 @@ def _parts_of_balance(
     directions += [_impulse(geometry, j) for j in regime.contact]
     surfaces = [system.switches[i].function.xreplace(plus) for i in regime.stuck]
     surfaces += [geometry.speeds[j] for j in regime.contact]
-    rows = [[sp.diff(h, x) for x in system.states] for h in surfaces]
-    drift = [sp.diff(h, geometry.differentiate[geometry.size]) for h in surfaces]
+    rows = [[derivative(h, x) for x in system.states] for h in surfaces]
+    drift = [derivative(h, geometry.differentiate[geometry.size]) for h in surfaces]
     return HeldSteps(list(steps)), rows, directions, base, drift
 
 
@@ -185,7 +185,7 @@ def _unnamed(expression: Any) -> Any:
 
 def _split_modes(rate: Any, modes: list[sp.Symbol]) -> tuple[Any, list[Any]]:
     """The mean f0 of a rate over both values of the modes, and half of its jump by each mode."""
-    slopes = [sp.diff(rate, m) for m in modes]
+    slopes = [derivative(rate, m) for m in modes]
     tested = any(p.has(m) for p in rate.atoms(sp.Piecewise) for m in modes)
     if not tested and all(slope.free_symbols.isdisjoint(modes) for slope in slopes):
         # Affine in the modes: short expressions, whose common factors cancel in the balance.
@@ -199,8 +199,8 @@ def _split_modes(rate: Any, modes: list[sp.Symbol]) -> tuple[Any, list[Any]]:
 def _impulse(geometry: Geometry, wall: int) -> list[sp.Expr]:
     """(I - R_x) w_x: the direction in which the wall pushes."""
     states, reset = geometry.system.states, geometry.system.walls[wall].reset
-    normal = [sp.diff(geometry.speeds[wall], x) for x in states]
-    return [n - _dot([sp.diff(r, x) for x in states], normal) for n, r in zip(normal, reset, strict=True)]
+    normal = [derivative(geometry.speeds[wall], x) for x in states]
+    return [n - _dot([derivative(r, x) for x in states], normal) for n, r in zip(normal, reset, strict=True)]
 
 
 def _dot(left: Sequence[Any], right: Sequence[Any]) -> sp.Expr:
