@@ -5,7 +5,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.estimate.request import make_request
-from kapitza.estimate.weak.weak import assemble, row_covariance
+from kapitza.estimate.weak.weak import assemble, row_covariance, whitener
 from kapitza.estimate.weak.weak_fit import pose, smooth
 
 RUCKLIDGE = kz.Model.from_equations(
@@ -36,7 +36,7 @@ def test_covariance_of_rows_holds_the_quadratic_noise(rucklidge):
     linear, whole = (
         row_covariance(
             problem.regressors, problem.measured, states[0], problem.windows, problem.values, noise, memory=1.0
-        )[0]
+        ).band[0]
         for noise in (None, problem.noise)
     )
     residuals = []
@@ -49,6 +49,37 @@ def test_covariance_of_rows_holds_the_quadratic_noise(rucklidge):
     curved = np.arange(seen.size) // functions % 3 == 2  # rows of z' = -z + y**2
     assert np.mean((seen / whole)[curved]) == pytest.approx(1.0, abs=0.06)
     assert np.mean((seen / linear)[curved]) > 1.12
+
+
+def test_rows_of_a_long_chain_are_weighed_equation_by_equation_with_the_same_answer():
+    """The narrower band belongs to the same covariance: the sizes of whitened rows and their products agree."""
+    names = [f"x{i}" for i in range(14)]
+    springs = [
+        " + ".join(f"k*({x} - {o}) + 0.3*({x} - {o})**3" for o in (names[i - 1] if i else "0", *names[i + 1 : i + 2]))
+        for i, x in enumerate(names)
+    ]
+    drive = ["cos(1.3*t)"] + ["0"] * 13
+    model = kz.Model.from_equations(
+        [f"{x}'' + c*{x}' + {s} = {f}" for x, s, f in zip(names, springs, drive, strict=True)],
+        coordinates=names, parameters={"c": 0.2, "k": 1.0}, period="2*pi/1.3",
+    )  # fmt: skip
+    record = kz.simulate(model, np.zeros(28), periods=6, samples_per_period=40, noise=1e-3, seed=1).select(names)
+    settings = kz.HarmonicFit()
+    problem = pose(settings, make_request(model, record, ["c", "k"], settings))
+    (rows,) = assemble(problem.regressors, problem.states, problem.windows, problem.values, problem.noise)
+    given = problem.regressors, problem.measured, problem.calm[0], problem.windows, model.vector, problem.noise, 1.0
+    narrow, wide = row_covariance(*given), row_covariance(*given, by_window=True)
+    assert narrow.order is not None
+    assert wide.order is None
+    assert len(narrow.band) < len(wide.band)
+    one, other = whitener(narrow), whitener(wide)
+    assert one.variances == pytest.approx(other.variances, rel=1e-12)
+    found = []
+    for factor in (one, other):
+        white = factor(rows)
+        columns = np.column_stack([white.matrix.reshape(-1, 2), white.rest.ravel()])
+        found.append(columns.T @ columns)
+    assert np.abs(found[0] / found[1] - 1).max() < 1e-6
 
 
 @pytest.mark.parametrize("level", [0.01, 0.03])

@@ -117,10 +117,12 @@ def _laws(problem: WeakProblem) -> list[_Law]:
     powers: list[Callable[[Array], Array]] = [lambda z: z, lambda z: z**2, lambda z: z * np.abs(z), lambda z: z**3]
     found: list[_Law] = []
     for e, equation in enumerate(model.equations):
+        if len(found) > MOST_TERMS:
+            return []
+        present = equation.free_symbols
         for c, coordinate in enumerate(model.coordinates):
             for order in range(coordinate.order):
-                variable = rate(coordinate.name, order)
-                if not equation.has(variable) and not equation.has(rate(coordinate.name, coordinate.order)):
+                if present.isdisjoint((rate(coordinate.name, order), rate(coordinate.name, coordinate.order))):
                     continue
                 place = f"at large |{coordinate.name}{chr(39) * order}|"
                 if coordinate.angle and order == 0:
@@ -212,6 +214,33 @@ def _place(problem: WeakProblem, left: list[Array], factors: list[Whitener]) -> 
     return f"{label} {place}".strip()
 
 
+LARGEST_LOOK = 20_000_000
+"""Numbers of the covariance of short rows from which `loss_of` judges: stretches of long records are enough."""
+
+
+def _stretches(states: list[Smoothed], windows: Windows, size: int) -> tuple[list[Smoothed], float]:
+    """Stretches, spread evenly, whose windows of `size` rows have a covariance of at most LARGEST_LOOK numbers, and
+    their share of all windows.
+    """
+    counts = np.array([windows.count(len(s.times)) for s in states])
+    allowed = max(LARGEST_LOOK // (windows.parts * size**2), 2 * windows.parts)
+    if counts.sum() <= allowed:
+        return [s for s, count in zip(states, counts, strict=True) if count], 1.0
+    found, chosen, pieces = [], 0, 8
+    own = max(allowed // pieces, windows.parts)
+    for k in np.linspace(0, counts.sum() - 1, pieces).astype(int):
+        piece = int(np.searchsorted(np.cumsum(counts), k, side="right"))
+        count = min(own, int(counts[piece]))
+        first = min(int(k - counts[:piece].sum()), int(counts[piece]) - count)
+        rows = slice(first * windows.stride, (first + count - 1) * windows.stride + windows.width)
+        state = states[piece]
+        found.append(
+            replace(state, times=state.times[rows], derivatives=state.derivatives[:, rows], inputs=state.inputs[rows])
+        )
+        chosen += count
+    return found, chosen / float(counts.sum())
+
+
 def loss_of(problem: WeakProblem, solution: RowSolution, regressors: Regressors, values: Array) -> float:
     """How many times the standard errors exceed what the best use of these readings would give, at least.
 
@@ -226,13 +255,13 @@ def loss_of(problem: WeakProblem, solution: RowSolution, regressors: Regressors,
     size = np.std(np.concatenate([p.channels for p in problem.measured.pieces]), axis=0)
     if short.width >= problem.windows.width or not (problem.measured.noise > EXACT * size).all():
         return 1.0
-    rows = assemble(regressors, problem.calm, short, values, None)
     information = np.zeros_like(solution.information)
-    long = [s for s in problem.calm if short.count(len(s.times))]
-    for state, row in zip(long, rows, strict=True):
+    stretches, share = _stretches(problem.calm, short, regressors.equations * short.functions)
+    for state in stretches:
+        (row,) = assemble(regressors, [state], short, values, None)
         band = row_covariance(regressors, problem.measured, state, short, values, None, 1.0)
         seen = whitener(band)(row).matrix.reshape(-1, len(regressors.linear))
-        information += seen.T @ seen
+        information += seen.T @ seen / share
     own = np.diag(np.linalg.inv(solution.information))
     best = np.diag(np.linalg.inv(information))
     with np.errstate(invalid="ignore", divide="ignore"):

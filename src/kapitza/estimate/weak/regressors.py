@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import erf
 
 from kapitza.errors import ModelError
@@ -128,7 +129,9 @@ class Regressors:
         """As `terms`, less the straight terms."""
         coefficients, rest = self.terms(state, values, noise)
         known = np.array([state.derivatives[order, :, i] for i, order in self.noisy])
-        lines = np.tensordot(self.straight, known, axes=1)
+        # Of many coordinates an equation holds few.
+        lines = csr_array(self.straight.reshape(-1, len(known))) @ known
+        lines = lines.reshape(self.equations, -1, known.shape[1])
         return coefficients - lines[:, 1:], rest - lines[:, 0]
 
     def terms(self, state: Smoothed, values: Array, noise: Array | None = None) -> tuple[Array, Array]:

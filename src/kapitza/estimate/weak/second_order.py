@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 ENOUGH = 200_000
-"""Samples of all copies together: short records are copied more often, as the mean is over noise."""
+"""Readings of all copies together: short records are copied more often, as the mean is over noise."""
 
 MOST_COPIES = 4
 
@@ -49,8 +49,8 @@ def score_bias(
     """c (k,) of the head of this module."""
     from kapitza.estimate.weak.weak_fit import calmed, smooth, weigh
 
-    samples = sum(len(state.times) for state in problem.states)
-    copies = int(np.clip(ENOUGH // max(samples, 1), 1, MOST_COPIES))
+    readings = sum(len(state.times) for state in problem.states) * len(problem.measured.channels)
+    copies = int(np.clip(ENOUGH // max(readings, 1), 1, MOST_COPIES))
     generator = np.random.default_rng(problem.settings.seed)
     total = np.zeros(theta.size)
     for number in range(copies):

@@ -208,6 +208,14 @@ def _quadratic_sources(
     ]
 
 
+@dataclass(frozen=True)
+class RowCovariance:
+    """Covariance of all rows of one piece in lower band storage, of rows in `order` (None: window by window)."""
+
+    band: Array
+    order: NDArray[np.intp] | None = None
+
+
 def row_covariance(
     regressors: Regressors,
     measured: Measured,
@@ -216,29 +224,44 @@ def row_covariance(
     values: Array,
     noise: Array | None,
     memory: float,
-) -> Array:
-    """Covariance of all rows of one piece in lower band storage (parts x rows, windows x rows).
+    by_window: bool = False,
+) -> RowCovariance:
+    """Covariance of all rows of one piece.
 
     memory: samples over which the noise of the smoothed states stays correlated; a sign that noise makes uncertain adds
     variance (∂g/∂m)² (1 - m²) over that length.
+    Rows are taken window by window, where parts x rows make up the band, or equation by equation where noise links few
+    of many equations, as in a long chain, and the band is narrower so; by_window: never the latter.
     """
-    count, size = windows.count(len(state.times)), regressors.equations * windows.functions
-    band = np.zeros((windows.parts * size, count * size))
-    for source in _sources(regressors, measured, state, values, noise, memory):
+    count, functions = windows.count(len(state.times)), windows.functions
+    size = regressors.equations * functions
+    sources = _sources(regressors, measured, state, values, noise, memory)
+    reach = max((max(source) - min(source) for source in sources), default=0)
+    places = np.arange(count * size).reshape(count, size)
+    width, order = windows.parts * size, None
+    if not by_window and (narrow := (reach * count + windows.parts) * functions) < width:
+        order = places.reshape(count, -1, functions).transpose(1, 0, 2).ravel()
+        width, places = narrow, np.empty_like(order)
+        places[order] = np.arange(order.size)
+        places = places.reshape(count, size)
+    band = np.zeros((width, count * size))
+    for source in sources:
         series = np.stack(list(source.values()), axis=1)
-        places = np.add.outer(np.array(list(source)) * windows.functions, np.arange(windows.functions)).ravel()
-        chunk = max(1, LARGEST_RESPONSE // (places.size * windows.width))
+        own = np.add.outer(np.array(list(source)) * functions, np.arange(functions)).ravel()
+        chunk = max(1, LARGEST_RESPONSE // (own.size * windows.width))
         for first in range(0, count, chunk):
             here = min(chunk, count - first)
-            reach = min(here + windows.parts - 1, count - first)
-            cut = windows.cut(series, first, reach)
+            reached = min(here + windows.parts - 1, count - first)
+            cut = windows.cut(series, first, reached)
             response = np.einsum("pfk,pewk->wefk", windows.values, cut, optimize=True) * windows.step
-            _fill_band(band, response.reshape(reach, places.size, windows.width), places, first, here, windows, size)
-    return band
+            shaped = response.reshape(reached, own.size, windows.width)
+            _fill_band(band, shaped, places[first : first + reached][:, own], here, windows)
+    return RowCovariance(band, order)
 
 
-def _fill_band(band: Array, response: Array, places: Array, first: int, here: int, windows: Windows, size: int) -> None:
-    """Add the products of the responses of windows that overlap to the band; places: rows within a window."""
+def _fill_band(band: Array, response: Array, places: NDArray[np.intp], here: int, windows: Windows) -> None:
+    """Add the products of the responses of windows that overlap to the band; places (windows, rows): in its order."""
+    rows = places.shape[1]
     for lag in range(windows.parts):
         count = min(here, len(response) - lag)
         if count <= 0:
@@ -246,47 +269,62 @@ def _fill_band(band: Array, response: Array, places: Array, first: int, here: in
         shift = lag * windows.stride
         early, late = response[:count, :, shift:], response[lag : lag + count, :, : windows.width - shift]
         block = late @ early.transpose(0, 2, 1)
-        offset = lag * size + places[:, None] - places
-        later, earlier = np.nonzero(offset >= 0)
-        columns = (first + np.arange(count))[:, None] * size + places[earlier]
-        band[offset[later, earlier], columns] += block[:, later, earlier]
+        # Within a window every pair of rows once.
+        later, earlier = np.tril_indices(rows) if lag == 0 else np.divmod(np.arange(rows**2), rows)
+        one, other = places[lag : lag + count][:, later], places[:count][:, earlier]
+        band[np.abs(one - other), np.minimum(one, other)] += block[:, later, earlier]
 
 
 @dataclass(frozen=True)
 class Whitener:
-    """Cholesky factor of the banded covariance of all rows of one piece, and the variances (rows,) themselves."""
+    """Cholesky factor of the banded covariance of all rows of one piece, and the variances (rows,) themselves.
+
+    order: of the rows in the factor, None where it is theirs.
+    """
 
     factor: Array
     variances: Array
+    order: NDArray[np.intp] | None = None
 
     def __call__(self, piece: Rows) -> Rows:
         count, size, parameters = piece.matrix.shape
         columns = np.empty((count * size, parameters + 1), order="F")
         columns[:, :parameters] = piece.matrix.reshape(-1, parameters)
         columns[:, parameters] = piece.rest.reshape(-1)
-        # Rows from wider kernels may be fewer: the factor of the first ones is the first part of the factor.
-        factor = (
-            self.factor if len(columns) == self.factor.shape[1] else np.asfortranarray(self.factor[:, : len(columns)])
-        )
+        factor = self.factor
+        if self.order is not None:
+            columns = np.asfortranarray(columns[self.order])
+        elif len(columns) != factor.shape[1]:
+            # Rows from wider kernels may be fewer: the factor of the first ones is the first part of the factor.
+            factor = np.asfortranarray(factor[:, : len(columns)])
         (solve_triangular_band,) = get_lapack_funcs(("tbtrs",), (factor,))
         solved, _ = solve_triangular_band(factor, columns, uplo="L", overwrite_b=True)
+        if self.order is not None:
+            back = np.empty_like(solved)
+            back[self.order] = solved
+            solved = back
         return Rows(solved[:, :parameters].reshape(count, size, parameters), solved[:, parameters].reshape(count, size))
 
 
-def whitener(band: Array) -> Whitener:
+def whitener(covariance: RowCovariance) -> Whitener:
     """Factor of a banded covariance; a small ridge keeps it definite where test functions nearly repeat each other."""
+    band, order = covariance.band, covariance.order
     if not (band[0] > 0).all():
         raise DataError(
             "A row of the weak form does not depend on any measured channel, so it has no noise to weigh it by: "
             "check that the equations contain the measured coordinates."
         )
+    variances = band[0].copy()
+    if order is not None:
+        variances[order] = band[0]
     for ridge in (1e-10, 1e-7, 1e-4):
         trial = np.array(band, order="F")
         trial[0] *= 1.0 + ridge
         try:
-            return Whitener(cholesky_banded(trial, overwrite_ab=True, lower=True, check_finite=True), band[0])
+            factor = cholesky_banded(trial, overwrite_ab=True, lower=True, check_finite=True)
         except LinAlgError:
             continue
+        return Whitener(factor, variances, order)
     raise DataError(
         "The covariance of the weak rows is not positive definite: lower HarmonicFit(modulation=...) or overlap."
     )
