@@ -5,13 +5,21 @@ import pytest
 from tests.continuation.systems import duffing
 
 import kapitza as kz
-from kapitza.continuation import Kind
+from kapitza.continuation import End, Kind
 
 
-def test_fold_curve_of_duffing_through_its_cusp():
+@pytest.fixture(scope="module")
+def fold():
+    return kz.follow(duffing(1.2), None, "omega", (1.0, 2.0), direction=1).bifurcations[0]
+
+
+def test_fold_curve_of_duffing_through_its_cusp(fold):
     """Near (1.0910, .0518); every point of the curve is a fold, |μ - 1| at rounding."""
-    branch = kz.follow(duffing(1.2), None, "omega", (1.0, 2.0), direction=1)
-    curve = kz.follow(branch.bifurcations[0], ("omega", "B"), ((0.9, 2.5), (0.01, 0.4)))
+    curve = kz.follow(fold, ("omega", "B"), ((0.9, 2.5), (0.01, 0.4)))
+    # Both ends lie on the bound of the second parameter, to rounding.
+    assert curve.values[[0, -1], 1] == pytest.approx([0.4, 0.4], abs=1e-12)
+    assert curve.ends == (End.BOUND, End.BOUND)
+    assert curve.end_messages == ("B = 0.4", "B = 0.4")
     (cusp,) = curve.of(Kind.CUSP)
     assert cusp.value == pytest.approx(1.0910, abs=2e-3)
     assert float(cusp.note.split("=")[1]) == pytest.approx(0.0518, abs=1e-3)
@@ -66,3 +74,27 @@ def test_doubling_curve_of_the_hanging_pendulum():
     quoted = force / np.hypot(0.1 * omega, 200.0)
     assert quoted[np.argmin(omega)] == pytest.approx(0.0926, abs=1e-4)
     assert np.abs(curve.multipliers + 1).min(axis=1).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ({"omgea": (0.5, 2.0)}, "bounds names 'omgea'"),
+        ({"omega": (float("nan"), 2.0)}, "no range for omega"),
+        ((3.0, 4.0), r"starts at omega = 1\.77972, outside"),
+        (((1.0, 2.0), (0.5, 0.6)), r"starts at B = 0\.3, outside"),
+        ((1.0, 2.0, 3.0), "more than 2 entries"),
+        ("wide", "give a list"),
+    ],
+)
+def test_ranges_of_a_curve_that_make_no_sense_are_named(fold, bounds, message):
+    with pytest.raises(kz.KapitzaError, match=message):
+        kz.follow(fold, ("omega", "B"), bounds)
+
+
+def test_a_curve_begins_at_the_bound_it_is_given(fold):
+    """The range of B ends at the fold's own: one direction has nowhere to go, the other does."""
+    curve = kz.follow(fold, ("omega", "B"), {"B": (0.28, 0.3), "omega": (1.0, 2.0)})
+    assert curve.values[:, 1].max() == pytest.approx(0.3, abs=1e-12)
+    assert curve.values[:, 1].min() == pytest.approx(0.28, abs=1e-12)
+    assert sorted(curve.end_messages) == ["B = 0.28", "B = 0.3"]

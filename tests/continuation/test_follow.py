@@ -278,3 +278,16 @@ def test_slips_of_the_keyboard_are_named():
         kz.follow(model, None, "unused", (0.5, 2.0))
     with pytest.raises(KapitzaError, match='no setting "direcion"'):
         kz.follow(model, None, "omega", (0.5, 2.0), direcion=1)
+
+
+@pytest.mark.parametrize("index", [9999, -9999, 1.5, "last", None])
+def test_a_point_that_is_not_on_the_branch_is_named(response, index):
+    with pytest.raises(KapitzaError, match=rf"give a whole number from -{len(response)} to {len(response) - 1}"):
+        response.orbit(index)
+
+
+def test_points_are_counted_from_the_end_as_well(response):
+    last = len(response) - 1
+    assert np.array_equal(response.vector(-1), response.vector(last))
+    for one, other in zip(response.nodes_of(-2), response.nodes_of(last - 1), strict=True):
+        assert np.array_equal(one, other)

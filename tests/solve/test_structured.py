@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kapitza.solve import BorderedBand, ChainProgram, CyclicSystem, fold, scatter_blocks
+from kapitza.solve import BorderedBand, ChainProgram, CyclicSystem, MarchedChain, closed_chain, fold, scatter_blocks
 
 
 def dense_cyclic(left, right, columns, rows, corner):
@@ -31,6 +31,41 @@ def test_cyclic_system_equals_dense_solution(count, border):
     x, p = CyclicSystem(left, right, columns, rows, corner).solve(r, s)
     exact = np.linalg.solve(dense_cyclic(left, right, columns, rows, corner), np.concatenate([r.ravel(), s]))
     np.testing.assert_allclose(np.concatenate([x.ravel(), p]), exact, rtol=0, atol=1e-10 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 13])
+@pytest.mark.parametrize("border", [0, 2])
+def test_a_marched_chain_equals_the_dense_solution(count, border):
+    rng = np.random.default_rng(count)
+    n = 3
+    left = 0.4 * rng.normal(size=(count, n, n))
+    columns, rows = rng.normal(size=(count, n, border)), rng.normal(size=(border, count, n))
+    corner = rng.normal(size=(border, border))
+    r, s = rng.normal(size=(count, n, 2)), rng.normal(size=(border, 2))
+    system = closed_chain(left, columns, rows, corner)
+    assert isinstance(system, MarchedChain)
+    right = np.broadcast_to(-np.eye(n), left.shape)
+    exact = np.linalg.solve(
+        dense_cyclic(left, right, columns, rows, corner), np.concatenate([r.reshape(count * n, 2), s])
+    )
+    x, p = system.solve(r, s)
+    both = np.concatenate([x.reshape(count * n, 2), p])
+    np.testing.assert_allclose(both, exact, rtol=0, atol=1e-11 * np.abs(exact).max())
+    x, p = system.solve(r[..., 0], s[:, 0])
+    np.testing.assert_allclose(np.concatenate([x.ravel(), p]), both[:, 0], rtol=0, atol=1e-13 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("factor", [30.0, 1e300])
+def test_a_chain_that_grows_is_not_marched(factor):
+    left = np.broadcast_to(np.diag([factor, 0.5]), (6, 2, 2))
+    system = closed_chain(left, np.zeros((6, 2, 0)), np.zeros((0, 6, 2)), np.zeros((0, 0)))
+    assert isinstance(system, CyclicSystem)
+
+
+def test_a_marched_chain_that_is_singular_is_named():
+    left = np.broadcast_to(np.diag([1.0, 0.5]), (6, 2, 2))
+    with pytest.raises(np.linalg.LinAlgError):
+        closed_chain(left, np.zeros((6, 2, 0)), np.zeros((0, 6, 2)), np.zeros((0, 0)))
 
 
 def test_cyclic_system_survives_growth_that_no_product_survives():

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.errors import KapitzaError, Status
 from kapitza.flow import Flow
@@ -154,9 +155,14 @@ class Branch:
         wanted = {kind if isinstance(kind, Kind) else Kind(kind) for kind in kinds}
         return tuple(b for b in self.bifurcations if b.kind in wanted)
 
+    def _place(self, index: int) -> int:
+        """The number of a point, counted from the end where it is negative."""
+        count = len(self)
+        return gate.whole("The index of a point", index, least=-count, most=count - 1, error=KapitzaError) % count
+
     def vector(self, index: int) -> Array:
         """All parameters of the model at a point."""
-        changes = dict(zip(self.parameters, self.values[index].tolist(), strict=True))
+        changes = dict(zip(self.parameters, self.values[self._place(index)].tolist(), strict=True))
         return self.model.with_values(**changes).vector
 
     def orbit(self, index: int) -> PeriodicOrbit:
@@ -165,10 +171,11 @@ class Branch:
             raise KapitzaError(f"A branch of {self.subject} points holds no orbits: its points are states.")
         from kapitza.continuation.orbit_at import orbit_at
 
-        return orbit_at(self, range(len(self))[index])
+        return orbit_at(self, self._place(index))
 
     def nodes_of(self, index: int) -> tuple[Array, Array]:
         """Fractions (J,) and nodes (J, n) of a point."""
+        index = self._place(index)
         begin = int(self.counts[:index].sum())
         stop = begin + int(self.counts[index])
         return self.fractions[begin:stop], self.nodes[begin:stop]

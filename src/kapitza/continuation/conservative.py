@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import Readings
-from kapitza.continuation.follow import Bounds, Walker, _finished, assembled, checked_bounds, follow, parameter_size
+from kapitza.continuation.follow import follow
 from kapitza.continuation.locate import ORBIT_TESTS
 from kapitza.continuation.motion import OrbitFamily, state_sizes
 from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.continuation.path import Node, corrected_at
 from kapitza.continuation.trace import Stepping, Trace
+from kapitza.continuation.walker import Bounds, Walker, assembled, checked_bounds, parameter_size, walked
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Excitation, Model, Parameter, rate, symbol
@@ -254,7 +255,7 @@ def backbone(
         raise KapitzaError(f"The excitation period is not 2π/{frequency}: the backbone cannot be laid over it.")
     limits = checked_bounds(free, frequency, bounds)
     trace = _first_trace(free, (dampings[0], frequency), origin, amplitude * shape, limits, stepping)
-    branch = _finished(Walker(trace, None, lambda w: assembled(w, "Shooting")), monitor)
+    branch = walked(Walker(trace, None, lambda w: assembled(w, "Shooting")), monitor)
     for node in trace.nodes:
         _require_conservative(model, node.z)
     return branch

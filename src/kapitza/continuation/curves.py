@@ -8,7 +8,7 @@ linearisations for all components.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import readings
 from kapitza.continuation.equilibria import EquilibriumFamily
 from kapitza.continuation.motion import OrbitFamily, state_sizes
-from kapitza.continuation.nouns import Bifurcation, Kind
+from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import ChordNewton, Node, corrected_at
 from kapitza.continuation.trace import Stepping, Trace
+from kapitza.continuation.walker import Walker, assembled, checked_bounds, parameter_size, require_effect, walked
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.flow import Flow
 from kapitza.solve import ByEffort, DensePoint
@@ -250,8 +252,6 @@ def follow_curve(
     parameters: their names; the first is the one whose bounds are given as (low, high), or bounds is a mapping or a
     pair of ranges for both. Codimension-two points are marked on the way.
     """
-    from kapitza.continuation.follow import Walker, _finished, assembled
-
     if posterior is not None:
         raise KapitzaError("Bands are drawn on branches in one parameter: follow the branch with posterior=.")
     if bifurcation.kind not in CURVES:
@@ -259,9 +259,17 @@ def follow_curve(
             f"Curves of {bifurcation.kind.value} points are not followed: "
             f"only of {', '.join(kind.value for kind in CURVES)} points."
         )
-    names = tuple(parameters) if not isinstance(parameters, str) else (parameters,)
-    if len(names) != 2 or names[0] == names[1]:
-        raise KapitzaError(f'A curve needs two parameters, such as ("omega", "B"), not {parameters!r}.')
+    names = (parameters,) if isinstance(parameters, (str, type(None))) else tuple(parameters)
+    if len(names) != 2 or names[0] == names[1] or not all(isinstance(name, str) for name in names):
+        raise KapitzaError(
+            f'A curve needs two parameters, follow(bifurcation, ("omega", "B")), not {gate.shown(parameters)}.'
+        )
+    direction = gate.whole("direction", direction, least=-1, most=1, error=KapitzaError)
+    if stepping is not None and not isinstance(stepping, Stepping):
+        raise KapitzaError(f"stepping = {gate.shown(stepping)}; give a Stepping(...).")
+    for name in names:
+        bifurcation.model.check(name)
+        require_effect(bifurcation.model, name)
     family, z = curve_family(bifurcation, names, bounds)
     limits, others = _ranges(family.model, names, bounds)
     stepping = stepping or Stepping(
@@ -270,7 +278,7 @@ def follow_curve(
     row = np.zeros(z.size)
     row[-2] = 1.0
     traces = []
-    for sign in (1, -1) if direction == 0 else (int(np.sign(direction)),):
+    for sign in (1, -1) if direction == 0 else (direction,):
         outcome = corrected_at(family, z, row[None], z[-2:-1].copy(), 1e-10)
         if outcome.point is None:
             row2 = np.zeros(z.size)
@@ -284,27 +292,14 @@ def follow_curve(
         node = Node(family, node.z, node.tangent * along * sign, node.at)
         traces.append(_Curve(node, limits, stepping, second=others))
     walker = Walker(traces[0], traces[1] if len(traces) > 1 else None, lambda w: assembled(w, "Shooting"))
-    return _finished(walker, monitor)
+    return walked(walker, monitor)
 
 
 @dataclass
 class _Curve(Trace):
-    """A walk in two parameters: the second one has bounds too."""
-
-    second: tuple[float, float] = (-np.inf, np.inf)
+    """A walk in two parameters, which ends where it began when it closes."""
 
     def _finished(self, node: Node) -> bool:
-        from kapitza.continuation.nouns import End
-
-        low, high = self.second
-        if not low <= float(node.z[-1]) <= high:
-            self.end, self.message = End.BOUND, f"{node.family.free[1]} = {node.z[-1]:.8g}"
-            return True
-        return self._back_at_the_start(node)
-
-    def _back_at_the_start(self, node: Node) -> bool:
-        from kapitza.continuation.nouns import End
-
         if len(self.nodes) < 8:
             return False
         gap = np.abs((node.z - self.start.z) / self.start.family.scale)[-2:].max()
@@ -316,20 +311,23 @@ class _Curve(Trace):
 
 
 def _ranges(model: Any, names: tuple[str, ...], bounds: Any) -> list[tuple[float, float]]:
+    """The range of each parameter: as given, or three times its value to either side."""
     given: list[Any] = [None] * len(names)
-    if isinstance(bounds, dict):
+    if isinstance(bounds, Mapping):
+        for name in bounds:
+            if name not in names:
+                raise KapitzaError(f"bounds names {gate.shown(name)}: the curve is one in {', '.join(names)}.")
         given = [bounds.get(name) for name in names]
-    elif bounds is not None and np.ndim(bounds) == 2:
-        given = [tuple(bounds[0]), tuple(bounds[1])]
     elif bounds is not None:
-        given = [tuple(bounds), None]
+        pairs = gate.items("bounds", bounds, most=2, error=KapitzaError)
+        numbers = [isinstance(each, (int, float, np.number)) for each in pairs]
+        # (low, high) of the first one, or such a pair (or None) for each.
+        given[: 1 if all(numbers) else len(pairs)] = [tuple(pairs)] if all(numbers) else pairs
     ranges = []
     for name, pair in zip(names, given, strict=True):
-        low, high = model.parameter(name).bounds
         value = model.values[name]
         reach = 3 * abs(value) if value else 3.0
-        pair = (value - reach, value + reach) if pair is None else (min(pair), max(pair))
-        ranges.append((max(low, pair[0]), min(high, pair[1])))
+        ranges.append(checked_bounds(model, name, (value - reach, value + reach) if pair is None else pair))
     return ranges
 
 
@@ -356,8 +354,6 @@ def moving_family(bifurcation: Bifurcation, names: tuple[str, ...]) -> tuple[Cur
 
 def curve_family(bifurcation: Bifurcation, names: tuple[str, ...], bounds: Any) -> tuple[CurveFamily, Array]:
     """The extended system through a bifurcation, and its unknowns there."""
-    from kapitza.continuation.follow import parameter_size
-
     for name in names:
         bifurcation.model.check(name)
     values = dict(zip(bifurcation.model.names, np.asarray(bifurcation.values).tolist(), strict=True))

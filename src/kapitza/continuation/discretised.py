@@ -178,6 +178,10 @@ class CollocationFamily(DiscretisedFamily):
     def time(self, z: Array) -> float:
         return float(self.scheme.unpack(z).boundaries[-1])
 
+    def linearise(self, z: Array) -> Any:
+        at = self.scheme.linearise(z)
+        return _At(at, self.scheme.values(at.unknowns), float(at.unknowns.boundaries[-1]), z.copy())
+
     def scheme_scale(self) -> Array:
         j, m = self.scheme.elements, self.scheme.rule.degree
         nodes = np.tile(self.sizes, j) * np.sqrt(j)

@@ -168,7 +168,7 @@ def equilibrium_family(
     model: Model, start: Any, parameter: str, limits: tuple[float, float]
 ) -> tuple[EquilibriumFamily, Array]:
     """The family through the equilibrium near `start`, and its unknowns there."""
-    from kapitza.continuation.follow import parameter_size
+    from kapitza.continuation.walker import parameter_size
 
     if model.period is not None:
         raise KapitzaError(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,42 +12,25 @@ from kapitza import gate
 from kapitza.circle import difference
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.motion import OrbitFamily, branch_flow, state_sizes
-from kapitza.continuation.nouns import Bifurcation, End
-from kapitza.continuation.path import Node, first_node
+from kapitza.continuation.nouns import Bifurcation
 from kapitza.continuation.symmetry import required_symmetry, symmetry_of
-from kapitza.continuation.trace import Stepping, Trace
+from kapitza.continuation.trace import Stepping
+from kapitza.continuation.walker import (
+    Bounds,
+    Walker,
+    checked_bounds,
+    parameter_size,
+    require_effect,
+    walked,
+    walker_from,
+)
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, nearest_name
 from kapitza.flow import Flow
-from kapitza.model import Model, in_base, symbol
-from kapitza.monitor import Monitor, watch
+from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import MultipleShooting, Shooting, solve_orbit
 
 Array = NDArray[np.float64]
-
-Bounds = tuple[float, float]
-
-
-@dataclass
-class Walker:
-    """A branch being followed: iterate to walk (points come as they are found), `branch` gives what there is.
-
-    forward, backward: the two directions from the start; backward is empty when only one is wanted.
-    """
-
-    forward: Trace
-    backward: Trace | None
-    make: Any
-    interrupted: bool = field(default=False)
-
-    def __iter__(self) -> Iterator[Node]:
-        for trace in (self.forward, self.backward):
-            if trace is not None:
-                yield from trace
-
-    @property
-    def branch(self) -> Branch:
-        return self.make(self)
 
 
 def follow(
@@ -124,25 +106,12 @@ def follow(
             raise KapitzaError(f'follow has no setting "{name}".{nearest_name(name, known)} It has {", ".join(known)}.')
     posterior, monitor = settings.pop("posterior", None), settings.pop("monitor", None)
     walker = walk_branch(subject, start, parameter, bounds, **settings)
-    branch = _finished(walker, monitor)
+    branch = walked(walker, monitor)
     if posterior is not None:
         from kapitza.continuation.bands import with_bands
 
         branch = with_bands(branch, posterior)
     return branch
-
-
-def _finished(walker: Walker, monitor: Monitor | None) -> Branch:
-    """Walk to the ends; Ctrl-C or the monitor leave what there is, with its status."""
-    family = walker.forward.start.family
-    with watch(monitor, f"following {family.model.name}") as task:
-        for node in walker:
-            task.advance(1, f"{family.free[0]} = {node.value:.6g}")
-    if task.interrupted:
-        for trace in (walker.forward, walker.backward):
-            if trace is not None and trace.end is End.POINTS and not trace.message:
-                trace.end = End.INTERRUPTED
-    return walker.branch.with_(status=task.status)
 
 
 def extend(branch: Branch, bounds: Bounds | None = None, **settings: Any) -> Branch:
@@ -178,40 +147,6 @@ def extend(branch: Branch, bounds: Bounds | None = None, **settings: Any) -> Bra
     )
 
 
-def checked_bounds(model: Model, parameter: Any, bounds: Bounds | None) -> Bounds:
-    """The range of a parameter, refusing one that is not in the model, is derived, or lies outside the range."""
-    if not isinstance(parameter, str):
-        raise KapitzaError(f'Name the parameter to follow, such as "omega"; {parameter!r} is no name.')
-    model.check(parameter)
-    value = model.values[parameter]
-    low, high = model.parameter(parameter).bounds
-    if bounds is None:
-        reach = abs(value) if value else 1.0
-        bounds = (max(low, value - 0.9 * reach), min(high, value + 9 * reach))
-    # The walk goes both ways: (14, 5) says the same as (5, 14).
-    first, last = sorted(gate.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist())
-    if not (np.isfinite(first) and np.isfinite(last) and first < last):
-        raise KapitzaError(f"bounds = {gate.shown(bounds)} is no range for {parameter}: give (low, high).")
-    if not first <= value <= last:
-        raise KapitzaError(
-            f"The branch starts at {parameter} = {value:g}, outside of bounds = ({first:g}, {last:g}): "
-            f"pass model.with_values({parameter}=...) or wider bounds."
-        )
-    return max(first, low), min(last, high)
-
-
-def require_effect(model: Model, parameter: str) -> None:
-    """Refuse a parameter that is in no equation: every point of its branch would be the same."""
-    structure = model.structure
-    written = [*structure.rates, *(e for _, e in structure.steps)]
-    for impact in structure.impacts:
-        written += [impact.surface, *impact.reset.values()]
-    if model.excitation is not None:
-        written.append(in_base(model, model.excitation.period))
-    if not any(symbol(parameter) in e.free_symbols for e in written):
-        raise KapitzaError(f'"{parameter}" is in no equation of "{model.name}": nothing changes along it.')
-
-
 def walk_branch(
     model: Model,
     start: Any,
@@ -243,25 +178,6 @@ def walk_branch(
         family, z = orbit_family(model, start, parameter, limits, period, method, half_map)
     name = type(method).__name__ if method else "Shooting"
     return walker_from(family, z, limits, stepping, direction, name, detect)
-
-
-def walker_from(
-    family: Any, z: Array, limits: Bounds, stepping: Stepping, direction: int, method: str, detect: bool = True
-) -> Walker:
-    """Walks in one or both directions from a point that is (nearly) a solution."""
-    traces = []
-    for sign in (1, -1) if direction == 0 else (direction,):
-        outcome = first_node(family, z, sign)
-        if outcome.point is None:
-            raise ConvergenceError(
-                f"The start is not a solution at {family.free[0]} = {z[-1]:.6g}: {outcome.message} "
-                "Solve the orbit first (solve_orbit) and begin there."
-            )
-        images = family.images(outcome.point) if hasattr(family, "images") else None
-        traces.append(Trace(outcome.point, limits, stepping, images, detect))
-    forward = traces[0]
-    backward = traces[1] if len(traces) > 1 else None
-    return Walker(forward, backward, lambda walker: assembled(walker, method))
 
 
 def orbit_family(
@@ -323,11 +239,6 @@ def shooting_family(
     return family, family.equations.pack(nodes, period, np.array([model.values[parameter]]))
 
 
-def parameter_size(value: float, limits: Bounds) -> float:
-    """What counts as much as the whole orbit: the value itself, or half of the range where that is smaller."""
-    return min(max(abs(value), 1e-3 * (limits[1] - limits[0])), 0.5 * (limits[1] - limits[0]))
-
-
 def _solved(model: Model, start: Any, period: float | None, method: Any) -> PeriodicOrbit:
     if isinstance(start, PeriodicOrbit) and period is None and _closes(model, start):
         return start
@@ -354,22 +265,3 @@ def _closes(model: Model, orbit: PeriodicOrbit) -> bool:
         return False
     gap = np.abs(difference(end, begin, model.angles)).max()
     return bool(gap <= 1e-9 * max(float(np.abs(orbit.points).max()), 1e-3))
-
-
-def assembled(walker: Walker, method: str) -> Branch:
-    """The nouns from the nodes of both directions: backward reversed, then forward."""
-    forward, backward = walker.forward, walker.backward
-    behind = list(reversed(backward.nodes[1:])) if backward is not None else []
-    ahead = forward.nodes or [forward.start]
-    nodes: list[Node] = [*behind, *ahead]
-    family = nodes[0].family
-    shift = len(behind)
-    found: list[tuple[int, Bifurcation]] = [(shift + i, b) for i, b in forward.bifurcations]
-    if backward is not None:
-        # Between nodes i and i + 1 of the reversed walk lies the gap before place shift - i.
-        found += [(max(shift - i - 1, 0), b) for i, b in backward.bifurcations]
-    order = sorted(range(len(found)), key=lambda k: (found[k][0], found[k][1].value))
-    marks = tuple(replace(found[k][1], position=found[k][0]) for k in order)
-    lengths = np.array([-n.arclength for n in behind] + [n.arclength for n in ahead])
-    first = (backward.end, backward.message) if backward is not None else (End.START, "")
-    return family.branch(nodes, lengths, marks, (first, (forward.end, forward.message)), method)

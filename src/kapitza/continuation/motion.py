@@ -38,6 +38,10 @@ PLAIN_PRODUCT = 1e6
 """Beyond this growth a product in doubles would move the smaller multipliers, which decide, by 1e-10 and more."""
 
 
+OUTGROWN = 1.1
+"""States that have grown beyond this many times their size get a new one, and the steps with them."""
+
+
 FLOW_TOLERANCE = 1e-13
 """Of the steps along smooth motions: at 1e-15 they take half as long again and bring no digit of a branch."""
 
@@ -214,7 +218,7 @@ class OrbitFamily:
 
     def renewed(self, z: Array, at: LinearisedShooting) -> OrbitFamily:
         """The family as seen from a new point: phase condition through it, sizes that have grown."""
-        if self.reference is None and (np.abs(at.nodes).max(axis=0) <= self.sizes).all():
+        if self.reference is None and (np.abs(at.nodes) <= OUTGROWN * self.sizes).all():
             return self
         rates = self.problem.field.rates(at.nodes, at.equations.times(at.period)[0], at.vector)
         sizes = state_sizes(self.model, at.nodes, rates, self.full_period(z), self.sizes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, sqrt
 from typing import Any, Protocol
 
@@ -192,19 +193,12 @@ class ChordNewton:
         if self.chords and node.at is not None:
             begin, update = self._matrix(guess, system)
             if begin is not None:
-                rough = newton(
-                    system,
-                    z,
-                    NewtonSettings(self.nearness, self.chords, update=update, foresight=0.1),
-                    family.scale,
-                    begin,
-                )
+                rough = newton(system, z, self._rough[update], family.scale, begin)
                 effort += rough.iterations
                 if rough.status in (Status.CONVERGED, Status.ITERATION_LIMIT):
                     z = rough.x
         delicate = bool(getattr(family, "delicate", False))
-        settings = NewtonSettings(1e-11 if delicate else self.tolerance, self.max_iterations, damping=0.25)
-        found = newton(system, z, settings, family.scale)
+        found = newton(system, z, self._fine[delicate], family.scale)
         # The iteration that only a delicate family takes, to its tighter tolerance, says nothing about the step.
         effort += 2 * max(found.iterations - delicate, 1) - 1
         if not found.status.ok or not isinstance(found.linearised, BorderedLinearised):
@@ -213,6 +207,18 @@ class ChordNewton:
             # Newton may stop where its steps no longer shrink: next to a graze that is no solution.
             return Outcome(None, effort, found.message)
         return self._node(guess, found.x, found.linearised, effort, found.iterations)
+
+    @cached_property
+    def _rough(self) -> dict[Update, NewtonSettings]:
+        """Of the chord steps, with a matrix that is kept or updated."""
+        kinds: tuple[Update, ...] = ("chord", "broyden")
+        return {kind: NewtonSettings(self.nearness, self.chords, update=kind, foresight=0.1) for kind in kinds}
+
+    @cached_property
+    def _fine(self) -> dict[bool, NewtonSettings]:
+        """Of the Newton steps, for families that are delicate and for the others."""
+        tolerances = {True: 1e-11, False: self.tolerance}
+        return {kind: NewtonSettings(each, self.max_iterations, damping=0.25) for kind, each in tolerances.items()}
 
     def _matrix(self, guess: Guess, system: Bordered) -> tuple[Linearised | None, Update]:
         """What the chord steps begin with, and how it is kept."""
@@ -318,7 +324,8 @@ def corrected_at(
     family: Any, z: Array, rows: Array, targets: Array, tolerance: float = 1e-11, iterations: int = 25
 ) -> Outcome[Node]:
     """The node that satisfies border rows, by damped Newton."""
-    found = newton(Bordered(family, rows, targets), z, NewtonSettings(tolerance, iterations), family.scale)
+    settings = NewtonSettings(tolerance, iterations, update="reuse")
+    found = newton(Bordered(family, rows, targets), z, settings, family.scale)
     if not found.status.ok or not isinstance(found.linearised, BorderedLinearised):
         return Outcome(None, found.iterations, found.message or found.status.value)
     try:

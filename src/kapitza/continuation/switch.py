@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.continuation.branch import Branch
-from kapitza.continuation.follow import Bounds, Walker, _finished, assembled, checked_bounds, parameter_size
 from kapitza.continuation.motion import OrbitFamily, branch_flow, state_sizes
 from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.continuation.path import Node, corrected_at
 from kapitza.continuation.trace import Stepping, Trace
+from kapitza.continuation.walker import Bounds, Walker, assembled, checked_bounds, parameter_size, walked
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.flow import Flow
 from kapitza.solve import ByEffort
@@ -64,7 +64,7 @@ def switch_branch(
     True
     """
     walker = switch_walker(bifurcation, bounds, amplitude, side, stepping)
-    return _finished(walker, monitor)
+    return walked(walker, monitor)
 
 
 def switch_walker(

@@ -85,13 +85,17 @@ class Stepping:
 
 @dataclass
 class Trace:
-    """Iterate to walk; then `nodes`, `bifurcations` (with the index of the node before) and `end` are complete."""
+    """Iterate to walk; then `nodes`, `bifurcations` (with the index of the node before) and `end` are complete.
+
+    bounds: of the first parameter; second: of the second one, where two are free.
+    """
 
     start: Node
     bounds: tuple[float, float]
     stepping: Stepping
     images: Callable[[Node], bool] | None = None
     detect: bool = True
+    second: tuple[float, float] | None = None
     nodes: list[Node] = field(default_factory=list)
     bifurcations: list[tuple[int, Bifurcation]] = field(default_factory=list)
     end: End = End.POINTS
@@ -100,11 +104,11 @@ class Trace:
 
     def __iter__(self) -> Iterator[Node]:
         self.nodes = [self.start]
-        low, high = self.bounds
-        ahead = self.start.tangent[-len(self.start.family.free)]
-        if (ahead < 0 and self.start.value <= low) or (ahead > 0 and self.start.value >= high):
-            self.end, self.message = End.BOUND, f"{self.start.family.free[0]} = {self.start.value:.8g}"
-            return
+        for place, name, (low, high) in self._ranges(self.start):
+            ahead, value = float(self.start.tangent[place]), float(self.start.z[place])
+            if (ahead < 0 and value <= low) or (ahead > 0 and value >= high):
+                self.end, self.message = End.BOUND, f"{name} = {value:.8g}"
+                return
         steps, node, step = None, self.start, None
         while len(self.nodes) < self.stepping.max_points:
             if steps is None:
@@ -122,18 +126,20 @@ class Trace:
                 yield beyond
                 continue
             node, step = stride.point, stride.following
-            outside = self._clipped(node)
-            last = node if outside is None else outside
+            bound = self._passed(node)
+            last = node if bound is None else self._clipped(node, *bound)
+            if last is None:
+                return
             if self.detect:
                 place = len(self.nodes) - 1
                 found = bifurcations_between(self.nodes[-1], last)
                 self.bifurcations += [(place, each) for each in found if not self._same_graze(each, last)]
             self.nodes.append(last)
             yield last
-            if outside is not None:
+            if bound is not None:
                 if self.images is not None and len(self.nodes) > 4 and self._closed(last):
                     return
-                self.end, self.message = End.BOUND, f"{last.family.free[0]} = {last.value:.8g}"
+                self.end, self.message = End.BOUND, f"{bound[1]} = {bound[2]:.8g}"
                 return
             if self._finished(last):
                 return
@@ -161,21 +167,33 @@ class Trace:
             return [node]
         return [before, node]
 
-    def _clipped(self, node: Node) -> Node | None:
-        """The node at the bound that this one has passed, or None."""
-        low, high = self.bounds
-        if low <= node.value <= high:
-            return None
-        bound = low if node.value < low else high
+    def _ranges(self, node: Node) -> list[tuple[int, str, tuple[float, float]]]:
+        """Places among the unknowns, names and bounds of the parameters that have bounds."""
+        names, first = node.family.free, node.z.size - len(node.family.free)
+        ranges = [(first, names[0], self.bounds)]
+        return ranges if self.second is None else [*ranges, (first + 1, names[1], self.second)]
+
+    def _passed(self, node: Node) -> tuple[int, str, float] | None:
+        """Place, name and bound of the parameter that left its range first on the way to this node."""
+        found = []
+        for place, name, (low, high) in self._ranges(node):
+            value, begun = float(node.z[place]), float(self.nodes[-1].z[place])
+            if not low <= value <= high:
+                bound = low if value < low else high
+                found.append(((bound - begun) / (value - begun) if value != begun else 0.0, place, name, bound))
+        return min(found)[1:] if found else None
+
+    def _clipped(self, node: Node, place: int, name: str, bound: float) -> Node | None:
+        """The node at a bound that this one has passed; where there is none the walk ends at the one before."""
         before = self.nodes[-1]
-        place = node.z.size - len(node.family.free)
-        share = (bound - before.value) / (node.value - before.value)
+        share = (bound - before.z[place]) / ((node.z[place] - before.z[place]) or 1.0)
         guess = before.z + share * (node.z - before.z)
         row = np.zeros(node.z.size)
         row[place] = 1.0
         outcome = corrected_at(before.family, guess, row[None], np.array([bound]))
         if outcome.point is None:
-            return node
+            self.end, self.message = End.BOUND, f"{name} = {bound:.8g} lies within the next step"
+            return None
         found = outcome.point
         sign = np.sign((found.tangent * before.tangent * before.metric).sum()) or 1.0
         length = before.arclength + float(((found.z - before.z) * before.tangent * before.metric).sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -75,6 +76,10 @@ class Circles:
         elif len(self._seen) >= REMEMBERED:
             self._seen.clear()
         self._seen.add(key)
+
+    def depends_on(self, places: Sequence[int]) -> bool:
+        """Must the comparison be made again when parameters at these places take other values?"""
+        return self._wraps and not self._by_structure and not set(places).isdisjoint(self._timing)
 
     def _repeats_at(self, vector: Array, factor: float) -> bool:
         """Does the model repeat with each of its timing parameters changed by another factor?"""

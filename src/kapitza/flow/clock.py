@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import floor, inf
 
 import numpy as np
@@ -122,6 +123,15 @@ def merge_signals(signals: tuple[Signal, ...], period: float) -> tuple[Array, Ar
     return knots, np.concatenate(columns, axis=1)
 
 
+@lru_cache(maxsize=256)
+def _differentiated(
+    expression: sp.Expr, wrt: tuple[str, ...], names: tuple[str, ...]
+) -> tuple[tuple[sp.Expr, ...], list[int]]:
+    """Slopes of the period, and the places of the parameters in it: a flow is made more often than its law changes."""
+    used = {s.name for s in expression.free_symbols if isinstance(s, sp.Symbol)}
+    return tuple(sp.diff(expression, symbol(name)) for name in wrt), [i for i, n in enumerate(names) if n in used]
+
+
 class PeriodLaw:
     """The excitation period as a function of the independent parameters, with its derivatives."""
 
@@ -130,10 +140,9 @@ class PeriodLaw:
         if model.excitation is None:
             return
         self.expression = in_base(model, model.excitation.period)
-        slopes = [sp.diff(self.expression, symbol(name)) for name in wrt]
+        slopes, self._used = _differentiated(self.expression, wrt, model.names)
         self.varies = any(slope != 0 for slope in slopes)
         self._evaluate = compile_expressions([self.expression, *slopes], (), model.names)
-        self._used = [i for i, name in enumerate(model.names) if symbol(name) in self.expression.free_symbols]
         self._last: tuple[bytes | None, Array] = (None, np.empty(0))
 
     def __call__(self, vector: Array) -> float | None:

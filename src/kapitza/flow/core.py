@@ -20,6 +20,7 @@ from kapitza.flow.clock import Clock, PeriodLaw, Piece, merge_signals
 from kapitza.flow.compiled import cached
 from kapitza.flow.engine import Engine, Event
 from kapitza.flow.hoisting import constants_function, hoist_constants
+from kapitza.flow.shots import Shots
 from kapitza.flow.smooth import SmoothEngine
 from kapitza.flow.system import polynomial_signals, system_of, vanishing_candidates
 from kapitza.model import Evaluator, Model, compile_expressions, symbol, symbolic
@@ -312,6 +313,22 @@ class Core:
             return engine.arrive(start, local, local + (t1 - t0), runtime)
         whole = self.whole_turns(start)
         return engine.arrive(start - whole, local, local + (t1 - t0), runtime) + whole
+
+    def shots(self, vector: Array, t0: float, t1: float) -> Shots | None:
+        """The stretch from t0 to t1 prepared for many runs that differ in their starts and in the values of `wrt`.
+
+        None where a run is more than the steps of an integrator, or where the stretch or a check depends on `wrt`.
+        """
+        engine, clock = self.engine(vector), self.clock(vector)
+        if not isinstance(engine, SmoothEngine) or not engine.is_plain or clock.period is None:
+            return None
+        if clock.knots is not None or self.period_law.varies or not 0 < t1 - t0 <= PERIODS_PER_PIECE * clock.period:
+            return None
+        structure = self.model.structure
+        masses = () if structure.elimination is None else structure.mass_parameters
+        if set(masses) & set(self.wrt_index) or self.circles.depends_on(self.wrt_index):
+            return None
+        return Shots(self, engine, vector, clock.period, t0, t1)
 
     def chain(self, change: Array, total: Array) -> Array:
         """Tangents over two stretches from those of each: J2 J1 and J2 S1 + S2."""

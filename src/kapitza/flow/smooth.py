@@ -246,6 +246,20 @@ class SmoothEngine:
             self._require_finish(integrator, outcome, state, t0, t1, parameters)
         return integrator.state.copy()
 
+    def carry(self, state: Array, t0: float, t1: float, parameters: Array) -> tuple[Array, Array]:
+        """The same with the tangents (n, n + k) that began as `unit`."""
+        integrator, n = self._integrator(True), self.size
+        now, runtime = integrator.state, integrator.pars
+        now[:n] = state
+        now[n:] = self._unit
+        integrator.time = t0
+        runtime[:] = parameters[: runtime.size]
+        outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
+        if outcome != _finished:
+            self._require_finish(integrator, outcome, state, t0, t1, parameters)
+        end = integrator.state.copy()
+        return end[:n], end[n:].reshape(n, self.columns)
+
     @property
     def is_plain(self) -> bool:
         """No switch, no end of a term, nothing observed: an integrator's steps are all there is."""

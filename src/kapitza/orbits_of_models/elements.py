@@ -14,6 +14,7 @@ P_j being the identity or the reset of a wall.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,12 @@ from kapitza.errors import FlowError
 from kapitza.orbits_of_models.field import Rates, VectorField
 from kapitza.orbits_of_models.gauss import GaussRule
 from kapitza.orbits_of_models.phase import PhaseRow
-from kapitza.solve import CyclicSystem
+from kapitza.solve import CyclicSystem, MarchedChain, closed_chain
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+_NO_CONDITIONS = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,13 @@ class Layout:
     modes: Array
     free_end: bool
 
-    @property
+    @cached_property
     def unknown(self) -> Index:
         """Indices of the boundaries that are unknown."""
         free = [i for i, crossing in enumerate(self.crossings) if crossing is not None]
         return np.array([*free, *([len(self.boundaries) - 1] if self.free_end else [])], np.intp)
 
-    @property
+    @cached_property
     def events(self) -> list[tuple[int, Crossing]]:
         return [(i, c) for i, c in enumerate(self.crossings) if c is not None]
 
@@ -140,14 +143,14 @@ class CollocationEquations:
     def stages(self, u: Unknowns) -> tuple[Array, Array, Array]:
         """Stage states (J m, n), their times (J m,), and the element lengths (J,)."""
         start, length = self.layout.times(u.boundaries)
-        states = u.nodes[:, None, :] + length[:, None, None] * np.einsum("il,jln->jin", self.rule.matrix, u.slopes)
+        states = u.nodes[:, None, :] + length[:, None, None] * (self.rule.matrix @ u.slopes)
         times = start[:, None] + length[:, None] * self.rule.points
         return states.reshape(-1, self.size), times.ravel(), length
 
     def ends(self, u: Unknowns) -> Array:
         """y_j: where each element ends, (J, n)."""
         length = self.layout.times(u.boundaries)[1]
-        return u.nodes + length[:, None] * np.einsum("i,jin->jn", self.rule.weights, u.slopes)
+        return u.nodes + length[:, None] * (self.rule.weights @ u.slopes)
 
     def residual(self, x: Array) -> Array:
         u = self.unpack(x)
@@ -158,16 +161,19 @@ class CollocationEquations:
         return self._flatten(u, stage, arrivals, conditions)
 
     def _flatten(self, u: Unknowns, stage: Array, arrivals: Array, conditions: Array) -> Array:
-        following = np.roll(u.nodes, -1, axis=0)
-        following[-1] = following[-1] + 2 * np.pi * self.winding
+        gaps = arrivals.copy()
+        gaps[:-1] -= u.nodes[1:]
+        gaps[-1] -= u.nodes[0] + 2 * np.pi * self.winding
         tail = [] if self.phase is None else [self.phase.value(u.nodes)]
-        residual = np.concatenate([(arrivals - following).ravel(), stage.ravel(), conditions, tail])
+        residual = np.concatenate([gaps.ravel(), stage.ravel(), conditions, tail])
         if not np.isfinite(residual).all():
             raise FlowError("The collocation equations are not finite at this iterate.")
         return residual
 
     def _arrivals(self, u: Unknowns, ends: Array) -> tuple[Array, Array]:
         """The states after resets (J, n), and the values of the event conditions."""
+        if not self.layout.events:
+            return ends, _NO_CONDITIONS
         arrivals, conditions = ends.copy(), []
         for boundary, crossing in self.layout.events:
             j = self.layout.last_element(boundary)
@@ -208,16 +214,15 @@ class LinearisedElements:
         rates = eq.field.derivatives(states, times, eq.values(u), modes)
         j, m, n = u.slopes.shape
         stage = u.slopes - rates.rates.reshape(j, m, n)
-        self._length, self._joints = length, self._find_joints()
         ends = eq.ends(u)
+        self._length, self._joints = length, self._find_joints(ends)
         arrivals, conditions = eq._arrivals(u, ends)
         self.residual = eq._flatten(u, stage, arrivals, conditions)
         self._condense(rates, times)
-        self._system: CyclicSystem | None = None
+        self._system: CyclicSystem | MarchedChain | None = None
 
-    def _find_joints(self) -> list[_Joint]:
+    def _find_joints(self, ends: Array) -> list[_Joint]:
         eq, joints = self.equations, []
-        ends = eq.ends(self.unknowns)
         for boundary, crossing in eq.layout.events:
             j = eq.layout.last_element(boundary)
             here, time = ends[j : j + 1], self.unknowns.boundaries[boundary : boundary + 1]
@@ -235,20 +240,22 @@ class LinearisedElements:
         j, m, n = u.slopes.shape
         by_state = rates.by_state.reshape(j, m, n, n)
         by_time = rates.by_time.reshape(j, m, n)
-        matrix = -np.einsum("j,il,jipq->jiplq", self._length, rule.matrix, by_state).reshape(j, m * n, m * n)
-        matrix += np.eye(m * n)
+        scaled = by_state * -self._length[:, None, None, None]
+        matrix = (scaled[:, :, :, None, :] * rule.matrix[:, None, :, None]).reshape(j, m * n, m * n)
+        matrix.reshape(j, -1)[:, :: m * n + 1] += 1.0
         self._inverse = np.linalg.inv(matrix)
         share = eq.layout.high - eq.layout.low
         within = eq.layout.low[:, None] + share[:, None] * rule.points
-        reach = np.einsum("jipq,il,jlq->jip", by_state, rule.matrix, u.slopes) * share[:, None, None]
-        left = by_time * (1 - within)[..., None] - reach
-        right = by_time * within[..., None] + reach
-        columns = [by_state.reshape(j, m * n, n), left.reshape(j, m * n, 1), right.reshape(j, m * n, 1)]
-        columns.append(rates.by_parameter.reshape(j, m * n, -1))
-        self._slopes_by = self._inverse @ np.concatenate(columns, axis=2)
-        change = np.einsum("j,i,jipc->jpc", self._length, rule.weights, self._slopes_by.reshape(j, m, n, -1))
-        drift = np.einsum("i,jin->jn", rule.weights, u.slopes) * share[:, None]
-        change[:, :, :n] += np.eye(n)
+        reach = (by_state @ (rule.matrix @ u.slopes)[..., None])[..., 0] * share[:, None, None]
+        given = np.empty((j, m, n, n + 2 + rates.by_parameter.shape[2]))
+        given[..., :n] = by_state
+        given[..., n] = by_time * (1 - within)[..., None] - reach
+        given[..., n + 1] = by_time * within[..., None] + reach
+        given[..., n + 2 :] = rates.by_parameter.reshape(j, m, n, -1)
+        self._slopes_by = self._inverse @ given.reshape(j, m * n, -1)
+        change = (rule.weights @ self._slopes_by.reshape(j, m, -1)).reshape(j, n, -1) * self._length[:, None, None]
+        drift = (rule.weights @ u.slopes) * share[:, None]
+        change.reshape(j, -1)[:, : n * change.shape[2] : change.shape[2] + 1] += 1.0
         change[:, :, n] -= drift
         change[:, :, n + 1] += drift
         self.ends_by = change
@@ -290,14 +297,14 @@ class LinearisedElements:
                 by_parameter[j] += joint.reset.by_parameter[0]
         return left, columns, by_parameter, rows, corner, parameter_corner
 
-    def _factorised(self) -> CyclicSystem:
+    def _factorised(self) -> CyclicSystem | MarchedChain:
         if self._system is None:
             if self.equations.free:
                 raise ValueError(f"{len(self.equations.free)} free parameters want as many border rows.")
             self._system = self._with_rows(np.zeros((0, self.equations.unknowns)))
         return self._system
 
-    def _with_rows(self, given: Array) -> CyclicSystem:
+    def _with_rows(self, given: Array) -> CyclicSystem | MarchedChain:
         """The chain bordered by events, phase and the caller's rows, which must not touch the slopes."""
         eq = self.equations
         left, columns, self._by_parameter, rows, corner, self._corner_parameter = self._assemble()
@@ -319,8 +326,7 @@ class LinearisedElements:
                 raise ValueError("Border rows on the slopes of a collocation are not supported: weigh nodes alone.")
             rows = np.concatenate([rows, given[:, :count].reshape(-1, eq.elements, eq.size)])
             corner = np.concatenate([corner, given[:, count * (eq.rule.degree + 1) :]])
-        right = np.broadcast_to(-np.eye(eq.size), left.shape)
-        return CyclicSystem(left, right, border, rows, corner)
+        return closed_chain(left, border, rows, corner)
 
     def boundary_slopes(self) -> Array:
         """(E + 1, k) derivatives of the fixed boundaries by the free parameters: those of the excitation period."""
@@ -339,14 +345,14 @@ class LinearisedElements:
     def solve(self, residual: Array) -> Array:
         return self.solve_with(self._factorised(), residual)
 
-    def solve_with(self, system: CyclicSystem, residual: Array) -> Array:
+    def solve_with(self, system: CyclicSystem | MarchedChain, residual: Array) -> Array:
         eq, u = self.equations, self.unknowns
         j, m, n = u.slopes.shape
         chain = residual[: j * n].reshape(j, n)
         stage = residual[j * n : j * n * (m + 1)].reshape(j, m * n, 1)
         tail = residual[j * n * (m + 1) :].copy()
         local = (self._inverse @ stage).reshape(j, m, n)
-        shifted = np.einsum("j,i,jin->jn", self._length, eq.rule.weights, local)
+        shifted = (eq.rule.weights @ local) * self._length[:, None]
         arrived = shifted.copy()
         for i, joint in enumerate(self._joints):
             tail[i] -= joint.by_state @ shifted[joint.element]
@@ -367,7 +373,7 @@ class LinearisedElements:
         arc = eq.layout.arc
         given = [nodes, boundaries[arc][:, None], boundaries[arc + 1][:, None]]
         given.append(np.zeros((eq.elements, self._slopes_by.shape[2] - n - 2)) if parameters is None else parameters)
-        change = np.einsum("jpc,jc->jp", self._slopes_by, np.concatenate(given, axis=1))
+        change = self._slopes_by @ np.concatenate(given, axis=1)[..., None]
         return change.reshape(self.unknowns.slopes.shape)
 
     def sensitivity(self, given: Array) -> tuple[Array, Array]:
@@ -415,7 +421,7 @@ class _BorderedElements:
     """The condensed system with the caller's rows, seen as one vector of unknowns."""
 
     at: LinearisedElements
-    system: CyclicSystem
+    system: CyclicSystem | MarchedChain
 
     def solve(self, right: Array) -> Array:
         return self.at.solve_with(self.system, right)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from functools import cached_property
+from math import isfinite, pi
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,7 +120,29 @@ class ShootingEquations:
             return gaps.ravel()
         return np.append(gaps.ravel(), self.phase.value(nodes))
 
+    @cached_property
+    def _shots(self) -> Any:
+        """The map of a single node of a forced model, prepared for the values of `free`; None where it cannot be."""
+        if self.count > 1 or self.phase is not None or not self.free or self.flow.wrt != self.free.names:
+            return None
+        if self.flow.core.period_law.varies:
+            return None
+        period = self._forced_period(self.problem.parameters)
+        return self.flow.core.shots(self.problem.parameters, self.offset * period, (self.offset + 1.0) * period)
+
+    def _gap(self, start: Array, end: Array) -> Array:
+        """How far the end (n,) of a single node's segment is from the start."""
+        gap = (end if self.closing is None else self.closing @ end) - start
+        for i in self._turning:
+            if abs(gap[i]) >= pi:
+                return difference(gap, 0.0, self.problem.angles)
+        return gap
+
     def residual(self, x: Array) -> Array:
+        shots = self._shots
+        if shots is not None and isfinite(x @ x):
+            start = x[: self.size]
+            return self._gap(start, shots.arrive(start, x[self.size :]))
         if self.count > 1 or self.phase is not None:
             nodes, _, _, arrivals, *_ = self._run(x, tangents=False)
             return self._flatten(nodes, arrivals)
@@ -127,6 +151,13 @@ class ShootingEquations:
         return self._flatten(nodes, self.flow.core.arrive(nodes[0], begin, end, self.values(x))[None])
 
     def linearise(self, x: Array) -> LinearisedShooting:
+        shots, n = self._shots, self.size
+        if shots is not None and isfinite(x @ x):
+            (nodes, period), (end, tangents) = self.unpack(x), shots.carry(x[:n], x[n:])
+            segments, sensitivities = tangents[None, :, :n], tangents[None, :, n:]
+            return LinearisedShooting(
+                self, self._gap(x[:n], end), nodes, period, self.values(x), end[None], segments, sensitivities, ()
+            )
         nodes, period, vector, arrivals, jacobians, sensitivities, events = self._run(x, tangents=True)
         residual = self._flatten(nodes, arrivals)
         assert jacobians is not None
@@ -149,18 +180,20 @@ class LinearisedShooting:
     events: tuple
     _closed: Solver | None = field(default=None, repr=False)
     _jacobian: Array | None = field(default=None, repr=False)
+    _mirrored: Array | None = field(default=None, repr=False)
 
     def seen_by(self, equations: ShootingEquations) -> LinearisedShooting:
         """The same orbit as a linearisation of other equations (another phase condition) on the same nodes."""
-        return replace(self, equations=equations, _closed=None, _jacobian=None)
+        return replace(self, equations=equations, _closed=None, _jacobian=None, _mirrored=None)
 
     def closed_segments(self) -> Array:
         """Propagators with the symmetry applied at the end: their product is the linearised (half) map."""
         if self.equations.closing is None:
             return self.segments
-        segments = self.segments.copy()
-        segments[-1] = self.equations.closing @ segments[-1]
-        return segments
+        if self._mirrored is None:
+            self._mirrored = self.segments.copy()
+            self._mirrored[-1] = self.equations.closing @ self.segments[-1]
+        return self._mirrored
 
     def by_period(self) -> Array:
         """(J, n) derivative of the gaps by T, fractions held: f(end) s_{j+1} - Φ_x f(start) s_j for forced models."""

@@ -214,9 +214,13 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>__TITLE__</title>
 <script>__PLOTLY__</script>
 <style>body{font-family:sans-serif;color:#22223b;margin:1em}#row{display:flex;flex-wrap:wrap}
-#diagram{flex:2 1 520px;height:520px}#orbit,#circle{flex:1 1 340px;height:360px}p{margin:.2em 0}</style></head>
-<body><h2>__TITLE__</h2><p id="said">Click a point of the diagram.</p>
-<div id="diagram"></div><div id="row"><div id="orbit"></div><div id="circle"></div></div>
+#row>section{flex:1 1 340px;min-width:0}#diagram{height:520px}#orbit,#circle{height:360px}
+p{margin:.2em 0}h3{margin:.6em 0 0;font-size:1em}</style></head>
+<body><h2>__TITLE__</h2><p><span style="color:#0072b2">● stable</span> <span style="color:#d55e00">● unstable</span>
+<span style="color:#8d99ae">● unknown</span> <span style="color:#009e73">◆ bifurcation</span></p>
+<p id="said">Click a point of the diagram.</p>
+<div id="diagram"></div><div id="row"><section><h3>One period</h3><div id="orbit"></div></section>
+<section><h3>Multipliers</h3><div id="circle"></div></section></div>
 <script>
 const d = __DATA__;
 const look = {stable: "#0072b2", unstable: "#d55e00", unknown: "#8d99ae"};
@@ -228,16 +232,18 @@ traces.push({x: d.marks.map(m => m.value), y: d.marks.map(m => m.height), mode: 
   marker: {size: 12, symbol: "diamond", color: "#009e73"}, name: "bifurcations",
   hovertemplate: "%{text}<extra></extra>"});
 Plotly.newPlot("diagram", traces, {xaxis: {title: {text: d.parameter}}, yaxis: {title: {text: d.quantity}},
-  margin: {t: 20}}, {responsive: true});
+  showlegend: false, margin: {t: 40}}, {responsive: true});
 function show(i) {
   const t = d.profiles[i].map((_, k) => k * d.periods[i] / d.profiles[i].length);
   Plotly.react("orbit", d.states.map((s, j) => ({x: t, y: d.profiles[i].map(p => p[j]), name: s})),
-    {title: {text: "one period"}, xaxis: {title: {text: "t [s]"}}, margin: {t: 40}}, {responsive: true});
+    {xaxis: {title: {text: "t [s]"}}, showlegend: true, legend: {orientation: "h", y: -0.2, yanchor: "top"},
+    margin: {t: 40}}, {responsive: true});
   const a = Array.from({length: 181}, (_, k) => k * Math.PI / 90);
   Plotly.react("circle", [{x: a.map(Math.cos), y: a.map(Math.sin), mode: "lines", line: {color: "#8d99ae"},
     showlegend: false}, {x: d.multipliers[i].map(m => m[0]), y: d.multipliers[i].map(m => m[1]), mode: "markers",
     marker: {size: 10, color: look[d.stability[i]]}, showlegend: false}],
-    {title: {text: "multipliers"}, yaxis: {scaleanchor: "x"}, margin: {t: 40}}, {responsive: true});
+    {xaxis: {title: {text: "Re μ"}}, yaxis: {scaleanchor: "x", title: {text: "Im μ"}}, margin: {t: 40}},
+    {responsive: true});
   document.getElementById("said").textContent = d.parameter + " = " + d.values[i].toPrecision(8) + ", " +
     d.stability[i] + ", period " + d.periods[i].toPrecision(6) + " s";
 }

@@ -26,7 +26,15 @@ from kapitza.solve.newton import (
     Update,
     newton,
 )
-from kapitza.solve.structured import BorderedBand, CyclicSystem, fold, scaled_inverse, scatter_blocks
+from kapitza.solve.structured import (
+    BorderedBand,
+    CyclicSystem,
+    MarchedChain,
+    closed_chain,
+    fold,
+    scaled_inverse,
+    scatter_blocks,
+)
 from kapitza.solve.walk import ByEffort, Halving, Outcome, StepCollapse, StepRule, Stride, walk, walk_to
 
 __all__ = [
@@ -48,6 +56,7 @@ __all__ = [
     "LeastSquaresSettings",
     "Linearised",
     "LinearisedFamily",
+    "MarchedChain",
     "Measured",
     "MeasuredBordered",
     "MeasuredFamily",
@@ -62,6 +71,7 @@ __all__ = [
     "StepRule",
     "Stride",
     "Update",
+    "closed_chain",
     "fold",
     "gauss_newton",
     "minimise_by_differences",

@@ -135,9 +135,8 @@ class DenseLinearised:
     def updated(self, step: Array, residual: Array, scale: Array) -> DenseLinearised:
         """Broyden's update after a step to where the residual is `residual`, least in the scaled unknowns."""
         length = step / scale
-        defect = residual - self.residual - self.jacobian @ step
-        change = np.outer(defect, length / scale) / float(length @ length)
-        return DenseLinearised(residual, self.jacobian + change)
+        defect = (residual - self.residual - self.jacobian @ step) / float(length @ length)
+        return DenseLinearised(residual, self.jacobian + defect[:, None] * (length / scale))
 
 
 @dataclass(frozen=True)
@@ -287,24 +286,24 @@ def _quasi_newton(
     system: System | MeasuredSystem, settings: NewtonSettings, run: _Iteration, here: Linearised | None
 ) -> NewtonResult:
     """Full steps with one matrix, updated or not: what an experiment, or a good guess nearby, calls for."""
-    update = settings.update == "broyden"
+    update, evaluated = settings.update == "broyden", _evaluation(system)
     if here is None:
         if _is_measured(system):
             raise TypeError("A measured system has no Jacobian: pass begin=DenseLinearised(residual, jacobian).")
         here = cast(System, system).linearise(run.x)
         residual, deviation = here.residual, None
     else:
-        residual, deviation = _evaluated(system, run.x)
-    shortest, previous, before = float("inf"), run.x, residual
+        residual, deviation = evaluated(run.x)
+    shortest, step = float("inf"), residual
 
     def ended(status: Status, message: str = "") -> NewtonResult:
         return NewtonResult(run.x, status, tuple(run.history), here, message)
 
     for count in range(settings.max_iterations + 1):
-        if update and count:
+        if update:
             known = cast(DenseLinearised, here)
-            here = DenseLinearised(before, known.jacobian).updated(run.x - previous, residual, run.scale)
-        size_of_residual = float(np.abs(residual).max())
+            here = known.updated(step, residual, run.scale) if count else DenseLinearised(residual, known.jacobian)
+        size_of_residual = float(np.maximum.reduce(np.abs(residual)))
         if deviation is not None:
             noise = float(np.sqrt(np.mean((residual / deviation) ** 2)))
             if noise <= settings.noise_level:
@@ -324,12 +323,12 @@ def _quasi_newton(
         contraction = size / shortest if isfinite(shortest) else 0.0
         shortest = min(shortest, size)
         factor = min(1.0, settings.largest_step / size)
-        previous, before = run.x, residual
-        run.x = run.x + factor * step
+        step = step if factor == 1.0 else factor * step
+        run.x = run.x + step
         if factor == 1.0 and size * contraction < settings.foresight * settings.tolerance and contraction > 0:
             run.note(NewtonRow(size, size_of_residual, factor, contraction, False))
             return ended(Status.CONVERGED)
-        residual, deviation = _evaluated(system, run.x)
+        residual, deviation = evaluated(run.x)
         if run.note(NewtonRow(size, size_of_residual, factor, contraction, False)):
             return ended(Status.INTERRUPTED, STOPPED)
     return ended(Status.ITERATION_LIMIT, f"{settings.max_iterations} iterations, last step {shortest:.2e}.")
@@ -340,8 +339,14 @@ def _is_measured(system: System | MeasuredSystem) -> TypeGuard[MeasuredSystem]:
     return hasattr(system, "measure")
 
 
-def _evaluated(system: System | MeasuredSystem, x: Array) -> tuple[Array, Array | None]:
+def _evaluation(system: System | MeasuredSystem) -> Callable[[Array], tuple[Array, Array | None]]:
+    """Residual and, where an experiment gives it, its deviation at x."""
     if _is_measured(system):
-        found = system.measure(x)
-        return found.value, found.deviation
-    return cast(System, system).residual(x), None
+
+        def measured(x: Array) -> tuple[Array, Array | None]:
+            found = system.measure(x)
+            return found.value, found.deviation
+
+        return measured
+    residual = cast(System, system).residual
+    return lambda x: (residual(x), None)

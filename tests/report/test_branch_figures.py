@@ -1,0 +1,53 @@
+"""Figures of branches: line styles say the stability, the page holds every orbit, its buttons hide nothing."""
+
+import json
+import re
+
+import pytest
+from tests.continuation.systems import duffing
+
+import kapitza as kz
+
+
+@pytest.fixture(scope="module")
+def branch():
+    return kz.follow(duffing(1.2), None, "omega", (1.2, 2.0), direction=1)
+
+
+def test_unstable_stretches_are_dashed(branch):
+    (axes,) = branch.plot().axes
+    styles = [line.get_linestyle() for line in axes.lines if len(line.get_xdata()) > 2]
+    assert styles == ["-", "--", "-"]
+    folds = {fold.value for fold in branch.bifurcations}
+    assert {float(line.get_xdata()[0]) for line in axes.lines if line.get_marker() == "o"} == folds
+
+
+def test_a_waterfall_has_one_profile_for_each_orbit_asked_for(branch):
+    (axes,) = branch.waterfall(count=9).axes
+    assert len(axes.lines) == 9
+    rest = kz.follow(kz.library.lorenz().with_values(rho=0.5), {"x": 0, "y": 0, "z": 0}, "rho", equilibrium=True)
+    with pytest.raises(kz.KapitzaError, match="no profiles"):
+        rest.waterfall()
+
+
+def test_the_page_holds_every_orbit_with_its_multipliers(branch, tmp_path):
+    page = branch.report(tmp_path / "branch.html").read_text(encoding="utf-8")
+    content = json.loads(re.search(r"const d = (\{.*?\});\n", page).group(1))
+    assert len(content["profiles"]) == len(content["multipliers"]) == len(content["values"]) == len(branch)
+    assert content["values"] == branch.values[:, 0].tolist()
+    assert [mark["value"] for mark in content["marks"]] == [fold.value for fold in branch.bifurcations]
+    # Headings stand above the figures: inside of them Plotly lays its buttons over a title.
+    assert re.findall(r"<h3>(.*?)</h3>", page) == ["One period", "Multipliers"]
+    assert 'title: {text: "one period"}' not in page
+    with pytest.raises(kz.KapitzaError, match="shows branches of orbits"):
+        kz.follow(branch.bifurcations[0], ("omega", "B"), (1.7, 1.9)).report(tmp_path / "curve.html")
+
+
+def test_responses_are_drawn_with_their_backbone():
+    model = kz.Model.from_equations(
+        "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
+    )
+    response = kz.frequency_response(model, "omega", (0.9, 1.2), force="B", damping="c", levels=(0.1, 0.2))
+    (axes,) = response.plot().axes
+    words = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert {"B = 0.1", "B = 0.2", "backbone"} <= set(words)
