@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -13,7 +14,18 @@ matplotlib.use("Agg")
 hypothesis.settings.register_profile("kapitza", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("kapitza")
 
+# A walk over all that models and compiled code hold, after every few hundred objects, is a tenth of the suite's time.
+gc.set_threshold(100_000, 50, 100)
+
 ROOT = Path(__file__).resolve().parent.parent
+
+LONG = ("hostile/test_hostile.py", "test_docs.py", "test_examples.py", "test_monitor.py")
+"""Files whose single tests take long: begun first, so that no worker is left alone with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = [str(ROOT / "tests" / name) for name in LONG]
+    items.sort(key=lambda item: places.index(str(item.path)) if str(item.path) in places else len(places))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """The house: what a folder does not name in its __init__ is private to it; every part has a place."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ FOLDERS = sorted(p.name for p in SOURCE.iterdir() if (p / "__init__.py").is_file
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
+@functools.cache
 def imported(path: Path) -> list[tuple[str, ...]]:
     """Modules of the package that a file imports, also inside functions, as tuples of names below kapitza."""
     found = []

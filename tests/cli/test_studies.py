@@ -127,7 +127,7 @@ def test_ctrl_c_ends_with_130_and_resume_ends_the_run(folder, tmp_path):
     (tmp_path / "cart.csv").write_bytes((folder / "cart.csv").read_bytes())
     text = '[[model]]\nname = "{0}"\nequations = ["x\'\' + c*x\' + k*x + k{0}*x**{0} = 0"]\n' \
            'parameters = {{c = 0.1, k = 8.0, k{0} = 0.0}}\nfree = ["c", "k", "k{0}"]\n'  # fmt: skip
-    models = "".join(text.format(power) for power in (3, 5, 7, 9))
+    models = "".join(text.format(power) for power in (3, 5, 7))
     (tmp_path / "many.toml").write_text(models + '[data]\nfile = "cart.csv"\n[fit]\nmethod = "shooting"\n')
     command = [sys.executable, "-m", "kapitza", "identify", str(tmp_path / "many.toml"), "--quiet"]
     started = subprocess.Popen(
@@ -147,7 +147,7 @@ def test_ctrl_c_ends_with_130_and_resume_ends_the_run(folder, tmp_path):
     assert "--resume" in err
     assert not (tmp_path / "many-results").exists()
     subprocess.run([*command, "--resume"], check=True, timeout=120)
-    assert len(kz.read_results(tmp_path / "many-results").succeeded) == 4
+    assert len(kz.read_results(tmp_path / "many-results").succeeded) == 3
 
 
 @pytest.mark.parametrize("mode", ["--quiet", "--json"])

@@ -229,17 +229,23 @@ class Flow:
         return Dense.record(self.core, state, arguments.instant("t0", t0), arguments.instant("t1", t1), vector)
 
     def rates(self, X: Any, times: Any = 0.0, parameters: Parameters = None) -> Array:
-        """Right-hand side (N, n) at states X (N, n) and times (scalar or (N,)); (n,) for one state."""
+        """Right-hand side (N, n) at states X (N, n) and times (scalar or (N,)); (n,) for one state.
+
+        Parameters: one set for all, or one row per state, (N, npar).
+        """
         if self._delayed is not None:
             raise self._no_state("rates")
-        vector = arguments.parameter_vector(self.model, parameters)
         states = np.asarray(X, float)
         rows = arguments.state_rows(self.model, np.atleast_2d(states))
+        if isinstance(parameters, np.ndarray) and parameters.ndim == 2:
+            sets = arguments.parameter_rows(self.model, parameters, len(rows)).T
+        else:
+            sets = arguments.parameter_vector(self.model, parameters)
         instants = np.broadcast_to(np.asarray(times, float), (len(rows),))
         signals = self.model.excitation.signals if self.model.excitation else ()
         values = np.column_stack([rows, instants, *(s(instants) for s in signals)])
         names = [*self.model.states, "t", *(s.name for s in signals)]
         structure = self.model.structure
         function = compile_expressions(structure.rates, names, self.model.names, structure.steps)
-        result = function(np.ascontiguousarray(values.T), vector).T
+        result = function(np.ascontiguousarray(values.T), sets).T
         return result[0] if states.ndim == 1 else result

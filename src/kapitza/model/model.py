@@ -201,6 +201,8 @@ class Model:
     def values(self) -> dict[str, float]:
         """Value of every parameter, derived ones included (NaN where none was given)."""
         independent = {p.name: float(p.value) for p in self.parameters if p.expression is None}
+        if len(independent) == len(self.parameters):
+            return independent
         known = {symbol(name): sp.Float(value, 17) for name, value in independent.items() if not math.isnan(value)}
         derived = {}
         written, long = solve_derived(self.parameters)

@@ -7,6 +7,7 @@ model are the names of these symbols: ("phi", "phi'") for one second-order coord
 from __future__ import annotations
 
 import threading
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import sympy as sp
@@ -19,6 +20,7 @@ symbolic = threading.RLock()
 """Held while models are analysed and compiled: SymPy's caches are not made for several threads at once."""
 
 
+@lru_cache(maxsize=4096)
 def symbol(name: str) -> sp.Symbol:
     """The symbol of a parameter, coordinate or rate; the same name always gives the same symbol."""
     return sp.Symbol(name, real=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.errors import KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.study.draws import FORCE_DRAWS, parameter_draws
@@ -20,6 +19,9 @@ POINTS = 121
 
 SIDE = 41
 """Points of each side of a surface."""
+
+AT_ONCE = 100_000
+"""Rates computed in one call, to bound the memory."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,7 @@ def forces_of(model: Model, outcome: Outcome, motion: Motion, seed: int) -> Forc
     """
     curves, surfaces = [], []
     flow = Flow(model)
-    vectors = [model.vector]
-    for values in parameter_draws(outcome, outcome.names, seed, FORCE_DRAWS):
-        try:
-            vectors.append(model.with_values(**{n: v for n, v in values.items() if n in model.names}).vector)
-        except KapitzaError:
-            continue
+    vectors = _vectors(model, outcome, seed)
     for coordinate in model.coordinates:
         name = coordinate.name
         if coordinate.order != 2 or name not in motion.predicted:
@@ -62,6 +59,16 @@ def forces_of(model: Model, outcome: Outcome, motion: Motion, seed: int) -> Forc
     return Forces(tuple(curves), tuple(surfaces))
 
 
+def _vectors(model: Model, outcome: Outcome, seed: int) -> Array:
+    """Parameters (1 + draws, npar): those of the model, then those drawn from the errors of the fit."""
+    draws = parameter_draws(outcome, outcome.names, seed, FORCE_DRAWS)
+    vectors = np.tile(model.vector, (1 + len(draws), 1))
+    for column, name in enumerate(model.names):
+        if draws and name in draws[0]:
+            vectors[1:, column] = [values[name] for values in draws]
+    return vectors
+
+
 def _reach(values: Array, about_zero: bool = False) -> tuple[float, float]:
     """Smallest and largest value but for the outermost thousandth; symmetric about zero if asked."""
     known = values[np.isfinite(values)]
@@ -72,7 +79,7 @@ def _reach(values: Array, about_zero: bool = False) -> tuple[float, float]:
 
 
 def _surface(
-    model: Model, flow: Flow, vectors: list[Array], name: str, reach: Mapping[str, tuple[float, float]]
+    model: Model, flow: Flow, vectors: Array, name: str, reach: Mapping[str, tuple[float, float]]
 ) -> ForceSurface:
     positions, rates = (np.linspace(*ends, SIDE) for ends in reach.values())
     across, along = np.meshgrid(positions, rates)
@@ -86,7 +93,7 @@ def _surface(
 
 
 def _forces(
-    model: Model, flow: Flow, vectors: list[Array], coordinate: str, at: Mapping[str, Array]
+    model: Model, flow: Flow, vectors: Array, coordinate: str, at: Mapping[str, Array]
 ) -> tuple[Array, Array, Array]:
     """Force per mass with its 95 % band, each (N,), where the states named take the values `at` (N,)."""
     count = next(iter(at.values())).size
@@ -94,13 +101,15 @@ def _forces(
     for state, values in at.items():
         states[:-1, model.states.index(state)] = values
     row = model.states.index(f"{coordinate}'")
-    forces = []
-    for vector in vectors:
-        rates = np.asarray(flow.rates(states, np.zeros(len(states)), vector))[:, row]
-        forces.append(rates[-1] - rates[:-1])
-    low, high = (
-        np.quantile(forces[1:], [0.025, 0.975], axis=0, method="median_unbiased")
-        if len(forces) > 10
-        else (forces[0], forces[0])
-    )
+    parts = []
+    for some in np.array_split(vectors, max(1, vectors.shape[0] * len(states) // AT_ONCE)):
+        every = np.tile(states, (len(some), 1))
+        rates = flow.rates(every, 0.0, np.repeat(some, len(states), axis=0))[:, row].reshape(len(some), -1)
+        parts.append(rates[:, -1:] - rates[:, :-1])
+    forces = np.concatenate(parts)
+    # A drawn mass may be singular.
+    drawn = forces[1:][np.isfinite(forces[1:]).all(axis=1)]
+    if len(drawn) <= 10:
+        return forces[0], forces[0], forces[0]
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0, method="median_unbiased")
     return forces[0], low, high

@@ -27,6 +27,11 @@ def test_fourier_series_of_exact_orbits_give_the_parameters_back():
     assert fit["B"] == pytest.approx(0.2, rel=1e-7)
 
 
+@pytest.fixture(scope="module")
+def close_returns(long_record):
+    return kz.find_orbits(long_record, max_period=12, method=kz.ReturnSearch(tolerance=0.02))
+
+
 @pytest.mark.parametrize(
     ("settings", "conservative", "friction"),
     [
@@ -35,11 +40,10 @@ def test_fourier_series_of_exact_orbits_give_the_parameters_back():
         (kz.HarmonicFit(test="harmonics", derivatives="five-point", solver="exclusion"), 2e-3, 1e-2),
     ],
 )
-def test_close_returns_alone(pendulum, long_record, settings, conservative, friction):
+def test_close_returns_alone(pendulum, close_returns, settings, conservative, friction):
     """Noise-free stretches that close within 2 %: their imperfect closure does not enter."""
-    orbits = kz.find_orbits(long_record, max_period=12, method=kz.ReturnSearch(tolerance=0.02))
-    assert len(orbits) >= 3
-    fit = kz.identify(pendulum, orbits, free=pendulum.names, method=settings)
+    assert len(close_returns) >= 3
+    fit = kz.identify(pendulum, close_returns, free=pendulum.names, method=settings)
     for name in ("B11", "B12", "B13", "B21", "B22", "B23"):
         assert fit[name] == pytest.approx(pendulum.values[name], rel=conservative)
     for name in ("C12", "C2"):
