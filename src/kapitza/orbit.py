@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kapitza.circle import difference
 from kapitza.errors import Status
+from kapitza.later import as_computed, as_given, deferrable
 
 Array = NDArray[np.float64]
 
@@ -165,6 +166,9 @@ class PeriodicOrbit:
     free motion), influence (of single samples on it), loop (the curve a solver found), sensitivity (by parameters),
     solver (how it came to it).
 
+    Of an orbit that `solve_orbit` found, multipliers, closure, code, stability, profile, certificate, sensitivity and
+    solver are computed when one of them is first asked for, and kept; saved and pickled orbits have them.
+
     Examples
     --------
     >>> import kapitza as kz
@@ -178,14 +182,14 @@ class PeriodicOrbit:
     period: float
     repeats: int | None = None
     winding: tuple[int, ...] = ()
-    multipliers: NDArray[np.complex128] | None = None
-    closure: float = float("nan")
-    code: str = ""
-    stability: str = "unknown"
+    multipliers: NDArray[np.complex128] | None = deferrable(None)
+    closure: float = deferrable(float("nan"))
+    code: str = deferrable("")
+    stability: str = deferrable("unknown")
     status: Status = Status.CONVERGED
-    profile: Profile | None = None
+    profile: Profile | None = deferrable(None)
     parameters: Mapping[str, float] = field(default_factory=dict)
-    certificate: Certificate | None = None
+    certificate: Certificate | None = deferrable(None)
     covariance: Array | None = None
     multiplier_deviation: Array | None = None
     visits: int = 0
@@ -199,11 +203,16 @@ class PeriodicOrbit:
     crossings: Crossings | None = None
     influence: Influence | None = field(default=None, repr=False)
     loop: Loop | None = field(default=None, repr=False)
-    sensitivity: Sensitivity | None = None
-    solver: SolverReport | None = None
+    sensitivity: Sensitivity | None = deferrable(None)
+    solver: SolverReport | None = deferrable(None)
 
     def with_(self, **changes: Any) -> PeriodicOrbit:
-        return replace(self, **changes)
+        """The same orbit with other values of some fields."""
+        return PeriodicOrbit(**(as_given(self) | changes))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is still to be computed refers to compiled code, which stays in its process.
+        return as_computed(self)
 
     def _repr_html_(self) -> str:
         from kapitza.report import as_html

@@ -271,7 +271,7 @@ class OrbitFamily:
         from kapitza.orbits_of_models import total_winding
 
         nodes, winding = total_winding(at.nodes, at.arrivals, self.problem.angles)
-        return FlowLoop(_Shifted(self.flow, self._offset_time(z)), self.fractions, nodes, at.period, winding, at.vector)
+        return FlowLoop(_Shifted(self.flow, self._offset_time(z)), self.fractions, nodes, at.period, at.vector, winding)
 
     def _offset_time(self, z: Array) -> float:
         return 0.0 if self.autonomous else self.offset / self.span * self.time(z)

@@ -43,7 +43,7 @@ def _orbit_through(
     assert run.jacobian is not None
     gap = np.abs(ShootingEquations(problem, fractions, None, flow)._flatten(nodes, run.state)).max()
     events = tuple(e for part in run.events for e in part)
-    loop = FlowLoop(problem.flow, fractions, continuous, period, winding, problem.parameters)
+    loop = FlowLoop(problem.flow, fractions, continuous, period, problem.parameters, winding)
     report = SolverReport(fractions.size, gap=float(gap), events=events)
-    solution = Solution(loop, run.jacobian, Status.CONVERGED, None, report=report)
+    solution = Solution(loop, Status.CONVERGED, None, run.jacobian, report=report)
     return described(problem, solution, method, True)

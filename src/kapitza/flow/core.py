@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import floor, pi
 from typing import Any
@@ -74,6 +74,15 @@ def located(event: Event, origin: float, offset: Array) -> Event:
     """An event of a piece in the time and the continuous angles of the whole run."""
     before, after = (None if s is None else s + offset for s in (event.state, event.after))
     return replace(event, time=event.time + origin, state=before, after=after)
+
+
+def core_of(model: Model, wrt: tuple[str, ...], tolerance: float, max_steps: int) -> Core:
+    """The core of a model; those that differ in values only share one, as a sweep makes them by the hundred."""
+    others = (getattr(model, f.name) for f in fields(model) if f.name != "parameters")
+    laws = tuple((p.name, p.expression) for p in model.parameters)
+    # The core holds its model: while it is kept, no other object has the address of a part of that.
+    key = ("core", *map(id, (model.structure, *others)), laws, wrt, tolerance, max_steps)
+    return cached(key, lambda: Core(model, wrt, tolerance, max_steps))
 
 
 class Core:
@@ -149,6 +158,10 @@ class Core:
                 found = self._engine_of(hoist_constants(system, absorbed), observe)
             self._engines[key] = found
         return found
+
+    def is_smooth_at(self, vector: Array) -> bool:
+        """Whether no motion can meet a wall or a jump at these values."""
+        return self.engine(vector).system.is_smooth
 
     def _check_mass(self, vector: Array) -> None:
         """Refuse values at which the steps would divide by pivots that may vanish, once per set of masses."""

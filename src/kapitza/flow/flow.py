@@ -15,7 +15,7 @@ from kapitza.flow.arguments import Parameters
 from kapitza.flow.batch import advance_many
 from kapitza.flow.clock import PeriodLaw
 from kapitza.flow.compiled import count_builds
-from kapitza.flow.core import Core, Propagation
+from kapitza.flow.core import Core, Propagation, core_of
 from kapitza.flow.delayed import DelayFlow, Past
 from kapitza.flow.dense import Dense
 from kapitza.flow.lanes import sample_lanes
@@ -64,7 +64,7 @@ class Flow:
         self.model, self.wrt, self.tolerance = model, wrt, tolerance
         steps = self._steps = arguments.whole("max_steps", max_steps, 1)
         self._delayed = DelayFlow(model, self.tolerance) if model.delays else None
-        self._core = None if model.delays else Core(model, self.wrt, self.tolerance, steps)
+        self._core = None if model.delays else core_of(model, self.wrt, self.tolerance, steps)
         if model.delays and self.wrt:
             raise self._no_state("sensitivities by parameter")
 

@@ -231,11 +231,11 @@ class Model:
         if self.excitation is None:
             return None
         values = self.values
-        known = {symbol(name): sp.Float(value, 17) for name, value in values.items()}
+        used = sorted(s.name for s in self.excitation.period.free_symbols)
+        known = {symbol(name): sp.Float(values[name], 17) for name in used if name in values}
         result = sp.N(self.excitation.period.xreplace(known), 17)
         period = _real_value("period", result) if result.is_number else math.nan
         if not (math.isfinite(period) and period > 0):
-            used = sorted(s.name for s in self.excitation.period.free_symbols)
             given = ", ".join(f"{name} = {values[name]:g}" for name in used)
             raise ModelError(
                 f'Model "{self.name}": the period {self.excitation.period} is {period:g}'
@@ -289,14 +289,22 @@ class Model:
             dataclasses.replace(p, value=given[p.name]) if p.name in given else p for p in self.parameters
         )
         object.__setattr__(changed, "parameters", parameters)
-        for followed in ("values", "period"):
-            changed.__dict__.pop(followed, None)
+        followed = ("values",) if self._period_ignores(given) else ("values", "period")
+        for name in followed:
+            changed.__dict__.pop(name, None)
         if not self.is_map:
             changed.structure.check_mass(changed.values)
             if not changed.structure.suits(np.nan_to_num([changed.values[n] for n in changed.names], nan=1.0)):
                 # Its steps rely on a definite mass matrix: take others.
                 changed.__dict__.pop("structure")
         return changed
+
+    def _period_ignores(self, names: Iterable[str]) -> bool:
+        """Whether the period of the excitation surely does not depend on these parameters."""
+        if self.excitation is None:
+            return True
+        used = {s.name for s in self.excitation.period.free_symbols}
+        return used.isdisjoint(names) and used.issubset(self.names)
 
     @cached_property
     def structure(self) -> Structure:

@@ -168,7 +168,7 @@ def _correct(model: Model, states: Array, times: Array) -> PeriodicOrbit | None:
     period = float(times[-1] - times[0])
     problem = Problem(model, None, period)
     winding = np.zeros(states.shape[1])
-    loop = FlowLoop(problem.flow, (times[:-1] - times[0]) / period, states, period, winding, problem.parameters)
+    loop = FlowLoop(problem.flow, (times[:-1] - times[0]) / period, states, period, problem.parameters, winding)
     try:
         orbit = solve_orbit(model, loop, period, MultipleShooting(), throw=False)
     except FlowError:

@@ -121,7 +121,7 @@ class Collocation:
         at = result.linearised
         n = len(problem.model.states)
         if not isinstance(at, LinearisedElements):
-            return Solution(state.loop, np.full((1, n, n), np.nan), status, result, message)
+            return Solution(state.loop, status, result, np.full((1, n, n), np.nan), message)
         at = state.equations.linearise(result.x)
         sensitivity = period_sensitivity = None
         if problem.wrt and status.ok:
@@ -133,7 +133,7 @@ class Collocation:
             switching_times=state.unknowns.boundaries[[i for i, _ in state.layout.events]],
             stiff=state.contraction_per_element() > 3.0,
         )
-        return Solution(state.loop, at.segments(), status, result, message, sensitivity, period_sensitivity, (), report)
+        return Solution(state.loop, status, result, at.segments(), message, sensitivity, period_sensitivity, (), report)
 
 
 def element_defects(equations: CollocationEquations, u: Unknowns, size: Array) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError, Status
+from kapitza.later import to_come
 from kapitza.orbit import Loop, SolverReport
 from kapitza.orbits_of_models.coordinates import CoordinateForm, CoordinateRates, tangent_segments
 from kapitza.orbits_of_models.loop import SampledLoop
@@ -316,11 +317,11 @@ class Differences:
         segments = np.full((1, n, n), np.nan)
         sensitivity = period_sensitivity = None
         if status.ok:
-            segments = tangent_segments(problem, loop, 120 * (problem.repeats or 1))
+            segments = to_come(lambda: tangent_segments(problem, loop, 120 * (problem.repeats or 1)))
             if problem.wrt:
                 sensitivity, period_sensitivity = self._sensitivity(problem, equations, result)
         report = SolverReport(equations.points, result.history, change=change)
-        return Solution(loop, segments, status, result, message, sensitivity, period_sensitivity, (), report)
+        return Solution(loop, status, result, segments, message, sensitivity, period_sensitivity, (), report)
 
     def _sensitivity(
         self, problem: Problem, equations: DifferenceEquations, result: NewtonResult

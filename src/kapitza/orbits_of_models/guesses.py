@@ -12,6 +12,7 @@ from kapitza import gate
 from kapitza.circle import difference, turns, unwrap, unwrap_states
 from kapitza.data import Record
 from kapitza.errors import ConvergenceError, DataError, FlowError, Status
+from kapitza.later import to_come
 from kapitza.orbit import Loop, PeriodicOrbit
 from kapitza.orbits_of_models.loop import (
     FlowLoop,
@@ -21,7 +22,7 @@ from kapitza.orbits_of_models.loop import (
     as_point,
     fourier_series,
 )
-from kapitza.orbits_of_models.problem import Problem
+from kapitza.orbits_of_models.problem import SIZE_GRID, Problem
 
 Array = NDArray[np.float64]
 
@@ -59,29 +60,37 @@ def loop_from(problem: Problem, guess: Any) -> Loop:
 def _from_points(problem: Problem, points: Array) -> FlowLoop:
     """Section points joined by the flow; angles are made continuous along it."""
     count = points.shape[0]
+    if count == 1:
+        return _from_point(problem, points)
     nodes = points.copy()
     step = problem.period / count
     winding = np.zeros(points.shape[1])
     if problem.angles.any():
-        ends = _ends(problem, points, step)
+        begins = np.arange(count) * step
+        ends = problem.flow.propagate_many(points, begins, begins + step, problem.parameters, throw=False).state
         ends = np.where(np.isfinite(ends), ends, points)
         for k in range(1, count):
             gap = difference(points[k], ends[k - 1], problem.angles)
             nodes[k] = nodes[k - 1] + (ends[k - 1] - points[k - 1]) + gap
         last = nodes[-1] + (ends[-1] - points[-1]) - nodes[0]
         winding = turns(last, problem.angles)
-    return FlowLoop(problem.flow, np.arange(count) / count, nodes, problem.period, winding, problem.parameters)
+    return FlowLoop(problem.flow, np.arange(count) / count, nodes, problem.period, problem.parameters, winding)
 
 
-def _ends(problem: Problem, points: Array, step: float) -> Array:
-    """Where the motion is one step after each point (count, n); NaN where it cannot be followed."""
-    if len(points) == 1:
+def _from_point(problem: Problem, point: Array) -> FlowLoop:
+    """The flow from one point (1, n); its turns are counted when a method wants to know them."""
+
+    def counted() -> Array:
         try:
-            return problem.flow.propagate(points[0], 0.0, step, problem.parameters, tangents=False).state[None]
+            # One run also gives the sizes, which the same methods ask for.
+            loop.visit(np.append(SIZE_GRID, 1.0))
         except FlowError:
-            return np.full_like(points, np.nan)
-    begins = np.arange(len(points)) * step
-    return problem.flow.propagate_many(points, begins, begins + step, problem.parameters, throw=False).state
+            return np.zeros(point.size)
+        return turns(loop(np.ones(1))[0] - point[0], problem.angles)
+
+    winding = to_come(counted) if problem.angles.any() else np.zeros(point.size)
+    loop = FlowLoop(problem.flow, np.zeros(1), point.copy(), problem.period, problem.parameters, winding)
+    return loop
 
 
 def _from_samples(problem: Problem, samples: Array) -> Loop:
@@ -163,7 +172,7 @@ def with_period(loop: Loop, problem: Problem, period: float) -> Loop:
     """The same curve run through in the problem's period, with its flow where it has one."""
     wanted = period if problem.autonomous else problem.period
     if isinstance(loop, FlowLoop):
-        return FlowLoop(problem.flow, loop.fractions, loop.nodes, wanted, loop.winding, problem.parameters)
+        return FlowLoop(problem.flow, loop.fractions, loop.nodes, wanted, problem.parameters, loop.winding)
     if isinstance(loop, FourierSeries):
         return FourierSeries(loop.cosines, loop.sines, wanted, loop.winding)
     if isinstance(loop, PiecewiseLoop):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 
 from kapitza.errors import KapitzaError, Status
+from kapitza.later import to_come
 from kapitza.orbit import Loop, SolverReport
 from kapitza.orbits_of_models.coordinates import CoordinateForm, CoordinateRates, tangent_segments
 from kapitza.orbits_of_models.loop import FourierSeries, fourier_series
@@ -259,11 +260,11 @@ class HarmonicBalance:
         segments = np.full((1, n, n), np.nan)
         sensitivity = period_sensitivity = None
         if status.ok:
-            segments = tangent_segments(problem, series, 120 * (problem.repeats or 1))
+            segments = to_come(lambda: tangent_segments(problem, series, 120 * (problem.repeats or 1)))
             if problem.wrt:
                 sensitivity, period_sensitivity = self._sensitivity(problem, equations, result)
         report = SolverReport(equations.harmonics, result.history, tail=tail)
-        return Solution(series, segments, status, result, message, sensitivity, period_sensitivity, (), report)
+        return Solution(series, status, result, segments, message, sensitivity, period_sensitivity, (), report)
 
     def _sensitivity(self, problem: Problem, equations: HarmonicEquations, result: NewtonResult) -> tuple[Array, Array]:
         coefficients, period = equations.unpack(result.x)

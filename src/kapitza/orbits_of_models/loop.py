@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 from kapitza.errors import DataError
+from kapitza.later import as_computed, deferrable
 
 Array = NDArray[np.float64]
 
@@ -132,29 +133,36 @@ FEW_PARTS = 8
 class FlowLoop:
     """Nodes joined by trajectories of the model itself: what shooting finds.
 
-    nodes: (J, n) at fractions (J,) from 0; angles continuous.
+    nodes: (J, n) at fractions (J,) from 0; angles continuous. The winding may be counted when it is first asked for.
     """
 
     flow: Any
     fractions: Array
     nodes: Array
     period: float
-    winding: Array
     parameters: Array
+    winding: Array = deferrable()
     _recorded: dict[int, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     _visited: list[tuple[Array, Array]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         # Recorded stretches hold compiled code, which does not travel to other processes; they are made again there.
-        return {**self.__dict__, "_recorded": {}, "_visited": []}
+        return {**as_computed(self), "_recorded": {}, "_visited": []}
 
     def visit(self, fractions: Array) -> None:
         """Run once along the loop for all the fractions at which it will be asked for its states."""
         wanted = np.unique(np.asarray(fractions, float))
-        self._visited[:] = [(wanted, self(wanted))]
+        if self.fractions.size == 1 and wanted[0] >= 0.0 and wanted[-1] <= 1.0:
+            times = (wanted if wanted[0] == 0.0 else np.append(0.0, wanted)) * self.period
+            states = self.flow.trajectory(self.nodes[0], times, self.parameters)[-wanted.size :]
+        else:
+            states = self(wanted)
+        self._visited[:] = [(wanted, states)]
 
     def __call__(self, fractions: Array) -> Array:
         s = np.asarray(fractions, float)
+        if not s.any():
+            return np.repeat(self.nodes[:1], s.size, axis=0)
         for known, states in self._visited:
             place = np.minimum(np.searchsorted(known, s), known.size - 1)
             if (known[place] == s).all():
@@ -167,7 +175,7 @@ class FlowLoop:
             members = np.flatnonzero(element == j)
             order = members[np.argsort(inside[members], kind="stable")]
             result[order] = self._from_node(int(j), inside[order] * self.period)
-        return result + 2 * np.pi * np.multiply.outer(turns, self.winding)
+        return result + 2 * np.pi * np.multiply.outer(turns, self.winding) if turns.any() else result
 
     def _from_node(self, j: int, times: Array) -> Array:
         """States at increasing times after node j; a few times are reached from checkpoints that are kept."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kapitza import gate
 from kapitza.errors import KapitzaError, ModelError, Status
 from kapitza.flow import Flow
+from kapitza.later import deferrable
 from kapitza.model import Model
 from kapitza.orbit import Loop, PeriodicOrbit, SolverReport
 from kapitza.orbits_of_models.field import VectorField
@@ -47,6 +48,11 @@ class Problem:
         return Flow(self.model)
 
     @cached_property
+    def smooth(self) -> bool:
+        """Whether the model has no walls and no jumps at these values: nothing can graze."""
+        return self.flow.core.is_smooth_at(self.parameters)
+
+    @cached_property
     def field(self) -> VectorField:
         return VectorField(self.model, self.wrt)
 
@@ -73,6 +79,12 @@ class Problem:
     def section_fractions(self) -> Array:
         """Where the section points lie: at every excitation period, or at the start."""
         return np.arange(self.repeats or 1) / (self.repeats or 1)
+
+    def sizes_at(self, point: Array) -> Array:
+        """Size of each state as one point (n,) shows it, never zero."""
+        size = np.maximum(np.abs(point), max(1e-3 * np.abs(point).max(), 1e-3))
+        size[self.angles] = np.maximum(size[self.angles], 1.0)
+        return size
 
     def scale(self, loop: Loop) -> Array:
         """Size of each state on the loop, never zero: what relative errors are relative to."""
@@ -149,19 +161,20 @@ def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition |
 class Solution:
     """What a method hands back before multipliers and checks are added.
 
-    loop: the curve; segments: (J, n, n) propagators from node to node around the orbit.
+    loop: the curve; segments: (J, n, n) propagators from node to node around the orbit. Both they and the report may be
+    computed when they are first asked for.
     sensitivity: (p, n, k) derivative of the section points by `wrt`, and period_sensitivity (k,).
     """
 
     loop: Loop
-    segments: Array
     status: Status
     newton: NewtonResult | None
+    segments: Array = deferrable()
     message: str = ""
     sensitivity: Array | None = None
     period_sensitivity: Array | None = None
     notes: tuple[str, ...] = ()
-    report: SolverReport = field(default_factory=SolverReport)
+    report: SolverReport = deferrable(SolverReport())
 
 
 class Method(Protocol):

@@ -65,7 +65,7 @@ def find_arcs(problem: Problem, loop: Loop, kinks: bool = True) -> Arcs:
 def flow_through(problem: Problem, loop: Loop) -> FlowLoop:
     """Trajectories of the model from the section points of a loop."""
     fractions = problem.section_fractions
-    return FlowLoop(problem.flow, fractions, loop(fractions), loop.period, loop.winding, problem.parameters)
+    return FlowLoop(problem.flow, fractions, loop(fractions), loop.period, problem.parameters, loop.winding)
 
 
 def _silent(problem: Problem, loop: Loop, index: int) -> bool:

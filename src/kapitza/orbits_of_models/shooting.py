@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kapitza.circle import difference, turns
 from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.flow import Flow
+from kapitza.later import Later, to_come
 from kapitza.orbit import Loop, SolverReport
 from kapitza.orbits_of_models.loop import FlowLoop
 from kapitza.orbits_of_models.phase import PhaseRow
@@ -302,6 +303,8 @@ class _ChainSolver:
 
 def total_winding(nodes: Array, arrivals: Array, angles: NDArray[np.bool_]) -> tuple[Array, Array]:
     """Nodes with angles continuous along the flow, and the turns per period."""
+    if not angles.any():
+        return nodes, np.zeros(nodes.shape[1])
     gaps = difference(np.roll(nodes, -1, axis=0), arrivals, angles)
     steps = arrivals - nodes + gaps
     continuous = nodes[0] + np.vstack([np.zeros(nodes.shape[1]), np.cumsum(steps, axis=0)])
@@ -313,24 +316,37 @@ def _solution(problem: Problem, equations: ShootingEquations, result: NewtonResu
     nodes, period = equations.unpack(result.x)
     at = result.linearised
     if not isinstance(at, LinearisedShooting):
-        loop = FlowLoop(problem.flow, equations.fractions, nodes, period, np.zeros(nodes.shape[1]), problem.parameters)
+        loop = FlowLoop(problem.flow, equations.fractions, nodes, period, problem.parameters, np.zeros(nodes.shape[1]))
         segments = np.full((equations.count, nodes.shape[1], nodes.shape[1]), np.nan)
-        return Solution(loop, segments, result.status, result, result.message, notes=notes)
-    if result.status.ok:
-        # The last step moved the nodes: multipliers and sensitivities are taken where it ended.
-        at = equations.linearise(result.x)
+        return Solution(loop, result.status, result, segments, result.message, notes=notes)
+    # The last step moved the nodes: multipliers and sensitivities are taken where it ended.
+    end = Later(lambda: equations.linearise(result.x) if result.status.ok else at)
+    if not problem.smooth:
+        # Between events it may fail, which is said while the orbit is being solved for.
+        end()
     continuous, winding = total_winding(nodes, at.arrivals, problem.angles)
-    loop = FlowLoop(problem.flow, equations.fractions, continuous, period, winding, problem.parameters)
+    loop = FlowLoop(problem.flow, equations.fractions, continuous, period, problem.parameters, winding)
     sensitivity = period_sensitivity = None
     if problem.wrt and result.status.ok:
-        at_nodes, period_sensitivity = at.sensitivity()
+        at_nodes, period_sensitivity = end().sensitivity()
         marks = np.searchsorted(equations.fractions, problem.section_fractions - 1e-12)
         on_nodes = np.abs(equations.fractions[np.minimum(marks, equations.count - 1)] - problem.section_fractions)
         sensitivity = at_nodes[marks] if (on_nodes < 1e-9).all() else at_nodes[:1]
-    gaps = difference(at.arrivals, np.roll(nodes, -1, axis=0), problem.angles)
-    report = SolverReport(equations.count, result.history, gap=float(np.abs(gaps).max()), events=tuple(at.events))
+
+    def report() -> SolverReport:
+        gaps = difference(end().arrivals, np.roll(nodes, -1, axis=0), problem.angles)
+        return SolverReport(equations.count, result.history, gap=float(np.abs(gaps).max()), events=tuple(end().events))
+
     return Solution(
-        loop, at.segments, result.status, result, result.message, sensitivity, period_sensitivity, notes, report
+        loop,
+        result.status,
+        result,
+        to_come(lambda: end().segments),
+        result.message,
+        sensitivity,
+        period_sensitivity,
+        notes,
+        to_come(report),
     )
 
 
@@ -412,18 +428,29 @@ def place_nodes(problem: Problem, guess: Loop, growth: float) -> Array:
     return merged[wide | section]
 
 
+def _solved(
+    equations: ShootingEquations, nodes: Array, period: float, settings: NewtonSettings, size: Array
+) -> NewtonResult:
+    start, scale = nodes.ravel(), np.tile(size, len(nodes))
+    if equations.phase is not None:
+        start, scale = np.append(start, period), np.append(scale, period)
+    return newton(equations, start, settings, scale)
+
+
 def _shoot(
     problem: Problem, guess: Loop, fractions: Array, tolerance: float, max_iterations: int, largest_step: float
 ) -> Solution:
     flow = Flow(problem.model, wrt=problem.wrt) if problem.wrt else problem.flow
     phase = problem.phase.row(guess, problem.field, fractions) if problem.autonomous else None
     equations = ShootingEquations(problem, fractions, phase, flow)
-    size = problem.scale(guess)
-    start, scale = guess(fractions).ravel(), np.tile(size, fractions.size)
-    if problem.autonomous:
-        start, scale = np.append(start, guess.period), np.append(scale, guess.period)
     settings = NewtonSettings(tolerance, max_iterations, largest_step=largest_step)
-    result = newton(equations, start, settings, scale)
+    nodes = guess(fractions)
+    result = None
+    if fractions.size == 1 and isinstance(guess, FlowLoop) and not isfinite(largest_step):
+        # Sizes along the guess cost a run along it, which is made where those of its start do not lead to an orbit.
+        result = _solved(equations, nodes, guess.period, settings, problem.sizes_at(nodes[0]))
+    if result is None or not result.status.ok or result.message:
+        result = _solved(equations, nodes, guess.period, settings, problem.scale(guess))
     notes: tuple[str, ...] = ()
     if result.status is Status.CONVERGED and result.message:
         notes = (result.message,)

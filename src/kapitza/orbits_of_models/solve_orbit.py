@@ -10,26 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.circle import difference, wrap_states
-from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
+from kapitza.errors import ConvergenceError, KapitzaError, Status
+from kapitza.later import to_come
 from kapitza.model import Model
-from kapitza.orbit import Loop, PeriodicOrbit, Profile, Sensitivity, minimal_period
+from kapitza.orbit import Loop, PeriodicOrbit, minimal_period
 from kapitza.orbits_of_models.codes import symbolic_code
-from kapitza.orbits_of_models.floquet import certificate, log_determinant, monodromy, stability
 from kapitza.orbits_of_models.guesses import loop_from
-from kapitza.orbits_of_models.loop import FlowLoop
 from kapitza.orbits_of_models.phase import PhaseCondition
-from kapitza.orbits_of_models.problem import SIZE_GRID, Method, Problem, Solution, pose
-from kapitza.orbits_of_models.sensitivity import multiplier_sensitivity
+from kapitza.orbits_of_models.portrait import MINIMAL_GRID, TELLING, Portrait
+from kapitza.orbits_of_models.problem import Method, Problem, Solution, pose
 from kapitza.orbits_of_models.shooting import Shooting
-from kapitza.orbits_of_models.surfaces import grazing_note, grids, volume_change
+from kapitza.orbits_of_models.surfaces import grazing_note
 
 Array = NDArray[np.float64]
-
-PROFILE_GRID = np.arange(200) / 200
-"""Fractions of the period at which the profile of an orbit is given."""
-
-MINIMAL_GRID = np.arange(60) / 60
-"""Fractions at which a free motion is compared with itself a half, third, fourth or fifth of its period later."""
 
 CURES = {
     Status.ITERATION_LIMIT: "Raise max_iterations, or start nearer: from a stretch of data, or by homotopy.",
@@ -108,18 +101,15 @@ def _said(problem: Problem) -> str:
 
 
 def described(problem: Problem, solution: Solution, method: str, profile: bool = True) -> PeriodicOrbit:
-    """Multipliers, certificate, winding, closure, code and checks around what a method found."""
-    model, loop = problem.model, solution.loop
-    if isinstance(loop, FlowLoop) and solution.status.ok:
-        # One run along the orbit serves all that looks at it below.
-        looked_at = [SIZE_GRID, problem.section_fractions, grids(problem, loop)]
-        looked_at += [PROFILE_GRID] * profile + [MINIMAL_GRID] * problem.autonomous
-        loop.visit(np.concatenate(looked_at))
-    points = loop(problem.section_fractions)
-    status, notes = solution.status, list(solution.notes)
+    """What a method found as an orbit: checked for grazing and shorter periods; the rest is computed when asked for."""
+    model, loop, status, notes = problem.model, solution.loop, solution.status, list(solution.notes)
+    portrait = Portrait(problem, solution, profile)
+    if status.ok:
+        portrait.look_for_checks()
+    points = portrait.points
     if not status.ok and solution.report.gap < 1e-6 * problem.scale(loop).max():
         # It closes, yet Newton stopped: where the orbit grazes there is no Jacobian to go on with.
-        graze = grazing_note(problem, loop, problem.scale(loop))
+        graze = grazing_note(problem, loop)
         if graze:
             status, solution = Status.GRAZING, replace(solution, message=graze)
     if not status.ok:
@@ -128,43 +118,33 @@ def described(problem: Problem, solution: Solution, method: str, profile: bool =
             parameters=dict(model.values), notes=(solution.message,) if solution.message else (),
             loop=loop, solver=solution.report,
         )  # fmt: skip
-    floquet = monodromy(solution.segments)
-    change = volume_change(problem, loop, solution.report.events)
-    contraction = float("nan") if solution.report.stiff else log_determinant(solution.segments)
-    trust = certificate(floquet.multipliers, contraction, change, problem.autonomous)
-    size = problem.scale(loop)
-    closure = closing_error(problem, loop, points, size, solution)
-    graze = grazing_note(problem, loop, size)
+    graze = grazing_note(problem, loop)
     if graze:
         status = Status.GRAZING
         notes.append(graze)
-    shorter = _shorter_period(problem, loop, points, size)
+    shorter = _shorter_period(problem, loop, points)
     if shorter and status.ok:
         status = Status.WRONG_PERIOD
         notes.append(shorter)
-    sensitivity = None
-    if solution.sensitivity is not None:
-        by_parameter = multiplier_sensitivity(problem, loop, floquet, solution)
-        sensitivity = Sensitivity(problem.wrt, solution.sensitivity, solution.period_sensitivity, by_parameter)
     return PeriodicOrbit(
         states=model.states,
         points=wrap_states(points, problem.angles),
         period=loop.period,
         repeats=problem.repeats,
         winding=_turns(loop),
-        multipliers=floquet.multipliers,
-        closure=closure,
-        code=symbolic_code(model, points),
-        stability="unknown" if graze else stability(floquet.multipliers, trust.defect, problem.autonomous),
+        multipliers=portrait.multipliers,
+        closure=portrait.closure,
+        code=to_come(lambda: symbolic_code(model, points)),
+        stability="unknown" if graze else portrait.stability,
         status=status,
-        profile=_profile(loop) if profile else None,
+        profile=portrait.profile,
         parameters=dict(model.values),
-        certificate=trust,
+        certificate=portrait.certificate,
         method=method,
         notes=tuple(notes),
         loop=loop,
-        sensitivity=sensitivity,
-        solver=solution.report,
+        sensitivity=portrait.sensitivity,
+        solver=portrait.solver,
     )
 
 
@@ -172,26 +152,20 @@ def _turns(loop: Loop) -> tuple[int, ...]:
     return tuple(round(float(w)) for w in loop.winding)
 
 
-def _profile(loop: Loop) -> Profile:
-    return Profile(PROFILE_GRID * loop.period, loop(PROFILE_GRID))
+def _clearly_minimal(problem: Problem, loop: Loop, points: Array) -> bool:
+    """Whether a few states show it already, and the sizes along the orbit need not be known."""
+    different = 1e-3 * float(problem.sizes_at(points[0]).max())
+    if not problem.autonomous:
+        return minimal_period(points, tuple(problem.angles), different) == problem.repeats
+    states = loop(TELLING)
+    return bool(np.abs(difference(states[1:], states[0], problem.angles)).max(axis=1).min() > different)
 
 
-def closing_error(problem: Problem, loop: Loop, points: Array, size: Array, solution: Solution) -> float:
-    """Largest gap, relative to the orbit, when the flow runs from node to node: an independent check of any method."""
-    if np.isfinite(solution.report.gap) and isinstance(loop, FlowLoop):
-        return float(solution.report.gap / size.max())
-    count = points.shape[0]
-    begins = np.arange(count) * loop.period / count
-    try:
-        ends = problem.flow.propagate_many(points, begins, begins + loop.period / count, problem.parameters).state
-    except FlowError:
-        return float("nan")
-    gaps = difference(ends, np.roll(points, -1, axis=0), problem.angles)
-    return float(np.abs(gaps).max() / size.max())
-
-
-def _shorter_period(problem: Problem, loop: Loop, points: Array, size: Array) -> str:
+def _shorter_period(problem: Problem, loop: Loop, points: Array) -> str:
     """A sentence when the orbit found closes earlier than asked for."""
+    if _clearly_minimal(problem, loop, points):
+        return ""
+    size = problem.scale(loop)
     if not problem.autonomous:
         least = minimal_period(points, tuple(problem.angles), 1e-7 * float(size.max()))
         if least < (problem.repeats or 1):

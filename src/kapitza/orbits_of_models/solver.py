@@ -52,8 +52,7 @@ class OrbitSolver:
         """
         point = np.asarray(point, float)
         problem, phase = self._posed(parameters), None
-        scale = np.maximum(np.abs(point), max(1e-3 * np.abs(point).max(), 1e-3))
-        scale[problem.angles] = np.maximum(scale[problem.angles], 1.0)
+        scale = problem.sizes_at(point)
         start = point
         if problem.autonomous:
             direction = self._field.rates(point[None], self._start, problem.parameters)

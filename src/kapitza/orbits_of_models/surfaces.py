@@ -175,8 +175,10 @@ def _log_jump(problem: Problem, loop: Loop, crossing: LoopCrossing) -> float:
         return float(np.log(np.abs(np.divide(speeds[1], speeds[0]))))
 
 
-def grazing_note(problem: Problem, loop: Loop, size: Array) -> str:
+def grazing_note(problem: Problem, loop: Loop) -> str:
     """A sentence when the loop touches a surface, across which the rates may jump, without crossing it."""
+    if problem.smooth:
+        return ""
     field = problem.field
     surfaces = [i for i, s in enumerate(field.switches) if not s.continuous and _matters(problem, loop, i)]
     names = [f"the switch at {field.switches[i].function} = 0" for i in surfaces]

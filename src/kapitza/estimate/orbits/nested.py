@@ -139,7 +139,7 @@ class NestedFit:
         if near is None and self.problem.autonomous and not any(setting.angles):
             # Few nodes make a poor curve for an unstable free motion: trajectories of the model between them do not.
             flow, fractions = self.problem.flow, target.node_times / target.period
-            near = FlowLoop(flow, fractions, nodes, float(z[-1]), np.zeros(len(setting.states)), setting.vector)
+            near = FlowLoop(flow, fractions, nodes, float(z[-1]), setting.vector, np.zeros(len(setting.states)))
         elif near is None:
             near = solve_orbit(setting, nodes if len(nodes) > 1 else nodes[0], period, throw=False)
         orbit = self.known[index] = self._solved(index, near, theta, period)
