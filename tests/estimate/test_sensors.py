@@ -107,6 +107,20 @@ def test_readings_at_the_ends_of_the_range_are_left_out(clean):
     assert abs(blind["k3"] - 0.5) > 20 * fit.deviations["k3"]
 
 
+def test_accelerometer_in_plain_notation(clean):
+    x, v = clean["x"], clean["x'"]
+    record = readings(acc=0.8 * np.cos(1.3 * TIMES) - 0.1 * v - x - 0.5 * x**3)
+    fit = kz.identify(MODEL.with_values(c=0.12, k3=0.55), record, FREE, kz.ShootingFit(outputs={"acc": "x''"}))
+    assert_right(fit, TRUE)
+
+
+def test_unknowns_of_sensors_before_the_experiment():
+    linear = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.1, "k": 1.0})
+    found = kz.identifiability(linear, outputs={"volt": kz.Sensor("x", "gain")})
+    assert found.determined == ("c", "k")
+    assert kz.identifiability(MODEL, outputs={"volt": kz.Sensor("x", "gain")}, free=FREE).complete
+
+
 def test_saturated_laser_on_a_moving_base(clean):
     """The range is that of the readings, not of what is left when the base is taken off."""
     base = np.sin(2 * TIMES)

@@ -91,6 +91,31 @@ def test_a_fit_and_a_setting_of_its_own(duffing, record):
     assert np.median(check.prediction.fit_misfit) < 1.3
 
 
+def test_a_transient_is_compared_with_one():
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x + d*x**3 = F*cos(w*t)",
+        parameters={"c": 0.12, "k": 1.0, "d": 0.6, "F": 0.9, "w": 1.1},
+        period="2*pi/w",
+        start={"x": 0.5, "x'": 0.0},
+    )
+    run = kz.measure(kz.simulate(model, periods=35, samples_per_period=60).select(["x"]), noise=NOISE, seed=1)
+    assert kz.validate(model, run, parts=["section"]).section.agrees
+    assert not kz.validate(model.with_values(k=1.05), run, parts=["section"]).section.agrees
+
+
+def test_limit_cycle_of_the_record_and_of_the_model():
+    model = kz.Model.from_equations(
+        "x'' - mu*(1 - x**2)*x' + x = 0", parameters={"mu": 1.0}, start={"x": 2.0, "x'": 0.0}
+    )
+    run = kz.measure(kz.simulate(model, t=np.arange(4000) * 0.05), noise=NOISE, seed=2)
+    for values, right in (({}, True), ({"mu": 1.2}, False)):
+        check = kz.validate(model.with_values(**values), run, parts=["orbits"])
+        (orbit,) = check.orbits
+        assert (orbit.distance < 0.02) == right
+        assert (orbit.deviations < 5) == right
+        assert ("beyond its errors" in str(check)) != right
+
+
 def test_readings_beyond_the_range_of_a_sensor_are_no_errors_of_the_model(duffing, record):
     cut = kz.Record.from_arrays(record.time, {"x": np.clip(record["x"], -1.0, 1.0)}, period=record.period, phase=0.0)
     check = kz.validate(

@@ -7,7 +7,7 @@ depend on what was held.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -81,7 +81,7 @@ def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
     covariance = carried_covariance(slopes, fit.covariance)
     values = dict(zip(free.labels, free.values(fit.model).tolist(), strict=True))
     rest = {name: value for name, value in fit.values.items() if name not in values}
-    errors = {**fit.derived, **fit.deviations}
+    errors = _known_without(fit, free, {**fit.derived, **fit.deviations})
     held = tuple(sorted({str(s) for e in free.expressions for s in e.free_symbols} - set(fit.names)))
     alone = fit.noise_alone
     if alone is not None:
@@ -96,6 +96,27 @@ def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
         draws=None if fit.draws is None else values_of(fit.draws, fit, slopes, values),
         base=fit, held=held, identifiability=known, noise_alone=alone,
     )  # fmt: skip
+
+
+def _known_without(fit: Estimate, free: Combinations, errors: Mapping[str, float]) -> dict[str, float]:
+    """Those of the errors that do not hang on what was held: of what follows from the combinations alone.
+
+    With c/m free and k held, m has a value in the fit, and an error, that are those of nothing.
+    """
+    model, base = fit.model, derived_in_base(fit.model)
+    used = tuple(dict.fromkeys(str(s) for e in free.expressions for s in e.free_symbols))
+    rows = _slopes(model, free.expressions, used)
+    kept = {}
+    for name, error in errors.items():
+        expression = base.get(symbol(name), symbol(name))
+        inside = [n for n in used if symbol(n) in expression.free_symbols]
+        if inside:
+            slope = _slopes(model, [expression], used)[0]
+            rest = slope - rows.T @ np.linalg.lstsq(rows.T, slope, rcond=None)[0]
+            if np.linalg.norm(rest) > 1e-9 * np.linalg.norm(slope):
+                continue
+        kept[name] = error
+    return kept
 
 
 def values_of(draws: Array, fit: Estimate, slopes: Array, values: dict[str, float]) -> Array:

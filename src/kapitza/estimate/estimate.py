@@ -196,8 +196,10 @@ class Estimate:
             rows.append((name, value, unit, spread[name], relative, low, high, self.start.get(name, np.nan), "free"))
         factor = half_width(level, self.dof)
         for name, value in {**{k: v for k, v in self.values.items() if k not in self.names}, **self.fixed}.items():
-            kind = "fixed" if name in self.fixed else "derived"
-            error = self.derived.get(name, np.nan) if kind == "derived" else np.nan
+            kind = (
+                "fixed" if name in self.fixed else "derived" if name in self.derived or not self.held else "not known"
+            )
+            error = self.derived.get(name, np.nan)
             relative = 100 * error / abs(value) if value else np.nan
             low, high = value - factor * error, value + factor * error
             rows.append((name, value, self.units.get(name, ""), error, relative, low, high, np.nan, kind))
@@ -225,6 +227,9 @@ class Estimate:
                 text = f"  {name:<{width}} = {self.values[name]:.6g} ± {error:.2g} {unit}".rstrip()
                 lines.append(f"{text}  (derived)")
         lines += [f"  {n:<{width}} = {v:.6g} {self.units.get(n, '')} (fixed)".rstrip() for n, v in self.fixed.items()]
+        loose = [n for n in self.values if self.held and n not in (*self.names, *self.derived, *self.fixed)]
+        if loose:
+            lines.append(f"  not known by themselves: {', '.join((*loose, *self.held))}")
         if self.identifiable and self.identifiability is not None and not self.identifiability.complete:
             lines.append("  identifiable: " + ", ".join(self.identifiable))
         lines += [f"  warning: {text}" for text in self.warnings]

@@ -102,7 +102,7 @@ def with_sensors(model: Any, data: Any, free: list[str] | None, method: Any) -> 
     outputs = dict(getattr(inner, "outputs", {}) or {})
     channels = _channels(data)
     if not isinstance(model, Model) or not any(
-        isinstance(o, Sensor) or (isinstance(o, str) and _extra(o, model, channels)) for o in outputs.values()
+        isinstance(o, Sensor) or (isinstance(o, str) and _needs_writing(o, model, channels)) for o in outputs.values()
     ):
         return Rewritten(model, data, free, method)
     parameters, change, limits, late = list(model.parameters), [], {}, {}
@@ -190,15 +190,18 @@ def _each(data: Any, change: Callable[[Record], Record]) -> Any:
 
 def _own_names(model: Model) -> set[str]:
     signals = () if model.excitation is None else model.excitation.signals
-    tops = [] if model.is_map else [rate(c.name, c.order).name for c in model.coordinates]
-    return {*model.states, *tops, *(p.name for p in model.parameters), *(s.name for s in signals), "t"}
+    return {*model.states, *_tops(model), *(p.name for p in model.parameters), *(s.name for s in signals), "t"}
 
 
-def _extra(output: str, model: Model, channels: Sequence[str]) -> bool:
-    """Whether an output in plain notation names a channel that the model does not know."""
-    return any(
-        c not in _own_names(model) and re.search(rf"(?<![\w']){re.escape(c)}(?![\w'])", output) for c in channels
-    )
+def _needs_writing(output: str, model: Model, channels: Sequence[str]) -> bool:
+    """Whether an output in plain notation names a channel that the model does not know, or a highest derivative."""
+    own, tops = _own_names(model), set(_tops(model))
+    named = [c for c in (*channels, *tops) if re.search(rf"(?<![\w']){re.escape(c)}(?![\w'])", output)]
+    return any(c not in own or c in tops for c in named)
+
+
+def _tops(model: Model) -> list[str]:
+    return [] if model.is_map else [rate(c.name, c.order).name for c in model.coordinates]
 
 
 def _parsed(output: str, model: Model, channels: Sequence[str], channel: str) -> Expression:

@@ -6,10 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kapitza.orbit import PeriodicOrbit, Stretch
+from kapitza.orbit import Crossings, PeriodicOrbit, Stretch
 from kapitza.orbits_in_data.bookkeeping import default_partition, symbolic_code, winding_numbers
+from kapitza.orbits_in_data.crossings import AMBIGUOUS, PARTS
 from kapitza.orbits_in_data.section import Section
+
+FEWEST_PASSES = 4
+"""Of a free motion, from which its channels have means with errors."""
 
 
 def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | None = None) -> PeriodicOrbit:
@@ -58,4 +63,38 @@ def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | 
         method="mean of a periodic record",
         period_deviation=deviation,
         stretch=Stretch(int(section.sample[rows[0]]), int(section.sample[min(rows[0] + period, section.size - 1)])),
+        crossings=_crossings(section, rows, period),
+    )
+
+
+def _crossings(section: Section, rows: NDArray[np.intp], period: int) -> Crossings | None:
+    """The recorded channels along the orbit of a free motion, means over its passes (R,); None for forced records."""
+    if section.paths is None or section.rates is None or section.duration is None:
+        return None
+    steps = rows[:, None] + np.arange(period)
+    duration = section.duration[steps]
+    whole = np.asarray(np.isfinite(duration).all(axis=1))
+    total = duration.sum(axis=1)
+    whole &= np.abs(total - np.median(total[whole])) <= 0.1 * np.median(total[whole]) if whole.any() else False
+    if whole.sum() < FEWEST_PASSES:
+        return None
+    steps, duration, total = steps[whole], duration[whole], total[whole]
+    values, rates = section.paths[steps], section.rates[steps].mean(axis=0)
+    begin = np.concatenate([np.zeros((len(steps), 1)), np.cumsum(duration, axis=1)[:, :-1]], axis=1)
+    times, lengths = begin.mean(axis=0), duration.mean(axis=0)
+    scatter = values[:, :, 0].std(axis=0).max(axis=0)
+    used = np.flatnonzero(scatter <= AMBIGUOUS * np.ptp(section.paths.reshape(-1, values.shape[3]), axis=0))
+    if not used.size:
+        return None
+    # Read at given times, a pass that is late by δt shows y - y' δt.
+    late = (begin - times)[:, :, None]
+    shown = (values[:, :, 0] - rates * late)[..., used].reshape(len(steps), -1)
+    covariance = np.atleast_2d(np.cov(np.column_stack([shown, total]).T)) / len(steps)
+    return Crossings(
+        channels=tuple(section.channels[c] for c in used),
+        values=values[:, :, 0, used].mean(axis=0),
+        times=times,
+        covariance=covariance,
+        path_times=(times[:, None] + lengths[:, None] * np.arange(PARTS) / PARTS).ravel(),
+        path_values=values[..., used].mean(axis=0).reshape(-1, used.size),
     )

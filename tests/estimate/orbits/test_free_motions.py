@@ -57,3 +57,18 @@ def test_orbits_survive_being_saved(lorenz, orbits, tmp_path):
     first, second = (kz.identify(lorenz, data, FREE) for data in (orbits, again))
     assert first.values == second.values
     assert np.array_equal(first.covariance, second.covariance)
+
+
+def test_limit_cycle_of_a_record_gives_its_parameters():
+    """Passes of a stable motion are averaged, states and all, whether the rate was recorded or not."""
+    model = kz.Model.from_equations(
+        "x'' - mu*(1 - x**2)*x' + k*x = 0", parameters={"mu": 1.0, "k": 1.0}, start={"x": 2.0, "x'": 0.0}
+    )
+    clean = kz.simulate(model, t=np.arange(4000) * 0.05)
+    scores = []
+    for seed, channels in enumerate((["x", "x'"], ["x", "x'"], ["x"], ["x"])):
+        orbits = kz.find_orbits(kz.measure(clean, noise=0.01, seed=seed).select(channels), max_period=4)
+        fit = kz.identify(model.with_values(mu=1.2, k=0.9), orbits, ["mu", "k"])
+        scores += [(fit[n] - 1.0) / fit.deviations[n] for n in fit.names]
+        assert max(fit.deviations.values()) < 0.01
+    assert np.abs(scores).max() < 4

@@ -107,7 +107,9 @@ class Reader:
         if use_profile:
             return self._from_profile(source, label, setting)
         if source.crossings is not None and setting.period is None:
-            read = self._from_path if self.profiles else self._from_crossings
+            # The mean of the passes of a limit cycle tells more than its crossings; between them local maps say little.
+            repeated = self.profiles is None and source.multipliers is None
+            read = self._from_path if self.profiles or repeated else self._from_crossings
             return read(source, label, setting)
         return self._from_points(source, label, setting, item)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kapitza import gate
 from kapitza.errors import ModelError
@@ -12,7 +12,16 @@ from kapitza.estimate.observation import Output, observe_channels
 from kapitza.estimate.redundancy.motions import rank_by_motions
 from kapitza.estimate.redundancy.structural import structural
 from kapitza.estimate.request import free_names
+from kapitza.estimate.sensors import with_sensors
 from kapitza.model import Model
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """What channels measure, as the settings of a fit of series hold it."""
+
+    outputs: Mapping[str, Output]
+    bridge: bool = True
 
 
 def identifiability(
@@ -40,7 +49,7 @@ def identifiability(
     free : list of str, optional
         Parameters that are unknown, all of them when left out.
     outputs : mapping, optional
-        What channels measure, as in `ShootingFit`: ``{"volt": "gain*x"}``.
+        What channels measure, as in `ShootingFit`: ``{"volt": "gain*x"}``, ``{"volt": Sensor("x", "gain")}``.
     settings : list of mappings, optional
         Parameter values of the recordings that will be fitted together, as in ``(record, {"F": 0.2})``.
 
@@ -64,7 +73,9 @@ def identifiability(
         measured = list(outputs) or list(model.outputs) or [c.name for c in model.coordinates]
     channels = gate.texts("measured", [measured] if isinstance(measured, str) else measured, error=ModelError)
     names = free_names(model, free)
-    names = model.names if names is None else names
+    asked = with_sensors(model, None, None if names is None else list(names), _Outputs(outputs))
+    model, outputs = asked.model, dict(asked.method.outputs)
+    names = model.names if asked.free is None else tuple(asked.free)
     seen = observe_channels(model, channels, [False] * len(channels), outputs, names)
     unknown = [c for c in channels if c not in seen.channels]
     if unknown:

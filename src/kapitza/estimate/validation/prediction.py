@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -25,6 +26,15 @@ Array = NDArray[np.float64]
 
 SHORTEST = 12
 """Samples of a stretch whose state is fitted, at least."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The fitted state (n,) at a sample of the record, and how much (n,) the states vary after it."""
+
+    sample: int
+    state: Array
+    spread: Array
 
 
 def stretches_of(record: Record, count: int) -> list[slice]:
@@ -52,8 +62,8 @@ def predict_stretches(
     noise: Mapping[str, float],
     count: int,
     warm_up: float,
-) -> tuple[PredictionTest, list[tuple[Array, float]]]:
-    """The test, and the fitted states at the end of every beginning with their times after the drive's start."""
+) -> tuple[PredictionTest, list[Begun]]:
+    """The test, and the fitted state at the first sample of every stretch."""
     seen = observe(model, [record], outputs, ())
     deviations = np.array([noise[c] for c in seen.channels])
     lost = np.column_stack([lost_readings(record, c) for c in seen.channels])
@@ -67,11 +77,11 @@ def predict_stretches(
         begin = float(record.time[cut - 1])
         try:
             warm = slice(piece.start, cut)
-            state, residual = _fitted_state(model, record.samples(warm), outputs, seen)
+            path, residual = _fitted_states(model, record.samples(warm), outputs, seen)
             residual[lost[warm]] = np.nan
             ahead = slice(cut - 1, piece.stop)
             times = record.time[ahead] - record.excitation_start
-            run = flow.trajectory(state, times, vector)[1:]
+            run = flow.trajectory(path[-1], times, vector)[1:]
         except KapitzaError as error:
             failed[begin] = str(error).split(". ")[0]
             continue
@@ -82,7 +92,7 @@ def predict_stretches(
         starts.append(begin)
         errors.append(error)
         misfits.append([float(np.sqrt(np.nanmean((residual / size) ** 2))) for size in (deviations, spread)])
-        states.append((state, float(times[0])))
+        states.append(Begun(piece.start, path[0], path.std(axis=0)))
         longest = max(longest, len(error))
     step = float(np.median(np.diff(record.time)))
     every = np.full((len(errors), longest, len(seen.channels)), np.nan)
@@ -100,14 +110,14 @@ def predict_stretches(
     return test, states
 
 
-def _fitted_state(
+def _fitted_states(
     model: Model, record: Record, outputs: Mapping[str, Output], seen: Observation
 ) -> tuple[Array, Array]:
-    """The state at the last sample of a short record, and the residuals (N, c) of the fitted motion."""
+    """States (J, n) from the first to the last sample of a short record, and the residuals (N, c) of this motion."""
     method = ShootingFit(outputs={k: v for k, v in outputs.items() if k in record.channels}, throw=True)  # pyright: ignore[reportArgumentType]
     fit = method.fit(make_request(model, record, [], method))
     assert fit.motion is not None
-    return fit.motion.states[-1], seen.residual(fit.motion.predicted.copy(), fit.motion.measured)
+    return fit.motion.states, seen.residual(fit.motion.predicted.copy(), fit.motion.measured)
 
 
 def _spread(record: Record, seen: Observation, lost: NDArray[np.bool_]) -> Array:

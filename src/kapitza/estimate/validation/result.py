@@ -88,7 +88,8 @@ class SectionTest:
 @dataclass(frozen=True)
 class OrbitCheck:
     """A periodic orbit of the data and the model's own nearest one. distance: largest, in units of the spread;
-    deviations: the same in standard errors of the data's orbit (NaN where it carries none)."""
+    deviations: the same in standard errors of the data's orbit (NaN where it carries none); of a free motion those of
+    its period."""
 
     label: str
     matched: bool
@@ -174,7 +175,9 @@ class Validation:
             text = f"{100 * check.distance:.2g} % of the spread away" if np.isfinite(check.distance) else check.reason
             if np.isfinite(check.deviations):
                 text += f", {check.deviations:.2g} standard errors"
-            rows.append((f"orbit {check.label}", "", text, "matched" if check.matched else "not matched"))
+            beyond = ", but beyond its errors" if check.deviations > SURELY else ""
+            verdict = f"matched{beyond}" if check.matched else "not matched"
+            rows.append((f"orbit {check.label}", "", text, verdict))
         if self.exponents is not None:
             pair = self.exponents
             verdict = "not to be read from the record" if pair.agree is None else _said(pair.agree)
@@ -229,6 +232,9 @@ class Validation:
                 figure.savefig(draft)
         return figure
 
+
+SURELY = 6.0
+"""Standard errors, the largest of all coordinates of an orbit, beyond which it is not the model's."""
 
 FOLLOWS = 1.3
 """Residuals of the fitted beginnings, in units of the noise, up to which the model follows the data."""

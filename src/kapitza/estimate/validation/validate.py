@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,10 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.observation import Observation, Output, observe
 from kapitza.estimate.own_parameters import at_setting
 from kapitza.estimate.request import parts_of
-from kapitza.estimate.sensors import with_sensors, within_limits
+from kapitza.estimate.sensors import lost_readings, with_sensors, within_limits
 from kapitza.estimate.series import ShootingFit
 from kapitza.estimate.validation.attractor import COPIES, compare_sections
-from kapitza.estimate.validation.prediction import maxima_intervals, oscillation_of, predict_stretches
+from kapitza.estimate.validation.prediction import Begun, maxima_intervals, oscillation_of, predict_stretches
 from kapitza.estimate.validation.result import Exponents, Frequency, OrbitCheck, Validation
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -36,7 +37,10 @@ Array = NDArray[np.float64]
 PARTS = ("prediction", "section", "orbits", "exponent", "frequencies")
 
 NEAR = 0.1
-"""Share of the spread within which an orbit of the model counts as that of the data, where no errors are known."""
+"""Share of the spread within which an orbit of the model counts as that of the data."""
+
+LOOP = 400
+"""Points of the model's orbit to which the path of a free motion is compared."""
 
 MOST_ORBITS = 12
 """Looked for in the model, the first of those found."""
@@ -148,9 +152,22 @@ def _noise_of(record: Record, seen: Observation, stated: Noise) -> dict[str, flo
     for channel in seen.channels:
         known = given.get(channel, 0.0)
         values = record.unwrapped()[channel][longest]
-        level = known if known > 0 else float(noise_level(values[:, None])[0])
+        level = known if known > 0 else _level(values, lost_readings(record, channel)[longest])
         found[channel] = level if level > 0 else 1e-9 * float(np.ptp(values) or 1.0)
     return found
+
+
+def _level(values: Array, lost: NDArray[np.bool_]) -> float:
+    """Noise of a channel (N,) by its spectrum; where readings were lost, by sixth differences of those between."""
+    if not lost.any():
+        return float(noise_level(values[:, None])[0])
+    whole = np.convolve(~lost, np.ones(SIXTH + 1), mode="valid") > SIXTH + 0.5
+    between = np.diff(values, SIXTH)[whole]
+    return float(np.sqrt((between**2).mean() / comb(2 * SIXTH, SIXTH))) if between.size else 0.0
+
+
+SIXTH = 6
+"""Order of differences that leave little of a densely sampled motion and all of its noise."""
 
 
 @dataclass
@@ -173,7 +190,8 @@ class _Work:
         self.orbits: list[OrbitCheck] = []
         self.frequencies: list[Frequency] = []
         self.simulated: list[Record] = []
-        self.states: list[tuple[Array, float]] = []
+        self.states: list[Begun] = []
+        self.compared = self.record
 
     def run(self, advance: Callable[..., None]) -> None:
         self._predict()
@@ -204,58 +222,68 @@ class _Work:
             self.notes.append(f"no motion of the model follows even the beginnings of the stretches: {first}.")
 
     def _simulate(self) -> None:
-        """Runs of the model, each as long as the record and with its noise, from states fitted to it."""
-        times = self.record.time - self.record.excitation_start
-        starts = self.states or [(self.model.state(), float(times[0]))]
-        flow, vector = Flow(self.model), self.model.vector
+        """Runs of the model over the pieces of the record, each from the state fitted to its beginning, with noise.
+
+        The runs after the first begin as much beside that state as a reading is: a transient stays one, chaotic ones
+        part. What lies before the first fitted state of a piece is left out.
+        """
+        spans = [(begun, piece) for piece in self.record.segments() if (begun := self._begun_in(piece)) is not None]
+        if not spans:
+            return
+        covered = np.concatenate([np.arange(begun.sample, piece.stop) for begun, piece in spans])
+        self.compared = self.record if covered.size == self.record.size else self.record.samples(covered)
         rng = np.random.default_rng(0)
-        period = self.model.period
-        copies = COPIES if "section" in self.wanted else 1
-        for number in range(copies):
-            state, since = starts[number % len(starts)]
-            if number >= len(starts):
-                state = state * (1 + 1e-4 * rng.standard_normal(state.size))
+        noise = np.array([self.noise[c] for c in self.seen.channels])
+        signal = self.record.values(self.seen.channels).std(axis=0)
+        beside = float(np.clip((noise / np.where(signal > 0, signal, np.inf)).max(), 1e-4, 0.05))
+        for number in range(COPIES if "section" in self.wanted else 1):
             try:
-                if period is not None and since > times[0]:
-                    # On to where the drive has the phase of the first sample.
-                    later = times[0] + np.ceil((since - times[0]) / period) * period
-                    state, since = flow.propagate(state, since, later, vector, tangents=False).state, later
-                run = flow.trajectory(state, since + (times - times[0]), vector)
+                parts = [self._run(begun, piece, beside * bool(number), rng) for begun, piece in spans]
             except FlowError as error:
                 self.notes.append(f"a run as long as the record fails: {str(error).split('. ')[0]}.")
                 continue
-            values = self.seen.value(run, times, np.broadcast_to(vector, (len(run), vector.size)))
-            noisy = values + rng.standard_normal(values.shape) * [self.noise[c] for c in self.seen.channels]
-            noisy = np.column_stack(
-                [within_limits(self.record, c, noisy[:, i]) for i, c in enumerate(self.seen.channels)]
-            )
-            self.simulated.append(
-                Record.from_arrays(
-                    self.record.time,
-                    {c: noisy[:, i] for i, c in enumerate(self.seen.channels)},
-                    units={c: self.record.units[c] for c in self.seen.channels},
-                    angles=[c for c, angle in zip(self.seen.channels, self.seen.angles, strict=True) if angle],
-                    segment=self.record.dataset["segment"].values,
-                    period=self.record.period or period,
-                    phase=self.record.dataset.attrs.get("phase"),
-                )
-            )
+            values = np.concatenate(parts)
+            noisy = values + rng.standard_normal(values.shape) * noise
+            self.simulated.append(self._as_record(noisy))
+
+    def _begun_in(self, piece: slice) -> Begun | None:
+        return next((begun for begun in self.states if piece.start <= begun.sample < piece.stop), None)
+
+    def _run(self, begun: Begun, piece: slice, beside: float, rng: np.random.Generator) -> Array:
+        """Readings (N, c) of the model from a sample of the record to the end of a piece."""
+        times = self.record.time[begun.sample : piece.stop] - self.record.excitation_start
+        state = begun.state + beside * begun.spread * rng.standard_normal(begun.state.size)
+        vector = self.model.vector
+        run = Flow(self.model).trajectory(state, times, vector)
+        return self.seen.value(run, times, np.broadcast_to(vector, (len(run), vector.size)))
+
+    def _as_record(self, noisy: Array) -> Record:
+        return Record.from_arrays(
+            self.compared.time,
+            {c: within_limits(self.record, c, noisy[:, i]) for i, c in enumerate(self.seen.channels)},
+            units={c: self.record.units[c] for c in self.seen.channels},
+            angles=[c for c, angle in zip(self.seen.channels, self.seen.angles, strict=True) if angle],
+            segment=self.compared.dataset["segment"].values,
+            period=self.record.period or self.model.period,
+            phase=self.compared.dataset.attrs.get("phase"),
+        )
 
     def _compare_sections(self) -> None:
-        self.section = compare_sections(self.record, self.simulated, self.seen.channels)
+        self.section = compare_sections(self.compared, self.simulated, self.seen.channels)
 
     def _compare_exponents(self) -> None:
         if not self.simulated:
             return
-        found = [inspect(r.select(self.seen.channels)) for r in (self.record, self.simulated[0])]
+        found = [inspect(r.select(self.seen.channels)) for r in (self.compared, self.simulated[0])]
         self.notes += [note for note in found[0].notes if note.startswith("Lyapunov")]
-        state, since = self.states[0] if self.states else (self.model.state(), 0.0)
-        length = float(self.record.time[-1] - self.record.time[0])
+        begun = self.states[0]
+        state, since = begun.state, float(self.record.time[begun.sample] - self.record.excitation_start)
+        length = float(self.record.time[-1] - self.record.time[begun.sample])
         self.exponents = Exponents(found[0].lyapunov, found[1].lyapunov, exponent_of(self.model, state, since, length))
 
     def _compare_frequencies(self) -> None:
         for channel in self.seen.channels if self.simulated else ():
-            pair = [maxima_intervals(record, channel) for record in (self.record, self.simulated[0])]
+            pair = [maxima_intervals(record, channel) for record in (self.compared, self.simulated[0])]
             if len(pair[0]) < FEWEST_OSCILLATIONS:
                 self.notes.append(f"frequencies: {channel} makes fewer than {FEWEST_OSCILLATIONS} oscillations.")
                 continue
@@ -275,14 +303,18 @@ class _Work:
             self.orbits.append(self._check(orbit, number, spread))
 
     def _check(self, orbit: PeriodicOrbit, number: int, spread: Array) -> OrbitCheck:
-        label = f"{number} (period {orbit.repeats or orbit.period})"
-        period = orbit.repeats if self.model.excitation is not None else orbit.period
+        forced = self.model.excitation is not None
+        label = f"{number} (period {orbit.repeats or orbit.period if forced else f'{orbit.period:.4g} s'})"
+        period = orbit.repeats if forced else orbit.period
         try:
             own = solve_orbit(self.model, orbit, period, throw=False, profile=False)
         except KapitzaError as error:
             return OrbitCheck(label, False, float("nan"), float("nan"), str(error).split(". ")[0])
         if not own.status.ok:
             return OrbitCheck(label, False, float("nan"), float("nan"), own.status.value)
+        if not forced and orbit.crossings is not None:
+            distance, deviations = path_gap(orbit, own, self.model, spread)
+            return OrbitCheck(label, distance < NEAR, distance, deviations)
         gap = _gap(orbit, own, self.model.angles)
         distance = float(np.abs(gap / spread).max())
         deviations = float("nan")
@@ -290,6 +322,20 @@ class _Work:
             size = np.sqrt(np.diag(orbit.covariance))[: gap.size].reshape(gap.shape)
             deviations = float((np.abs(gap) / np.where(size > 0, size, np.inf)).max())
         return OrbitCheck(label, distance < NEAR, distance, deviations)
+
+
+def path_gap(orbit: PeriodicOrbit, own: PeriodicOrbit, model: Model, spread: Array) -> tuple[float, float]:
+    """How far the path of a free motion runs beside the model's orbit, in spreads, and its period in standard errors.
+
+    The phase of such an orbit is free: every point is compared with the nearest one of the model.
+    """
+    assert orbit.crossings is not None
+    columns = [orbit.crossings.channels.index(name) for name in model.states]
+    path, loop = orbit.crossings.path_values[:, columns], own.loop(np.arange(LOOP) / LOOP)
+    beside = np.abs(difference(path[:, None], loop[None], np.array(model.angles)) / spread).max(axis=2)
+    error = orbit.period_deviation
+    late = abs(orbit.period - own.period) / error if error else float("nan")
+    return float(beside.min(axis=1).max()), late
 
 
 def _mean_frequency(intervals: Array) -> tuple[float, float]:
