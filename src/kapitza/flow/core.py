@@ -86,10 +86,14 @@ def core_of(model: Model, wrt: tuple[str, ...], tolerance: float, max_steps: int
 
 
 class Core:
-    """A model with its compiled engines; parameters are vectors in the order of `model.names`, already checked."""
+    """A model with its compiled engines; parameters are vectors in the order of `model.names`, already checked.
+
+    Models that differ in values share it, so its own model has none.
+    """
 
     def __init__(self, model: Model, wrt: tuple[str, ...], tolerance: float, max_steps: int):
-        self.model, self.wrt, self.tolerance, self.max_steps = model, wrt, tolerance, max_steps
+        self._pattern, self.model = model, model.without_values()
+        self.wrt, self.tolerance, self.max_steps = wrt, tolerance, max_steps
         self.size, self.angles = len(model.states), np.array(model.angles, bool)
         self.columns = self.size + len(wrt)
         self.unit = np.eye(self.size, self.columns)
@@ -116,7 +120,7 @@ class Core:
     @property
     def settings(self) -> tuple[Any, ...]:
         """What another process needs to make the same core."""
-        return self.model, self.wrt, self.tolerance, self.max_steps
+        return self._pattern, self.wrt, self.tolerance, self.max_steps
 
     @property
     def has_knots(self) -> bool:

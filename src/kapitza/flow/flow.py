@@ -194,14 +194,17 @@ class Flow:
         phase: float = 0.0,
     ) -> Strobe:
         """Samples at phase + i·T/samples_per_period, from x on; angles wrapped to [-π, π), with their turns."""
-        return strobe(self.core, x, periods, samples_per_period, parameters, phase)
+        vector = arguments.parameter_vector(self.model, parameters)
+        return strobe(self.core, x, periods, samples_per_period, vector, phase)
 
     def strobe_many(self, X: Any, periods: int, parameters: Any = None, phase: float = 0.0) -> Strobe:
         """Many states X (B, n) strobed side by side in SIMD batches: states (periods + 1, B, n).
 
         parameters: one set or (B, npar). Members that fail are NaN from there on.
         """
-        return strobe_many(self.core, X, periods, parameters, phase)
+        starts = arguments.state_rows(self.model, X)
+        vectors = arguments.parameter_rows(self.model, parameters, len(starts))
+        return strobe_many(self.core, starts, periods, vectors, phase)
 
     def section(
         self,
@@ -214,7 +217,8 @@ class Flow:
         longest: float | None = None,
     ) -> Crossings:
         """The next crossings of surface(x, t, θ) = 0, rising (+1), falling (-1) or both (0), located to rounding."""
-        return find_crossings(self.core, x, surface, crossings, direction, t0, parameters, longest)
+        vector = arguments.parameter_vector(self.model, parameters)
+        return find_crossings(self.core, x, surface, crossings, direction, t0, vector, longest)
 
     def dense(self, x: Any, t0: float, t1: float, parameters: Parameters = None) -> Dense | Past:
         """A function of time between t0 and t1 that gives states anywhere.

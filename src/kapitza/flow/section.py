@@ -54,11 +54,11 @@ def find_crossings(
     crossings: int,
     direction: int,
     t0: float,
-    parameters: Any,
+    vector: Array,
     longest: float | None,
 ) -> Crossings:
     """See `Flow.section`."""
-    state, vector = arguments.state_vector(core.model, x), arguments.parameter_vector(core.model, parameters)
+    state = arguments.state_vector(core.model, x)
     wanted, t0 = arguments.whole("crossings", crossings, 1), arguments.instant("t0", t0)
     if direction not in (-1, 0, 1):
         raise arguments.ArgumentError(f"direction = {direction}; choose +1 (rising), -1 (falling) or 0 (both).")

@@ -114,7 +114,7 @@ def _work(
         if period is None:
             raise unforced(model)
         times = instants(0.0, period, each, count)
-        return times, period, lambda after: strobe(core, start, count, each, None, 0.0, after).states
+        return times, period, lambda after: strobe(core, start, count, each, model.vector, 0.0, after).states
     times = increasing_times(t)
     state = state_vector(model, start)
     if model.invariants:

@@ -44,12 +44,11 @@ def strobe(
     x: Any,
     periods: int,
     samples_per_period: int,
-    parameters: Any,
+    vector: Array,
     phase: float,
     after: Filled | None = None,
 ) -> Strobe:
     state = arguments.state_vector(core.model, x)
-    vector = arguments.parameter_vector(core.model, parameters)
     periods = arguments.whole("periods", periods, 0)
     per_period = arguments.whole("samples_per_period", samples_per_period, 1)
     phase = arguments.instant("phase", phase)
@@ -112,10 +111,8 @@ def _strobe_between_knots(
             after(states, first + 1 + per_period)
 
 
-def strobe_many(core: Core, X: Any, periods: int, parameters: Any, phase: float) -> Strobe:
+def strobe_many(core: Core, starts: Array, periods: int, vectors: Array, phase: float) -> Strobe:
     """Many states strobed side by side; see `Flow.strobe_many`."""
-    starts = arguments.state_rows(core.model, X)
-    vectors = arguments.parameter_rows(core.model, parameters, len(starts))
     count = arguments.whole("periods", periods, 0)
     lengths = core.periods(vectors)
     if lengths is None:

@@ -299,6 +299,16 @@ class Model:
                 changed.__dict__.pop("structure")
         return changed
 
+    def without_values(self) -> Model:
+        """The same equations, with no value of any parameter: what is asked of it cannot rest on values by mistake."""
+        blank = copy.copy(self)
+        blank.__dict__["structure"] = self.structure
+        parameters = tuple(dataclasses.replace(p, value=math.nan) for p in self.parameters)
+        object.__setattr__(blank, "parameters", parameters)
+        for name in ("values", "period"):
+            blank.__dict__.pop(name, None)
+        return blank
+
     def _period_ignores(self, names: Iterable[str]) -> bool:
         """Whether the period of the excitation surely does not depend on these parameters."""
         if self.excitation is None:

@@ -53,8 +53,8 @@ class Writer:
         if name == "Model" and kind.__module__.startswith("kapitza."):
             return {"$": "model", "number": self._model(value)}
         if name == "Flow" and kind.__module__.startswith("kapitza."):
-            model, *settings = value.core.settings
-            return {"$": "flow", "model": self._model(model), "settings": self.encoded(tuple(settings), place)}
+            _, *settings = value.core.settings
+            return {"$": "flow", "model": self._model(value.model), "settings": self.encoded(tuple(settings), place)}
         if isinstance(value, Enum) and name in HOMES and getattr(import_module(HOMES[name]), name) is kind:
             return {"$": name, "member": value.name}
         if is_dataclass(value) and name in HOMES and getattr(import_module(HOMES[name]), name) is kind:
