@@ -82,7 +82,7 @@ def hybrid() -> tuple[list[tuple[Any, ...]], float, list[tuple[Any, ...]]]:
     upper = model.with_values(a=float(branch.values[-1, 0]))
     half, mirrored = best(lambda: kz.follow(upper, start, "a", (0.5, 4.5), half_map=True, direction=-1), 8)
     method = kz.Collocation(elements=20)
-    elements, fixed = best(lambda: kz.follow(upper, start, "a", (1.7, 4.5), method=method, direction=-1), 1)
+    elements, fixed = best(lambda: kz.follow(upper, start, "a", (1.7, 4.5), method=method, direction=-1), 8)
     flow, unit = kz.Flow(upper, wrt=("a",)), float("inf")
     for _ in range(10):
         begin = time.process_time()
@@ -207,9 +207,10 @@ def main() -> str:
                 ],
                 parts,
             ),
-            "A half map halves the time of each shot, not their number nor the rest. A step by collocation linearises "
-            "twice, each time condensing 40 elements and eliminating their chain by orthogonal transformations; laying "
-            "the mesh anew, the first point and the one at the bound are shared by few points here.",
+            "A half map halves the time of each shot, not their number nor the rest. A step by collocation condenses all "
+            "elements at once, once; its chord steps take the factors of the point before. The mesh begins with 40 "
+            "elements and gets finer where the defect asks for it; laying it anew, the first point and the one at the "
+            "bound are shared by few points here.",
             other,
         ]
     )

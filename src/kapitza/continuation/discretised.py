@@ -225,7 +225,7 @@ class CollocationFamily(DiscretisedFamily):
             segments = np.concatenate([product, segments[2 * pairs :]])
         return segments[0]
 
-    def remeshed(self, z: Array, at: Any) -> tuple[CollocationFamily, Array] | None:
+    def remeshed(self, z: Array, at: Any) -> tuple[CollocationFamily, Array, Any] | None:
         """The mesh laid where the orbit is steep now: finer where the defect has grown, else with as many elements."""
         if not self.method.adapt:
             return None
@@ -251,7 +251,7 @@ class CollocationFamily(DiscretisedFamily):
         other, guess = _on_layout(base, problem, self.curve(z), self.method, finer)
         vars(other).update(flow=self.flow, problem=problem)
         found = corrected_at(other, guess, _last_row(guess), guess[-1:].copy())
-        return None if found.point is None else (other, found.point.z)
+        return None if found.point is None else (other, found.point.z, found.point.at)
 
 
 @dataclass(frozen=True)

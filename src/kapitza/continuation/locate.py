@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -165,9 +166,9 @@ def _near(place: float, places: Sequence[float], distance: float) -> bool:
 def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
     """What happens between two nodes of one mesh, in the order of arclength."""
     before, after = readings(first), readings(last)
-    stretch = Stretch(first, last)
     family = first.family
     if before.sequence != after.sequence:
+        stretch = Stretch(first, last)
         marks = family.sequence_change(stretch, before, after)
         # What happens on either side of the change is looked for there; nothing is compared across it.
         places = sorted(stretch.known)
@@ -176,10 +177,10 @@ def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
         return [*_on_one_side(first, stretch.known[low]), *marks, *_on_one_side(stretch.known[high], last)]
     found: list[tuple[float, Bifurcation]] = []
     branchings: list[float] = []
-    for kind, function in family.test_functions():
-        low, high = function(before), function(after)
-        if not -np.inf < low * high < 0:
-            continue
+    changed = [test for test in family.test_functions() if -inf < test[1](before) * test[1](after) < 0]
+    stretch = Stretch(first, last) if changed else None
+    for kind, function in changed:
+        assert stretch is not None
         # A branch that turns round where it was born has the parameter's extreme there: no fold besides.
         if kind is Kind.BRANCH_POINT:
             node = stretch.zero(function, exact=BRANCHING)

@@ -327,9 +327,12 @@ def _rebased(node: Node, family: Any) -> Node:
     return Node(family, node.z, tangent, at, node.arclength, node.effort, node.effort_newton)
 
 
-def _on_other_mesh(node: Node, family: Any, z: Array) -> Node:
-    """The same point on another mesh; which way is ahead is seen at the start of the orbit and in the parameter."""
-    at = family.linearise(z)
+def _on_other_mesh(node: Node, family: Any, z: Array, known: Any = None) -> Node:
+    """The same point on another mesh; which way is ahead is seen at the start of the orbit and in the parameter.
+
+    known: the linearisation there, where it was needed to find z.
+    """
+    at = family.linearise(z) if known is None else known
     row = np.zeros((1, z.size))
     row[0, -1] = 1.0
     tangent = null_direction(family, at, row)

@@ -113,6 +113,9 @@ class CollocationEquations:
         self._places = [field.model.names.index(name) for name in free]
         self.elements, self.size = layout.arc.size, field.size
         self._modes = np.repeat(layout.modes[layout.arc], rule.degree, axis=0)
+        # Boundaries that are unknown, or that follow a period with the free parameters in it.
+        self.moves = bool(layout.unknown.size) or (bool(free) and law is not None and law.varies)
+        self._kept: tuple[Array, Array, Array] = (np.empty(0), np.empty(0), np.empty(0))
 
     def pack(self, unknowns: Unknowns) -> Array:
         free = unknowns.boundaries[self.layout.unknown]
@@ -128,28 +131,38 @@ class CollocationEquations:
 
     def unpack(self, x: Array) -> Unknowns:
         j, n, m = self.elements, self.size, self.rule.degree
-        boundaries, values, inner = self.layout.boundaries.copy(), None, x[j * n * (m + 1) :]
+        boundaries, values, inner = self.layout.boundaries, None, x[j * n * (m + 1) :]
         if self.free:
             values = self.parameters.copy()
             values[self._places] = inner[-len(self.free) :]
             inner = inner[: -len(self.free)]
-            if self.law is not None:
+        if self.moves:
+            boundaries = boundaries.copy()
+            if self.law is not None and values is not None:
                 boundaries *= self.span * self.law(values) / boundaries[-1]
-        boundaries[self.layout.unknown] = inner
-        if (np.diff(boundaries) <= 0).any():
-            raise FlowError("An arc between two events has shrunk to nothing.")
+            boundaries[self.layout.unknown] = inner
+            if (np.diff(boundaries) <= 0).any():
+                raise FlowError("An arc between two events has shrunk to nothing.")
         return Unknowns(x[: j * n].reshape(j, n), x[j * n : j * n * (m + 1)].reshape(j, m, n), boundaries, values)
 
     def stages(self, u: Unknowns) -> tuple[Array, Array, Array]:
         """Stage states (J m, n), their times (J m,), and the element lengths (J,)."""
-        start, length = self.layout.times(u.boundaries)
+        times, length = self._cut(u.boundaries)
         states = u.nodes[:, None, :] + length[:, None, None] * (self.rule.matrix @ u.slopes)
-        times = start[:, None] + length[:, None] * self.rule.points
-        return states.reshape(-1, self.size), times.ravel(), length
+        return states.reshape(-1, self.size), times, length
+
+    def _cut(self, boundaries: Array) -> tuple[Array, Array]:
+        """Times (J m,) of the stages and lengths (J,) of the elements, kept while the boundaries stay."""
+        if boundaries is self._kept[0]:
+            return self._kept[1:]
+        start, length = self.layout.times(boundaries)
+        times = (start[:, None] + length[:, None] * self.rule.points).ravel()
+        self._kept = boundaries, times, length
+        return times, length
 
     def ends(self, u: Unknowns) -> Array:
         """y_j: where each element ends, (J, n)."""
-        length = self.layout.times(u.boundaries)[1]
+        length = self._cut(u.boundaries)[1]
         return u.nodes + length[:, None] * (self.rule.weights @ u.slopes)
 
     def residual(self, x: Array) -> Array:
@@ -359,22 +372,18 @@ class LinearisedElements:
             if joint.reset is not None:
                 arrived[joint.element] = joint.reset.by_state[0] @ shifted[joint.element]
         nodes, free = system.solve(chain - arrived, tail)
-        boundaries, parameters = np.zeros(eq.layout.boundaries.size), None
-        boundaries[eq.layout.unknown] = free[: eq.layout.unknown.size]
+        change = (self._slopes_by[:, :, :n] @ nodes[..., None])[..., 0]
         if eq.free:
-            change = free[eq.layout.unknown.size :]
-            boundaries = boundaries + self.boundary_slopes() @ change
-            parameters = np.broadcast_to(change, (eq.elements, change.size))
-        slopes = local + self._slope_change(nodes, boundaries, parameters)
+            change += self._slopes_by[:, :, n + 2 :] @ free[eq.layout.unknown.size :]
+        if eq.moves:
+            boundaries = np.zeros(eq.layout.boundaries.size)
+            boundaries[eq.layout.unknown] = free[: eq.layout.unknown.size]
+            if eq.free:
+                boundaries += self.boundary_slopes() @ free[eq.layout.unknown.size :]
+            ends = np.stack([boundaries[eq.layout.arc], boundaries[eq.layout.arc + 1]], axis=1)
+            change += (self._slopes_by[:, :, n : n + 2] @ ends[..., None])[..., 0]
+        slopes = local + change.reshape(j, m, n)
         return np.concatenate([nodes.ravel(), slopes.ravel(), free])
-
-    def _slope_change(self, nodes: Array, boundaries: Array, parameters: Array | None) -> Array:
-        eq, n = self.equations, self.equations.size
-        arc = eq.layout.arc
-        given = [nodes, boundaries[arc][:, None], boundaries[arc + 1][:, None]]
-        given.append(np.zeros((eq.elements, self._slopes_by.shape[2] - n - 2)) if parameters is None else parameters)
-        change = self._slopes_by @ np.concatenate(given, axis=1)[..., None]
-        return change.reshape(self.unknowns.slopes.shape)
 
     def sensitivity(self, given: Array) -> tuple[Array, Array]:
         """Derivatives of nodes (J, n, k) and boundaries (E + 1, k) by the parameters.

@@ -50,6 +50,7 @@ class ShootingEquations:
         self.count, self.size = fractions.size, len(problem.model.states)
         self.shares = np.diff(np.append(fractions, 1.0))
         self.unit = np.eye(self.size)
+        self._unit_wide = np.eye(self.size, self.size + len(free))
         self._turning = np.flatnonzero(problem.angles).tolist()
         self._fixed_period: float | None = None
 
@@ -154,11 +155,16 @@ class ShootingEquations:
     def linearise(self, x: Array) -> LinearisedShooting:
         shots, n = self._shots, self.size
         if shots is not None and isfinite(x @ x):
-            (nodes, period), (end, tangents) = self.unpack(x), shots.carry(x[:n], x[n:])
-            segments, sensitivities = tangents[None, :, :n], tangents[None, :, n:]
+            start, vector = x[:n], self.problem.parameters.copy()
+            vector[self.free.places] = x[n:]
+            end, tangents = shots.carry(start, x[n:])
+            closed = tangents if self.closing is None else self.closing @ tangents
+            jacobian = closed - self._unit_wide
+            jacobian.flags.writeable = False
             return LinearisedShooting(
-                self, self._gap(x[:n], end), nodes, period, self.values(x), end[None], segments, sensitivities, ()
-            )
+                self, self._gap(start, end), start[None], self.unpack(x)[1], vector, end[None], tangents[None, :, :n],
+                tangents[None, :, n:], (), _jacobian=jacobian, _mirrored=closed[None, :, :n],
+            )  # fmt: skip
         nodes, period, vector, arrivals, jacobians, sensitivities, events = self._run(x, tangents=True)
         residual = self._flatten(nodes, arrivals)
         assert jacobians is not None

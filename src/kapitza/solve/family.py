@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import isfinite, prod
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -70,9 +70,9 @@ class DenseSolver:
     """LU factors of a small dense matrix, rows scaled; singular to working precision raises LinAlgError."""
 
     def __init__(self, matrix: Array):
-        self._size = np.abs(matrix).max(axis=1)
-        # Comparisons with what is not a number are false.
-        if not (self._size.min() > 0 and self._size.max() < np.inf):
+        self._size = np.maximum.reduce(np.abs(matrix), axis=1)
+        sizes = self._size.tolist()
+        if not (isfinite(sum(sizes)) and min(sizes) > 0):
             raise np.linalg.LinAlgError("the matrix has an empty or infinite row")
         self._lu, self._pivots, info = _getrf(matrix / self._size[:, None])
         if info > 0:

@@ -22,6 +22,9 @@ Array = NDArray[np.float64]
 # np.linalg.solve takes three times as long for the few unknowns of an orbit.
 (_gesv,) = cast(Sequence[Any], get_lapack_funcs(("gesv",), dtype=np.float64))
 
+FEW = 12
+"""Numbers up to which a loop over them is quicker than array operations."""
+
 Update = Literal["newton", "reuse", "chord", "broyden"]
 
 
@@ -167,12 +170,26 @@ class _Iteration:
         return sqrt(float(scaled @ scaled) / step.size)
 
     def largest(self, step: Array) -> float:
-        return float(np.maximum.reduce(np.abs(step / self.scale)))
+        return _largest(step / self.scale)
 
     def note(self, row: NewtonRow) -> bool:
         """Keep a row; True when the observer wants to stop."""
         self.history.append(row)
         return bool(self.observe(row, self.x)) if self.observe is not None else False
+
+
+def _largest(values: Array) -> float:
+    """Of the magnitudes; a handful of numbers is quicker looked at one by one. NaN where one is NaN."""
+    if values.size > FEW:
+        return float(np.maximum.reduce(np.abs(values)))
+    largest = 0.0
+    for value in values.tolist():
+        # What is not a number compares as false.
+        if not abs(value) <= largest:
+            largest = abs(value)
+            if largest != largest:
+                break
+    return largest
 
 
 STOPPED = "The observer ended the iteration."
@@ -230,7 +247,7 @@ def _iterate(
             return Status.DIVERGED, "A Newton step is not finite.", here
         if size <= settings.tolerance:
             run.x = run.x + step
-            run.note(NewtonRow(size, float(np.abs(here.residual).max()), 1.0, 0.0, fresh))
+            run.note(NewtonRow(size, _largest(here.residual), 1.0, 0.0, fresh))
             return Status.CONVERGED, "", here
         start_damping = min(1.0, 2 * damping, settings.largest_step / size)
         found = _search(system, settings, run, here, step, start_damping)
@@ -303,7 +320,7 @@ def _quasi_newton(
         if update:
             known = cast(DenseLinearised, here)
             here = known.updated(step, residual, run.scale) if count else DenseLinearised(residual, known.jacobian)
-        size_of_residual = float(np.maximum.reduce(np.abs(residual)))
+        size_of_residual = _largest(residual)
         if deviation is not None:
             noise = float(np.sqrt(np.mean((residual / deviation) ** 2)))
             if noise <= settings.noise_level:
