@@ -31,8 +31,13 @@ def test_the_backbone_is_the_elliptic_integral():
     assert "of zero" in curve.notes[0]
 
 
-def test_responses_peak_on_the_backbone():
+def test_responses_peak_on_the_backbone(tmp_path):
     response = kz.frequency_response(oscillator(), "omega", (0.8, 2.2), force="B", damping="c", levels=(0.1, 0.3))
+    kz.save(response, tmp_path / "response.nc")
+    again = kz.load(tmp_path / "response.nc")
+    assert again.forces == response.forces == (0.1, 0.3)
+    assert np.array_equal(again.backbone.points, response.backbone.points)
+    assert [len(b) for b in again.branches] == [len(b) for b in response.branches]
     for branch in response.branches:
         amplitude = branch.amplitude("x")
         peak = int(np.argmax(amplitude))

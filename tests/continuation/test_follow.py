@@ -291,3 +291,45 @@ def test_points_are_counted_from_the_end_as_well(response):
     assert np.array_equal(response.vector(-1), response.vector(last))
     for one, other in zip(response.nodes_of(-2), response.nodes_of(last - 1), strict=True):
         assert np.array_equal(one, other)
+
+
+def test_equilibria_are_followed_on(tmp_path):
+    """x² = p: the branch that was saved ends at p = 2, and goes on as √p."""
+    model = kz.Model.from_equations("x' = p - x**2", parameters={"p": 1.0}, name="square root")
+    part = kz.follow(model, {"x": 1.0}, "p", (0.5, 2.0), equilibrium=True)
+    kz.save(part, tmp_path / "rest.nc")
+    whole = kz.follow(kz.load(tmp_path / "rest.nc"), bounds=(0.5, 5.0))
+    assert whole.values[-1, 0] == pytest.approx(5.0)
+    assert whole.points[:, 0] == pytest.approx(np.sqrt(whole.values[:, 0]), rel=1e-10)
+    assert len(whole.table()) == len(whole) > len(part)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda b: kz.follow(b, "B", bounds=(0.5, 4.0)), "along its own parameter"),
+        (lambda b: kz.follow(b, (0.5, 4.0)), "along its own parameter"),
+        (lambda b: kz.follow(b, bounds=(0.5, 2.0)), "ended at omega = 3, outside"),
+        (lambda b: kz.follow(b.bifurcations[0], ("omega", "B"), direcion=1), 'no setting "direcion" here'),
+        (lambda b: kz.follow(duffing(), None, "omega", (0.5 - 1e-12, 0.5 + 1e-12)), "told apart by rounding only"),
+        (lambda b: kz.follow(duffing(), None, "omega", (0.4, 0.6), method=kz.Collocation), "not a periodic solver"),
+        (lambda b: kz.follow(kz.library.trace_map(), None, "a", equilibrium=True), "is a map"),
+        (lambda b: kz.follow(kz.library.lorenz(), "here", "rho", equilibrium=True), "The start"),
+        (lambda b: kz.follow(kz.library.lorenz(), [np.nan, 0, 0], "rho", equilibrium=True), "give finite numbers"),
+        (lambda b: b.of("folds"), "kind"),
+        (lambda b: b.profiles(0), "samples = 0"),
+        (lambda b: b.waterfall(of="q"), 'no state "q"'),
+        (lambda b: b.waterfall(count=0), "count = 0"),
+        (lambda b: kz.switch_branch(None), "takes a bifurcation"),
+        (lambda b: kz.other_orbits(duffing(), None), "known"),
+        (lambda b: kz.other_orbits(duffing(), [b]), "give orbits"),
+        (lambda b: kz.other_orbits(duffing(), [], starts=0), "starts = 0"),
+        (lambda b: kz.frequency_response(duffing(), "omega", (0.5, 2.0), force="B", levels=[]), "levels is empty"),
+        (lambda b: kz.frequency_response(duffing(), "omega", (0.5, 2.0), force="B", levels="0.1"), "levels"),
+        (lambda b: kz.frequency_response(duffing(), "omega", None, force="B"), "bounds"),
+        (lambda b: kz.backbone(kz.Model.from_equations("x'' + x + x**3 = 0"), amplitude=0.0), "amplitude = 0"),
+    ],
+)
+def test_what_verbs_of_branches_cannot_do_is_named(response, call, message):
+    with pytest.raises(KapitzaError, match=message):
+        call(response)

@@ -152,7 +152,11 @@ class Branch:
 
     def of(self, *kinds: Kind | str) -> tuple[Bifurcation, ...]:
         """The bifurcations of these kinds, in the order of the branch."""
-        wanted = {kind if isinstance(kind, Kind) else Kind(kind) for kind in kinds}
+        words = [kind.value for kind in Kind]
+        wanted = {
+            kind if isinstance(kind, Kind) else Kind(gate.choice("kind", kind, words, error=KapitzaError))
+            for kind in kinds
+        }
         return tuple(b for b in self.bifurcations if b.kind in wanted)
 
     def _place(self, index: int) -> int:
@@ -194,6 +198,9 @@ class Branch:
 
     def profiles(self, samples: int = 128) -> Array:
         """States (N, samples, n) over one period of each orbit, angles continuous."""
+        gate.whole("samples", samples, least=1, error=KapitzaError)
+        if self.subject in ("equilibrium", Kind.HOPF.value):
+            raise KapitzaError(f"A branch of {self.subject} points holds no orbits, and no profiles.")
         flow, count = Flow(self.model), len(self)
         grid = np.arange(samples) / samples
         vectors = np.array([self.vector(i) for i in range(count)])

@@ -17,6 +17,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import Readings
 from kapitza.continuation.follow import follow
@@ -238,6 +239,8 @@ def backbone(
     >>> round(float(spine.amplitude("x")[-1]), 2)
     0.77
     """
+    gate.number("amplitude", amplitude, above=0, error=KapitzaError)
+    gate.whole("mode", mode, least=0, error=KapitzaError)
     forces = (force,) if isinstance(force, str) else tuple(force)
     dampings = (damping,) if isinstance(damping, str) else tuple(damping)
     if model.period is None:
@@ -432,14 +435,16 @@ def frequency_response(
     (2, (0.1, 0.3))
     """
     model.check(force)
-    chosen = tuple(float(v) for v in (levels if levels is not None else (model.values[force],)))
+    given = [model.values[force]] if levels is None else gate.items("levels", levels, error=KapitzaError)
+    chosen = tuple(gate.number("A level of the force", level, error=KapitzaError) for level in given)
+    if not chosen:
+        raise KapitzaError(f"levels is empty: give amplitudes of {force}, such as levels=[0.1, 0.2].")
+    low, high = gate.span("bounds", sorted(gate.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist()))
     branches = []
     for level in chosen:
-        at = model.with_values(**{force: level, frequency: min(bounds)})
+        at = model.with_values(**{force: level, frequency: low})
         branches.append(follow(at, start, frequency, bounds, direction=1, **settings))
     spine = None
     if damping is not None:
-        spine = backbone(
-            model, frequency, force=force, damping=damping, bounds=(float(min(bounds)), float(max(bounds))), mode=mode
-        )
+        spine = backbone(model, frequency, force=force, damping=damping, bounds=(low, high), mode=mode)
     return FrequencyResponse(tuple(branches), chosen, force, spine)

@@ -280,13 +280,18 @@ def other_orbits(
     """
     if model.period is None:
         raise KapitzaError(f'"{model.name}" is autonomous: look for other orbits with find_orbits(model).')
+    gate.whole("starts", starts, least=1, error=KapitzaError)
+    gate.number("spread", spread, above=0, error=KapitzaError)
+    for orbit in gate.items("known", known, error=KapitzaError):
+        if not isinstance(orbit, PeriodicOrbit):
+            raise KapitzaError(f"known holds {gate.shown(orbit)}; give orbits, as solve_orbit gives them.")
     solver = OrbitSolver(model, period)
     points = [p for orbit in known for p in orbit.points]
     sizes = np.maximum(np.abs(np.array(points)).max(axis=0), 1e-3) if points else np.ones(len(model.states))
     sizes = np.maximum(sizes, 0.1 * sizes.max())
     angles = np.array(model.angles, bool)
     sizes[angles] = np.pi / max(spread, 1e-3)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(gate.seed(seed, error=KapitzaError))
     # Other orbits may be much larger or smaller than those that are known.
     reach = np.where(angles, 1.0, 10.0 ** random.uniform(-0.5, 1.0, (starts, 1)))
     around = sizes * spread * reach * random.uniform(-1, 1, (starts, sizes.size))

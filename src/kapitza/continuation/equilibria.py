@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import Readings
 from kapitza.continuation.nouns import Bifurcation, Kind
@@ -175,12 +176,19 @@ def equilibrium_family(
             f'"{model.name}" is forced: it has no equilibria, its rest states are orbits of one excitation period. '
             "Follow them with equilibrium=False."
         )
+    if model.is_map or model.delays:
+        raise KapitzaError(
+            f'"{model.name}" is a map or has delays: equilibria are followed of differential equations without delays.'
+        )
     if model.structure.switches or model.impacts:
         raise KapitzaError(f'"{model.name}" has switches or impacts: its rest states fill sets and are not followed.')
     given = start if start is not None else model.start
-    point = as_point(model.states, given) if isinstance(given, Mapping) else np.asarray(given, float)
+    known = as_point(model.states, given) if isinstance(given, Mapping) else given
+    point = gate.array("The start", known, error=KapitzaError)
     if point.shape != (len(model.states),):
         raise KapitzaError(f"An equilibrium of {', '.join(model.states)} is one state, not shape {point.shape}.")
+    if not np.isfinite(point).all():
+        raise KapitzaError(f"The start of an equilibrium is {gate.shown(point.tolist())}; give finite numbers.")
     sizes = np.maximum(np.abs(point), max(1e-2 * np.abs(point).max(), 1e-1))
     sizes[np.array(model.angles, bool)] = 1.0
     family = EquilibriumFamily(

@@ -85,9 +85,15 @@ def follow(
         from kapitza.continuation.curves import follow_curve
 
         # follow(bifurcation, names, bounds): there is no start to give.
+        _require_known(settings, follow_curve)
         return follow_curve(subject, start, parameter if bounds is None else bounds, **settings)
     if isinstance(subject, Branch):
         # follow(branch, bounds=...): on from where it ended, such as after loading it.
+        if start is not None or parameter not in (None, subject.parameter):
+            raise KapitzaError(
+                "A branch is followed on from its last point, along its own parameter: "
+                "follow(branch, bounds=(low, high))."
+            )
         return extend(subject, bounds, **settings)
     if not isinstance(subject, Model):
         if hasattr(subject, "follow"):
@@ -100,10 +106,7 @@ def follow(
         raise KapitzaError(
             "Pass the bifurcation alone to follow its curve, or switch_branch(bifurcation) to leave on it."
         )
-    known = [*(walk_branch.__kwdefaults__ or ()), "posterior", "monitor"]
-    for name in settings:
-        if name not in known:
-            raise KapitzaError(f'follow has no setting "{name}".{nearest_name(name, known)} It has {", ".join(known)}.')
+    _require_known(settings, walk_branch, "posterior", "monitor")
     posterior, monitor = settings.pop("posterior", None), settings.pop("monitor", None)
     walker = walk_branch(subject, start, parameter, bounds, **settings)
     branch = walked(walker, monitor)
@@ -114,21 +117,41 @@ def follow(
     return branch
 
 
+def _require_known(settings: dict[str, Any], verb: Any, *more: str) -> None:
+    """Refuse a setting that the verb does not have."""
+    known = [*(verb.__kwdefaults__ or ()), *more]
+    for name in settings:
+        if name not in known:
+            raise KapitzaError(
+                f'follow has no setting "{name}" here.{nearest_name(name, known)} It has {", ".join(known)}.'
+            )
+
+
 def extend(branch: Branch, bounds: Bounds | None = None, **settings: Any) -> Branch:
     """A branch (loaded from a file, or stopped by its bounds) followed on from its last point.
 
     The new points, bifurcations and the new end are appended; everything else stays as it is.
     """
-    if branch.subject != "orbit" or len(branch.parameters) != 1:
+    resting = branch.subject == "equilibrium"
+    if (branch.subject != "orbit" and not resting) or len(branch.parameters) != 1:
         raise KapitzaError(f"A branch of {branch.subject} points is not extended: follow it again with wider bounds.")
-    model = branch.model.with_values(**{branch.parameter: float(branch.values[-1, 0])})
+    last = float(branch.values[-1, 0])
+    model = branch.model.with_values(**{branch.parameter: last})
+    if bounds is not None:
+        low, high = sorted(gate.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist())
+        if not low <= last <= high:
+            raise KapitzaError(
+                f"The branch ended at {branch.parameter} = {last:.6g}, outside of bounds = ({low:g}, {high:g}): give "
+                "bounds that it has not left yet."
+            )
     ahead = branch.values[-1, 0] - branch.values[-2, 0] if len(branch) > 1 else 1.0
-    settings = {"direction": 1 if ahead >= 0 else -1, **settings}
-    more = follow(model, branch.orbit(-1), branch.parameter, bounds, **settings)
+    settings = {"direction": 1 if ahead >= 0 else -1, "equilibrium": resting, **settings}
+    start = branch.points[-1] if resting else branch.orbit(-1)
+    more = follow(model, start, branch.parameter, bounds, **settings)
     count = len(branch) - 1
     marks = tuple(replace(b, position=b.position + count) for b in more.bifurcations)
     sequences = (branch.sequences or ("",) * len(branch)) + (more.sequences or ("",) * len(more))[1:]
-    skip = int(more.counts[0])
+    skip = 0 if resting else int(more.counts[0])
     return branch.with_(
         values=np.concatenate([branch.values, more.values[1:]]),
         points=np.concatenate([branch.points, more.points[1:]]),
@@ -143,8 +166,13 @@ def extend(branch: Branch, bounds: Bounds | None = None, **settings: Any) -> Bra
         fractions=np.concatenate([branch.fractions, more.fractions[skip:]]),
         counts=np.concatenate([branch.counts, more.counts[1:]]),
         status=more.status,
-        deviations=None,
+        deviations=_joined(branch.deviations, more.deviations),
     )
+
+
+def _joined(deviations: Array | None, more: Array | None) -> Array | None:
+    """Those of both parts; None where one of them was followed without a posterior."""
+    return None if deviations is None or more is None else np.concatenate([deviations, more[1:]])
 
 
 def walk_branch(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.motion import OrbitFamily, branch_flow, state_sizes
 from kapitza.continuation.nouns import Bifurcation, Kind
@@ -70,6 +71,15 @@ def switch_branch(
 def switch_walker(
     bifurcation: Bifurcation, bounds: Bounds | None, amplitude: float, side: int, stepping: Stepping | None
 ) -> Walker:
+    if not isinstance(bifurcation, Bifurcation):
+        raise KapitzaError(
+            f"switch_branch takes a bifurcation, such as branch.bifurcations[0], not {type(bifurcation).__name__}."
+        )
+    gate.number("amplitude", amplitude, above=0, error=KapitzaError)
+    if side not in (1, -1):
+        raise KapitzaError(f"side = {gate.shown(side)}; give 1 or -1.")
+    if stepping is not None and not isinstance(stepping, Stepping):
+        raise KapitzaError(f"stepping = {gate.shown(stepping)}; give a Stepping(...).")
     if bifurcation.kind not in SWITCHES:
         raise KapitzaError(
             f"No branch of orbits leaves at a {bifurcation.kind.value}: "

@@ -22,6 +22,9 @@ Array = NDArray[np.float64]
 
 Bounds = tuple[float, float]
 
+NARROW = 1e-9
+"""Relative width of a range below which its points are told apart by rounding only."""
+
 
 @dataclass
 class Walker:
@@ -109,6 +112,11 @@ def checked_bounds(model: Model, parameter: Any, bounds: Bounds | None) -> Bound
     first, last = sorted(gate.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist())
     if not (np.isfinite(first) and np.isfinite(last) and first < last):
         raise KapitzaError(f"bounds = {gate.shown(bounds)} is no range for {parameter}: give (low, high).")
+    if last - first < NARROW * max(abs(first), abs(last)):
+        raise KapitzaError(
+            f"bounds = ({first:.15g}, {last:.15g}) of {parameter} are {last - first:.1e} apart: orbits that near are "
+            "told apart by rounding only. Give a wider range, or solve_orbit at one value."
+        )
     if not first <= value <= last:
         raise KapitzaError(
             f"The branch starts at {parameter} = {value:g}, outside of bounds = ({first:g}, {last:g}): "

@@ -13,7 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.errors import KapitzaError
+from kapitza.files import replacing
 from kapitza.report.style import CYCLE, FAINT, axes_for, axis_label, figure_of, styled
 
 if TYPE_CHECKING:
@@ -105,9 +107,7 @@ def _draw(axes: Axes, branch: Branch, of: str | None, measure: str, color: str, 
 
 def measured(branch: Branch, of: str | None, measure: str) -> tuple[str, list[Array]]:
     """The name of the state and the rows (N,) to draw."""
-    name = of or branch.model.states[0]
-    if name not in branch.model.states:
-        raise KapitzaError(f'There is no state "{name}": {", ".join(branch.model.states)}.')
+    name = _state(branch, of)
     column = branch.model.states.index(name)
     if measure == "point" or branch.subject == "equilibrium":
         return name, [branch.points[:, column]]
@@ -118,6 +118,14 @@ def measured(branch: Branch, of: str | None, measure: str) -> tuple[str, list[Ar
     if measure == "extent":
         return name, list(branch.extent(name))
     raise KapitzaError(f'measure = "{measure}": choose "amplitude", "extent", "point" or "period".')
+
+
+def _state(branch: Branch, of: str | None) -> str:
+    """The state to draw, the first one by default."""
+    name = of or branch.model.states[0]
+    if name not in branch.model.states:
+        raise KapitzaError(f'There is no state "{name}": {", ".join(branch.model.states)}.')
+    return name
 
 
 def _named(branch: Branch, parameter: str) -> str:
@@ -157,7 +165,8 @@ def plot_waterfall(branch: Branch, of: str | None = None, count: int = 24, ax: A
     """Profiles over one period, one above the other along the branch; unstable ones dashed."""
     if branch.subject != "orbit":
         raise KapitzaError(f"A branch of {branch.subject} points has no profiles to draw.")
-    name = of or branch.model.states[0]
+    gate.whole("count", count, least=1, error=KapitzaError)
+    name = _state(branch, of)
     chosen = np.unique(np.linspace(0, len(branch) - 1, min(count, len(branch))).astype(int))
     profiles = branch.profiles(160)[chosen][:, :, branch.model.states.index(name)]
     stability = branch.stability
@@ -198,12 +207,10 @@ def write_branch_page(branch: Branch, path: str | Path, of: str | None = None, m
         ],
     }
     data = json.dumps(content).replace("</", "<\\/")
-    target = Path(path)
-    page = _PAGE.replace("__PLOTLY__", get_plotlyjs()).replace("__DATA__", data)
-    partial = target.with_name(target.name + ".part")
-    partial.write_text(page.replace("__TITLE__", _escaped(branch.model.name)), encoding="utf-8")
-    partial.replace(target)
-    return target
+    page = _PAGE.replace("__TITLE__", _escaped(branch.model.name)).replace("__PLOTLY__", get_plotlyjs())
+    with replacing(path) as draft:
+        draft.write_text(page.replace("__DATA__", data), encoding="utf-8")
+    return Path(path)
 
 
 def _escaped(text: str) -> str:

@@ -32,6 +32,7 @@ CLASSES = {
     "kapitza.model": ("Prior",),
     "kapitza.continuation.branch": ("Branch",),
     "kapitza.continuation.measured": ("MeasuredBranch",),
+    "kapitza.continuation.conservative": ("FrequencyResponse",),
     "kapitza.continuation.diagram": ("Diagram",),
     "kapitza.continuation.nouns": ("Bifurcation", "Kind", "End"),
 }  # fmt: skip
