@@ -207,8 +207,8 @@ def main() -> str:
                 ],
                 parts,
             ),
-            "A half map halves the time of each shot, not their number nor the rest. A step by collocation condenses all "
-            "elements at once, once; its chord steps take the factors of the point before. The mesh begins with 40 "
+            "A half map halves the time of each shot, not their number nor the rest. A step by collocation condenses "
+            "all elements at once, once; its chord steps take the factors of the point before. The mesh begins with 40 "
             "elements and gets finer where the defect asks for it; laying it anew, the first point and the one at the "
             "bound are shared by few points here.",
             other,
