@@ -123,6 +123,26 @@ def test_a_fit_of_parts_is_the_fit_of_the_whole(tmp_path):
         kz.identify(model, stored, free=["k"], method=kz.ShootingFit())
 
 
+def test_an_invariant_fit_of_parts_is_that_of_the_whole(tmp_path):
+    """Hénon-Heiles on one level set: the parts share it, and the answer is theirs together."""
+    truth = kz.library.henon_heiles()
+    whole = kz.measure(kz.simulate(truth, t=np.arange(9000.0)), noise=0.01, seed=3)
+    for first in range(0, whole.size, 2500):
+        kz.write(whole.samples(slice(first, first + 2500)), tmp_path / "run.zarr", append=True)
+    stored = kz.open_record(tmp_path / "run.zarr")
+    from kapitza.estimate.stored_fit import identify_parts
+
+    free, start = ["b", "d"], truth.with_values(b=1.2, d=-0.25)
+    together = kz.identify(start, whole, free, kz.InvariantFit())
+    apart = identify_parts(kz.identify, start, stored, free, kz.InvariantFit(), None, part=3000)
+    for name in free:
+        assert abs(apart[name] - truth.values[name]) < 4 * apart.deviations[name]
+        assert abs(apart[name] - together[name]) < 2 * together.deviations[name]
+        assert 0.5 < apart.deviations[name] / together.deviations[name] < 2.0
+    assert "3 parts" in apart.chain[-1]
+    assert kz.identify(start, stored, free, kz.InvariantFit())["b"] == pytest.approx(together["b"], rel=1e-9)
+
+
 def test_a_flow_beyond_memory_is_strobed_and_inspected(tmp_path):
     flow = kz.simulate(MODEL, periods=3000, samples_per_period=8)
     path = kz.write(flow, tmp_path / "flow.zarr")

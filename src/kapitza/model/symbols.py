@@ -34,6 +34,7 @@ def rate(name: str, order: int = 1) -> sp.Symbol:
 time = symbol("t")
 
 
+@lru_cache(maxsize=50_000)
 def derivative(expression: Expression, by: sp.Symbol) -> Expression:
     """∂ expression / ∂ by, as `sympy.diff` gives it for sums, products and powers, without its detours.
 

@@ -117,6 +117,11 @@ class Regressors:
         """
         return np.array([[_constant_factors(e, self._noisy) for e in row] for row in self._rows], float)
 
+    @cached_property
+    def _straight_rows(self) -> csr_array:
+        """The same, (equations x (1 + parameters), z): of many coordinates an equation holds few."""
+        return csr_array(self.straight.reshape(-1, len(self.noisy)))
+
     @property
     def _noisy(self) -> tuple[sp.Symbol, ...]:
         return self.variables[: len(self.noisy)]
@@ -129,9 +134,7 @@ class Regressors:
         """As `terms`, less the straight terms."""
         coefficients, rest = self.terms(state, values, noise)
         known = np.array([state.derivatives[order, :, i] for i, order in self.noisy])
-        # Of many coordinates an equation holds few.
-        lines = csr_array(self.straight.reshape(-1, len(known))) @ known
-        lines = lines.reshape(self.equations, -1, known.shape[1])
+        lines = (self._straight_rows @ known).reshape(self.equations, -1, known.shape[1])
         return coefficients - lines[:, 1:], rest - lines[:, 0]
 
     def terms(self, state: Smoothed, values: Array, noise: Array | None = None) -> tuple[Array, Array]:
@@ -319,8 +322,13 @@ def _constant_factors(expression: sp.Expr, variables: tuple[sp.Symbol, ...]) -> 
     present = expression.free_symbols
     for variable in variables:
         constant = sp.Integer(0)
-        if variable in present:
-            for term in sp.Add.make_args(sp.expand(derivative(expression, variable))):
+        slope: Any = derivative(expression, variable) if variable in present else constant
+        if slope.is_number:
+            constant = slope
+        elif slope.is_polynomial(*slope.free_symbols):
+            constant = slope.xreplace(dict.fromkeys(slope.free_symbols, sp.Integer(0)))
+        else:
+            for term in sp.Add.make_args(sp.expand(slope)):
                 constant += term if term.is_number else 0
         factors.append(float(constant))
     return factors

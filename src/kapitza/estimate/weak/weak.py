@@ -16,6 +16,7 @@ derivatives are taken along smoothed states: weights that follow the noise of th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -269,10 +270,15 @@ def _fill_band(band: Array, response: Array, places: NDArray[np.intp], here: int
         shift = lag * windows.stride
         early, late = response[:count, :, shift:], response[lag : lag + count, :, : windows.width - shift]
         block = late @ early.transpose(0, 2, 1)
-        # Within a window every pair of rows once.
-        later, earlier = np.tril_indices(rows) if lag == 0 else np.divmod(np.arange(rows**2), rows)
+        later, earlier = _pairs(rows, lag == 0)
         one, other = places[lag : lag + count][:, later], places[:count][:, earlier]
         band[np.abs(one - other), np.minimum(one, other)] += block[:, later, earlier]
+
+
+@lru_cache(maxsize=64)
+def _pairs(rows: int, within: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows of two windows, or within a window, every pair once."""
+    return np.tril_indices(rows) if within else np.divmod(np.arange(rows**2), rows)
 
 
 @dataclass(frozen=True)
