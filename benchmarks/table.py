@@ -7,7 +7,7 @@ with its own machine, date and commit.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +18,7 @@ from harness.runner import MISSED, RESULTS, module_names, read_page
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 PACKAGES = ("SciPy", "diffrax", "JiTCODE", "CasADi", "PySINDy", "odrpack", "pandas", "numpy", "sympy")
 
@@ -31,7 +32,20 @@ LIMITS = {
     "growth": "N³ operations of the elimination a right-hand side",
     "ensembles": "the slowest start: all are followed to the end of the transient",
 }
-"""What bounds a job from below, by page."""
+"""What bounds a job from below, by page; numbers are those of `benchmarks limits`."""
+
+
+def limits_of(path: Path = RESULTS / "limits.md") -> dict[str, str]:
+    """By page: what bounds its jobs in words, and how many times that was measured."""
+    found = dict(LIMITS)
+    for table in tables_of(path) if path.is_file() else []:
+        if table.header[0] != "page" or "times the limit" not in table.header:
+            continue
+        for page in dict.fromkeys(row[0] for row in table.rows):
+            own = [row for row in table.rows if row[0] == page]
+            measured = "; ".join(f"{row[-1]} × {row[2]} ({row[1]})" for row in own)
+            found[page] = f"measured: {measured}"
+    return found
 
 
 @dataclass(frozen=True)
@@ -144,6 +158,23 @@ def targets_of(path: Path) -> Iterator[tuple[str, str, str]]:
                 yield sentence.strip("- ").replace(MISSED, "missed"), "", verdict
 
 
+def further_targets(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Targets of pages that print their numbers without a verdict."""
+    text = path.read_text(encoding="utf-8")
+    if path.stem == "fuzz":
+        for count in re.findall(r"Cases that ended otherwise: (\d+)\.$", text, re.MULTILINE):
+            yield f"hostile inputs that end neither with a result nor a refusal: {count}", "0", _verdict(count == "0")
+    elif path.stem == "rig_seeds":
+        for table in tables_of(path):
+            for row in table.rows if "complete" in table.header else ():
+                done, runs = row[table.header.index("complete")].split("/")
+                yield f"{row[0]}: {done} of {runs} runs complete", "all", _verdict(done == runs)
+
+
+def _verdict(met: bool) -> str:
+    return "met" if met else MISSED
+
+
 def version_of(peer: str) -> str:
     for package in PACKAGES:
         if package.lower() in peer.lower():
@@ -158,55 +189,79 @@ def pages() -> list[Path]:
     return sorted(p for p in RESULTS.glob("*.md") if p.stem not in ("index", "table"))
 
 
+Series = dict[str, tuple[list[float], list[float]]]
+"""Curves of a picture by their names: sizes and seconds."""
+
+
+def growing() -> dict[str, Series]:
+    """What the pages say about growth, by what grows."""
+    found: dict[str, Series] = {}
+
+    def add(over: str, label: str, rows: Iterable[tuple[str, ...]], size: int, seconds: int) -> None:
+        numbers = [(float(r[size]), float(r[seconds])) for r in rows if r[seconds] not in ("", "not run")]
+        if numbers:
+            found.setdefault(over, {})[label] = ([n for n, _ in numbers], [t for _, t in numbers])
+
+    def each(table: Table, over: str, name: int, size: int, seconds: int) -> None:
+        for label in dict.fromkeys(row[name] for row in table.rows):
+            add(over, label, [row for row in table.rows if row[name] == label], size, seconds)
+
+    for page in ("orbits", "stored", "growth", "scaling"):
+        path = RESULTS / f"{page}.md"
+        for table in tables_of(path) if path.is_file() else []:
+            if page == "orbits" and table.header[0] == "points":
+                add("samples", "find_orbits, in memory", table.rows, 0, 1)
+            elif page == "stored" and table.header[0] == "job":
+                each(table, "samples", 0, 1, 3)
+            elif page == "growth" and table.header[0] == "joints":
+                each(table, "links", 0, 1, 4)
+            elif page == "growth" and table.header[0] == "job":
+                each(table, "masses of a chain", 0, 1, 2)
+            elif page == "scaling" and table.header[0] == "over":
+                for over in dict.fromkeys(row[0] for row in table.rows):
+                    own = tuple(row for row in table.rows if row[0] == over)
+                    each(Table(table.heading, table.header, own), over, 1, 2, 3)
+    return found
+
+
 def scaling() -> str:
     """Pictures of growth, drawn from the pages that are there."""
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
-    growth = RESULTS / "growth.md"
-    drawn = [False] * 3
-    for table in tables_of(growth) if growth.is_file() else []:
-        kinds = list(dict.fromkeys(row[0] for row in table.rows))
-        for kind in kinds if table.header[0] in ("joints", "job") else []:
-            own = [row for row in table.rows if row[0] == kind and "not run" not in row]
-            place = 0 if table.header[0] == "joints" else 1
-            column = 4 if place == 0 else 2
-            axes[place].loglog([float(r[1]) for r in own], [float(r[column]) for r in own], "o-", ms=3, label=kind)
-            drawn[place] = True
-    for name, sizes, seconds in (("orbits", 0, 1), ("stored", 1, 3)):
-        path = RESULTS / f"{name}.md"
-        for table in tables_of(path) if path.is_file() else []:
-            if name == "orbits" and table.header[0] == "points":
-                series = {"find_orbits, in memory": table.rows}
-            elif name == "stored" and table.header[0] == "job":
-                series = {k: tuple(r for r in table.rows if r[0] == k) for k in dict.fromkeys(r[0] for r in table.rows)}
-            else:
-                continue
-            for label, rows in series.items():
-                axes[2].loglog(
-                    [float(r[sizes]) for r in rows], [float(r[seconds]) for r in rows], "o-", ms=3, label=label
-                )
-                drawn[2] = True
-    for axis, what, done in zip(axes, ("links", "masses of a chain", "samples"), drawn, strict=True):
-        axis.set_xlabel(what)
+    found = growing()
+    order = ("samples", "links", "masses of a chain", "orbits", "parameters", "workers")
+    figure, axes = plt.subplots(2, 3, figsize=(12, 7.2), layout="constrained")
+    for axis, over in zip(axes.flat, order, strict=True):
+        for label, (sizes, seconds) in found.get(over, {}).items():
+            axis.loglog(sizes, seconds, "o-", ms=3, label=label)
+        if over == "workers":
+            axis.set_xscale("linear")
+            axis.set_yscale("linear")
+            axis.set_ylim(bottom=0)
+        axis.set_xlabel(over)
         axis.set_ylabel("seconds")
         axis.grid(True, which="both", lw=0.3)
-        if done:
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        sizes = sorted({n for own, _ in found.get(over, {}).values() for n in own})
+        if sizes and sizes[-1] < 1000:
+            axis.set_xticks(sizes, [f"{n:g}" for n in sizes])
+        if over in found:
             axis.legend(fontsize=7)
     figure.savefig(RESULTS / "table_scaling.png", dpi=110)
     plt.close(figure)
-    return "![times over links, masses and samples](table_scaling.png)"
+    return f"![times over {', '.join(order)}](table_scaling.png)"
 
 
 def main() -> str:
     rows, counted, missed = [], [], []
+    limits = limits_of()
     met = total = 0
     for path in pages():
         page = read_page(path)
         for p in peers_of(path):
             rows.append((
                 f"[{p.job}]({p.page}.md)", p.ours, p.our_error, p.name, version_of(p.name), p.theirs, p.their_error,
-                p.ratio, p.target, p.verdict, LIMITS.get(p.page, ""), page.date[:10], page.commit,
+                p.ratio, p.target, p.verdict, limits.get(p.page, ""), page.date[:10], page.commit,
             ))  # fmt: skip
-        targets = list(targets_of(path))
+        targets = [*targets_of(path), *further_targets(path)]
         good = sum(verdict == "met" for _, _, verdict in targets)
         met, total = met + good, total + len(targets)
         if targets:
