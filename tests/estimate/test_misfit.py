@@ -39,11 +39,11 @@ def test_floor_of_noise_under_a_motion():
 def test_scores_are_uniform_and_see_a_missing_column():
     rng = np.random.default_rng(4)
     used, columns = rng.standard_normal((500, 3)), rng.standard_normal((500, 40))
-    chances = np.concatenate([scores_of(columns, used, rng.standard_normal(500)) for _ in range(50)])
+    chances = np.concatenate([scores_of(columns, used, rng.standard_normal(500)).chances for _ in range(50)])
     assert (chances < 0.1).mean() == pytest.approx(0.1, abs=0.02)
     missing = rng.standard_normal(500) + 0.5 * columns[:, 7]
-    assert int(np.argmin(scores_of(columns, used, missing))) == 7
-    np.testing.assert_array_equal(scores_of(used, used, missing), 1.0)
+    assert int(np.argmin(scores_of(columns, used, missing).chances)) == 7
+    np.testing.assert_array_equal(scores_of(used, used, missing).chances, 1.0)
 
 
 def test_place_is_named():

@@ -5,6 +5,7 @@ from kapitza.estimate.branches import BranchFit
 from kapitza.estimate.comparison import compare_fits
 from kapitza.estimate.coverage import Coverage, coverage
 from kapitza.estimate.estimate import Estimate, Estimator
+from kapitza.estimate.faults import Fault
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.identify import identify
 from kapitza.estimate.invariant import InvariantFit
@@ -39,6 +40,7 @@ __all__ = [
     "Estimate",
     "Estimator",
     "Exclusion",
+    "Fault",
     "FittedMotion",
     "HarmonicFit",
     "HarmonicRows",

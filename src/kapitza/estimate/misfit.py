@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from kapitza.estimate.faults import MOST_OF_IT, Fault, Scores
+
 Array = NDArray[np.float64]
 
 ALARM = 1e-3
@@ -28,7 +30,8 @@ class Misfit:
     size: root mean square of what is left beyond the noise, in units of the noise (0: nothing). share: the same in
     units of the signal (the spread of what was measured, or the terms of the equations). chance: probability that
     noise alone leaves as much. what: who misses the data ("the equations", "the motion"); where: at which place most.
-    noise: where the size of the noise comes from.
+    noise: where the size of the noise comes from. fault: of the measurement (a gain, the clock, …) that the residuals
+    ask for, None where they ask for none.
 
     Examples
     --------
@@ -43,11 +46,12 @@ class Misfit:
     what: str = "the model"
     where: str = ""
     noise: str = "the noise stated"
+    fault: Fault | None = None
 
     @property
     def to_the_noise(self) -> bool:
         """Whether noise alone explains what is left."""
-        return self.chance >= ALARM
+        return self.chance >= ALARM and self.fault is None
 
     def __str__(self) -> str:
         if self.to_the_noise:
@@ -60,12 +64,21 @@ class Misfit:
         """The one sentence about it, where there is something to say."""
         if self.to_the_noise:
             return
+        if self.chance >= ALARM:
+            # Too faint for a test of all directions: only what was asked for by name is seen.
+            yield (
+                f"{self.what} would follow the data better with {self.fault}: noise alone asks for as much with a "
+                f"probability of {self.fault.chance if self.fault else 0.0:.1g}. What is left is too little to show "
+                "otherwise, while the values may be far off: check the measurement, or free the fault by a Sensor."
+            )
+            return
         place = f", most {self.where if self.where.startswith('at ') else f'in {self.where}'}" if self.where else ""
         known = "" if self.noise == "the noise stated" else f" (by {self.noise})"
         yield (
             f"{self.what} {'miss' if self.what.endswith('s') else 'misses'} the data by {self.size:.2g} times the "
             f"noise{known}{place}: a term is missing, the drive, a gain or the clock is off, or the noise is not "
             "white. The intervals count how much pieces of the data disagree, not an error that all of them share."
+            + ("" if self.fault is None else f" Most of it would go with {self.fault}.")
         )
 
 
@@ -79,6 +92,16 @@ def worst(found: Sequence[Misfit]) -> Misfit | None:
         return None
     first = min(found, key=lambda one: (one.chance, -one.size))
     return replace(first, chance=min(1.0, first.chance * len(found)), size=max(one.size for one in found))
+
+
+def with_fault(misfit: Misfit, fault: Fault | None, rows: int) -> Misfit:
+    """The misfit with a fault that was seen, unless it is a small part of a large misfit; rows: how many are judged."""
+    if fault is None:
+        return misfit
+    gain = (fault.size / fault.error) ** 2 * (1.0 + misfit.size**2)
+    if misfit.chance < ALARM and gain < MOST_OF_IT * misfit.size**2 * rows:
+        return misfit
+    return replace(misfit, fault=fault)
 
 
 def structure(residual: Array) -> float:
@@ -108,23 +131,27 @@ def structure(residual: Array) -> float:
     return float(min(1.0, best * max(widths, 1)))
 
 
-def scores_of(columns: Array, explained: Array, residual: Array) -> Array:
-    """Probabilities (m,) that noise alone pulls at each of the columns (n, m) as the residuals (n,) do.
+def scores_of(columns: Array, explained: Array, residual: Array, drawn: tuple[Array, Array] | None = None) -> Scores:
+    """How the residuals (n,) of a fit by the columns `explained` (n, k) pull at each of the columns (n, m).
 
-    explained (n, k): columns that the fit used; what they hold of a column is taken off first. A column that is
-    nothing but these pulls at nothing (1).
+    What the fit holds of a column is taken off first. drawn: draws (d, k), (d, m) of what noise of second order pulls
+    at the columns of either kind; their mean is taken off, their variance counted.
     """
-    basis, _ = np.linalg.qr(explained / np.maximum(np.linalg.norm(explained, axis=0), np.finfo(float).tiny))
-    own = columns - basis @ (basis.T @ columns)
+    size = np.maximum(np.linalg.norm(explained, axis=0), np.finfo(float).tiny)
+    basis, corner = np.linalg.qr(explained / size)
+    held = basis.T @ columns
+    own = columns - basis @ held
     power, whole = (own**2).sum(axis=0), (columns**2).sum(axis=0)
-    live = power > NOTHING_OWN * np.maximum(whole, np.finfo(float).tiny)
+    pull, variance = own.T @ residual, power
+    if drawn is not None and drawn[0].shape[1] == explained.shape[1]:
+        at_fitted, at_columns = drawn
+        draws = at_columns - (at_fitted / size) @ np.linalg.lstsq(corner, held, rcond=None)[0]
+        count = len(draws)
+        pull = pull - draws.mean(axis=0)
+        spread = draws.var(axis=0, ddof=1) if count > 1 else draws[0] ** 2
+        variance = variance + spread * (1.0 + 1.0 / count)
     level = max(float(residual @ residual) / max(residual.size - explained.shape[1], 1), 1.0)
-    gains = np.where(live, (own.T @ residual) ** 2 / np.where(live, power, 1.0), 0.0) / level
-    return np.asarray(special.chdtrc(1, gains), float)
-
-
-NOTHING_OWN = 1e-7
-"""Share of a column that the fit does not explain, below which it is in the model already."""
+    return Scores(pull, power, whole, level * variance)
 
 
 def floor_of(residual: Array) -> float:

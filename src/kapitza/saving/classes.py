@@ -25,6 +25,7 @@ CLASSES = {
     "kapitza.estimate.validation": ("Exponents", "Frequency", "OrbitCheck"),
     "kapitza.estimate.identifiability": ("Identifiability",),
     "kapitza.estimate.misfit": ("Misfit",),
+    "kapitza.estimate.faults": ("Fault",),
     "kapitza.estimate.parts": (
         "Likelihood", "NoiseAlone", "OrbitMatches", "Prediction", "FittedMotion", "WeakRows", "Exclusion",
         "HarmonicRows", "LevelSets",

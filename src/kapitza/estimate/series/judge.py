@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.identifiability import Identifiability, analyse
-from kapitza.estimate.misfit import Misfit
+from kapitza.estimate.misfit import Misfit, with_fault
 from kapitza.estimate.parts import Likelihood, NoiseAlone, Prediction
 from kapitza.estimate.redundancy import named_by_structure
+from kapitza.estimate.series.faults import fault_of
 from kapitza.estimate.series.misfit import misfit_of, own_noise
 from kapitza.estimate.series.noise import Sensors
 from kapitza.estimate.series.post_mortem import explain
@@ -71,6 +72,8 @@ def judge(task: MotionTask, found: Found) -> Judgement:
     post_mortem = "" if solution.status is Status.CONVERGED else explain(task, solution, identifiability)
     own = own_noise(task, found)
     misfit = None if kicked else misfit_of(task, found, white, own)
+    if misfit is not None:
+        misfit = with_fault(misfit, fault_of(task, found), samples.readings)
     freedom = float("inf") if found.sensors.all_known else float(max(samples.readings - task.fitted, 1))
     covariance = _honest_covariance(solution, identifiability)
     level = float((weighted**2).sum()) / max(samples.readings - task.fitted, 1)

@@ -83,13 +83,21 @@ class Sweep:
 
 
 def sweep(
-    problem: MotionProblem, nodes: Nodes, states: Array, theta: Array, weights: Array, by_interval: bool = False
+    problem: MotionProblem,
+    nodes: Nodes,
+    states: Array,
+    theta: Array,
+    weights: Array,
+    by_interval: bool = False,
+    beside: Array | None = None,
 ) -> Sweep:
     """Propagate every interval from its node and linearise; weights: (N, c) inverse variances.
 
-    by_interval: keep what each interval adds to the sums of the parameters.
+    by_interval: keep what each interval adds to the sums of the parameters. beside (N, c, m): what further parameters,
+    all zero now, would add to the readings; they come after the free ones, k growing by m.
     """
-    count, n, k = nodes.size, states.shape[1], theta.size
+    further = 0 if beside is None else beside.shape[2]
+    count, n, k = nodes.size, states.shape[1], theta.size + further
     result = Sweep(
         residual=np.empty_like(problem.samples.values),
         predicted=np.empty_like(problem.samples.values),
@@ -98,8 +106,8 @@ def sweep(
         hessian=np.zeros((count, n, n)),
         gradient=np.zeros((count, n)),
         mixed=np.zeros((count, n, k)),
-        parameter_hessian=np.diag(problem.prior_weight),
-        parameter_gradient=problem.prior_weight * (theta - problem.prior_mean),
+        parameter_hessian=np.diag(np.append(problem.prior_weight, np.zeros(further))),
+        parameter_gradient=np.append(problem.prior_weight * (theta - problem.prior_mean), np.zeros(further)),
         propagators=np.zeros((count, n, n)),
         influence=np.zeros((count, n, k)),
         own_hessian=np.zeros((count, k, k)) if by_interval else None,
@@ -109,7 +117,7 @@ def sweep(
         group = np.flatnonzero(nodes.length == length)
         size = max(FEWEST_TOGETHER, LARGEST_CHUNK // (max(int(length), 1) * n * (n + k)))
         for first in range(0, group.size, size):
-            _add(problem, nodes, states, theta, weights, result, group[first : first + size], int(length))
+            _add(problem, nodes, states, theta, weights, result, group[first : first + size], int(length), beside)
     cost = 0.5 * float((weights * result.residual**2).sum())
     cost += 0.5 * float((problem.prior_weight * (theta - problem.prior_mean) ** 2).sum())
     if problem.held_weight is not None and problem.held_state is not None:
@@ -132,6 +140,7 @@ def _add(
     result: Sweep,
     group: NDArray[np.intp],
     length: int,
+    beside: Array | None,
 ) -> None:
     """The intervals of one length that start at the nodes in `group`, written into `result`."""
     samples, observation, n = problem.samples, problem.observation, states.shape[1]
@@ -143,12 +152,12 @@ def _add(
         times = samples.time[index[:, None] + np.arange(length + 1)]
         run, by_state, by_theta = problem.flow.trajectories(start, times, rows, 2, STEPS_PER_INTERVAL)
         result.defect[group] = difference(run[:, -1], states[group + 1], problem.angles)
-        result.propagators[group], result.influence[group] = by_state[:, -1], by_theta[:, -1]
+        result.propagators[group], result.influence[group, :, : theta.size] = by_state[:, -1], by_theta[:, -1]
         if length > 1:
             reached, tangents = run[:, :-1], (by_state[:, :-1], by_theta[:, :-1])
     flat = at.ravel()
     reached = reached.reshape(-1, n)
-    if tangents is None and observation.matrix is not None:
+    if tangents is None and observation.matrix is not None and beside is None:
         _add_at_nodes(observation.matrix, problem, reached, flat, weights, result, group)
         return
     vectors = np.repeat(rows, at.shape[1], axis=0)
@@ -156,6 +165,8 @@ def _add(
     gap = observation.residual(value.copy(), samples.values[flat])
     result.residual[flat], result.predicted[flat] = gap, value
     root = np.sqrt(weights[flat])
+    if beside is not None:
+        slopes = np.concatenate([slopes, beside[flat]], axis=2)
     slopes *= root[:, :, None]
     gap *= root
     slopes, gap = slopes.reshape(group.size, -1, slopes.shape[2]), gap.reshape(group.size, -1)

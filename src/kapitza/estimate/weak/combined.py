@@ -24,11 +24,13 @@ from scipy.optimize import OptimizeResult, least_squares
 
 from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.weak.alternatives import alternatives_of
 from kapitza.estimate.weak.regressors import Regressors
 from kapitza.estimate.weak.result import estimate_of
-from kapitza.estimate.weak.solvers import System, check_columns, solve
+from kapitza.estimate.weak.second_order import RowsAt
+from kapitza.estimate.weak.solvers import RowSolution, System, check_columns, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble
-from kapitza.estimate.weak.weak_fit import WeakProblem, stack, weigh, whiten
+from kapitza.estimate.weak.weak_fit import Tested, WeakProblem, careful, corrected, stack, weigh, whiten
 from kapitza.model import combinations_of, compile_derivatives, symbol
 from kapitza.monitor import checkpoint
 
@@ -38,6 +40,9 @@ ROUNDS = 4
 """Weightings by the noise at the present values, until they no longer move."""
 
 STARTS = 48
+FARTHEST_ROOT = 0.2
+"""Relative change of a parameter up to which the root of the score belongs to the values that the search found."""
+
 FARTHEST = 4.0
 """Starts besides the model's own values: each parameter times or divided by up to this factor."""
 
@@ -124,15 +129,62 @@ def fit_combined(problem: WeakProblem) -> Estimate:
             checkpoint(dict(zip(free, theta.tolist(), strict=True)), f"weighting {len(history)}")
             if moved < 1e-9:
                 break
-    system = _linearised(problem, combinations, rows, white, squares, sizes, theta)
     names = tuple(free)
-    check_columns(system, names)
-    solution = solve(system, names, "robust" if problem.settings.solver == "robust" else "least squares")
     reported = replace(regressors, linear=names, nonlinear=(), factors=None)
+    kind = "robust" if problem.settings.solver == "robust" else "least squares"
+    unbiased = None if problem.settings.solver == "least squares" else _unbiased(problem, combinations, places, theta)
+    if unbiased is None:
+        system = _linearised(problem, combinations, rows, white, squares, sizes, theta)
+        check_columns(system, names)
+        solution = solve(system, names, kind)
+        tested = Tested(alternatives_of(problem, _with(problem.values, places, solution.theta)))
+    else:
+        solution, tested = unbiased
+        history.append(solution.theta)
     values = _with(problem.values, places, solution.theta)
     now = combinations(solution.theta)[0][:-1]
     left = [r.residual(now) for r in rows]
-    return estimate_of(replace(problem, regressors=reported, values=values), solution, history, left, regressors)
+    return estimate_of(
+        replace(problem, regressors=reported, values=values), solution, history, left, tested, regressors
+    )
+
+
+def _unbiased(
+    problem: WeakProblem, combinations: _Combinations, places: list[int], theta: Array
+) -> tuple[RowSolution, Tested] | None:
+    """The root near θ of the score Jᵀ W r of the rows as they are, without its bias; None where there is none near.
+
+    Divided by the size of their terms rows ask for larger terms by as much as their noise, a bias that the score itself
+    does not have; but it has roots where the terms vanish, so it is followed only a little way.
+    """
+    names, first = tuple(problem.request.names), theta
+    kind = "robust" if problem.settings.solver == "robust" else "least squares"
+    for _ in range(ROUNDS):
+        factors = weigh(problem, _with(problem.values, places, theta))
+        rows_at = _rows_of(combinations, theta)
+        system = stack(whiten(rows_at(problem), factors), problem.windows.parts)
+        system = replace(system, rest=system.rest - system.matrix @ theta)
+        check_columns(system, names)
+        solution = solve(system, names, kind)
+        if (np.abs(solution.theta - first) > FARTHEST_ROOT * np.abs(first)).any():
+            return None
+        settled = (np.abs(solution.theta - theta) < 0.01 * np.sqrt(np.diag(solution.covariance))).all()
+        theta = solution.theta
+        if settled:
+            break
+    tested = Tested(alternatives_of(problem, _with(problem.values, places, theta)))
+    return corrected(problem, factors, solution, tested, rows_at) if careful(problem) else (solution, tested)
+
+
+def _rows_of(combinations: _Combinations, theta: Array) -> RowsAt:
+    """Rows r(θ) with their derivatives by θ."""
+    c, slopes = combinations(theta)
+
+    def made(problem: WeakProblem) -> list[Rows]:
+        rows = assemble(problem.regressors, problem.states, problem.windows, problem.values, problem.noise)
+        return [Rows(r.matrix @ slopes[:-1], r.residual(c[:-1])) for r in rows]
+
+    return made
 
 
 def _with(values: Array, places: list[int], theta: Array) -> Array:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import sympy as sp
 from numpy.typing import NDArray
 from scipy import special
 
-from kapitza.estimate.misfit import ALARM, Misfit, place_of, scores_of, structure
+from kapitza.estimate.faults import strongest
+from kapitza.estimate.misfit import ALARM, Misfit, place_of, scores_of, structure, with_fault
+from kapitza.estimate.weak.alternatives import linear_values
 from kapitza.estimate.weak.regressors import Regressors, Smoothed
 from kapitza.estimate.weak.solvers import RowSolution
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble, row_covariance, whitener
-from kapitza.estimate.weak.weak_fit import SHORTEST_WINDOW, WeakProblem, weigh
+from kapitza.estimate.weak.weak_fit import HOPELESS, SHORTEST_WINDOW, Tested, WeakProblem, weigh
 from kapitza.estimate.weak.windows import Windows
-from kapitza.model import rate, symbol
 
 Array = NDArray[Any]
 
@@ -33,12 +32,18 @@ EXACT = 1e-6
 
 
 def misfit_of(
-    problem: WeakProblem, solution: RowSolution, left: list[Array], regressors: Regressors, values: Array
+    problem: WeakProblem,
+    solution: RowSolution,
+    left: list[Array],
+    regressors: Regressors,
+    values: Array,
+    tested: Tested,
 ) -> Misfit:
     """Judge the rows left (windows, rows) of every piece at the solution `values`.
 
     Three tests, of which the surest counts: the mean square of the whitened rows, a band of frequencies in them, and
-    what terms that are not in the equations (powers, drag, a drive) would explain of them.
+    what terms that are not in the equations (powers, drag, a drive) would explain of them. Faults of the measurement
+    (gains, the clock, …) are asked for besides.
     """
     here = replace(problem, regressors=regressors)
     factors = weigh(here, values)
@@ -47,100 +52,34 @@ def misfit_of(
     dof = max(flat.size - len(solution.theta), 1)
     level = float(flat @ flat) / dof
     curved = _curved(problem)
-    chances = [_upper(level / TOLERANCE, dof, problem.measured.noise_freedom)]
+    hopeless = tested.share >= HOPELESS
+    # Values that noise has pulled away leave more than noise, by about as much as it makes up of the regressors.
+    allowed = TOLERANCE * (1.0 + tested.share) ** 2 if hopeless else TOLERANCE
+    chances = [_upper(level / allowed, dof, problem.measured.noise_freedom)]
     # Products of large noise leave a faint band in long records of a right model.
-    chances.append(structure(flat) if curved < LARGE else 1.0)
+    chances.append(1.0 if hopeless or curved >= LARGE else structure(flat))
     known = solution.matrix if len(solution.matrix) == flat.size else np.ones((flat.size, 1))
-    absent = further_terms(here, factors)
-    pulled = scores_of(absent.columns, known, flat) if absent.labels else np.ones(1)
+    terms, laws = tested.alternatives, len(tested.alternatives.laws)
+    labels = terms.labels(regressors.equations > 1)
+    drawn = None if tested.pulls is None else (tested.pulls.parameters, tested.pulls.alternatives)
+    scores = scores_of(terms.white(here, factors), known, flat, drawn)
+    pulled = scores.chances[:laws] if laws and not hopeless else np.ones(1)
     strength = float(np.sqrt(special.chdtri(1, max(float(pulled.min()), np.finfo(float).tiny)) / flat.size))
-    chances.append(float(min(1.0, pulled.min() * max(len(absent.labels), 1))) if strength > curved else 1.0)
+    chances.append(float(min(1.0, pulled.min() * max(laws, 1))) if strength > curved else 1.0)
     chance = min(1.0, len(chances) * min(chances))
     size = float(np.sqrt(max(level - 1.0, 0.0)))
     share = size / max(_terms(here, factors, values), np.finfo(float).tiny)
     where = ""
-    if share < NUMERICAL and (size > 1 or not (problem.measured.noise > 0).all()):
+    exact = share < NUMERICAL and (size > 1 or not (problem.measured.noise > 0).all())
+    if exact:
         chance = 1.0
     elif chance < ALARM:
-        named = absent.labels and chances[2] < ALARM
-        where = absent.labels[int(np.argmin(pulled))] if named else _place(here, left, factors)
-    return Misfit(size, float(share), chance, "the equations", where, problem.measured.noise_source)
-
-
-@dataclass(frozen=True)
-class FurtherTerms:
-    """Whitened rows (n, m) of terms that an equation may lack, and where each of them acts."""
-
-    columns: Array
-    labels: tuple[str, ...]
-
-
-def further_terms(problem: WeakProblem, factors: list[Whitener]) -> FurtherTerms:
-    """Powers of the states that an equation holds, drag, and the drive, integrated along the smoothed path."""
-    laws = _laws(problem)
-    if not laws:
-        return FurtherTerms(np.empty((0, 0)), ())
-    functions, columns = problem.windows.functions, []
-    states = [s for s in problem.calm if problem.windows.count(len(s.times))]
-    for state, factor in zip(states, factors, strict=True):
-        count = problem.windows.count(len(state.times))
-        matrix = np.zeros((count, problem.regressors.equations * functions, len(laws)))
-        for number, law in enumerate(laws):
-            here = slice(law.equation * functions, (law.equation + 1) * functions)
-            matrix[:, here, number] = problem.windows.integrate(law.series(state))
-        white = factor(Rows(matrix, np.zeros(matrix.shape[:2]))).matrix
-        columns.append(white.reshape(-1, len(laws)))
-    several = problem.regressors.equations > 1
-    labels = tuple(f"equation {law.equation + 1} {law.place}" if several else law.place for law in laws)
-    return FurtherTerms(np.concatenate(columns), labels)
-
-
-@dataclass(frozen=True)
-class _Law:
-    """A term that equation number `equation` may lack: f(z) of one variable, or a drive (variable None)."""
-
-    equation: int
-    variable: tuple[int, int] | None
-    shape: Callable[[Array], Array]
-    place: str
-
-    def series(self, state: Smoothed) -> Array:
-        if self.variable is None:
-            return self.shape(state.times)
-        coordinate, order = self.variable
-        return self.shape(state.derivatives[order, :, coordinate])
-
-
-def _laws(problem: WeakProblem) -> list[_Law]:
-    """Candidates of every equation, as many as whiten at little cost; none where the equations are many."""
-    model = problem.model
-    powers: list[Callable[[Array], Array]] = [lambda z: z, lambda z: z**2, lambda z: z * np.abs(z), lambda z: z**3]
-    found: list[_Law] = []
-    for e, equation in enumerate(model.equations):
-        if len(found) > MOST_TERMS:
-            return []
-        present = equation.free_symbols
-        for c, coordinate in enumerate(model.coordinates):
-            for order in range(coordinate.order):
-                if present.isdisjoint((rate(coordinate.name, order), rate(coordinate.name, coordinate.order))):
-                    continue
-                place = f"at large |{coordinate.name}{chr(39) * order}|"
-                if coordinate.angle and order == 0:
-                    found += [_Law(e, (c, 0), wave, place) for wave in (np.sin, np.cos)]
-                    continue
-                found += [_Law(e, (c, order), shape, place) for shape in powers]
-        if model.period is not None and not (model.excitation and model.excitation.signals):
-            omega = 2 * np.pi / model.period
-            found += [
-                _Law(e, None, lambda t, wave=wave, speed=n * omega: wave(speed * t), "in step with the drive")
-                for n in (1, 2)
-                for wave in (np.cos, np.sin)
-            ]
-    return found if len(found) <= MOST_TERMS else []
-
-
-MOST_TERMS = 60
-"""Terms that are tried; with more equations than that allows none is."""
+        where = labels[int(np.argmin(pulled))] if labels and chances[2] < ALARM else _place(here, left, factors)
+    found = Misfit(size, float(share), chance, "the equations", where, problem.measured.noise_source)
+    if exact or hopeless:
+        return found
+    fault = strongest(terms.faults, scores.of(slice(laws, None)))
+    return with_fault(found, fault, flat.size)
 
 
 CURVED = 4.0
@@ -173,11 +112,7 @@ def _terms(problem: WeakProblem, factors: list[Whitener], values: Array) -> floa
         return float(
             np.sqrt(np.mean(np.concatenate([f(r).rest.ravel() for f, r in zip(factors, rows, strict=True)]) ** 2))
         )
-    if regressors.factors is None:
-        theta = values[[regressors.parameters.index(n) for n in regressors.linear]]
-    else:
-        at = {symbol(n): v for n, v in zip(regressors.parameters, values.tolist(), strict=True)}
-        theta = np.array([complex(sp.N(f.xreplace(at))).real for f in regressors.factors])
+    theta = linear_values(regressors, values)
     total, count = 0.0, 0
     for factor, row in zip(factors, rows, strict=True):
         seen = factor(row)

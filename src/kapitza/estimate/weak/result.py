@@ -20,7 +20,7 @@ from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.judge import NUMERICAL, loss_of, misfit_of
 from kapitza.estimate.weak.regressors import Regressors
 from kapitza.estimate.weak.solvers import RowSolution
-from kapitza.estimate.weak.weak_fit import HOPELESS, WeakProblem
+from kapitza.estimate.weak.weak_fit import HOPELESS, Tested, WeakProblem
 
 Array = NDArray[Any]
 
@@ -39,20 +39,20 @@ def estimate_of(
     solution: RowSolution,
     history: list[Array],
     left: list[Array],
+    tested: Tested,
     weighed: Regressors | None = None,
-    share: float = 0.0,
 ) -> Estimate:
     """The estimate with what is suspicious about it.
 
-    left: rows of every piece at the solution, not whitened; weighed: the regressors by which they were, where these are
-    not those of the problem; share: part of noise in what the regressors say about the weakest combination.
+    left: rows of every piece at the solution, not whitened; tested: what they are tested against; weighed: the
+    regressors by which they were weighed, where these are not those of the problem.
     """
     free = problem.request.names
     names = (*problem.regressors.linear, *problem.regressors.nonlinear)
     order = [names.index(n) for n in free]
     regressors = problem.regressors if weighed is None else weighed
     values = problem.full_values(solution.theta[: len(problem.regressors.linear)])
-    misfit = misfit_of(problem, solution, left, regressors, values)
+    misfit = misfit_of(problem, solution, left, regressors, values, tested)
     weighted = problem.settings.solver not in ("least squares", "robust")
     alone = _noise_alone(solution, weighted)
     freedom = problem.measured.noise_freedom if weighted else float(max(len(solution.residual) - len(names), 1))
@@ -72,7 +72,7 @@ def estimate_of(
         chi2=solution.chi2,
         noise=dict(zip(problem.measured.channels, problem.measured.noise.tolist(), strict=True)),
         residuals={"weak rows": solution.residual},
-        warnings=warnings_of(problem, solution, theta, covariance, misfit, loss, share),
+        warnings=warnings_of(problem, solution, theta, covariance, misfit, loss, tested.share),
         history=pd.DataFrame(history, columns=list(names)[: len(history[0])]) if history else None,
         settings=problem.settings,
         identifiability=determined(free, solution.condition),

@@ -1,25 +1,27 @@
 """Bias of weighted weak rows to second order in the noise, from copies of the data with fresh noise on top.
 
-The estimate solves the score Aᵀ W r(θ) = 0 with r = A θ + b. Noise in the data moves the residuals r, the regressors A
-and, through the path along which they are taken, the weights W, and what it does to them is correlated:
+The estimate solves the score Jᵀ W r(θ) = 0, J = ∂r/∂θ. Noise in the data moves the residuals r, the columns J and,
+through the path along which they are taken, the weights W, and what it does to them is correlated:
 
-    E[Aᵀ W r] = E[δAᵀ W δr] + E[Aᵀ δW δr] = c,   so that   E[θ] - θ₀ = -(Aᵀ W A)⁻¹ c.
+    E[Jᵀ W r] = E[δJᵀ W δr] + E[Jᵀ δW δr] = c,   so that   E[θ] - θ₀ = -(Jᵀ W J)⁻¹ c.
 
 Terms of first order vanish in the mean, and those that bend the equations are taken off by the rows themselves. The
 bias does not shrink with the length of the record, and the standard error does: long records would be wrong without a
-word.
+word. The same holds for the pull Dᵀ W r at any other column D that the rows are tested against.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.estimate.weak.alternatives import Alternatives
 from kapitza.estimate.weak.solvers import RowSolution
-from kapitza.estimate.weak.weak import Rows, Whitener, assemble
+from kapitza.estimate.weak.weak import Rows, Whitener
 from kapitza.monitor import checkpoint
 
 if TYPE_CHECKING:
@@ -32,44 +34,62 @@ ENOUGH = 200_000
 
 MOST_COPIES = 4
 
+RowsAt = Callable[["WeakProblem"], list[Rows]]
+"""Columns ∂r/∂θ as matrix and residuals r as rest, of every piece, at fixed θ, from the data of a problem."""
 
-def without_bias(
-    problem: WeakProblem, rows: list[Rows], factors: list[Whitener], solution: RowSolution, regressors: bool
-) -> RowSolution:
-    """The solution with its bias taken off; regressors: the part of noisy regressors too."""
-    score = score_bias(problem, rows, factors, solution.theta, regressors)
+
+@dataclass(frozen=True)
+class Pulls:
+    """How noise alone pulls at the parameters (copies, k) and at what the rows are tested against (copies, m).
+
+    Each row is one draw; their mean is c of the head of this module. columns (copies, k): the part of the first that
+    noise in the parameters' own columns makes.
+    """
+
+    parameters: Array
+    columns: Array
+    alternatives: Array
+
+
+def without_bias(solution: RowSolution, pulls: Pulls, own: bool) -> RowSolution:
+    """The solution with its bias taken off; own: unless it has taken off what its own noisy columns do by itself."""
+    score = (pulls.parameters if own else pulls.parameters - pulls.columns).mean(axis=0)
     step = np.linalg.solve(solution.information, score)
     residual = solution.residual + solution.matrix @ step
     return replace(solution, theta=solution.theta + step, residual=residual, chi2=float(solution.weights @ residual**2))
 
 
-def score_bias(
-    problem: WeakProblem, rows: list[Rows], factors: list[Whitener], theta: Array, regressors: bool
-) -> Array:
-    """c (k,) of the head of this module."""
+def pulls_of_noise(
+    problem: WeakProblem, factors: list[Whitener], values: Array, rows_at: RowsAt, tested: Alternatives
+) -> Pulls:
+    """Draws of what noise of second order does, at values (p,) of all parameters."""
     from kapitza.estimate.weak.weak_fit import calmed, smooth, weigh
 
     readings = sum(len(state.times) for state in problem.states) * len(problem.measured.channels)
     copies = int(np.clip(ENOUGH // max(readings, 1), 1, MOST_COPIES))
     generator = np.random.default_rng(problem.settings.seed)
-    total = np.zeros(theta.size)
+    rows, beside = rows_at(problem), tested.columns(problem)
+    size = rows[0].matrix.shape[2]
+    total, own = np.zeros((copies, size + tested.count)), np.zeros((copies, size))
     for number in range(copies):
         checkpoint(text=f"bias of the weights, copy {number + 1} of {copies}")
         shaken = problem.measured.shaken(generator)
         states = smooth(shaken, problem.kernels)
-        calm = calmed(states, problem.smoothing, shaken)
-        moved = weigh(replace(problem, calm=calm), problem.full_values(theta))
-        copied = assemble(problem.regressors, states, problem.windows, problem.values, problem.noise)
-        for original, copy, factor, other in zip(rows, copied, factors, moved, strict=True):
-            matrix = copy.matrix - original.matrix
-            residual = copy.rest - original.rest + matrix @ theta
-            total += _score(other, original.matrix, residual) - _score(factor, original.matrix, residual)
-            if regressors:
-                total += _score(factor, matrix, residual)
-    return total / copies
+        copy = replace(problem, states=states, calm=calmed(states, problem.smoothing, shaken))
+        moved = weigh(copy, values)
+        for row, near, again, further, factor, other in zip(
+            rows, beside, rows_at(copy), tested.columns(copy), factors, moved, strict=True
+        ):
+            residual = again.rest - row.rest
+            every = np.concatenate([row.matrix, near], axis=2)
+            noisy = np.concatenate([again.matrix, further], axis=2)
+            # (J + δJ)ᵀ W δr + Jᵀ δW δr, less Jᵀ W δr, which vanishes in the mean.
+            here, there = factor(Rows(np.concatenate([every, noisy], axis=2), residual)), other(Rows(every, residual))
+            plain, with_noise = np.split(_products(here), 2)
+            total[number] += _products(there) - plain + with_noise - plain
+            own[number] += (with_noise - plain)[:size]
+    return Pulls(total[:, :size], own, total[:, size:])
 
 
-def _score(factor: Whitener, matrix: Array, residual: Array) -> Array:
-    white = factor(Rows(matrix, residual))
-    size = matrix.shape[-1]
-    return white.matrix.reshape(-1, size).T @ white.rest.ravel()
+def _products(white: Rows) -> Array:
+    return white.matrix.reshape(-1, white.matrix.shape[-1]).T @ white.rest.ravel()

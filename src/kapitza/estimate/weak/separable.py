@@ -14,10 +14,12 @@ from scipy.optimize import least_squares
 
 from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.weak.alternatives import alternatives_of
 from kapitza.estimate.weak.result import estimate_of
+from kapitza.estimate.weak.second_order import RowsAt
 from kapitza.estimate.weak.solvers import System, check_columns, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble
-from kapitza.estimate.weak.weak_fit import WeakProblem, stack, weigh, whiten
+from kapitza.estimate.weak.weak_fit import Tested, WeakProblem, careful, corrected, stack, weigh, whiten
 from kapitza.monitor import checkpoint
 
 Array = NDArray[Any]
@@ -93,26 +95,32 @@ def fit_separable(problem: WeakProblem) -> Estimate:
             "model.with_values(...).",
             outcome,
         )
-    system, theta = eliminate(problem, p, factors, np.ones(1))
-    final = _linearised(problem, system, theta, p, size, factors)
+    _, theta = eliminate(problem, p, factors, np.ones(1))
+    rows = _rows_of(theta, p, size)(problem)
+    system = stack(rows if factors is None else whiten(rows, factors), problem.windows.parts)
+    final = System(system.matrix, system.rest - system.matrix @ np.concatenate([theta, p]), system.groups)
     check_columns(final, (*problem.regressors.linear, *names))
     kind = "robust" if problem.settings.solver == "robust" else "least squares"
     solution = solve(final, (*problem.regressors.linear, *names), kind)
+    here = with_nonlinear(problem, p)
+    tested = Tested(alternatives_of(here, here.full_values(theta)))
+    if factors is not None and careful(problem):
+        solution, tested = corrected(here, factors, solution, tested, _rows_of(theta, p, size))
     linear, final_p = solution.theta[: len(theta)], solution.theta[len(theta) :]
     rest = [r.residual(linear) for r in rows_at(problem, final_p)]
-    return estimate_of(with_nonlinear(problem, final_p), solution, history, rest)
+    return estimate_of(with_nonlinear(problem, final_p), solution, history, rest, tested)
 
 
-def _linearised(
-    problem: WeakProblem, system: System, theta: Array, p: Array, size: Array, factors: list[Whitener] | None
-) -> System:
-    """Rows linear in all parameters near the solution: columns of the nonlinear ones by central differences."""
-    columns = []
-    for k in range(len(p)):
-        step = DIFFERENCE * size[k] * (np.arange(len(p)) == k)
-        ahead, _ = eliminate(problem, p + step, factors, np.ones(1))
-        behind, _ = eliminate(problem, p - step, factors, np.ones(1))
-        change = ahead.rest - behind.rest + (ahead.matrix - behind.matrix) @ theta
-        columns.append(change / (2.0 * step[k]))
-    slopes = np.column_stack(columns)
-    return System(np.column_stack([system.matrix, slopes]), system.rest - slopes @ p, system.groups)
+def _rows_of(theta: Array, p: Array, size: Array) -> RowsAt:
+    """Rows linear in all parameters near (θ, p): columns of the nonlinear ones by central differences."""
+
+    def made(problem: WeakProblem) -> list[Rows]:
+        here = rows_at(problem, p)
+        columns = [[r.matrix] for r in here]
+        for k in range(len(p)):
+            step = DIFFERENCE * size[k] * (np.arange(len(p)) == k)
+            for own, ahead, behind in zip(columns, rows_at(problem, p + step), rows_at(problem, p - step), strict=True):
+                own.append(((ahead.residual(theta) - behind.residual(theta)) / (2.0 * step[k]))[..., None])
+        return [Rows(np.concatenate(own, axis=2), r.residual(theta)) for own, r in zip(columns, here, strict=True)]
+
+    return made

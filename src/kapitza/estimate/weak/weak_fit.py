@@ -14,9 +14,10 @@ from kapitza.errors import DataError, ModelError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request
+from kapitza.estimate.weak.alternatives import Alternatives, alternatives_of
 from kapitza.estimate.weak.measured import Measured, input_signals, known_values, measured_from
 from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
-from kapitza.estimate.weak.second_order import without_bias
+from kapitza.estimate.weak.second_order import Pulls, RowsAt, pulls_of_noise, without_bias
 from kapitza.estimate.weak.solvers import RowSolution, System, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble, row_covariance, whitener
 from kapitza.estimate.weak.windows import Windows
@@ -112,10 +113,47 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
     if factors is not None and attenuated:
         solution = without_attenuation(problem, rows, solution)
         history.append(solution.theta)
+    tested = Tested(alternatives_of(problem, problem.full_values(solution.theta)), share=share)
     if factors is not None and careful(problem):
-        solution = without_bias(problem, rows, factors, solution, regressors=not attenuated)
+        solution, tested = corrected(problem, factors, solution, tested, linear_rows(solution.theta), not attenuated)
         history.append(solution.theta)
-    return estimate_of(problem, solution, history, [r.residual(solution.theta) for r in rows], share=share)
+    left = [r.residual(solution.theta) for r in rows]
+    return estimate_of(problem, solution, history, left, tested)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What the rows are tested against, and how noise alone pulls at it, where that is known.
+
+    share: part of noise in what the regressors say about the weakest combination of the parameters.
+    """
+
+    alternatives: Alternatives
+    pulls: Pulls | None = None
+    share: float = 0.0
+
+
+def linear_rows(theta: Array) -> RowsAt:
+    """Rows of a problem that is linear in its parameters, at θ."""
+
+    def rows_at(problem: WeakProblem) -> list[Rows]:
+        rows = assemble(problem.regressors, problem.states, problem.windows, problem.values, problem.noise)
+        return [Rows(r.matrix, r.residual(theta)) for r in rows]
+
+    return rows_at
+
+
+def corrected(
+    problem: WeakProblem,
+    factors: list[Whitener],
+    solution: RowSolution,
+    tested: Tested,
+    rows_at: RowsAt,
+    own: bool = True,
+) -> tuple[RowSolution, Tested]:
+    """The solution without its bias of second order, and what noise alone pulls at the alternatives."""
+    pulls = pulls_of_noise(problem, factors, tested.alternatives.values, rows_at, tested.alternatives)
+    return without_bias(solution, pulls, own), replace(tested, pulls=pulls)
 
 
 def careful(problem: WeakProblem) -> bool:
