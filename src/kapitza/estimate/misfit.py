@@ -94,12 +94,14 @@ def worst(found: Sequence[Misfit]) -> Misfit | None:
     return replace(first, chance=min(1.0, first.chance * len(found)), size=max(one.size for one in found))
 
 
-def with_fault(misfit: Misfit, fault: Fault | None, rows: int) -> Misfit:
-    """The misfit with a fault that was seen, unless it is a small part of a large misfit; rows: how many are judged."""
+def with_fault(misfit: Misfit, fault: Fault | None, level: float, excess: float) -> Misfit:
+    """The misfit with a fault that was seen, unless it is a small part of a large misfit.
+
+    level: mean square of the weighted rows; excess: by how much the sum of these squares exceeds that of noise alone.
+    """
     if fault is None:
         return misfit
-    gain = (fault.size / fault.error) ** 2 * (1.0 + misfit.size**2)
-    if misfit.chance < ALARM and gain < MOST_OF_IT * misfit.size**2 * rows:
+    if misfit.chance < ALARM and level * (fault.size / fault.error) ** 2 < MOST_OF_IT * excess:
         return misfit
     return replace(misfit, fault=fault)
 

@@ -79,7 +79,7 @@ def misfit_of(
     if exact or hopeless:
         return found
     fault = strongest(terms.faults, scores.of(slice(laws, None)))
-    return with_fault(found, fault, flat.size)
+    return with_fault(found, fault, max(level, 1.0), (level - 1.0) * dof)
 
 
 CURVED = 4.0

@@ -56,7 +56,7 @@ def estimate_of(
     weighted = problem.settings.solver not in ("least squares", "robust")
     alone = _noise_alone(solution, weighted)
     freedom = problem.measured.noise_freedom if weighted else float(max(len(solution.residual) - len(names), 1))
-    widened = _widening(solution, alone, misfit, freedom, weighted)
+    widened = _widening(solution, alone, misfit, freedom, weighted, tested)
     theta = solution.theta[order]
     covariance = widened.of(alone)[np.ix_(order, order)]
     theta, covariance = joined_with_priors(problem.request, free, theta, covariance)
@@ -98,11 +98,16 @@ def _noise_alone(solution: RowSolution, weighted: bool) -> Array:
     return (inverse + inverse.T) / 2 * (1.0 if weighted else solution.chi2 / rows)
 
 
-def _widening(solution: RowSolution, alone: Array, misfit: Misfit, freedom: float, weighted: bool) -> Widening:
+def _widening(
+    solution: RowSolution, alone: Array, misfit: Misfit, freedom: float, weighted: bool, tested: Tested
+) -> Widening:
     """What groups of windows and pieces of the record make of the intervals."""
     parts = _slices(solution.groups)
     informations = np.array([solution.left[p].T @ solution.matrix[p] for p in parts])
     scores = np.array([solution.left[p].T @ solution.residual[p] for p in parts])
+    if tested.pulls is not None:
+        # A steady stretch that says little by itself would be pulled away by noise, and seem to disagree.
+        scores = scores - tested.pulls.by_group
     pulls = None
     if len(parts) >= FEWEST_BLOCKS:
         # Without a group the estimate moves by (J - J_g)⁻¹ s_g: where few groups hold much of the information that is

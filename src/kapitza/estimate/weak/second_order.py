@@ -43,12 +43,13 @@ class Pulls:
     """How noise alone pulls at the parameters (copies, k) and at what the rows are tested against (copies, m).
 
     Each row is one draw; their mean is c of the head of this module. columns (copies, k): the part of the first that
-    noise in the parameters' own columns makes.
+    noise in the parameters' own columns makes. by_group (G, k): mean pull of every group of rows at the parameters.
     """
 
     parameters: Array
     columns: Array
     alternatives: Array
+    by_group: Array
 
 
 def without_bias(solution: RowSolution, pulls: Pulls, own: bool) -> RowSolution:
@@ -60,9 +61,13 @@ def without_bias(solution: RowSolution, pulls: Pulls, own: bool) -> RowSolution:
 
 
 def pulls_of_noise(
-    problem: WeakProblem, factors: list[Whitener], values: Array, rows_at: RowsAt, tested: Alternatives
+    problem: WeakProblem,
+    factors: list[Whitener],
+    groups: NDArray[np.integer],
+    rows_at: RowsAt,
+    tested: Alternatives,
 ) -> Pulls:
-    """Draws of what noise of second order does, at values (p,) of all parameters."""
+    """Draws of what noise of second order does, at the values of the alternatives; groups (n,): labels of the rows."""
     from kapitza.estimate.weak.weak_fit import calmed, smooth, weigh
 
     readings = sum(len(state.times) for state in problem.states) * len(problem.measured.channels)
@@ -71,12 +76,14 @@ def pulls_of_noise(
     rows, beside = rows_at(problem), tested.columns(problem)
     size = rows[0].matrix.shape[2]
     total, own = np.zeros((copies, size + tested.count)), np.zeros((copies, size))
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    by_group = np.zeros((len(starts), size))
     for number in range(copies):
         checkpoint(text=f"bias of the weights, copy {number + 1} of {copies}")
         shaken = problem.measured.shaken(generator)
         states = smooth(shaken, problem.kernels)
         copy = replace(problem, states=states, calm=calmed(states, problem.smoothing, shaken))
-        moved = weigh(copy, values)
+        moved, each = weigh(copy, tested.values), []
         for row, near, again, further, factor, other in zip(
             rows, beside, rows_at(copy), tested.columns(copy), factors, moved, strict=True
         ):
@@ -85,11 +92,15 @@ def pulls_of_noise(
             noisy = np.concatenate([again.matrix, further], axis=2)
             # (J + δJ)ᵀ W δr + Jᵀ δW δr, less Jᵀ W δr, which vanishes in the mean.
             here, there = factor(Rows(np.concatenate([every, noisy], axis=2), residual)), other(Rows(every, residual))
-            plain, with_noise = np.split(_products(here), 2)
-            total[number] += _products(there) - plain + with_noise - plain
-            own[number] += (with_noise - plain)[:size]
-    return Pulls(total[:, :size], own, total[:, size:])
+            plain, with_noise = np.split(_products(here), 2, axis=1)
+            pull = _products(there) - 2 * plain + with_noise
+            total[number] += pull.sum(axis=0)
+            own[number] += (with_noise - plain)[:, :size].sum(axis=0)
+            each.append(pull[:, :size])
+        by_group += np.add.reduceat(np.concatenate(each), starts, axis=0) / copies
+    return Pulls(total[:, :size], own, total[:, size:], by_group)
 
 
 def _products(white: Rows) -> Array:
-    return white.matrix.reshape(-1, white.matrix.shape[-1]).T @ white.rest.ravel()
+    """(n, columns): what every row pulls at each of its columns."""
+    return (white.matrix * white.rest[..., None]).reshape(-1, white.matrix.shape[-1])

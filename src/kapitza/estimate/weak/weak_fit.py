@@ -152,7 +152,7 @@ def corrected(
     own: bool = True,
 ) -> tuple[RowSolution, Tested]:
     """The solution without its bias of second order, and what noise alone pulls at the alternatives."""
-    pulls = pulls_of_noise(problem, factors, tested.alternatives.values, rows_at, tested.alternatives)
+    pulls = pulls_of_noise(problem, factors, solution.groups, rows_at, tested.alternatives)
     return without_bias(solution, pulls, own), replace(tested, pulls=pulls)
 
 
