@@ -21,12 +21,17 @@ def seeds(usual: int) -> int:
     return int(os.environ.get("KAPITZA_SEEDS", usual))
 
 
-def cells(table: str, names: Iterable[str], work: Callable[[str, int], list[Any]], usual: int) -> dict[str, list[Any]]:
-    """What `work(name, seed)` gives, joined over the seeds, for every name; cells that were not begun are left out."""
+def cells(
+    table: str, names: Iterable[str], work: Callable[[str, int], list[Any]], usual: int, most: int | None = None
+) -> dict[str, list[Any]]:
+    """What `work(name, seed)` gives, joined over the seeds, for every name; cells that were not begun are left out.
+
+    most: seeds at most, for work without chance.
+    """
     keep, limit = os.environ.get("KAPITZA_KEEP"), float(os.environ.get("KAPITZA_SECONDS", "inf"))
     found: dict[str, list[Any]] = {}
     labels = list(names)
-    for seed in range(seeds(usual)):
+    for seed in range(seeds(usual) if most is None else most):
         for name in labels:
             plain = "".join(c if c.isalnum() else "_" for c in name)
             place = None if keep is None else Path(keep) / f"{table}-{plain}-{seed}.json"

@@ -107,4 +107,6 @@ class ShootingFit:
             raise ConvergenceError(verdict.post_mortem, estimate)
         if self.throw and not verdict.identifiability.complete:
             raise IdentifiabilityError(verdict.identifiability.message())
-        return estimate
+        from kapitza.estimate.series.bent import with_bent_errors
+
+        return with_bent_errors(estimate)
