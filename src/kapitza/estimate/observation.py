@@ -136,7 +136,7 @@ def observe_channels(
     free: Sequence[str],
 ) -> Observation:
     """The same for channels known by name alone, with whether each lives on a circle."""
-    names = {*model.states, *(p.name for p in model.parameters), "t", *(s.name for s in signals_of(model))}
+    names = {*model.states, *(p.name for p in model.parameters), "t", *(s.name for s in model.signals)}
     expressions, channels = [], []
     for channel in available:
         expression = outputs.get(channel, model.structure.outputs.get(channel))
@@ -197,7 +197,7 @@ def _compile(
     # An accelerometer on a large linkage sees a step of its elimination, not an expression in the states.
     solved = {name for name, _ in structure.steps}
     jacobian = [[sp.diff(e, x) for x in states] for e in expressions]
-    used = tuple(s for s in signals_of(model) if any(symbol(s.name) in e.free_symbols for e in expressions))
+    used = tuple(s for s in model.signals if any(symbol(s.name) in e.free_symbols for e in expressions))
     known = {*states, time, *(symbol(name) for name in model.names), *solved, *(symbol(s.name) for s in used)}
     for channel, expression in zip(channels, expressions, strict=True):
         unknown = sorted(str(s) for s in expression.free_symbols - known)
@@ -221,11 +221,6 @@ def _compile(
         inputs = [*states, time, *(symbol(s.name) for s in used)]
         evaluate = compile_derivatives(expressions, by, inputs, model.names, structure.steps, structure.elimination)
     return Observation(channels, expressions, angles, matrix, len(states), len(free), evaluate, picked, used)
-
-
-def signals_of(model: Model) -> tuple[Signal, ...]:
-    """The measured excitations of a model."""
-    return () if model.excitation is None else model.excitation.signals
 
 
 def linear_rows(model: Model, observation: Observation) -> tuple[NDArray[np.bool_], Array]:

@@ -24,7 +24,7 @@ MATTERS = 1.0
 
 def rates_of(output: Expression, model: Model, channel: str) -> list[Expression]:
     """h, h', h'', … along the motion, as many as the series takes."""
-    if model.is_map or model.structure.steps or (model.excitation is not None and model.excitation.signals):
+    if model.is_map or model.structure.steps or model.signals:
         raise DataError(
             f'"{channel}": a delay is followed along the equations, which a map, a large linkage and a measured signal '
             "do not allow. Shift the times of that channel instead."

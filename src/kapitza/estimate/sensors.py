@@ -189,7 +189,7 @@ def _each(data: Any, change: Callable[[Record], Record]) -> Any:
 
 
 def _own_names(model: Model) -> set[str]:
-    signals = () if model.excitation is None else model.excitation.signals
+    signals = model.signals
     return {*model.states, *_tops(model), *(p.name for p in model.parameters), *(s.name for s in signals), "t"}
 
 

@@ -47,7 +47,7 @@ class Circles:
         self.model, self.law = model, law
         self._functions = (*structure.rates, *(impact.surface for impact in structure.impacts))
         self._steps = structure.steps
-        self._signals = model.excitation.signals if model.excitation else ()
+        self._signals = model.signals
         timing: frozenset[str] = _names_inside_functions_of_time((*self._functions, *(e for _, e in self._steps)))
         if law.expression is not None:
             timing |= {s.name for s in law.expression.free_symbols}

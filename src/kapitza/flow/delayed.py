@@ -126,7 +126,7 @@ class DelayFlow:
                 f'Model "{model.name}" has delays and switches or impacts together: every event would echo one delay '
                 "later, which is not built. Smooth the switch, or leave out the delay."
             )
-        signals = model.excitation.signals if model.excitation else ()
+        signals = model.signals
         if any(s.kind == "polynomial" for s in signals):
             raise ModelError(f'Model "{model.name}" has delays and a sampled excitation: give it as a Fourier series.')
         self._index = [model.states.index(d.state) for d in self.delays]

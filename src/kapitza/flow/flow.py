@@ -246,7 +246,7 @@ class Flow:
         else:
             sets = arguments.parameter_vector(self.model, parameters)
         instants = np.broadcast_to(np.asarray(times, float), (len(rows),))
-        signals = self.model.excitation.signals if self.model.excitation else ()
+        signals = self.model.signals
         values = np.column_stack([rows, instants, *(s(instants) for s in signals)])
         names = [*self.model.states, "t", *(s.name for s in signals)]
         structure = self.model.structure

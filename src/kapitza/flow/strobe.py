@@ -112,7 +112,7 @@ def _strobe_between_knots(
 
 
 def strobe_many(core: Core, starts: Array, periods: int, vectors: Array, phase: float) -> Strobe:
-    """Many states strobed side by side; see `Flow.strobe_many`."""
+    """Many states (B, n) strobed side by side, each at its parameters (B, npar); see `Flow.strobe_many`."""
     count = arguments.whole("periods", periods, 0)
     lengths = core.periods(vectors)
     if lengths is None:

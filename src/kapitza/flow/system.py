@@ -22,7 +22,7 @@ def system_of(model: Model, zeros: frozenset[str] = frozenset()) -> System:
 
     Fourier signals are written out; piecewise-polynomial ones become Σ c_k (t - t_knot)^k with run-time coefficients.
     """
-    signals = model.excitation.signals if model.excitation else ()
+    signals = model.signals
     written = tuple((s.name, s.expression) for s in signals if s.kind == "fourier")
     pieces = tuple((s.name, s.coefficients.shape[1]) for s in signals if s.kind == "polynomial")
     return _system(model.structure, model.angles, written, pieces, zeros)
@@ -34,7 +34,7 @@ def signal_symbols(name: str, coefficients: int) -> tuple[sp.Symbol, ...]:
 
 
 def polynomial_signals(model: Model) -> tuple[Signal, ...]:
-    signals = model.excitation.signals if model.excitation else ()
+    signals = model.signals
     return tuple(s for s in signals if s.kind == "polynomial")
 
 

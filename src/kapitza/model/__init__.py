@@ -18,6 +18,7 @@ from kapitza.model.structure import Structure, derived_in_base, in_base
 from kapitza.model.switches import Switch, split_program, split_switches
 from kapitza.model.symbols import Expression, derivative, rate, symbol, symbolic, time, vanishes
 from kapitza.model.text import to_text
+from kapitza.model.unknown_drive import unknown_excitation
 
 __all__ = [
     "CLOCK",
@@ -64,6 +65,7 @@ __all__ = [
     "to_text",
     "top_slopes",
     "translate_steps",
+    "unknown_excitation",
     "vanishes",
     "with_clock",
     "with_control",

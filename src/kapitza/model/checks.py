@@ -123,7 +123,7 @@ def _impact(impact: Impact) -> Impact:
 
 
 def _check_names(model: Model) -> None:
-    signals = model.excitation.signals if model.excitation else ()
+    signals = model.signals
     names = [c.name for c in model.coordinates] + [p.name for p in model.parameters] + [s.name for s in signals]
     for name, count in Counter(names).items():
         if count > 1:
@@ -146,7 +146,7 @@ def _check_names(model: Model) -> None:
 
 def _check_symbols(model: Model) -> None:
     parameters = {symbol(p.name) for p in model.parameters}
-    signals = {symbol(s.name) for s in model.excitation.signals} if model.excitation else set()
+    signals = {symbol(s.name) for s in model.signals}
     states = {symbol(s) for s in model.states}
     time = symbol("t")
     tops = set() if model.is_map else {rate(c.name, c.order) for c in model.coordinates}

@@ -80,7 +80,7 @@ def _known(model: Model) -> Iterator[tuple[str, Dimension]]:
             continue
         for order in range(coordinate.order + 1):
             yield rate(coordinate.name, order).name, _product(own, second, Fraction(-order))
-    signals = model.excitation.signals if model.excitation is not None else ()
+    signals = model.signals
     for part in (*model.parameters, *signals):
         own = _measured(part.unit)
         if own is not None:

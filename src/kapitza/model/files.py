@@ -93,7 +93,7 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
 
 def model_to_dict(model: Model) -> dict[str, Any]:
     """The content of a model file as plain dictionaries, lists, numbers and text."""
-    signals = model.excitation.signals if model.excitation else ()
+    signals = model.signals
     tops = [] if model.is_map else [rate(c.name, c.order).name for c in model.coordinates]
     names = [*model.states, *tops, *(p.name for p in model.parameters), *(s.name for s in signals)]
 

@@ -167,7 +167,7 @@ def _averages(model: Model):
     if model.is_map:
         raise ModelError(f'Model "{model.name}" is a map; its linearisation is the Jacobian of one step.')
     structure = model.structure
-    signals = model.excitation.signals if model.excitation else ()
+    signals = model.signals
     modes = [switch.mode for switch in structure.switches]
     moving = [*(symbol(s) for s in structure.states), *(symbol(s) for s in structure.signals), time]
     parameters = [symbol(name) for name in structure.parameters]

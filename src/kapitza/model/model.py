@@ -250,6 +250,11 @@ class Model:
                 )
         return period
 
+    @property
+    def signals(self) -> tuple[Signal, ...]:
+        """Measured excitations, which stand in the equations under their names."""
+        return () if self.excitation is None else self.excitation.signals
+
     @cached_property
     def delays(self) -> tuple[Delayed, ...]:
         """Past values in the equations, such as y'(t - tau); empty for ordinary models."""

@@ -146,7 +146,7 @@ class Structure:
 def structure_of(model: Model) -> Structure:
     """The structure of a model; models that differ in values only share one object."""
     derived, long = solve_derived(model.parameters)
-    signals = tuple(s.name for s in model.excitation.signals) if model.excitation else ()
+    signals = tuple(s.name for s in model.signals)
     impacts = tuple(
         replace(i, surface=i.surface.xreplace(derived), reset={k: e.xreplace(derived) for k, e in i.reset.items()})
         for i in model.impacts

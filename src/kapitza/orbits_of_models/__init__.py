@@ -28,7 +28,9 @@ from kapitza.orbits_of_models.shooting import (
 )
 from kapitza.orbits_of_models.solve_orbit import described, solve_orbit
 from kapitza.orbits_of_models.solver import ClosedOrbit, OrbitSolver
+from kapitza.orbits_of_models.strobed_rates import chained_rates
 from kapitza.orbits_of_models.surfaces import volume_change
+from kapitza.orbits_of_models.unseen_states import folded_states, hidden_states, loop_of
 
 __all__ = [
     "Arcs",
@@ -69,16 +71,20 @@ __all__ = [
     "basins",
     "certificate",
     "certify",
+    "chained_rates",
     "described",
     "distribute",
     "element_defects",
     "even_mesh",
     "find_arcs",
     "find_orbits_of_model",
+    "folded_states",
     "fourier_series",
     "gauss_rule",
+    "hidden_states",
     "integrated_basis",
     "log_determinant",
+    "loop_of",
     "mesh_density",
     "monodromy",
     "place_nodes",

@@ -50,7 +50,7 @@ class VectorField:
         for name in self.wrt:
             model.check(name)
         self.size, self.switches = len(model.states), structure.switches
-        self.signals = model.excitation.signals if model.excitation else ()
+        self.signals = model.signals
         walls = [(i.surface, tuple(i.reset.get(s, symbol(s)) for s in model.states)) for i in structure.impacts]
         self._code = _code(
             structure.smooth_steps,

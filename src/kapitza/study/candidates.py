@@ -55,7 +55,7 @@ def _plain(signal: Signal) -> dict[str, Any]:
 
 def driven(model: Model, signals: Sequence[Signal]) -> Model:
     """The same model under other measured drives of the same names."""
-    own = {s.name for s in model.excitation.signals} if model.excitation else set()
+    own = {s.name for s in model.signals}
     for signal in signals:
         if signal.name not in own:
             known = f"its drives are {', '.join(sorted(own))}" if own else "it has no measured drive"

@@ -88,7 +88,7 @@ def test_noise_stated_as_zero_is_no_obstacle(henon_heiles):
 
 def test_bad_input_is_named(henon_heiles):
     model = kz.library.henon_heiles()
-    with pytest.raises(KapitzaError, match="choose one of"):
+    with pytest.raises(KapitzaError, match="objective = 'area'; choose"):
         kz.InvariantFit(objective="area")
     with pytest.raises(DataError, match="cannot determine 7"):
         kz.identify(model, select(henon_heiles, np.arange(6)), method=kz.InvariantFit(scale="m1"))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kapitza import gate
 from kapitza.data import Noise
-from kapitza.errors import ConvergenceError, KapitzaError, ModelError, Status
+from kapitza.errors import ConvergenceError, ModelError, Status
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.invariant.annealing import anneal
 from kapitza.estimate.invariant.intervals import bootstrap, surface_covariance
@@ -127,18 +127,15 @@ class InvariantFit:
             "loss": ("auto", "linear", "cauchy"),
             "levels": ("record", "segment"),
             "solver": ("gauss-newton", "annealing", "odrpack"),
-            "correction": (None, 0, 1, 2),
         }
         for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                known = ", ".join(map(str, allowed))
-                raise KapitzaError(f"InvariantFit({name}={getattr(self, name)!r}): choose one of {known}.")
-        if self.starts < 0 or self.bootstrap < 0:
-            raise KapitzaError(
-                "InvariantFit counts starts and bootstrap samples from 0; negative numbers mean nothing."
-            )
-        if self.window is not None and not 0 < self.window < np.inf:
-            raise KapitzaError(f"InvariantFit(window={self.window}): a length in seconds, or None for 0.8 periods.")
+            gate.choice(name, getattr(self, name), allowed)
+        if self.correction is not None:
+            gate.whole("correction", self.correction, least=0, most=2)
+        gate.whole("starts", self.starts, least=0)
+        gate.whole("bootstrap", self.bootstrap, least=0)
+        if self.window is not None:
+            gate.number("window, in seconds,", self.window, above=0)
 
     def fit(self, request: Request) -> Estimate:
         """Estimate the free parameters (all those of the invariant by default) from records."""

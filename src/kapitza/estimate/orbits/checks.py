@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.orbits.readings import Target
 from kapitza.orbit import PeriodicOrbit
@@ -22,10 +23,8 @@ FORMULATIONS = ("all-at-once", "nested")
 
 
 def check_settings(settings: OrbitFit) -> None:
-    if settings.estimator not in ESTIMATORS:
-        raise KapitzaError(f'estimator = "{settings.estimator}": choose one of {", ".join(ESTIMATORS)}.')
-    if settings.formulation not in FORMULATIONS:
-        raise KapitzaError(f'formulation = "{settings.formulation}": choose "all-at-once" or "nested".')
+    gate.choice("estimator", settings.estimator, ESTIMATORS)
+    gate.choice("formulation", settings.formulation, FORMULATIONS)
     if settings.method is not None and settings.formulation != "nested":
         raise KapitzaError(
             f"method = {settings.method!r} solves single orbits, which only the nested form does: add "
@@ -34,15 +33,13 @@ def check_settings(settings: OrbitFit) -> None:
     if settings.method is not None and not hasattr(settings.method, "solve"):
         raise KapitzaError(f"{settings.method!r} is not a periodic solver: pass Shooting() or Collocation().")
     for name, least in (("nodes", 1), ("restarts", 0), ("max_iterations", 1)):
-        value = getattr(settings, name)
-        if int(value) != value or value < least:
-            raise KapitzaError(f"{name} = {value}: give a whole number of at least {least}.")
+        gate.whole(name, getattr(settings, name), least=least)
     for name in ("spread", "tolerance"):
-        value = getattr(settings, name)
-        if not (np.isfinite(value) and value > 0):
-            raise KapitzaError(f"{name} = {value}: give a positive number.")
-    if settings.period is not None and (int(settings.period) != settings.period or settings.period < 1):
-        raise KapitzaError(f"period = {settings.period} counts excitation periods: give 1, 2, 3, …")
+        gate.number(name, getattr(settings, name), above=0)
+    for name in ("multipliers", "set_aside", "throw"):
+        gate.flag(name, getattr(settings, name))
+    if settings.period is not None:
+        gate.whole("period, in excitation periods,", settings.period, least=1)
 
 
 def check_orbit(orbit: PeriodicOrbit, label: str, profile: bool) -> None:

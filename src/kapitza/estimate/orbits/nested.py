@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.block import Block
-from kapitza.estimate.orbits.guesses import loop_of
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced, Solver, whiten
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_of_models import FlowLoop, MultipleShooting, Shooting, solve_orbit
+from kapitza.orbits_of_models import FlowLoop, MultipleShooting, Shooting, loop_of, solve_orbit
 from kapitza.solve import LeastSquaresSettings, gauss_newton
 
 Array = NDArray[np.float64]

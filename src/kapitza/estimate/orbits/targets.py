@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.estimate.orbits.checks import check_orbit
-from kapitza.estimate.orbits.guesses import folded_states, hidden_states
 from kapitza.estimate.orbits.readings import Index, Sensors, Target
-from kapitza.estimate.orbits.section_guesses import chained_rates
 from kapitza.estimate.request import Request
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.orbits_of_models import chained_rates, folded_states, hidden_states
 
 Array = NDArray[np.float64]
 

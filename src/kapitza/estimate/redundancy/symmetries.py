@@ -57,7 +57,7 @@ class Conditions:
         orders = {c.name: 1 if model.is_map else c.order for c in model.coordinates}
         self.tops = [rate(n, o) for n, o in orders.items()]
         self.states = [symbol(s) for s in model.states]
-        signals = () if model.excitation is None else model.excitation.signals
+        signals = model.signals
         self.moving = [*self.states, time, *(symbol(s.name) for s in signals)]
         if model.is_map:
             residuals = [top - e.xreplace(base) for top, e in zip(self.tops, model.equations, strict=True)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kapitza import gate
 from kapitza.data import Record, is_number
 from kapitza.errors import DataError, KapitzaError, ModelError, nearest_name
 from kapitza.estimate.series.noise import Sensors
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def check_settings(method: ShootingFit) -> None:
+    if method.spacing is not None:
+        gate.whole("spacing, in samples,", method.spacing, least=1)
+    gate.whole("window, in samples,", method.window, least=20)
+    gate.whole("windows", method.windows, least=0)
+    gate.whole("max_iterations", method.max_iterations, least=1)
+    gate.number("softness", method.softness, above=0)
+    gate.number("tolerance", method.tolerance, above=0)
+    gate.number("max_gap, in median steps,", method.max_gap, low=1)
+    gate.number("hold_back, a fraction of the record,", method.hold_back, low=0, high=np.nextafter(1.0, 0.0))
+    for name in ("robust", "bridge", "throw"):
+        gate.flag(name, getattr(method, name))
     wanted = {
-        "spacing": (method.spacing is None or _whole(method.spacing, 1), "a whole number of samples, at least 1"),
-        "window": (_whole(method.window, 20), "a whole number of samples, at least 20"),
-        "windows": (_whole(method.windows, 0), "a whole number, 0 for the whole record"),
-        "softness": (is_number(method.softness) and method.softness > 0, "positive, usually 0.01 to 1"),
-        "hold_back": (is_number(method.hold_back) and 0 <= method.hold_back < 1, "a fraction of the record below 1"),
-        "max_gap": (is_number(method.max_gap) and method.max_gap >= 1, "at least 1 median step"),
-        "tolerance": (is_number(method.tolerance) and method.tolerance > 0, "positive"),
-        "max_iterations": (_whole(method.max_iterations, 1), "a whole number, at least 1"),
-        "robust": (isinstance(method.robust, bool), "True or False"),
-        "bridge": (isinstance(method.bridge, bool), "True or False"),
-        "throw": (isinstance(method.throw, bool), "True or False"),
         "outputs": (isinstance(method.outputs, Mapping), 'a mapping of channels, {"theta2": "phi2 - phi1"}'),
         "initial": (
             isinstance(method.initial, Mapping | list | tuple),
@@ -45,10 +45,6 @@ def check_settings(method: ShootingFit) -> None:
     for name, (good, rule) in wanted.items():
         if not good:
             raise KapitzaError(f"ShootingFit({name}={getattr(method, name)}): it must be {rule}.")
-
-
-def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def _sizes_by_name(sizes: Any) -> bool:
@@ -72,7 +68,7 @@ def check_initial(model: Model, initial: Mapping[str, float]) -> None:
 
 def check_signals(model: Model, record: Record) -> None:
     """An excitation that was recorded must be the one in the model: the motion is driven by the latter."""
-    for signal in () if model.excitation is None else model.excitation.signals:
+    for signal in model.signals:
         if signal.name not in record.channels:
             continue
         stated, measured = signal(record.time - record.excitation_start), record[signal.name]

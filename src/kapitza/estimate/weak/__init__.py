@@ -1,9 +1,5 @@
 """Parameters from harmonics and from the weak form of the equations."""
 
-from kapitza.estimate.weak.excitation import unknown_excitation
 from kapitza.estimate.weak.settings import HarmonicFit
 
-__all__ = [
-    "HarmonicFit",
-    "unknown_excitation",
-]
+__all__ = ["HarmonicFit"]

@@ -143,7 +143,7 @@ def linear_values(regressors: Regressors, values: Array) -> Array:
 def alternatives_of(problem: WeakProblem, values: Array) -> Alternatives:
     """What the rows of a problem are tested against."""
     model = problem.model
-    signals = bool(model.excitation and model.excitation.signals)
+    signals = bool(model.signals)
     driven = model.period is not None and not signals
     angle = {c.name: bool(c.angle) for c in model.coordinates}
     channels = problem.measured.channels
@@ -170,7 +170,7 @@ def _laws(problem: WeakProblem) -> list[Law]:
                     found += [Law(e, (c, 0), wave, place) for wave in (np.sin, np.cos)]
                     continue
                 found += [Law(e, (c, order), shape, place) for shape in powers]
-        if model.period is not None and not (model.excitation and model.excitation.signals):
+        if model.period is not None and not model.signals:
             omega = 2 * np.pi / model.period
             found += [
                 Law(e, None, lambda t, wave=wave, speed=n * omega: wave(speed * t), "in step with the drive")

@@ -28,7 +28,6 @@ from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.measured import (
     Measured,
     Piece,
-    input_signals,
     known_values,
     measured_from,
     orbit_set,
@@ -78,7 +77,7 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
         raise DataError('test="harmonics" needs an OrbitSet: find orbits first, by find_orbits.')
     refuse_redundant(request, [symbol(c.name) for c in model.coordinates])
     measured = measured_from(request)
-    inputs = tuple(s.name for s in input_signals(model))
+    inputs = tuple(s.name for s in model.signals)
     regressors = regressors_of(model, free, inputs)
     values = known_values(request, regressors.linear)
     kernels = None if settings.derivatives == "series" else choose_kernels(settings, measured)

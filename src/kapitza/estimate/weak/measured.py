@@ -91,7 +91,7 @@ def measured_from(request: Request) -> Measured:
     channels, mixing, offset = _common_map(request, [record.channels for record, _ in records])
     pieces: list[Piece] = []
     for record, own in records:
-        pieces += _pieces(record, channels, input_signals(model), own)
+        pieces += _pieces(record, channels, model.signals, own)
     first = records[0][0]
     given = _given_noise(request, channels, first)
     measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, given, model.period)
@@ -128,13 +128,13 @@ def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[
 
 def _given_noise(request: Request, channels: Sequence[str], record: Record | None) -> Mapping[str, float]:
     """Noise as stated, or as the record knows it."""
-    stated = request.stated((*channels, *(signal.name for signal in input_signals(request.model))))
+    stated = request.stated((*channels, *(signal.name for signal in request.model.signals)))
     return (record.noise if record is not None else {}) if request.noise is None else stated
 
 
 def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: Mapping[str, float]) -> Array:
     """Noise of excitations that were recorded: as given, else read off the spectrum."""
-    signals = input_signals(model)
+    signals = model.signals
     result = np.zeros(len(signals))
     longest = max(pieces, key=lambda p: len(p.times))
     for column, signal in enumerate(signals):
@@ -188,11 +188,6 @@ def _parsed(model: Model, outputs: Mapping[str, Output], available: Sequence[str
     angles = [False] * len(available)
     seen = observe_channels(model, available, angles, outputs, ())
     return {channel: e for channel, e in zip(seen.channels, seen.expressions, strict=True) if channel in outputs}
-
-
-def input_signals(model: Model) -> tuple[Signal, ...]:
-    """Measured excitations that appear in the equations under their names."""
-    return () if model.excitation is None else model.excitation.signals
 
 
 def _pieces(
@@ -273,7 +268,7 @@ def _from_orbits(request: Request, orbits: OrbitSet) -> Measured:
     model, own = request.model, request.parts[0].own
     channels, mixing, offset = _common_map(request, [orbits[0].states])
     record = orbits.source if isinstance(orbits.source, Record) else None
-    raw = None if record is None else Piece(*_continuous(record, channels, input_signals(model)))
+    raw = None if record is None else Piece(*_continuous(record, channels, model.signals))
     pieces = []
     for number, orbit in enumerate(orbits):
         stretch = stretch_of(orbits, number)
@@ -305,6 +300,6 @@ def _profile_piece(model: Model, orbit: PeriodicOrbit, number: int, channels: tu
         )
     columns = [orbit.states.index(name) for name in channels]
     times = orbit.profile.times + (orbit.stretch.start if orbit.stretch else 0.0)
-    extra = [signal(times) for signal in input_signals(model)]
+    extra = [signal(times) for signal in model.signals]
     inputs = np.column_stack(extra) if extra else np.empty((len(times), 0))
     return Piece(times, orbit.profile.states[:, columns], inputs)

@@ -262,7 +262,7 @@ def regressors_of(model: Model, free: Sequence[str], inputs: tuple[str, ...], se
     """
     derived = derived_in_base(model)
     equations = tuple(e.xreplace(derived) for e in model.equations)
-    signals = () if model.excitation is None else model.excitation.signals
+    signals = model.signals
     expressions = {symbol(s.name): s.expression for s in signals if s.name not in inputs and s.kind == "fourier"}
     equations = tuple(e.xreplace(expressions) for e in equations)
     noisy = [

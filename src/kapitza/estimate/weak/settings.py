@@ -9,7 +9,7 @@ import sympy as sp
 
 from kapitza import gate
 from kapitza.data import Noise
-from kapitza.errors import KapitzaError, nearest_name
+from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import Request
 
@@ -102,19 +102,14 @@ class HarmonicFit:
         gate.seed(self.seed)
         for setting, known in CHOICES.items():
             value = getattr(self, setting)
-            if isinstance(value, str) and value not in known:
-                raise KapitzaError(
-                    f'HarmonicFit has no {setting}="{value}": choose one of {", ".join(known)}.'
-                    f"{nearest_name(value, known)}"
-                )
-        if self.width is not None and not self.width > 0:
-            raise KapitzaError(f"The width of a test function is a positive time, not {self.width}.")
-        if self.overlap < 2:
-            raise KapitzaError(f"overlap is {self.overlap}: at least 2 windows must cover each instant.")
-        if self.modulation < 0:
-            raise KapitzaError(f"modulation is {self.modulation}: it counts harmonics, so 0 or more.")
-        if not isinstance(self.harmonics, str) and not self.harmonics > 0:
-            raise KapitzaError(f"harmonics is {self.harmonics}: the largest order in units of the drive is positive.")
+            if isinstance(value, str) or setting in ("test", "solver", "derivatives"):
+                gate.choice(setting, value, known)
+        if self.width is not None:
+            gate.number("width, in seconds,", self.width, above=0)
+        gate.whole("overlap, in windows,", self.overlap, least=2)
+        gate.whole("modulation, in harmonics,", self.modulation, least=0)
+        if not isinstance(self.harmonics, str):
+            gate.number("harmonics, in units of the drive,", self.harmonics, above=0)
         if self.test == "windows" and self.derivatives == "series":
             raise KapitzaError('derivatives="series" needs periodic data: pass test="harmonics" with an OrbitSet.')
         if self.test == "harmonics" and self.nonlinear == "separate":

@@ -15,7 +15,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request
 from kapitza.estimate.weak.alternatives import Alternatives, alternatives_of
-from kapitza.estimate.weak.measured import Measured, input_signals, known_values, measured_from
+from kapitza.estimate.weak.measured import Measured, known_values, measured_from
 from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
 from kapitza.estimate.weak.second_order import Pulls, RowsAt, pulls_of_noise, without_bias
 from kapitza.estimate.weak.solvers import RowSolution, System, solve
@@ -202,7 +202,7 @@ def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
         raise ModelError(f'Model "{model.name}" is a map: the harmonic and weak forms need a flow.')
     refuse_redundant(request, [symbol(c.name) for c in model.coordinates])
     measured = measured_from(request)
-    inputs = tuple(s.name for s in input_signals(model))
+    inputs = tuple(s.name for s in model.signals)
     regressors = regressors_of(model, request.names, inputs, separate=settings.nonlinear != "refuse")
     values = known_values(request, request.names)
     smoothing = choose_kernels(settings, measured)

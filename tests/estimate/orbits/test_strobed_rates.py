@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.estimate.orbits.section_guesses import chained_rates
+from kapitza.orbits_of_models import chained_rates
 
 
 def test_the_rate_of_a_linear_oscillator_is_that_of_its_steady_state():

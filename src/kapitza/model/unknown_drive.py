@@ -7,7 +7,9 @@ from dataclasses import replace
 import sympy as sp
 
 from kapitza.errors import ModelError, nearest_name
-from kapitza.model import Excitation, Model, Parameter, symbol, time
+from kapitza.model.model import Model
+from kapitza.model.parts import Excitation, Parameter
+from kapitza.model.symbols import symbol, time
 
 
 def unknown_excitation(model: Model, name: str, harmonics: int = 1) -> Model:
@@ -16,7 +18,7 @@ def unknown_excitation(model: Model, name: str, harmonics: int = 1) -> Model:
     ω = 2π over the period of the excitation. The new parameters enter linearly wherever the signal did; coefficients
     that multiply it can then not be told from them and must be fixed.
     """
-    signals = () if model.excitation is None else model.excitation.signals
+    signals = model.signals
     if model.excitation is None or name not in [s.name for s in signals]:
         known = [s.name for s in signals]
         raise ModelError(f'Model "{model.name}" has no signal "{name}".{nearest_name(name, known)}')

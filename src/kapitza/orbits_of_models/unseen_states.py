@@ -1,4 +1,4 @@
-"""First guesses of the states of an orbit: from the data where they show them, else from the model's own orbits."""
+"""States of an orbit of which sensors see a part: from readings where they show them, else from the model's orbits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kapitza.circle import unwrap
 from kapitza.errors import DataError, KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_of_models import Loop, solve_orbit
+from kapitza.orbit import Loop, PeriodicOrbit
+from kapitza.orbits_of_models.solve_orbit import solve_orbit
 from kapitza.solve import Halving, Outcome, walk_to
 
 Array = NDArray[np.float64]
