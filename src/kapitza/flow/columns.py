@@ -13,17 +13,17 @@ import heyoka as hy
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.flow.compiled import cached, compile_integrator, with_some_tangents
+from kapitza.flow.compiled import cached, code_of, compile_integrator, with_some_tangents
 from kapitza.flow.engine import System
 
 Array = NDArray[np.float64]
 
-MOST_TANGENTS = 1500
+MOST_TANGENTS = 4000
 """Equations of tangents that are compiled as one program."""
 
 LANES = 8
-MOST_COLUMNS = 16
-"""Columns in a lane, besides those of the parameters."""
+WIDTH = 16
+"""Columns in a lane, besides those of the parameters; with fewer the states cost more than the columns."""
 
 _finished = hy.taylor_outcome.time_limit
 
@@ -34,7 +34,7 @@ class Columns:
     def __init__(self, system: System, wrt: tuple[int, ...], tolerance: float, max_steps: int):
         self.system, self.wrt, self.tolerance, self.max_steps = system, wrt, tolerance, max_steps
         self.size, self.further = len(system.states), len(wrt)
-        self.width = min(MOST_COLUMNS, -(-self.size // LANES))
+        self.width = min(WIDTH, self.size)
 
     def integrator(self) -> Any:
         """States and columns, row-major (n, width + k), in a batch."""
@@ -45,7 +45,7 @@ class Columns:
     def _build(self) -> Any:
         written = with_some_tangents(self.system, self.wrt, self.width)
         zeros = np.zeros((len(written), LANES))
-        return hy.taylor_adaptive_batch(written, zeros, tol=self.tolerance, compact_mode=True)
+        return hy.taylor_adaptive_batch(written, zeros, tol=self.tolerance, **code_of(True))
 
     def one(self, state: Array, times: Array, parameters: Array) -> tuple[Array, Array] | None:
         """States (m, n) and tangents (m, n, n + k) at times (m,), the first that of the start; None where it fails.

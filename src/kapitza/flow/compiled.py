@@ -68,6 +68,11 @@ def compile_integrator(build: Callable[[], T]) -> T:
     return build()
 
 
+def code_of(compact: bool) -> dict[str, Any]:
+    """How code is generated; in loops the last level of optimisation doubles the compilation and gains nothing."""
+    return {"compact_mode": compact, "opt_level": 2 if compact else 3}
+
+
 def symbol_table(system: System) -> dict[sp.Symbol, hy.expression]:
     """Where each symbol of the system lives in compiled code.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
 from kapitza.flow.batch import advance_many
-from kapitza.flow.compiled import cached, compile_integrator, equations, is_short, with_tangents
+from kapitza.flow.compiled import cached, code_of, compile_integrator, equations, is_short, with_tangents
 from kapitza.flow.core import Core
 from kapitza.flow.smooth import SmoothEngine
 
@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 
 LANES = 8
 """Members of a SIMD batch: fewer cost more calls, with more the coefficients leave the fastest cache."""
+
+MOST_AT_ONCE = 20_000
+"""Equations of tangents up to which short runs have them all in one program: the states are then integrated once."""
 
 WORTH_A_THREAD = 20_000
 """Samples from which a second thread pays: the integrator runs without the interpreter's lock, its set-up does not."""
@@ -91,7 +94,7 @@ def _run(
     """
     count, n = states.shape
     samples, columns = times.shape[1], engine.columns
-    if engine.by_columns is not None:
+    if engine.by_columns is not None and n * columns > MOST_AT_ONCE:
         return _run_by_columns(engine, states, times, vectors, limit, refuse)
     integrator, ends = _integrator(engine), bool(engine.ends())
     state, values, clock = integrator.state, integrator.pars, integrator.time
@@ -210,7 +213,7 @@ def _integrator(engine: SmoothEngine) -> Any:
             written,
             np.zeros((len(written), LANES)),
             tol=engine.tolerance,
-            compact_mode=not is_short(engine.system, written),
+            **code_of(not is_short(engine.system, written)),
             t_events=[hy.t_event_batch(end) for end in engine.ends()],
         )
 

@@ -21,6 +21,7 @@ from kapitza.errors import EventError, FlowError
 from kapitza.flow.columns import MOST_TANGENTS, Columns
 from kapitza.flow.compiled import (
     cached,
+    code_of,
     compile_integrator,
     equations,
     full_table,
@@ -537,7 +538,7 @@ class SmoothEngine:
             written,
             np.zeros(len(written)),
             tol=self.tolerance,
-            compact_mode=not is_short(self.system, written, functions),
+            **code_of(not is_short(self.system, written, functions)),
             t_events=[*switches, *ends],
             nt_events=surfaces,
         )
@@ -554,7 +555,7 @@ class SmoothEngine:
             written,
             np.zeros((len(written), LANES)),
             tol=self.tolerance,
-            compact_mode=not is_short(self.system, written, functions),
+            **code_of(not is_short(self.system, written, functions)),
             t_events=[*switches, *(hy.t_event_batch(edge) for edge in self.ends())],
         )
 

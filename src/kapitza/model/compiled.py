@@ -332,6 +332,10 @@ class _ArrayFunction:
 
     def __call__(self, values: ArrayLike, parameters: ArrayLike = ()) -> Array:
         values = np.asarray(values, float)
+        if values.shape == (self.nvars,) and not self.npars and self.rows is None and self.compiled is not None:
+            # What happens at an instant is asked for point by point.
+            with self._alone:
+                return self.compiled(values)
         parameters = np.asarray(parameters, float)
         single = values.ndim == 1
         if single:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import sympy as sp
@@ -28,6 +28,28 @@ ROUNDING = 1e-13
 """A surface closer than this times its natural size counts as reached."""
 
 
+MOST_KEPT = 32
+"""Answers that are kept."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """The last few answers by what was asked."""
+
+    def __init__(self):
+        self.answers: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        return self.answers.get(key)
+
+    def put(self, key: K, answer: V) -> None:
+        if len(self.answers) >= MOST_KEPT:
+            self.answers.clear()
+        self.answers[key] = answer
+
+
 @dataclass(frozen=True)
 class Regime:
     """Which switches slide on their surface and which walls are in lasting contact."""
@@ -42,7 +64,10 @@ class Regime:
 
 
 class PointFunction:
-    """A compiled function of (x, t, θ, m) at one point, with its result in a given shape."""
+    """A compiled function of (x, t, θ, m) at one point, with its result in a given shape.
+
+    keep: hold the values, read-only, of the last few points: at an instant they are asked for again and again.
+    """
 
     def __init__(
         self,
@@ -50,14 +75,24 @@ class PointFunction:
         inputs: tuple[sp.Symbol, ...],
         shape: tuple[int, ...],
         steps: tuple[Step, ...] = (),
+        keep: bool = False,
     ):
         self.shape = shape
+        self.recent: Recent[bytes, Array] | None = Recent() if keep else None
         self.compiled = compile_expressions(expressions, inputs, steps=steps) if expressions else None
 
     def __call__(self, point: Array) -> Array:
         if self.compiled is None:
             return np.zeros(self.shape)
-        return self.compiled(point).reshape(self.shape)
+        if self.recent is None:
+            return self.compiled(point).reshape(self.shape)
+        key = point.tobytes()
+        found = self.recent.get(key)
+        if found is None:
+            found = self.compiled(point).reshape(self.shape)
+            found.flags.writeable = False
+            self.recent.put(key, found)
+        return found
 
 
 class _JacobianFunction:
@@ -103,6 +138,7 @@ class Geometry:
         self.modes = tuple(s.mode for s in system.switches)
         self.inputs = (*system.states, time, *system.parameters, *self.modes)
         self.compiled: dict[Any, Any] = {}
+        self.motions: Recent[Any, Any] = Recent()
         self.domain = Domain(system)
         self._smooth_when_zero: dict[bytes, bool] = {}
         self._flags: dict[Regime, Array] = {}
@@ -144,7 +180,8 @@ class Geometry:
     @cached_property
     def rates(self) -> PointFunction:
         """f(x, t, θ; m): (n,)."""
-        return PointFunction(list(self.system.smooth_rates), self.inputs, (self.size,), self.system.smooth_steps)
+        rates, steps = list(self.system.smooth_rates), self.system.smooth_steps
+        return PointFunction(rates, self.inputs, (self.size,), steps, keep=True)
 
     @cached_property
     def values(self) -> PointFunction:
@@ -288,4 +325,4 @@ class Geometry:
             for f in functions
             for e in (f, *(derivative(f, s) for s in self.differentiate))
         ]
-        return PointFunction(entries, self.inputs, (len(functions), 1 + len(self.differentiate)))
+        return PointFunction(entries, self.inputs, (len(functions), 1 + len(self.differentiate)), keep=True)

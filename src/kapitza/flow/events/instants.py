@@ -176,6 +176,8 @@ def _carry(journey: Journey, passed: list[int], modes: Array, regime: Regime) ->
     rates = []
     for i in passed:
         rates.append(float(gradients.rates(field)[i]))
+        if i == passed[-1] and journey.tangents is None:
+            break
         if i == passed[-1]:
             after = motion(geometry, place, modes, regime).field
         else:

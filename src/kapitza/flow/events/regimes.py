@@ -22,7 +22,16 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.flow.compiled import cached, compile_integrator, divergence, equations, full_table, is_short, with_tangents
+from kapitza.flow.compiled import (
+    cached,
+    code_of,
+    compile_integrator,
+    divergence,
+    equations,
+    full_table,
+    is_short,
+    with_tangents,
+)
 from kapitza.flow.engine import Event, System
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.held import HeldSteps, split_steps
@@ -343,7 +352,7 @@ def _build(
         rates,
         np.zeros(integrated_size(geometry.size, regime, wrt)),
         tol=tolerance,
-        compact_mode=gated or regime.collapses or not is_short(system, rates, surfaces),
+        **code_of(gated or regime.collapses or not is_short(system, rates, surfaces)),
         t_events=terminal,
         nt_events=watched,
     )

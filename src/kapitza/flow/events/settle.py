@@ -70,6 +70,15 @@ class Motion:
 
 def motion(geometry: Geometry, place: Place, modes: Array, regime: Regime) -> Motion:
     """Field in the given modes: f0 + E z with E = (-half jumps, impulses) and z such that ds/dt = 0 and dw/dt = 0."""
+    key = (place.state.tobytes(), place.t, place.parameters.tobytes(), modes.tobytes(), regime)
+    found = geometry.motions.get(key)
+    if found is None:
+        found = _motion(geometry, place, modes, regime)
+        geometry.motions.put(key, found)
+    return found
+
+
+def _motion(geometry: Geometry, place: Place, modes: Array, regime: Regime) -> Motion:
     base = modes.copy()
     base[list(regime.stuck)] = 1.0
     point = geometry.point(place.state, place.t, place.parameters, base)
