@@ -23,6 +23,11 @@ LOW, HIGH = 0.84, 0.96
 ESTIMATORS = ("HarmonicFit", "ShootingFit", "OrbitFit", "InvariantFit")
 FORCED = [j.label for j in JUDGES if j.drive]
 CONSERVATIVE = [j.label for j in JUDGES if j.invariant]
+SCALED = ("Lotka-Volterra",)
+"""Invariants whose coefficients are all free: their common factor cannot be known."""
+
+SETTLING = 200
+"""Periods of the drive before an orbit is sought."""
 
 EXPLAINED = (
     f"*silent* counts the intervals of fits that gave no warning: the target is {100 * LOW:.0f}-{100 * HIGH:.0f} % of "
@@ -88,7 +93,7 @@ def trial(name: str, seed: int) -> list[dict[str, Any]]:
 def _posed(judge: Judge, estimator: str, level: float, count: int, seed: int) -> tuple[Any, kz.Record, Any]:
     truth = judge.model()
     if estimator == "OrbitFit":
-        orbit = kz.solve_orbit(truth, list(judge.start))
+        orbit = _orbit(judge)
         times = np.arange(100) * orbit.period / 100
         states = orbit.loop(np.arange(100) / 100)
         columns = {c: states[:, list(truth.states).index(c)] for c in judge.seen}
@@ -97,10 +102,21 @@ def _posed(judge: Judge, estimator: str, level: float, count: int, seed: int) ->
     if estimator == "InvariantFit":
         times = np.arange(count) * judge.step
         run = kz.simulate(truth, x0=list(judge.start), t=times)
-        return kz.InvariantFit(), noisy(run, level, seed), None
+        # A factor of the invariant is free: the first parameter is held.
+        scale = judge.free[0] if judge.label in SCALED else None
+        return kz.InvariantFit(scale=scale), noisy(run, level, seed), None
     clean = judge.clean(count)
     method = kz.HarmonicFit() if estimator == "HarmonicFit" else kz.ShootingFit()
     return method, noisy(clean, level, seed), _bound(judge, level, count)
+
+
+def _orbit(judge: Judge) -> kz.PeriodicOrbit:
+    """The orbit near the start of the judge, or where the drive has led the motion after many periods."""
+    truth, start = judge.model(), list(judge.start)
+    found = kz.solve_orbit(truth, start, throw=False)
+    if found.status.ok:
+        return found
+    return kz.solve_orbit(truth, kz.simulate(truth, x0=start, periods=SETTLING).values()[-1])
 
 
 def _bound(judge: Judge, level: float, count: int) -> Any:

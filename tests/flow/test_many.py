@@ -80,3 +80,15 @@ def test_tiny_motions_pass_at_a_loose_tolerance():
     fine = exact.propagate_many(starts, 0.0, model.period, tangents=True)
     np.testing.assert_allclose(loose.state, fine.state, atol=1e-9)
     np.testing.assert_allclose(loose.jacobian, fine.jacobian, atol=1e-7)
+
+
+def test_few_long_runs_through_events_are_those_of_many():
+    """Few members are sampled each on its own, many from sample to sample: the same states and tangents."""
+    flow = Flow(library.colliding_cart(), wrt=("k", "b"))
+    starts = flow.strobe([0.3, 0.1], 40).states[-12:]
+    times = flow.period() * (0.1 + np.linspace(0.0, 1.5, 40)) * np.ones((12, 1))
+    many = flow.trajectories(starts, times)
+    few = [flow.trajectories(starts[i : i + 1], times[i : i + 1]) for i in range(12)]
+    assert any(len(flow.propagate(x, float(times[0, 0]), float(times[0, -1])).events) for x in starts)
+    for k, tolerance in ((0, 1e-10), (1, 1e-7), (2, 1e-7)):
+        np.testing.assert_allclose(np.concatenate([one[k] for one in few]), many[k], rtol=tolerance, atol=tolerance)

@@ -28,6 +28,9 @@ MOST_AT_ONCE = 20_000
 WORTH_A_THREAD = 20_000
 """Samples from which a second thread pays: the integrator runs without the interpreter's lock, its set-up does not."""
 
+MEMBERS_PER_STEP = 0.5
+"""Steps of a batch from sample to sample that cost as much as a run of one member over all its samples."""
+
 BATCHES_PER_CHECK = 32
 """How often a run looks whether it has come to nothing."""
 
@@ -226,6 +229,19 @@ def _step_by_step(core: Core, states: Array, times: Array, vectors: Array, refus
     reached = np.empty((count, samples, n))
     tangents = np.empty((count, samples, n, core.columns))
     reached[:, 0], tangents[:, 0] = states, core.unit
+    if count * MEMBERS_PER_STEP < samples - 1:
+        # Few long runs, such as those of one length among many: each on its own, sampled on the way.
+        for i in range(count):
+            try:
+                alone = core.sample(states[i], times[i], vectors[i], tangents=True)
+            except FlowError:
+                if refuse:
+                    raise
+                reached[i, 1:], tangents[i, 1:] = np.nan, np.nan
+                continue
+            assert alone[1] is not None
+            reached[i], tangents[i] = alone
+        return reached, tangents
     for i in range(1, samples):
         run = advance_many(core, reached[:, i - 1], times[:, i - 1], times[:, i], vectors, True)
         if refuse and not np.isfinite(run.state).all():

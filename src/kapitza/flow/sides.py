@@ -6,6 +6,7 @@ out, at every start and at every crossing anew: nothing of an earlier run is use
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import heyoka as hy
@@ -38,6 +39,9 @@ TOUCH = 1e-7
 WRONG_SIDE = 1e-9
 """A switch this far on the side that contradicts its mode, relative to the state, is an error."""
 
+SHORT = 120
+"""Operations up to which rates cost less in plain numbers than the call of a compiled function."""
+
 MOMENTS = (1e-5, 1e-3)
 """How far ahead, in the time scale of the state, the side is looked up where the rate decides nothing."""
 
@@ -62,6 +66,7 @@ class Sides:
 
         self._functions = compiled(s.function for s in system.switches)
         self._rates = compiled(rates)
+        self._in_numbers = _in_numbers(system, rates)
         self._slopes = compiled(d for row in slopes for d in row)
         self._field = compiled(system.smooth_rates)
         # Switches on a single state, the usual case, need no compiled call.
@@ -122,16 +127,20 @@ class Sides:
     def _is_fast(self, state: Array, time: float, runtime: Array, crossed: int) -> bool:
         """Whether a surface is passed, at one state, at a rate that cannot be that of a touch.
 
-        Asked at every crossing: numbers, not columns, as the call is most of the cost.
+        Asked at every crossing, where the call of a compiled function would be most of the cost: short rates are
+        evaluated in plain numbers.
         """
-        rates, arguments = self._rates, {}
-        if rates.nparams:
-            arguments["pars"] = runtime[: rates.nparams]
-        if rates.is_time_dependent:
-            arguments["time"] = time
-        place = state if state.flags.c_contiguous else state.copy()
-        rate = rates(place, **arguments).item(crossed)
-        return abs(rate) > TOUCH * max(1.0, *map(abs, place.tolist()))
+        place = state.tolist()
+        scale = max(1.0, *map(abs, place))
+        if self._in_numbers is not None:
+            try:
+                rate = self._in_numbers(*place, time, *runtime[: self.first + self.count].tolist())
+                return abs(rate[crossed]) > TOUCH * scale
+            except (ArithmeticError, ValueError):
+                pass  # outside the domain of a term: as the compiled function has it
+        where = state[:, None], np.array([time])
+        column = runtime[: self.first + self.count, None]
+        return abs(float(self._evaluate(self._rates, *where, column)[crossed, 0])) > TOUCH * scale
 
     def refuse_repetition(self, switch: int, state: Array, time: float) -> None:
         """Refuse a surface that is met for ever at one instant."""
@@ -306,6 +315,15 @@ class Sides:
         if function.is_time_dependent:
             arguments["time"] = np.ascontiguousarray(times)
         return function(np.ascontiguousarray(states), **arguments)
+
+
+def _in_numbers(system: System, rates: Sequence[sp.Expr]) -> Callable[..., Sequence[float]] | None:
+    """Rates as a function of plain numbers: states, time, parameters, modes; None where they are long."""
+    known = [*system.states, time_symbol, *system.parameters, *(switch.mode for switch in system.switches)]
+    if sum(int(sp.count_ops(rate)) for rate in rates) > SHORT or any(r.free_symbols - set(known) for r in rates):
+        return None
+    names = {s: sp.Dummy(f"v{i}") for i, s in enumerate(known)}
+    return sp.lambdify(list(names.values()), [rate.xreplace(names) for rate in rates], "math", cse=True)
 
 
 class Probes:

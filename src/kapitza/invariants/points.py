@@ -14,11 +14,14 @@ from kapitza.data import Noise, Record, stated_noise
 from kapitza.errors import DataError
 from kapitza.invariants.stencils import estimated_noise, rates_of
 from kapitza.model import Model, symbol
+from kapitza.signal import scatter
 
 Array = NDArray[np.float64]
 
 ASSUMED_NOISE = 0.01
 """Fraction of the mean modulus taken as noise where none is known; only ratios between channels matter then."""
+LEAST_SHOWN, MOST_SHOWN = 1e-5, 0.15
+"""Scatter of readings, as a share of the channel's deviation, that is noise: less is rounding, more may be motion."""
 ENOUGH = 20000
 """Points that settle what can be identified; longer records are thinned for this question."""
 
@@ -28,7 +31,8 @@ class Points:
     """States on level sets: values (d, N), noise variances (d, N), level (N,) from 0, run (N,) of adjacent samples.
 
     reach: how many neighbours share noise with a point (0 for directly measured states).
-    known_noise: False where the noise was assumed. reconstructed: states that were not measured.
+    known_noise: False where the noise was assumed; doubt (d,): relative deviation of each variance where it was read
+    off the scatter of the readings in time, else None. reconstructed: states that were not measured.
     shared: (d, N) for delays, which measured number each value is.
     """
 
@@ -42,6 +46,7 @@ class Points:
     known_noise: bool = True
     reconstructed: tuple[str, ...] = ()
     shared: NDArray[np.intp] | None = None
+    doubt: Array | None = None
 
     @property
     def count(self) -> int:
@@ -166,14 +171,19 @@ def collect(
     direct = [s for s in model.states if symbol(s) in plan.expression.free_symbols]
     rates = [f"{q}'" for q in plan.rates]
     variables = tuple(dict.fromkeys([*(s for s in direct if s not in rates), *rates]))
-    parts, level, run, reach, known, offset = [], 0, 0, 0, True, 0
+    parts, level, run, reach, known, read, offset = [], 0, 0, 0, True, True, 0
     numbers: list[NDArray[np.intp]] = []
+    doubts: list[dict[str, float]] = []
     settings = [
         n for n in model.names if any(n in own for _, own in records) and symbol(n) in plan.expression.free_symbols
     ]
     for record, own in records:
         deviations, sure = noise_of(record, noise)
         known &= sure
+        shown = None if sure or plan.rates or plan.shifts is not None else _shown_noise(record)
+        deviations = deviations if shown is None else {**{c: level for c, (level, _) in shown.items()}, **record.noise}
+        doubts.append({} if shown is None else {c: error for c, (_, error) in shown.items() if c not in record.noise})
+        read &= shown is not None
         for piece in record.segments():
             local = deviations if sure else _not_above_roughness(record, piece, plan, deviations)
             values, variance, times, width = _piece(record, piece, plan, variables, local, momenta)
@@ -204,7 +214,22 @@ def collect(
         known,
         tuple(rates) or tuple(s for s, (c, shift) in (plan.shifts or {}).items() if shift),
         np.hstack(numbers) if numbers and len({c for c, _ in (plan.shifts or {}).values()}) == 1 else None,
+        np.array([max(d.get(v, 0.0) for d in doubts) for v in (*variables, *settings)]) if read else None,
     )
+
+
+def _shown_noise(record: Record) -> dict[str, tuple[float, float]] | None:
+    """Noise by channel as the scatter of densely sampled readings in time shows it, with the relative deviation of its
+    variance; None where it does not show."""
+    longest = max(record.segments(), key=lambda piece: piece.stop - piece.start)
+    values = record.unwrapped().values()[longest]
+    found, spread = scatter(values), values.std(axis=0)
+    with np.errstate(invalid="ignore"):
+        seen = (found.level > LEAST_SHOWN * spread) & (found.level < MOST_SHOWN * spread)
+    if not seen.all():
+        return None
+    pairs = zip(found.level.tolist(), np.sqrt(2.0 / found.freedom).tolist(), strict=True)
+    return dict(zip(record.channels, pairs, strict=True))
 
 
 def _not_above_roughness(

@@ -123,3 +123,26 @@ def test_wrong_model_class_is_suspected(long_orbit):
         method=kz.InvariantFit(),
     )
     assert any("in doubt" in w for w in fit.warnings)
+
+
+def test_noise_that_nobody_stated_is_read_off_dense_readings():
+    """Five times as noisy a rate: assumed equal shares would put it into the stiffness."""
+    model = kz.Model.from_equations(
+        "x'' + k*x + d*x**3 = 0", parameters={"k": 1.0, "d": 0.8}, start={"x": 1.2, "x'": 0.0},
+        invariants={"H": "x'**2/2 + k*x**2/2 + d*x**4/4"},
+    )  # fmt: skip
+    clean, scores = kz.simulate(model, t=np.arange(1500) * 0.06), []
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        noisy = {"x": clean["x"] + 0.01 * random.normal(size=1500), "x'": clean["x'"] + 0.05 * random.normal(size=1500)}
+        fit = kz.identify(model, kz.Record.from_arrays(clean.time, noisy), ["k", "d"], kz.InvariantFit())
+        assert not any("noise is not known" in text for text in fit.warnings)
+        assert fit.noise["x"] == pytest.approx(0.01, rel=0.4)
+        assert fit.noise["x'"] == pytest.approx(0.05, rel=0.2)
+        scores.append([(fit[n] - model.values[n]) / fit.deviations[n] for n in fit.names])
+    assert np.sqrt(np.mean(np.square(scores))) < 1.6
+    # Shuffled points show no noise of their own.
+    order = np.random.default_rng(1).permutation(1500)
+    shuffled = {c: noisy[c][order] for c in noisy}
+    fit = kz.identify(model, kz.Record.from_arrays(clean.time, shuffled), ["k", "d"], kz.InvariantFit())
+    assert any("noise is not known" in text for text in fit.warnings)

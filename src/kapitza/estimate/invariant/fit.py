@@ -221,7 +221,7 @@ class InvariantFit:
     def _variance_estimate(
         self, request: Request, setup: Setup, solution: VarianceSolution, problem: VarianceProblem
     ) -> Estimate:
-        covariance = variance_covariance(problem, solution)
+        covariance = variance_covariance(problem, solution) + self._of_read_noise(setup, solution)
         value, _, _ = setup.form.at(setup.points.values, solution.theta)
         weights = problem.weights
         levels = np.bincount(setup.points.level, weights * value) / np.bincount(setup.points.level, weights)
@@ -230,6 +230,19 @@ class InvariantFit:
         status = Status.CONVERGED if solution.converged else Status.STALLED
         done = partial(finish, self, request, setup, solution.theta, covariance, residual, found, status)
         return self._bootstrapped(request, setup.points, done, partial(_variance_again, self, setup, solution.theta))
+
+    def _of_read_noise(self, setup: Setup, solution: VarianceSolution) -> Array:
+        """Covariance (k, k) from the error of noise that was read off the readings: the estimate goes with it."""
+        points, theta = setup.points, solution.theta
+        total = np.zeros((theta.size, theta.size))
+        if points.doubt is None or not self._order(points) or not CLEAN <= solution.tau < np.inf:
+            return total
+        for j in np.flatnonzero(points.doubt):
+            variance = points.variance.copy()
+            variance[j] *= 1.0 + points.doubt[j]
+            shift = self._variance(setup, replace(points, variance=variance), theta)[0].theta - theta
+            total += np.outer(shift, shift)
+        return total
 
     def _bootstrapped(
         self, request: Request, points: Points, done: Callable[..., Estimate], refit: Callable[[Points], Array]

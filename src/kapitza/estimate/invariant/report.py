@@ -161,7 +161,7 @@ def _suspicious(setup: Setup, settings: Any, found: LevelSets, model: Model, mis
     lines = []
     factor = found.noise_factor
     points = setup.points
-    if not points.known_noise and not factor < CLEAN:
+    if not points.known_noise and points.doubt is None and not factor < CLEAN:
         lines.append("the noise is not known: the same fraction of the mean modulus of every channel was assumed")
     closed = settings.objective != "balance"  # a balance that does not close is told by the balance itself
     if closed and misfit is not None and not misfit.to_the_noise:
@@ -170,6 +170,7 @@ def _suspicious(setup: Setup, settings: Any, found: LevelSets, model: Model, mis
     if (
         (misfit is None or misfit.to_the_noise)
         and not points.known_noise
+        and points.doubt is None
         and not points.reconstructed
         and np.isfinite(factor)
         and factor > FAR_OFF**2
