@@ -212,5 +212,6 @@ def main() -> str:
             "elements and gets finer where the defect asks for it; laying it anew, the first point and the one at the "
             "bound are shared by few points here.",
             other,
+            "PyCoBi drives AUTO-07p, which wants a Fortran compiler; pycont-lint did not install: neither ran here.",
         ]
     )

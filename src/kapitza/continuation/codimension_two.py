@@ -70,19 +70,24 @@ def cubic_coefficient(inner: OrbitFamily, own: Array, at: Any, v: Array, w: Arra
         moved[:n] += amount * direction
         return inner.residual(moved) + moved[:n]
 
+    def pairs(direction: Array, most: int) -> tuple[list[Array], list[Array]]:
+        """Even and odd parts (twice) of the map at 1, 2, … steps along a direction."""
+        there = [(image(direction, k * step), image(direction, -k * step)) for k in range(1, most + 1)]
+        return [a + b for a, b in there], [a - b for a, b in there]
+
+    def second(even: list[Array]) -> Array:
+        return (16 * even[0] - even[1] - 30 * centre) / (12 * step**2)
+
     centre = image(v, 0.0)
-    one, minus = image(v, step), image(v, -step)
-    two, minus_two = image(v, 2 * step), image(v, -2 * step)
-    quadratic = (-(two + minus_two) + 16 * (one + minus) - 30 * centre) / (12 * step**2)
-    cubic = (two - 2 * one + 2 * minus - minus_two) / (2 * step**3)
-    shift = np.linalg.solve(np.eye(n) - matrix, quadratic)
+    even, odd = pairs(v, 3)
+    # Both differences are of fourth order: next to the zero of the cubic term the fifth derivative is what is left.
+    cubic = (8 * odd[1] - 13 * odd[0] - odd[2]) / (8 * step**3)
+    shift = np.linalg.solve(np.eye(n) - matrix, second(even))
     size = float(np.linalg.norm(shift / inner.sizes))
     mixed = np.zeros(n)
     if size > 0:
         u = shift / size
-        plus, less = image((v + u) / 2, step), image((v + u) / 2, -step)
-        across, back = image((v - u) / 2, step), image((v - u) / 2, -step)
-        mixed = size * ((plus + less - 2 * centre) - (across + back - 2 * centre)) / step**2
+        mixed = size * (second(pairs((v + u) / 2, 2)[0]) - second(pairs((v - u) / 2, 2)[0]))
     return float(w @ (cubic + 3 * mixed)) / 6
 
 

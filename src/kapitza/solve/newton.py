@@ -182,14 +182,11 @@ def _largest(values: Array) -> float:
     """Of the magnitudes; a handful of numbers is quicker looked at one by one. NaN where one is NaN."""
     if values.size > FEW:
         return float(np.maximum.reduce(np.abs(values)))
-    largest = 0.0
-    for value in values.tolist():
-        # What is not a number compares as false.
-        if not abs(value) <= largest:
-            largest = abs(value)
-            if largest != largest:
-                break
-    return largest
+    listed = values.tolist()
+    # What is not a number gets lost among comparisons, and stays in a sum.
+    if not isfinite(sum(listed)):
+        return float(np.maximum.reduce(np.abs(values)))
+    return max(max(listed), -min(listed))
 
 
 STOPPED = "The observer ended the iteration."
