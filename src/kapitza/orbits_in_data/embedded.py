@@ -11,6 +11,7 @@ from kapitza.errors import DataError
 from kapitza.orbits_in_data.character import Character, describe_section
 from kapitza.orbits_in_data.from_record import samples_per_period, strobe_record
 from kapitza.orbits_in_data.section import Section
+from kapitza.orbits_in_data.sheets import is_folded
 from kapitza.orbits_in_data.turning_points import turning_section
 
 LARGEST = 4  # coordinates of a section on which local maps still have neighbours
@@ -66,10 +67,22 @@ def best_cut(record: Record, names: tuple[str, ...], settings: CutSettings) -> C
             found.append(Cut(section, character, None, dimension, said))
     if not found:
         return first
-    # Fewer coordinates leave more neighbours: the first that is nearly a state will do.
-    good = [cut for cut in found if not cut.character.unpredicted > NEARLY]
+    # Fewer coordinates leave more neighbours: the first that is nearly a state, and has no folds, will do.
+    good = [cut for cut in found if not cut.character.unpredicted > NEARLY and not _is_folded(cut, record, names)]
     chosen = good[0] if good else min(found, key=lambda cut: cut.character.unpredicted)
     return replace(chosen, section=make_cut(record, names, settings, chosen.dimension))
+
+
+def _is_folded(cut: Cut, record: Record, names: tuple[str, ...]) -> bool:
+    delay = delay_of(cut.section, record, names)
+    return delay is not None and is_folded(cut.section, record, names, delay)
+
+
+def delay_of(section: Section, record: Record, names: tuple[str, ...]) -> int | None:
+    """Samples between the delay coordinates of a dense forced record; None where there are none."""
+    if record.period is None or section.dimension <= len(names) or samples_per_period(record) < 1.5:
+        return None
+    return int(section.states[len(names)].partition("(t+")[2][:-1])
 
 
 def make_cut(record: Record, names: tuple[str, ...], settings: CutSettings, dimension: int | None) -> Section:

@@ -11,12 +11,13 @@ from kapitza.errors import DataError, nearest_name
 from kapitza.monitor import Monitor, watch
 from kapitza.orbit import OrbitSet
 from kapitza.orbits_in_data.dense_returns import ReturnSearch
-from kapitza.orbits_in_data.embedded import CutSettings, best_cut
+from kapitza.orbits_in_data.embedded import CutSettings, best_cut, delay_of
 from kapitza.orbits_in_data.find import SectionSearch
 from kapitza.orbits_in_data.from_record import samples_per_period, section_phase
 from kapitza.orbits_in_data.preparation import better_period, chosen_channels, require_count, without_gaps
 from kapitza.orbits_in_data.profiles import with_profiles
 from kapitza.orbits_in_data.section import Section
+from kapitza.orbits_in_data.sheets import without_folds
 
 SHOWN = 20_000  # points of the section kept for pictures
 CONTROLLED = "held by control: whether it is stable without is not known from this record"
@@ -72,6 +73,9 @@ def find_orbits_in_record(
                 record, names, CutSettings(phase, delay, dimension, kind, noise, max_period, search.tolerance)
             )
             orbits = search.search(cut.section, max_period, task, cut.character)
+            between = delay_of(cut.section, record, names)
+            if between is not None:
+                orbits = without_folds(orbits, cut.section, record, names, between)
             orbits = _placed(orbits, record, names, cut.section, phase, f"{note} {cut.note}")
             orbits = _held(with_profiles(orbits, record, names), controlled)
     return replace(orbits, status=task.status)
