@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -217,6 +218,9 @@ def chains_table() -> str:
 
 
 def main() -> str:
+    # One thread: the libraries of the processes that do the jobs read this when they start.
+    for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(library, "1")
     return (
         "# Growth with the degrees of freedom\n\nTimes are seconds of processor time of one thread.\n\n"
         f"{links_table()}\n{chains_table()}"

@@ -79,11 +79,11 @@ def taylor_flops(model: kz.Model, start: Any, length: float) -> float:
 
 def simulations(rate: float) -> list[Row]:
     rows = []
-    pendulum = kz.library.parametric_pendulum()
-    assert pendulum.period is not None
+    duffing = kz.library.duffing()
+    assert duffing.period is not None
     links = linked_pendulum(6)
     for page, job, model, start, length in (
-        ("simulate", "pendulum, 1000 periods", pendulum, [1.0, 0.5], 1000 * pendulum.period),
+        ("simulate", "Duffing, 1000 periods", duffing, np.array([1.0, 0.5]), 1000 * duffing.period),
         ("growth", "6 links, 20 s", links, links.state(), 20.0),
     ):
         flow = kz.Flow(model, tolerance=1e-12)
@@ -174,6 +174,7 @@ def main() -> str:
         "# Beside the limits\n\nWhat bounds a job from below, measured on the same machine in the same run: "
         f"{copies / 1e9:.1f} GB/s of a copy in memory, {rate / 1e9:.1f} Gflop/s of a matrix product, one thread. "
         f"Processor seconds without compilation; errors: root mean squares over {SEEDS} records, worst parameter.\n\n"
-        f"{table}\n\nA short program in Python code and compiled calls of few microseconds stands between a job and "
-        "such a limit; rows on estimates show how much of the information in the data is used."
+        f"{table}\n\nLimits of time are those of the arithmetic or of one pass over the data alone; what stands "
+        "between is the rest of the job (checks, weights, searches). Rows in standard errors say how much of what the "
+        "data hold is used."
     )

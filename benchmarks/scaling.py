@@ -102,7 +102,7 @@ def main() -> str:
         for size, seconds in zip(sizes, found, strict=True)
     ]
     said = "\n".join(
-        f"- {job}: time grows as the {slope(sizes, found):.2f}th power of the {over}."
+        f"- {job}: time grows as {over}^{slope(sizes, found):.2f}."
         for over, job, sizes, found in series
         if over != "workers"
     )
