@@ -146,3 +146,20 @@ def test_lost_samples_of_a_kicked_motion():
     method = kz.ShootingFit(process_noise=True)
     some, every = (kz.identify(oscillator(0.2, 3.5), r, ["d", "k"], method) for r in (record, whole))
     assert some.motion.process_noise["x'"] == pytest.approx(every.motion.process_noise["x'"], rel=0.1)
+
+
+@pytest.mark.parametrize("force", [0.0, 2.0])
+def test_kicks_that_stand_in_for_a_drive_are_no_noise(force):
+    """Readings and kicks pass for white noise on the right model; a drive left out makes the kicks a line."""
+    count, rng = 500, np.random.default_rng(3)
+    times = np.arange(count) * 0.05
+    free, forced = responses(0.3, 4.0, count)
+    push = 0.1 * rng.normal(size=count) + 0.05 * force * np.cos(5.0 * times)
+    readings = free @ [1.0, 0.0] + forced @ push + 0.02 * rng.normal(size=count)
+    record = kz.Record.from_arrays(times, {"x": readings})
+    fit = kz.identify(oscillator(), record, ["d", "k"], kz.ShootingFit(process_noise=True, noise={"x": 0.02}))
+    assert fit.misfit is not None
+    assert fit.misfit.to_the_noise == (force == 0.0)
+    assert bool([text for text in fit.warnings if "the motion misses the data" in text]) == (force != 0.0)
+    if force:
+        assert fit.misfit.where == "the kicks of x'"

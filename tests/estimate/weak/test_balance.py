@@ -94,3 +94,28 @@ def test_exclusion_drops_the_bad_sub_harmonic():
 def test_harmonics_need_orbits(pendulum, pendulum_record):
     with pytest.raises(DataError, match="needs an OrbitSet"):
         kz.identify(pendulum, pendulum_record, free=["B11"], method=kz.HarmonicFit(test="harmonics"))
+
+
+@pytest.fixture(scope="module")
+def swinging():
+    return kz.Model.from_equations(
+        "x'' + c*x' - x + b*x**3 + q*x'*abs(x') = F*cos(t)",
+        parameters={"c": 0.15, "b": 1.0, "F": 0.3, "q": 0.05},
+        period="2*pi",
+    )
+
+
+@pytest.mark.parametrize("derivatives", ["local polynomial", "series"])
+def test_misfit_is_judged_by_the_noise_and_the_closure_of_the_orbits(swinging, derivatives):
+    run = kz.simulate(swinging, x0=[1.0, 0.0], periods=260, samples_per_period=80).select(["x"])
+    record = kz.measure(run.samples(slice(1600, run.size)), noise=0.001, seed=1)
+    orbits = kz.find_orbits(record, max_period=6, method=kz.ReturnSearch(tolerance=0.03))
+    assert len(orbits) >= 5
+    method = kz.HarmonicFit(test="harmonics", derivatives=derivatives)
+    right = kz.identify(swinging, orbits, ["c", "b", "F", "q"], method)
+    assert right.misfit is not None
+    assert right.misfit.to_the_noise
+    wrong = kz.identify(swinging.with_values(q=0.0), orbits, ["c", "b", "F"], method)
+    assert not wrong.misfit.to_the_noise
+    assert [text for text in wrong.warnings if text.startswith("the equations miss the data by")]
+    assert "times the frequency of the drive" in wrong.misfit.where

@@ -15,6 +15,7 @@ from kapitza.estimate.misfit import Misfit, with_fault
 from kapitza.estimate.parts import Likelihood, NoiseAlone, Prediction
 from kapitza.estimate.redundancy import named_by_structure
 from kapitza.estimate.series.faults import fault_of
+from kapitza.estimate.series.kicked_misfit import misfit_of_kicked
 from kapitza.estimate.series.misfit import misfit_of, own_noise
 from kapitza.estimate.series.noise import Sensors
 from kapitza.estimate.series.post_mortem import explain
@@ -35,7 +36,7 @@ class Judgement:
     """Warnings in plain words, whiteness (p-value per channel), identifiability, prediction, post-mortem.
 
     covariance: (k, k), infinite where nothing is determined, NaN where a bound holds; dof: its degrees of freedom;
-    noise_alone: the same were the model right and the noise that of the sensors; misfit: None where motion is kicked.
+    noise_alone: the same were the model right and the noise that of the sensors; misfit: how well it follows.
     """
 
     warnings: tuple[str, ...]
@@ -71,8 +72,8 @@ def judge(task: MotionTask, found: Found) -> Judgement:
         likelihood = -0.5 * (solution.marginal + count * np.log(2 * np.pi))
     post_mortem = "" if solution.status is Status.CONVERGED else explain(task, solution, identifiability)
     own = own_noise(task, found)
-    misfit = None if kicked else misfit_of(task, found, white, own)
-    if misfit is not None:
+    misfit = misfit_of_kicked(task, found) if kicked else misfit_of(task, found, white, own)
+    if misfit is not None and not kicked:
         excess = float((weighted**2 - (samples.at_readings(own.deviations) / deviations)[read] ** 2).sum())
         misfit = with_fault(misfit, fault_of(task, found), float((weighted**2).mean()), excess)
     freedom = float("inf") if found.sensors.all_known else float(max(samples.readings - task.fitted, 1))

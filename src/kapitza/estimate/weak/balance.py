@@ -25,6 +25,7 @@ from kapitza.estimate.priors import joined_with_priors, surprising_priors, withi
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
+from kapitza.estimate.weak.balance_misfit import JudgedRows, misfit_of
 from kapitza.estimate.weak.measured import (
     Measured,
     Piece,
@@ -83,6 +84,7 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
     kernels = None if settings.derivatives == "series" else choose_kernels(settings, measured)
     states = [periodic_state(settings, measured, kernels, data, i) for i in range(len(data))]
     theta: Array = np.zeros(len(free))
+    full, noise = values.copy(), None
     rounds = 1 if settings.solver in ("least squares", "exclusion") else 3
     for number in range(rounds):
         full = values.copy()
@@ -98,7 +100,48 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
         solution, used, exclusions = solve_balance(settings, regressors, rows)
         theta = solution.theta
         checkpoint(dict(zip(regressors.linear, theta.tolist(), strict=True)), f"weighting {number + 1} of {rounds}")
-    return _estimate(settings, request, measured, regressors, rows, solution, used, exclusions, kernels)
+    judged = _judged(settings, regressors, measured, kernels, data, rows, solution.theta, used, (full, noise))
+    misfit = misfit_of(judged, len(solution.theta), measured.noise_source, measured.noise_freedom)
+    return _estimate(settings, request, measured, regressors, rows, solution, used, exclusions, kernels, misfit)
+
+
+def _judged(
+    settings: HarmonicFit,
+    regressors: Regressors,
+    measured: Measured,
+    kernels: Kernels | None,
+    data: OrbitSet,
+    rows: list[OrbitRows],
+    theta: Array,
+    used: NDArray[np.bool_],
+    taken: tuple[Array, Array | None],
+) -> list[JudgedRows]:
+    """What the misfit is judged by; taken: values of all parameters and covariance of the noise of the rows."""
+    alone, judged, first = OrbitSet(data.orbits, data.angles), [], 0
+    for number, (orbit, own) in enumerate(zip(data, rows, strict=True)):
+        residual = own.rest + own.matrix @ theta
+        opened = np.zeros_like(residual)
+        if kernels is None:
+            state = periodic_state(settings, _closed(measured, data, number), kernels, alone, number)
+            again = orbit_rows(settings, regressors, measured, state, orbit, *taken)
+            if again.rest.shape == own.rest.shape:
+                opened = again.rest + again.matrix @ theta - residual
+        terms = np.maximum(np.abs(own.rest), np.abs(own.matrix * theta).max(axis=2))
+        kept = used[first : first + residual.size].reshape(residual.shape)
+        first += residual.size
+        judged.append(JudgedRows(residual, kept, own.response, opened, terms, own.order, orbit.repeats or 1))
+    return judged
+
+
+def _closed(measured: Measured, orbits: OrbitSet, number: int) -> Measured:
+    """The measurement with the gap between the ends of one orbit spread over it."""
+    piece, rotation = measured.pieces[number], _rotation(orbits[number], measured)
+    around = _with_margins(measured, orbits, number, 1, rotation)
+    gap = around[-1] - around[1] - rotation * orbits[number].period
+    ramp = np.outer(np.arange(len(piece.times)) / len(piece.times), np.linalg.pinv(measured.mixing) @ gap)
+    pieces = list(measured.pieces)
+    pieces[number] = replace(piece, channels=piece.channels - ramp)
+    return replace(measured, pieces=tuple(pieces))
 
 
 def periodic_state(
@@ -308,7 +351,7 @@ def bootstrap(rows: list[OrbitRows], names: tuple[str, ...], weighted: bool, see
 
 
 def _estimate(
-    settings: HarmonicFit, request: Request, measured, regressors, rows, solution, used, exclusions, kernels
+    settings: HarmonicFit, request: Request, measured, regressors, rows, solution, used, exclusions, kernels, misfit
 ) -> Estimate:
     names = regressors.linear
     order = [names.index(name) for name in request.names]
@@ -337,6 +380,7 @@ def _estimate(
     theta = within_bounds(request, request.names, theta, covariance)
     warnings += doubtful_parameters(request, theta, covariance)
     warnings += surprising_priors(request, request.names, theta, covariance)
+    warnings += [] if misfit is None else misfit.warnings()
     return make_estimate(
         request,
         f"HarmonicFit, harmonic balance ({settings.solver}, {settings.derivatives})",
@@ -348,6 +392,7 @@ def _estimate(
         residuals={key: t[:, 1] for key, t in table.items()},
         warnings=tuple(warnings),
         settings=settings,
+        misfit=misfit,
         identifiability=determined(request.names, solution.condition),
         rows=HarmonicRows(
             condition=solution.condition,
