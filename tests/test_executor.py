@@ -238,3 +238,22 @@ def test_posterior_of_a_motion_does_not_depend_on_the_executor():
         )
     assert len(asked) > 10
     assert np.array_equal(alone, shared)
+
+
+def test_starts_of_a_weak_fit_do_not_depend_on_who_works(two_processes):
+    model = kz.Model.from_equations(
+        "m*l**2*phi'' + c*phi' + m*g*l*sin(phi) = T*cos(w*t)",
+        angles=["phi"],
+        parameters={"m": 0.5, "l": 0.3, "c": 0.01, "g": 9.81, "T": 0.3, "w": 4.0},
+        period="2*pi/w",
+    )
+    record = kz.simulate(model, x0=[0.3, 0.0], periods=10, samples_per_period=80, noise=0.005, seed=1).select(["phi"])
+    start = model.with_values(m=1.0, l=0.5, c=0.1)
+    alone, *others = (
+        kz.identify(start, record, ["m", "l", "c"], kz.HarmonicFit(), executor=executor)
+        for executor in (None, two_processes, Immediate())
+    )
+    assert alone["l"] == pytest.approx(0.3, rel=0.05)
+    for other in others:
+        assert [other[name] for name in other.names] == [alone[name] for name in alone.names]
+        assert np.array_equal(other.covariance, alone.covariance)

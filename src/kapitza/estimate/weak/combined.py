@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +32,7 @@ from kapitza.estimate.weak.second_order import RowsAt
 from kapitza.estimate.weak.solvers import RowSolution, System, check_columns, solve
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble
 from kapitza.estimate.weak.weak_fit import Tested, WeakProblem, careful, corrected, stack, weigh, whiten
+from kapitza.executor import Shared, in_order
 from kapitza.model import combinations_of, compile_derivatives, symbol
 from kapitza.monitor import checkpoint
 
@@ -40,6 +42,10 @@ ROUNDS = 4
 """Weightings by the noise at the present values, until they no longer move."""
 
 STARTS = 48
+
+TOGETHER = 6
+"""Starts that travel to a worker together."""
+
 FARTHEST_ROOT = 0.2
 """Relative change of a parameter up to which the root of the score belongs to the values that the search found."""
 
@@ -85,12 +91,28 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Combinations:
-    """c(θ) and ∂c/∂θ. values: of all parameters, those of `places` are replaced by θ."""
+    """c(θ) and ∂c/∂θ. values: of all parameters (npar,), those that are free are replaced by θ."""
 
-    function: Callable[..., Array]
-    size: int
+    factors: tuple[Any, ...]
+    free: tuple[str, ...]
+    parameters: tuple[str, ...]
     values: Array
-    places: list[int]
+
+    @property
+    def size(self) -> int:
+        return len(self.factors)
+
+    @property
+    def places(self) -> list[int]:
+        return [self.parameters.index(n) for n in self.free]
+
+    @cached_property
+    def function(self) -> Callable[..., Array]:
+        return compile_derivatives(self.factors, self.free, (), self.parameters)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Compiled code does not travel to other processes.
+        return {name: value for name, value in self.__dict__.items() if name != "function"}
 
     def __call__(self, theta: Array) -> tuple[Array, Array]:
         """(k + 1,) combinations and the constant 1, and their derivatives (k + 1, free)."""
@@ -105,9 +127,8 @@ def fit_combined(problem: WeakProblem) -> Estimate:
     """Gauss-Newton on the weak rows in the physical parameters, from the best of many starts."""
     free, model = problem.request.names, problem.model
     regressors = problem.regressors
-    places = [regressors.parameters.index(n) for n in free]
-    function = compile_derivatives(regressors.factors or (), free, (), regressors.parameters)
-    combinations = _Combinations(function, len(regressors.linear), problem.values, places)
+    combinations = _Combinations(regressors.factors or (), tuple(free), regressors.parameters, problem.values)
+    places = combinations.places
     rows = assemble(regressors, problem.states, problem.windows, problem.values, problem.noise)
     functions = problem.windows.functions
     squares = _mean_squares(rows, functions)
@@ -259,6 +280,28 @@ def _search(problem: WeakProblem, combinations: _Combinations, rows: _Rows) -> A
     low, high = np.array([model.parameter(n).bounds for n in free]).T
     given = np.array([model.values[n] for n in free])
     known = np.where(np.isfinite(given), given, np.clip(1.0, low, high))
+    random = np.random.default_rng(problem.settings.seed)
+    spread = FARTHEST ** random.uniform(-1.0, 1.0, (STARTS, known.size))
+    starts = np.clip(np.vstack([known, known * spread]), low, high)
+    shared = Shared((combinations, rows, low, high))
+    parts = [(shared, some) for some in np.array_split(starts, STARTS // TOGETHER)]
+    best: OptimizeResult | None = None
+    for some in in_order(problem.request.executor, _from_starts, parts):
+        for found in some:
+            if best is None or found.cost < best.cost * (1 - 1e-6):
+                best = found
+    if best is None or not np.isfinite(best.cost):
+        raise ConvergenceError(
+            f"The equations cannot be evaluated near the values of {', '.join(free)}: start from others by "
+            "model.with_values(...).",
+            best,
+        )
+    return best.x
+
+
+def _from_starts(shared: Shared[tuple[_Combinations, _Rows, Array, Array]], starts: Array) -> list[OptimizeResult]:
+    """Where the search ends from each of some starts (S, free); those at which a term is not defined give nothing."""
+    combinations, rows, low, high = shared.value
 
     def residual(theta: Array) -> Array:
         value, _ = _scaled(rows.squares, None, *combinations(theta))
@@ -268,24 +311,15 @@ def _search(problem: WeakProblem, combinations: _Combinations, rows: _Rows) -> A
         _, slopes = _scaled(rows.squares, None, *combinations(theta))
         return np.einsum("erk,ekp->erp", rows.columns, slopes).reshape(-1, theta.size)
 
-    random = np.random.default_rng(problem.settings.seed)
-    spread = FARTHEST ** random.uniform(-1.0, 1.0, (STARTS, known.size))
-    best: OptimizeResult | None = None
-    for start in (known, *(known * spread)):
-        inside = np.clip(start, low, high)
+    ends = []
+    for start in starts:
         try:
-            found = _least_squares(residual, inside, jacobian, (low, high), x_scale=np.maximum(np.abs(inside), 1e-12))
-        except ValueError:  # a start at which a term is not defined
+            ends.append(
+                _least_squares(residual, start, jacobian, (low, high), x_scale=np.maximum(np.abs(start), 1e-12))
+            )
+        except ValueError:
             continue
-        if best is None or found.cost < best.cost * (1 - 1e-6):
-            best = found
-    if best is None or not np.isfinite(best.cost):
-        raise ConvergenceError(
-            f"The equations cannot be evaluated near the values of {', '.join(free)}: start from others by "
-            "model.with_values(...).",
-            best,
-        )
-    return best.x
+    return ends
 
 
 def _settle(combinations: _Combinations, rows: _Joined, theta: Array, bounds: Array) -> OptimizeResult:
