@@ -221,9 +221,90 @@ def sought() -> dict:
     return {"status": some.status.name, "parts": 1, "all": 1 + len(whole), "same": len(some) <= len(whole)}
 
 
+def followed() -> dict:
+    model = kz.library.duffing()
+    orbit = kz.solve_orbit(model)
+    whole = kz.follow(model, orbit, "B", bounds=(0.1, 0.5))
+    some = kz.follow(model, orbit, "B", bounds=(0.1, 0.5), monitor=Interrupter(4))
+    known = {row.tobytes() for row in whole.points}
+    same = all(row.tobytes() in known for row in some.points)
+    return {"status": some.status.name, "parts": len(some.points), "all": len(whole.points), "same": same}
+
+
+def drawn() -> dict:
+    model = kz.library.parametric_pendulum().with_values(omega=12.5)
+    orbit = kz.solve_orbit(model, {"phi": 2.98, "phi'": 11.0})
+    settings = {"depth": 2, "direction": -1, "max_points": 60}
+    some = kz.diagram(model, orbit, "omega", (9.2, 12.6), **settings, monitor=Interrupter(3))
+    return {"status": some.status.name, "parts": len(some.branches), "all": 3, "same": some.levels == (0, 1)}
+
+
+def drawn_from_a_root() -> dict:
+    """Ctrl-C within the first branch, which shows nothing: an alarm presses it."""
+    model = kz.library.duffing()
+    orbit = kz.solve_orbit(model)
+    kz.follow(model, orbit, "B", bounds=(0.19, 0.21))
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    some = kz.diagram(model, orbit, "B", bounds=(0.1, 40.0), stepping=kz.Stepping(max_points=100_000))
+    return {"status": some.status.name, "parts": len(some.branches), "all": 2, "same": len(some.branches[0]) > 0}
+
+
+def sorted_by_attractor() -> dict:
+    wells = kz.Model.from_equations("x'' + 0.3*x' - x + x**3 = 0.02*cos(t)", period="2*pi")
+    region, grid = {"x": (-2.0, 2.0), "x'": (-1.0, 1.0)}, (40, 30)
+    whole = kz.basins(wells, region, grid=grid, transient=20)
+    some = kz.basins(wells, region, grid=grid, transient=20, monitor=Interrupter(3))
+    tried = some.labels != -3
+    same = bool((some.labels[tried] == whole.labels[tried]).all()) and not (whole.labels == -3).any()
+    return {"status": some.status.name, "parts": int(tried.sum()), "all": tried.size, "same": same}
+
+
+def ran_many() -> dict:
+    whole = kz.ensemble(_root, range(40), seed=1)
+    some = kz.ensemble(_root, range(40), seed=1, monitor=Interrupter(4))
+    same = [a == b for a, b in zip(some.columns["root"], whole.columns["root"], strict=False)]
+    return {"status": some.status.name, "parts": len(some), "all": len(whole), "same": all(same) and bool(same)}
+
+
+def _root(number: int, shared: None, generator: np.random.Generator) -> dict:
+    return {"root": np.sqrt(number) + generator.standard_normal()}
+
+
+def covered() -> dict:
+    model, record = oscillator()
+    clean = kz.simulate(model, t=record.time).select(["x"])
+    found = kz.coverage(model, clean, 0.01, ["c", "k"], kz.HarmonicFit(), fits=40, monitor=Interrupter(60)).fits
+    # The fit that was stopped is no failure.
+    return {"status": found.status.name, "parts": len(found), "all": 40, "same": not found.failures}
+
+
+def checked() -> dict:
+    model, record = oscillator()
+    fit = kz.identify(model, record, method=kz.ShootingFit())
+    some = kz.validate(fit, record, monitor=Interrupter(2))
+    return {"status": some.status.name, "parts": 1, "all": 2, "same": str(some) != ""}
+
+
+def traced() -> dict:
+    model, record = oscillator()
+    fit = kz.identify(model, record, method=kz.ShootingFit())
+    some = kz.profile_curve(fit, "c", points=7, monitor=Interrupter(4))
+    known = np.isfinite(some.rise)
+    return {
+        "status": "INTERRUPTED",
+        "parts": int(known.sum()),
+        "all": 7,
+        "same": bool((some.rise[known] > -1e-6).all()),
+    }
+
+
 VERBS = {f.__name__: f for f in (simulated, iterated, census, searched, returned, inspected)}
 VERBS |= {f.__name__: f for f in (fitted, fitted_by_chain, fitted_to_orbits, profiled, sampled, sought)}
 VERBS |= {f.__name__: f for f in (fitted_weakly, fitted_in_combinations, fitted_to_an_invariant, resampled)}
+VERBS |= {
+    f.__name__: f for f in (followed, drawn, drawn_from_a_root, sorted_by_attractor, ran_many, covered, checked, traced)
+}
 
 if __name__ == "__main__":
     # A process that was started in the background begins with Ctrl-C ignored.

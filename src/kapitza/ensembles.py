@@ -21,7 +21,7 @@ import pandas as pd
 from kapitza import gate
 from kapitza.errors import DataError, KapitzaError, Status
 from kapitza.executor import Executor, require_executor
-from kapitza.monitor import Monitor, watch
+from kapitza.monitor import Monitor, checkpoint, watch
 
 MOST_PARTS = 256
 """Parts into which the runs are cut at most: each is sent, kept and repeated as a whole."""
@@ -163,9 +163,13 @@ def _work(function: Run, shared: Any, seed: int, first: int, items: list[Any]) -
         run = first + offset
         generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(run,)))
         try:
-            rows.append({name: float(value) for name, value in function(item, shared, generator).items()})
+            row = {name: float(value) for name, value in function(item, shared, generator).items()}
+            checkpoint()
+            rows.append(row)
             runs.append(run)
         except (KapitzaError, ArithmeticError, np.linalg.LinAlgError) as error:
+            # A run within which the work was stopped neither succeeded nor failed.
+            checkpoint()
             failures.append(Failure(run, f"{type(error).__name__}: {error}"))
     names = list(rows[0]) if rows else []
     for run, row in zip(runs, rows, strict=True):

@@ -161,37 +161,3 @@ def test_models_that_differ_in_values_share_what_is_prepared_and_nothing_else():
     faster = model.with_values(omega=2 * model.values["omega"])
     assert faster.period == pytest.approx(model.period / 2, rel=1e-15)
     assert heavy.period == model.period
-
-
-def test_every_verb_of_a_flow_takes_the_values_of_its_own_model(tmp_path):
-    """Models that differ in values share a core, whichever was run first."""
-    model = kz.library.parametric_pendulum()
-    rough = model.with_values(k1=0.02, m=1.3 * model.values["m"])
-    x, t = [0.3, 0.2], np.linspace(0.0, 2.0, 9)
-    verbs = {
-        "propagate": lambda flow, values: flow.propagate(x, 0.0, 2.0, values).state,
-        "propagate_many": lambda flow, values: flow.propagate_many([x, x], 0.0, 2.0, values).state,
-        "trajectories": lambda flow, values: flow.trajectories([x], t[None], values)[0],
-        "trajectory": lambda flow, values: flow.trajectory(x, t, values),
-        "trajectory_tangents": lambda flow, values: flow.trajectory_tangents(x, t, values)[1],
-        "strobe": lambda flow, values: flow.strobe(x, 3, parameters=values).states,
-        "strobe_many": lambda flow, values: flow.strobe_many([x, x], 3, values).states,
-        "section": lambda flow, values: flow.section(x, "phi'", 2, parameters=values).states,
-        "dense": lambda flow, values: flow.dense(x, 0.0, 2.0, values)(t),
-        "rates": lambda flow, values: flow.rates(x, 0.0, values),
-        "period": lambda flow, values: np.array(flow.period(values)),
-    }
-    public = {name for name in vars(kz.Flow) if not name.startswith("_")}
-    assert public - {"core", "builds"} == set(verbs)
-    first, second = kz.Flow(model), kz.Flow(rough)
-    assert first.core is second.core
-    for name, verb in verbs.items():
-        plain = verb(first, None)
-        assert np.array_equal(verb(second, None), verb(first, rough.vector)), name
-        assert np.array_equal(plain, verb(second, model.vector)), name
-        assert name == "period" or not np.array_equal(plain, verb(second, None)), name
-    one, other = (kz.simulate(m, x, periods=3, samples_per_period=4) for m in (model, rough))
-    assert np.abs(one["phi"] - other["phi"]).max() > 1e-3
-    orbit = kz.solve_orbit(rough, GUESSES["turning"][1], throw=False)
-    loaded = kz.load(kz.save(orbit, tmp_path / "orbit.nc"))
-    assert dict(loaded.loop.flow.model.values) == dict(rough.values)

@@ -19,7 +19,7 @@ from kapitza.continuation.switch import SWITCHES, switch_branch
 from kapitza.continuation.trace import Stepping
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
 from kapitza.model import Model
-from kapitza.monitor import Monitor, Silent, watch
+from kapitza.monitor import Interrupted, Monitor, Silent, watch
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import OrbitSolver, solve_orbit
 from kapitza.solve import ByEffort
@@ -137,11 +137,13 @@ def diagram(
     """
     for what, value, least in (("depth", depth, 0), ("max_branches", max_branches, 1), ("max_points", max_points, 1)):
         gate.whole(what, value, least=least, error=KapitzaError)
-    root = follow(model, start, parameter, bounds, stepping=stepping, monitor=Silent(), **settings)
-    branches, parents, levels = [root], [-1], [0]
+    branches: list[Branch] = []
+    parents, levels = [-1], [0]
     failed: list[tuple[Bifurcation, str]] = []
     place = 0
     with watch(monitor, f"diagram of {model.name}") as task:
+        branches.append(follow(model, start, parameter, bounds, stepping=stepping, monitor=Silent(), **settings))
+        _go_on_after(branches[0])
         while place < len(branches) and len(branches) < max_branches:
             level = levels[place]
             for point in branches[place].bifurcations if level < depth else ():
@@ -157,8 +159,15 @@ def diagram(
                     branches.append(child)
                     parents.append(place)
                     levels.append(level + 1)
+                _go_on_after(child)
             place += 1
     return Diagram(tuple(branches), tuple(parents), tuple(levels), tuple(failed), task.status)
+
+
+def _go_on_after(branch: Branch) -> None:
+    """Ctrl-C within a branch, of which the part that was followed is kept, stops the diagram."""
+    if branch.status is Status.INTERRUPTED:
+        raise Interrupted
 
 
 def _left(point: Bifurcation, bounds: Any, level: int, max_points: int) -> Branch:

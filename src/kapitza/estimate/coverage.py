@@ -14,11 +14,11 @@ from scipy.stats import beta
 from kapitza import gate
 from kapitza.data import Noise, Record, measure
 from kapitza.ensembles import Ensemble, ensemble
-from kapitza.errors import ConvergenceError, DataError
+from kapitza.errors import ConvergenceError, DataError, Status
 from kapitza.estimate.identify import identify
 from kapitza.executor import Executor
 from kapitza.model import Model
-from kapitza.monitor import Monitor
+from kapitza.monitor import Interrupted, Monitor
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,8 @@ def _fit_once(_: int, shared: tuple, generator: np.random.Generator) -> dict[str
     fit = (
         identify(model, noisy, free=list(names), method=method) if method else identify(model, noisy, free=list(names))
     )
+    if fit.status is Status.INTERRUPTED:
+        raise Interrupted
     if not fit.status.ok:
         raise ConvergenceError(fit.status.value, fit)
     intervals = fit.interval(level)

@@ -18,7 +18,7 @@ from scipy.linalg import solve_discrete_lyapunov
 
 from kapitza import gate
 from kapitza.circle import difference
-from kapitza.errors import DataError, FlowError, ModelError
+from kapitza.errors import DataError, FlowError, ModelError, Status
 from kapitza.executor import Executor, Shared, in_order
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -26,7 +26,7 @@ from kapitza.monitor import Monitor, watch
 
 Array = NDArray[np.float64]
 
-DIVERGED, UNSETTLED = -1, -2
+DIVERGED, UNSETTLED, UNTRIED = -1, -2, -3
 
 STARTS_PER_PART = 4096
 """Starts that are followed together; the answer does not depend on who follows which."""
@@ -72,8 +72,8 @@ class Basins:
     """Where every start of a grid ends.
 
     axes: the two states varied, with their values; labels: (first, second) number of the attractor, -1 where the motion
-    diverges, -2 where it has not become periodic (chaos, or a period longer than asked for). attractors: in the order
-    of their numbers.
+    diverges, -2 where it has not become periodic (chaos, or a period longer than asked for), -3 where the work was
+    stopped before (status INTERRUPTED). attractors: in the order of their numbers.
 
     Examples
     --------
@@ -88,6 +88,7 @@ class Basins:
     axes: dict[str, Array]
     labels: NDArray[np.int32]
     attractors: tuple[Attractor, ...]
+    status: Status = Status.CONVERGED
 
     def shares(self) -> pd.Series:
         """Share of the starts that each attractor draws, by its number."""
@@ -125,7 +126,8 @@ def basins(
     tolerance : float
         How well a state must repeat, relative to its size.
     executor, monitor
-        As everywhere; the answer does not depend on the executor.
+        As everywhere; the answer does not depend on the executor. Cancelled, or after Ctrl-C, the starts that were
+        followed keep their labels.
 
     Returns
     -------
@@ -150,7 +152,7 @@ def basins(
     shared = Shared((model, transient, longest, tolerance))
     scouts = np.unique(np.linspace(0, count - 1, min(SCOUTS, count)).astype(int))
     rest = np.delete(np.arange(count), scouts)
-    labels = np.full(count, UNSETTLED, np.int32)
+    labels = np.full(count, UNTRIED, np.int32)
     attractors: list[Attractor] = []
     with watch(monitor, f"basins of {model.name}", total=count) as task:
         for chosen, size in ((scouts, SCOUTS_PER_PART), (rest, STARTS_PER_PART)):
@@ -163,7 +165,7 @@ def basins(
                 labels[m[found.open]] = _sorted(attractors, found.periods, found.orbits, model, tolerance)
                 task.advance(len(m), f"{len(attractors)} attractors")
     shape = tuple(len(values) for values in axes.values())
-    return Basins(axes, labels.reshape(shape), tuple(attractors))
+    return Basins(axes, labels.reshape(shape), tuple(attractors), task.status)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from scipy.interpolate import make_interp_spline
 from scipy.optimize import linear_sum_assignment
 
 from kapitza.continuation import Branch, Kind, MeasuredBranch, Stepping, backbone, follow
-from kapitza.errors import ConvergenceError, DataError, FlowError, KapitzaError
+from kapitza.errors import ConvergenceError, DataError, FlowError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.model import Model
-from kapitza.monitor import Silent
+from kapitza.monitor import Interrupted, Silent
 from kapitza.solve import ByEffort, LeastSquaresSettings, gauss_newton
 
 Array = NDArray[np.float64]
@@ -184,7 +184,7 @@ class _Branches:
         key = (model.vector.tobytes(), data.parameter, limits, step, "" if forced else (data.force, data.damping))
         if key not in self.known:
             stepping = Stepping(rule=ByEffort(min(0.02, step), 1e-7, step, wanted=6))
-            self.known[key] = (
+            found = (
                 follow(
                     model.with_values(**{data.parameter: limits[0]}), self.method.start, data.parameter, limits,
                     direction=1, stepping=stepping, monitor=Silent(), detect=self.detect,
@@ -195,6 +195,10 @@ class _Branches:
                     monitor=Silent(),
                 )
             )  # fmt: skip
+            if found.status is Status.INTERRUPTED:
+                # A part of a branch is no answer of the model: the fit stops with it.
+                raise Interrupted
+            self.known[key] = found
         return self.known[key]
 
 
