@@ -77,12 +77,12 @@ def hybrid() -> tuple[list[tuple[Any, ...]], float, list[tuple[Any, ...]]]:
     model, rest = kz.library.pendulum_on_spring(), {"y": 0, "theta": 0, "y'": 0, "theta'": 0}
     hanging = kz.follow(model.with_values(a=2.4), rest, "a", (2.3, 3.0), direction=1)
     (doubling,) = hanging.of(Kind.DOUBLING)
-    whole, branch = best(lambda: kz.switch_branch(doubling, (0.5, 4.4)), 8)
+    whole, branch = best(lambda: kz.switch_branch(doubling, (0.5, 4.4)), 30)
     start = branch.orbit(-1)
     upper = model.with_values(a=float(branch.values[-1, 0]))
-    half, mirrored = best(lambda: kz.follow(upper, start, "a", (0.5, 4.5), half_map=True, direction=-1), 8)
+    half, mirrored = best(lambda: kz.follow(upper, start, "a", (0.5, 4.5), half_map=True, direction=-1), 30)
     method = kz.Collocation(elements=20)
-    elements, fixed = best(lambda: kz.follow(upper, start, "a", (1.7, 4.5), method=method, direction=-1), 8)
+    elements, fixed = best(lambda: kz.follow(upper, start, "a", (1.7, 4.5), method=method, direction=-1), 20)
     flow, unit = kz.Flow(upper, wrt=("a",)), float("inf")
     for _ in range(10):
         begin = time.process_time()

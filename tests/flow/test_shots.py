@@ -49,3 +49,13 @@ def test_what_changes_from_run_to_run_is_not_prepared():
     assert kz.Flow(beat, wrt=("nu",)).core.shots(beat.vector, 0.0, 1.0) is None
     with pytest.raises(kz.KapitzaError, match="does not repeat"):
         kz.follow(beat, None, "nu", (1.5, 2.5))
+
+
+def test_tangents_of_large_models_are_left_to_the_flow():
+    """They are carried a few columns at a time: all at once their code would take minutes to compile."""
+    drive = ["B*cos(t)", *["0"] * 31]
+    springs = [f"x{i}'' + 0.1*x{i}' + x{i} + (x{i} - x{max(i - 1, 0)})**3 = {f}" for i, f in enumerate(drive)]
+    chain = kz.Model.from_equations(springs, parameters={"B": 0.3}, period="2*pi", name="chain")
+    flow = kz.Flow(chain, wrt=("B",))
+    assert flow.core.engine(chain.vector).by_columns is not None
+    assert flow.core.shots(chain.vector, 0.0, 1.0) is None

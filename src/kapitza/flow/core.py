@@ -339,6 +339,8 @@ class Core:
         engine, clock = self.engine(vector), self.clock(vector)
         if not isinstance(engine, SmoothEngine) or not engine.is_plain or clock.period is None:
             return None
+        if engine.by_columns is not None:
+            return None
         if clock.knots is not None or self.period_law.varies or not 0 < t1 - t0 <= PERIODS_PER_PIECE * clock.period:
             return None
         structure = self.model.structure

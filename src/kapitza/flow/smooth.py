@@ -161,6 +161,7 @@ class SmoothEngine:
         if self.size * self.columns > MOST_TANGENTS and self.is_plain:
             self.by_columns = Columns(system, self.wrt, tolerance, max_steps)
         self._scalar: dict[tuple[int, bool, bool], Any] = {}
+        self._views: dict[tuple[int, bool], tuple[Any, Array, Array]] = {}
         self._lanes: dict[tuple[int, bool], Any] = {}
 
     def run(
@@ -237,20 +238,18 @@ class SmoothEngine:
 
     def arrive(self, state: Array, t0: float, t1: float, parameters: Array) -> Array:
         """The state (n,) at t1 and nothing else, of a system that `is_plain`: what solvers ask for most often."""
-        integrator = self._integrator(False)
-        integrator.state[:] = state
+        integrator, now, runtime = self._memory(False)
+        now[:] = state
         integrator.time = t0
-        runtime = integrator.pars
         runtime[:] = parameters[: runtime.size]
         outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
         if outcome != _finished:
             self._require_finish(integrator, outcome, state, t0, t1, parameters)
-        return integrator.state.copy()
+        return now.copy()
 
     def carry(self, state: Array, t0: float, t1: float, parameters: Array) -> tuple[Array, Array]:
         """The same with the tangents (n, n + k) that began as `unit`."""
-        integrator, n = self._integrator(True), self.size
-        now, runtime = integrator.state, integrator.pars
+        (integrator, now, runtime), n = self._memory(True), self.size
         now[:n] = state
         now[n:] = self._unit
         integrator.time = t0
@@ -258,8 +257,17 @@ class SmoothEngine:
         outcome = integrator.propagate_until(t1, max_steps=self.max_steps)[0]
         if outcome != _finished:
             self._require_finish(integrator, outcome, state, t0, t1, parameters)
-        end = integrator.state.copy()
+        end = now.copy()
         return end[:n], end[n:].reshape(n, self.columns)
+
+    def _memory(self, tangents: bool) -> tuple[Any, Array, Array]:
+        """The integrator of this thread with views of its state and parameters, which stay where they are."""
+        place = threading.get_ident(), tangents
+        found = self._views.get(place)
+        if found is None:
+            integrator = self._integrator(tangents)
+            found = self._views[place] = integrator, integrator.state, integrator.pars
+        return found
 
     @property
     def is_plain(self) -> bool:
