@@ -163,3 +163,19 @@ def test_every_recording_that_does_not_go_on_is_a_segment_of_its_own(tmp_path, n
     for begin in (0.0, 0.0, 500.0, 100.0):
         kz.write(kz.Record.from_arrays(begin + np.arange(10.0), {"x": np.zeros(10)}), path, append=True)
     assert [p.start for p in kz.open_record(path).rows(0, 40).segments()] == [0, 10, 20, 30]
+
+
+def test_parts_that_are_gone_are_missed(tmp_path, whole):
+    """Neither zeros in their place nor a later start with the phase of the first part."""
+    for first in range(0, 300, 100):
+        kz.write(whole.samples(slice(first, first + 100)), tmp_path / "log.parquet", append=True)
+    (tmp_path / "log.parquet" / "part-000001.parquet").unlink()
+    with pytest.raises(DataError, match=r"lacks part-000001\.parquet"):
+        kz.open_record(tmp_path / "log.parquet")
+    for name in ("phi", "segment", "time"):
+        path = kz.write(whole.samples(slice(0, 100)), tmp_path / f"{name}.zarr")
+        chunks = [f for f in (path / name).rglob("*") if f.is_file() and f.name != "zarr.json"]
+        assert len(chunks) == 1
+        chunks[0].unlink()
+        with pytest.raises(DataError, match=rf'"{name}" (is missing|from 0 to 100 are lost)|Time'):
+            kz.open_record(path).rows(0, 100)

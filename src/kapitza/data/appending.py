@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kapitza.data.columns import METADATA
 from kapitza.data.record import Record
-from kapitza.data.stored import StoredRecord, open_record, zarr_library
+from kapitza.data.stored import StoredRecord, lost_value, open_record, zarr_library
 from kapitza.errors import DataError
 from kapitza.files import replacing
 
@@ -60,7 +60,9 @@ def write_zarr(record: Record, path: Path, append: bool, about: str, arrays: dic
         group = zarr.open_group(str(draft), mode="w")
         for name, values in arrays.items():
             values = np.asarray(values)
-            stored = group.create_array(name, shape=values.shape, chunks=(CHUNK,), dtype=values.dtype)
+            # A chunk that gets lost must not read as zeros.
+            empty = np.nan if values.dtype.kind == "f" else lost_value(values.dtype)
+            stored = group.create_array(name, shape=values.shape, chunks=(CHUNK,), dtype=values.dtype, fill_value=empty)
             stored[:] = values
         group.attrs[METADATA] = about
         shutil.rmtree(path, ignore_errors=True)

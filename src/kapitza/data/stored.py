@@ -51,7 +51,17 @@ class ZarrArrays:
         return tuple(sorted(name for name, _ in self.group.arrays()))
 
     def read(self, name: str, first: int, last: int) -> NDArray[Any]:
-        return np.asarray(self.group[name][first:last])
+        array = self.group[name]
+        values = np.asarray(array[first:last])
+        lost = lost_value(values.dtype)
+        if lost is not None and array.fill_value == lost and (values == lost).any():
+            raise DataError(f'{self.path.name}: samples of "{name}" from {first} to {last} are lost: it is damaged.')
+        return values
+
+
+def lost_value(dtype: np.dtype[Any]) -> int | None:
+    """What whole numbers read as where a chunk of a Zarr array is lost; None for other kinds of numbers."""
+    return int(np.iinfo(dtype).min) if dtype.kind == "i" else None
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,19 @@ class ParquetFiles:
 
     @cached_property
     def files(self) -> tuple[Path, ...]:
-        return tuple(sorted(self.path.glob("*.parquet"))) if self.path.is_dir() else (self.path,)
+        if not self.path.is_dir():
+            return (self.path,)
+        found = tuple(sorted(self.path.glob("*.parquet")))
+        numbers = [int(f.stem[5:]) for f in found if f.stem.startswith("part-") and f.stem[5:].isdigit()]
+        lacking = sorted(set(range(max(numbers, default=-1) + 1)) - set(numbers))
+        if lacking:
+            # The phase of the excitation counts from the first part, and segments would be joined over the gap.
+            raise DataError(
+                f"{self.path.name} lacks part-{lacking[0]:06d}.parquet"
+                f"{f' and {len(lacking) - 1} more' if len(lacking) > 1 else ''}, while later parts are there: it is "
+                "damaged. Put the part back, or read the others one by one."
+            )
+        return found
 
     @cached_property
     def groups(self) -> tuple[tuple[Path, int, int, int], ...]:
