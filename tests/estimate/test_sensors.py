@@ -168,6 +168,8 @@ def test_every_recording_has_an_amplitude_of_its_own(clean):
     for method in (kz.ShootingFit(), kz.HarmonicFit()):
         fit = kz.identify(MODEL, records, [*FREE, "F"], method, own=["F"])
         assert_right(fit, {**TRUE, "F_0": 0.8, "F_1": 0.5})
+        assert "F" not in fit.values
+        assert "F  " not in str(fit)
 
 
 def test_offset_of_its_own_in_every_recording(clean):
@@ -175,6 +177,13 @@ def test_offset_of_its_own_in_every_recording(clean):
     method = kz.ShootingFit(outputs={"y": kz.Sensor("x", "offset")})
     fit = kz.identify(MODEL, records, FREE, method, own=["y_offset"])
     assert_right(fit, {**TRUE, "y_offset_0": 0.1, "y_offset_1": -0.2})
+
+
+def test_a_sensor_without_an_offset_is_nothing_to_warn_of(clean):
+    method = kz.ShootingFit(outputs={"y": kz.Sensor("x", "offset drift")})
+    fit = kz.identify(MODEL, readings(3, y=clean["x"]), FREE, method)
+    assert abs(fit["y_offset"]) < 4 * fit.deviations["y_offset"]
+    assert not any("standard error" in text for text in fit.warnings)
 
 
 def test_unknown_gain_of_a_linear_system_is_refused_with_the_reason():

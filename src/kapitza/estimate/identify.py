@@ -18,11 +18,11 @@ from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.combinations import combinations_of, in_combinations
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.orbits import OrbitFit
-from kapitza.estimate.own_parameters import with_own
+from kapitza.estimate.own_parameters import with_own, without_common
 from kapitza.estimate.request import Request, make_request, parts_of
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.sensor_delay import long_delays
-from kapitza.estimate.sensors import with_sensors
+from kapitza.estimate.sensors import with_sensors, without_zeros
 from kapitza.estimate.stored_fit import identify_parts
 from kapitza.executor import Executor, require_executor
 from kapitza.monitor import Monitor, watch
@@ -102,7 +102,8 @@ def identify(
     given = dict(getattr(getattr(method, "shooting", method), "outputs", {}) or {})
     asked = with_sensors(model, data, free, method)
     model, fitter = asked.model, asked.method
-    model, data, free = with_own(model, asked.data, asked.free, gate.texts("own", own, error=ModelError))
+    several = gate.texts("own", own, error=ModelError)
+    model, data, free = with_own(model, asked.data, asked.free, several)
     combined = combinations_of(model, free)
     executor = None if executor is None else require_executor(executor)
     request = make_request(model, data, free if combined is None else combined.names, fitter, executor)
@@ -111,7 +112,8 @@ def identify(
         found = fitter.fit(request)
     if found is None:
         found = _stopped(request, type(fitter).__name__, task.partial)
-    found = replace(found, sensors=given) if given else found
+    found = replace(found, sensors=given, warnings=without_zeros(found.warnings, given)) if given else found
+    found = without_common(found, several) if several else found
     if asked.late and found.status.ok:
         found = replace(found, warnings=(*found.warnings, *long_delays(found, asked.late)))
     return found if combined is None else in_combinations(found, combined)

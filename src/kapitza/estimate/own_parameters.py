@@ -9,6 +9,7 @@ from typing import Any
 import sympy as sp
 
 from kapitza.errors import ModelError
+from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import parts_of
 from kapitza.model import Model, Parameter, symbol
 
@@ -86,3 +87,9 @@ def at_setting(model: Model, values: Mapping[str, float]) -> Model:
     model = replace(model, parameters=held) if own else model
     others = {name: value for name, value in values.items() if name not in own}
     return model.with_values(**others) if others else model
+
+
+def without_common(found: Estimate, names: Sequence[str]) -> Estimate:
+    """The estimate without a value of what every recording has its own of: F is none of F_0, F_1, …"""
+    kept = {name: value for name, value in found.values.items() if name not in names}
+    return replace(found, values=kept, derived={n: e for n, e in found.derived.items() if n not in names})

@@ -142,6 +142,23 @@ def with_sensors(model: Any, data: Any, free: list[str] | None, method: Any) -> 
     return Rewritten(model, _each(data, lambda r: _prepared(r, change, limits, series)), free, method, late)
 
 
+def without_zeros(warnings: Sequence[str], outputs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Warnings without those of an offset, a drift or a delay that is nearly none: a good sensor has none."""
+    words = [
+        f"{_word(channel)}_{name} is smaller than its own standard error"
+        for channel, sensor in outputs.items()
+        if isinstance(sensor, Sensor)
+        for name in sensor.unknown
+        if name != "gain"
+    ]
+    return tuple(text for text in warnings if not text.startswith(tuple(words)))
+
+
+def _word(channel: str) -> str:
+    """A channel's name as part of a parameter's."""
+    return re.sub(r"\W", "_", channel.replace("'", "_rate"))
+
+
 def _refuse_unsupported(sensor: Sensor, channel: str, method: Any, data: Any) -> None:
     """Weak forms and invariants take the channels as they are; an orbit has no time in which to drift."""
     who, unknown = type(method).__name__, ", ".join(sensor.unknown)
@@ -290,7 +307,7 @@ def _with_readings(record: Record, channel: str, values: Array, noise: float | N
 
 def _with_errors(output: Expression, sensor: Sensor, channel: str, model: Model) -> tuple[Expression, list[Parameter]]:
     """gain · h(t - delay) + offset + drift · t with its unknowns as parameters."""
-    word = re.sub(r"\W", "_", channel.replace("'", "_rate"))
+    word = _word(channel)
     units = {"delay": "s"}
     made = {
         name: Parameter(f"{word}_{name}", float(getattr(sensor, name)), unit=units.get(name, ""))
