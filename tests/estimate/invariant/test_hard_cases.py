@@ -72,3 +72,10 @@ def test_a_drain_that_the_equations_lack_is_named_with_its_strength():
     warning = next(text for text in fit.warnings if "energy balance is missed" in text)
     assert "abs(x')**3" in warning
     assert "0.1*" in warning
+    # From positions alone it is told too, and a right model is not doubted.
+    fit = kz.identify(model, record.select(["x"]), method=kz.InvariantFit("balance", invariant=ENERGY))
+    assert any("energy balance is missed" in text for text in fit.warnings)
+    for noise in (0.001, 0.01, 0.05):
+        right = kz.measure(kz.simulate(truth, t=TIMES).select(["x"]), noise=noise, seed=2)
+        fit = kz.identify(truth, right, method=kz.InvariantFit("balance", invariant=ENERGY))
+        assert not any("energy balance is missed" in text for text in fit.warnings)

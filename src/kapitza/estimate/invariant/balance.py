@@ -66,6 +66,9 @@ REWEIGHTINGS = 6
 OPEN = 2.0
 """Mean square of the weighted residuals from which a balance does not close within the stated noise."""
 
+OPEN_REBUILT = 30.0
+"""The same where rates are differences of positions, whose own errors leave up to ten in right models."""
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -203,7 +206,7 @@ def fit_balance(settings: Any, request: Request) -> Estimate:
         power=setup.form.expression.coeff(POWER),
     )
     status = Status.CONVERGED if solution.converged else Status.STALLED
-    if setup.points.known_noise and not setup.points.reconstructed and found.noise_factor > OPEN:
+    if setup.points.known_noise and found.noise_factor > (OPEN_REBUILT if setup.points.reconstructed else OPEN):
         slopes = rows.columns @ setup.form.local(theta)[1]
         setup = replace(setup, warnings=(*setup.warnings, _open_balance(setup, rows, c, slopes, weight, found)))
     return finish(settings, request, setup, theta, covariance, residual, found, status)

@@ -74,7 +74,7 @@ def judge(task: MotionTask, found: Found) -> Judgement:
     own = own_noise(task, found)
     misfit = misfit_of_kicked(task, found) if kicked else misfit_of(task, found, white, own)
     if misfit is not None and not kicked:
-        excess = float((weighted**2 - (samples.at_readings(own.deviations) / deviations)[read] ** 2).sum())
+        excess = float((weighted**2 - (samples.at_readings(own.deviations)[read] / deviations[read]) ** 2).sum())
         misfit = with_fault(misfit, fault_of(task, found), float((weighted**2).mean()), excess)
     freedom = float("inf") if found.sensors.all_known else float(max(samples.readings - task.fitted, 1))
     covariance = _honest_covariance(solution, identifiability)
