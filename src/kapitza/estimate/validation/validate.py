@@ -330,6 +330,7 @@ def path_gap(orbit: PeriodicOrbit, own: PeriodicOrbit, model: Model, spread: Arr
     The phase of such an orbit is free: every point is compared with the nearest one of the model.
     """
     assert orbit.crossings is not None
+    assert own.loop is not None
     columns = [orbit.crossings.channels.index(name) for name in model.states]
     path, loop = orbit.crossings.path_values[:, columns], own.loop(np.arange(LOOP) / LOOP)
     beside = np.abs(difference(path[:, None], loop[None], np.array(model.angles)) / spread).max(axis=2)
