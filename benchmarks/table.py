@@ -30,7 +30,7 @@ LIMITS = {
     "harmonic": "Cramér-Rao (error); one pass over the samples (time)",
     "invariant": "one pass over the points a step",
     "growth": "N³ operations of the elimination a right-hand side",
-    "ensembles": "the slowest start: all are followed to the end of the transient",
+    "ensembles": "the periods until a start comes to its attractor, at the speed of the integrator",
 }
 """What bounds a job from below, by page; numbers are those of `benchmarks limits`."""
 
@@ -108,8 +108,8 @@ def peers_of(path: Path) -> Iterator[Peer]:
             first = table.rows[0]
             for row in table.rows[1:]:
                 yield Peer(
-                    name, f"{table.heading} [{unit[1] if unit else ''}]", first[time], _at(first, error), row[0],
-                    row[time], _at(row, error), row[ratio], _at(row, goal[0]), _at(row, goal[1]),
+                    name, f"{table.heading} [{unit[1] if unit else header[time]}]", first[time], _at(first, error),
+                    row[0], row[time], _at(row, error), row[ratio], _at(row, goal[0]), _at(row, goal[1]),
                 )  # fmt: skip
         elif name == "periodic" and header[0] == "orbit":
             for row in table.rows:
@@ -127,7 +127,8 @@ def peers_of(path: Path) -> Iterator[Peer]:
         elif name == "growth" and "times ours" in header:
             for row in table.rows:
                 job = f"{row[0]} links, 20 s of motion [s]"
-                yield Peer(name, job, "", "", "SciPy DOP853 with lambdified matrices", row[2], row[4], row[3])
+                ours = f"{float(row[2]) / float(row[3]):.2g}"
+                yield Peer(name, job, ours, "", "SciPy DOP853 with lambdified matrices", row[2], row[4], row[3])
         elif name == "ensembles" and header[0] == "starts":
             for row in table.rows:
                 yield Peer(name, f"basins, {row[0]} starts [s]", row[1], "", "SciPy DOP853", row[2], "1e-9", row[3])

@@ -59,6 +59,7 @@ class _Hoist:
         self.known: dict[sp.Basic, sp.Basic] = {}
         self.steps: dict[sp.Basic, sp.Basic] = {}
         """Steps that turned out to be constants."""
+        self._symbols: dict[Any, frozenset[Any]] = {}
 
     def __call__(self, node: Any) -> Any:
         if node not in self.known:
@@ -66,13 +67,13 @@ class _Hoist:
         return self.known[node]
 
     def rewrite(self, node: Any) -> Any:
-        if not node.args or node.is_number:
+        if not node.args or not self.symbols(node):
             return node
         if self.is_constant(node):
             return self.name(node)
         if isinstance(node, (sp.Add, sp.Mul)):
-            fixed = [a for a in node.args if a.is_number or self.is_constant(a)]
-            moving = [self(a) for a in node.args if not (a.is_number or self.is_constant(a))]
+            fixed = [a for a in node.args if self.symbols(a) <= self.constant]
+            moving = [self(a) for a in node.args if not self.symbols(a) <= self.constant]
             return node.func(self(node.func(*fixed)), *moving) if fixed else node.func(*moving)
         if isinstance(node, sp.Pow) and node.exp.is_number:
             # The exponent says how the power is translated.
@@ -80,7 +81,15 @@ class _Hoist:
         return node.func(*[self(a) for a in node.args])
 
     def is_constant(self, node: sp.Basic) -> bool:
-        return bool(node.free_symbols) and node.free_symbols <= self.constant
+        return bool(self.symbols(node)) and self.symbols(node) <= self.constant
+
+    def symbols(self, node: Any) -> frozenset[Any]:
+        """The symbols in a node; SymPy would gather them anew at every level."""
+        found = self._symbols.get(node)
+        if found is None:
+            own = [frozenset((node,))] if isinstance(node, sp.Symbol) else map(self.symbols, node.args)
+            found = self._symbols[node] = frozenset().union(*own)
+        return found
 
     def name(self, node: sp.Basic) -> sp.Symbol:
         if node not in self.found:
