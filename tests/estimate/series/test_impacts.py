@@ -34,12 +34,14 @@ def fall(noise, seed=0, every=1, count=300):
 
 
 def test_bouncing_ball_from_its_height_alone():
-    scores = []
+    scores, alarms = [], 0
     for seed in range(6):
         fit = kz.identify(ball(g=8.0, c=0.2, r=0.6), fall(0.002, seed)[2], FREE, kz.ShootingFit())
         scores.append([(fit.values[n] - TRUTH[n]) / fit.deviations[n] for n in FREE])
         assert fit.noise["x"] == pytest.approx(0.002, rel=0.2)
-        assert not fit.warnings
+        alarms += bool(fit.warnings)
+    # Faults of the measurement are asked for at a level of one in a hundred: six fits have one alarm in 6 % of cases.
+    assert alarms <= 1
     # 18 scores of right intervals: rms within 0.59 … 1.43 at 99 %.
     assert 0.59 < np.sqrt(np.mean(np.square(scores))) < 1.43
 
