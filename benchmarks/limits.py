@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from harness import markdown_table
 from reproductions._fit_trials import LORENZ, lorenz_record, with_noise
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 import kapitza as kz
 from benchmarks.growth import linked_pendulum
@@ -119,10 +119,13 @@ def data(rate: float) -> list[Row]:
     least = (record.time.nbytes + record["x"].nbytes) / rate
     rows.append(Row("harmonic", f"{record.size} samples", "one reading of the samples from memory", least, ours, "s"))
     points = np.asarray(kz.Flow(kz.library.parametric_pendulum()).strobe([1.0, 0.5], POINTS).states)[1:]
-    tree = best(lambda: cKDTree(points).query(points, 2), 2)
+    tree = best(lambda: KDTree(points).query(points, 2), 2)
     period = float(kz.library.parametric_pendulum().period or 1.0)
     strobed = kz.Record.from_arrays(
-        np.arange(POINTS) * period, {"phi": points[:, 0], "phi'": points[:, 1]}, angles=["phi"], period=period
+        np.arange(POINTS, dtype=np.float64) * period,
+        {"phi": points[:, 0], "phi'": points[:, 1]},
+        angles=["phi"],
+        period=period,
     )
     ours = best(lambda: kz.find_orbits(strobed, max_period=2), 2)
     rows.append(

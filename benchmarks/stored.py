@@ -54,7 +54,7 @@ def duffing(path: Path, size: int) -> None:
         motion = kz.simulate(model, x0=state, periods=periods, samples_per_period=60)
         state = motion.values(model.states)[-1]
         x = motion["x"][:-1]
-        times = (block * 60 * periods + np.arange(x.size)) * (period / 60)
+        times = (block * 60 * periods + np.arange(x.size, dtype=np.float64)) * (period / 60)
         noisy = x + 0.01 * random.standard_normal(x.size)
         record = kz.Record.from_arrays(times, {"x": noisy}, period=period, noise={"x": 0.01})
         kz.write(record, path, append=True)
