@@ -38,8 +38,8 @@ time = symbol("t")
 def derivative(expression: Expression, by: sp.Symbol) -> Expression:
     """∂ expression / ∂ by, as `sympy.diff` gives it for sums, products and powers, without its detours.
 
-    SymPy multiplies what does not depend on the symbol by zero and then asks whether that is finite: of a chain of
-    masses that takes a hundred times as long as the derivatives.
+    SymPy multiplies what does not depend on the symbol by zero and then asks whether that is finite: for a chain of
+    masses that takes most of the time.
     """
     if by not in expression.free_symbols:
         return sp.Integer(0)
