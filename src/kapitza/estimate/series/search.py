@@ -14,7 +14,7 @@ from kapitza.estimate.series.kicks import first_kicks, with_likeliest_kicks
 from kapitza.estimate.series.noise import Sensors, robust_deviations
 from kapitza.estimate.series.observer import observe_unseen
 from kapitza.estimate.series.residuals import follows, misfit, whiteness_by_channel
-from kapitza.estimate.series.solver import Fitter, MotionSolution, SolverSettings
+from kapitza.estimate.series.solver import Fitter, MotionSolution, SolverSettings, densest_spacing
 from kapitza.estimate.series.task import MotionTask
 from kapitza.estimate.series.windows import best_window, best_windows
 from kapitza.model import symbol
@@ -195,9 +195,11 @@ def _first_window(task: MotionTask, fitter: Fitter, theta: Array) -> tuple[Array
     best = best_window(fitter, theta, task.states, width, bool(task.known.all()))
     inner = replace(problem, samples=problem.samples.take(best, best + width))
     small = replace(task, problem=inner, states=task.states[best : best + width])
+    # As dense as in the whole record: many states at every sample of a window cost as much as all the rest.
+    dense = densest_spacing(task.states)
     for start, factor in _beginnings(small):
         first = Fitter(inner, fitter.settings, task.scale, task.sensors, fitter.low, fitter.high)
-        found = first.solve(theta, start.states, softness=factor * fitter.settings.softness)
+        found = first.solve(theta, start.states, factor * fitter.settings.softness, dense)
         if follows(inner.samples, found, first.sensors):
             found = with_noise(task, first, found)
             fitter.sensors = first.sensors

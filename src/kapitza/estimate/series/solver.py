@@ -42,8 +42,8 @@ LARGEST_CHANGE_OF_WEIGHTS = 1.0
 NUMBERS_PER_NODE = 20
 """Numbers that the equations of one node hold for each pair of states: its band and the factors of it."""
 
-LARGEST_CHAIN = 150_000_000
-"""Numbers that the equations of all nodes may hold at the start, when nodes are dense (1.2 GB)."""
+LARGEST_CHAIN = 50_000_000
+"""Numbers that the equations of all nodes may hold at the start, when nodes are dense (several copies of 0.4 GB)."""
 
 WIDEST_START = 20
 """Samples per interval beyond which a start from afar often fails."""
@@ -146,6 +146,12 @@ class Mixer:
         )
 
 
+def densest_spacing(states: Array) -> int:
+    """Samples from node to node: 1, or as few as memory allows where the states (N, n) are many."""
+    numbers = NUMBERS_PER_NODE * states.shape[1] ** 2 * len(states)
+    return int(np.clip(np.ceil(numbers / LARGEST_CHAIN), 1, WIDEST_START))
+
+
 class Fitter:
     """Carries the iterate through the levels of softness."""
 
@@ -165,8 +171,7 @@ class Fitter:
         Without spacing: at every sample, or as densely as memory allows where the states are many.
         """
         if spacing is None:
-            numbers = NUMBERS_PER_NODE * states.shape[1] ** 2 * len(states)
-            spacing = int(np.clip(np.ceil(numbers / LARGEST_CHAIN), 1, WIDEST_START))
+            spacing = densest_spacing(states)
         nodes = place_nodes(self.problem.samples, spacing)
         theta = np.clip(theta, self.low, self.high)
         weights = self._weights(None)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
 from kapitza.estimate.series.pieces import place_nodes
-from kapitza.estimate.series.solver import Fitter, Iterate
+from kapitza.estimate.series.solver import Fitter, Iterate, densest_spacing
 from kapitza.estimate.series.sweep import sweep
 
 Array = NDArray[np.float64]
@@ -55,6 +55,7 @@ def best_windows(fitter: Fitter, theta: Array, states: Array, width: int, count:
 def informations(fitter: Fitter, theta: Array, states: Array, starts: Indices, width: int) -> Array:
     """Fisher information (W, k, k) of each window at these parameters and states; 0 where no motion leads through."""
     found = np.zeros((starts.size, theta.size, theta.size))
+    spacing = densest_spacing(states)
     for i, start in enumerate(starts):
         inside = slice(int(start), int(start) + width)
         samples = fitter.problem.samples.take(inside.start, inside.stop)
@@ -62,7 +63,8 @@ def informations(fitter: Fitter, theta: Array, states: Array, starts: Indices, w
             replace(fitter.problem, samples=samples), fitter.settings, fitter.scale, fitter.sensors, fitter.low,
             fitter.high,
         )  # fmt: skip
-        nodes, here = place_nodes(samples, 1), states[inside]
+        nodes = place_nodes(samples, spacing)
+        here = states[inside][nodes.index]
         weights = samples.at_readings(fitter.sensors.deviations) ** -2.0
         try:
             part = sweep(inner.problem, nodes, here, theta, weights)
