@@ -75,7 +75,7 @@ WRONG = {
     "start outside": (GOOD + "[fit.bounds]\nk = [5.0, 9.0]\n", 15, "outside its bounds"),
     "prior of nothing": (GOOD + "[fit.priors]\nm = {mean = 1.0, deviation = 0.1}\n", 15, 'has a parameter "m"'),
     "settings": (GOOD + "[fit.shooting]\nsoftnes = 0.1\n", 15, 'Did you mean "softness"?'),
-    "setting out of range": (GOOD + "[fit.harmonic]\noverlap = 1\n", 14, "at least 2 windows"),
+    "setting out of range": (GOOD + "[fit.harmonic]\noverlap = 1\n", 14, "= 1; give a whole number, 2 or more"),
     "level": (GOOD + "[output]\nlevel = 95\n", 15, "between 0 and 1"),
     "folder": (GOOD + '[output]\nfolder = "."\n', 15, "holds the study itself"),
     "foreign folder": (GOOD + '[output]\nfolder = "taken"\n', 15, "no results of a study"),

@@ -140,7 +140,8 @@ def test_derived_parameters_of_the_model_are_fitted_and_given_back():
     assert mathematical["d"] == pytest.approx(0.2, rel=1e-7)
     assert mathematical["w"] == pytest.approx(1.5, rel=1e-7)
     assert mathematical.deviations["w"] == pytest.approx(physical.derived["w"], rel=1e-2, abs=1e-12)
-    assert mathematical.derived["k"] == pytest.approx(physical.deviations["k"], rel=1e-2, abs=1e-12)
+    # Of d = c/m and w = k/m nothing follows about c, k and m alone.
+    assert not {"m", "c", "k"} & set(mathematical.derived)
 
 
 def test_derived_parameters_carry_the_error_of_their_sources(pendulum, noisy):
@@ -166,8 +167,8 @@ def test_advice_says_what_the_fit_with_the_new_data_confirms(pendulum, exact):
 @pytest.mark.parametrize(
     ("settings", "free", "message"),
     [
-        ({"estimator": "magic"}, ["m"], "choose one of auto"),
-        ({"formulation": "magic"}, ["m"], 'choose "all-at-once" or "nested"'),
+        ({"estimator": "magic"}, ["m"], "choose 'auto' or 'least squares'"),
+        ({"formulation": "magic"}, ["m"], "choose 'all-at-once' or 'nested'"),
         ({"estimator": "bayes"}, ["m"], "needs a prior"),
         ({"outputs": {"v": "phi"}}, ["m"], '"v" is not a channel'),
         ({}, ["omega"], "sets the period of the excitation"),
@@ -227,8 +228,8 @@ def test_an_orbit_that_cannot_be_one_is_named(pendulum, exact, change, message):
         ({"method": "rubbish"}, "only the nested form"),
         ({"method": "rubbish", "formulation": "nested"}, "not a periodic solver"),
         ({"period": 7}, "is for records"),
-        ({"nodes": 0}, "at least 1"),
-        ({"restarts": -1}, "at least 0"),
+        ({"nodes": 0}, "nodes = 0; give a whole number, 1 or more"),
+        ({"restarts": -1}, "restarts = -1; give a whole number, 0 or more"),
         ({"derived": {"q": "m/nothing"}}, "nothing"),
     ],
 )
