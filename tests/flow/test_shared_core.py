@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.flow.core import Core
 
-START = [0.3, 0.1]
+START = np.array([0.3, 0.1])
 GRID = np.linspace(0.0, 4.0, 9)
 
 
@@ -17,7 +18,7 @@ def forced(**values):
 VERBS = {
     "propagate": lambda f: f.propagate(START, 0.0, 3.0).state,
     "propagate_many": lambda f: f.propagate_many([START, START], 0.0, 3.0).state,
-    "propagate on processes": lambda f: f.propagate_many([START] * 2, 0.0, 3.0, processes=2).state,
+    "as in another process": lambda f: Core(*f.core.settings).advance(START, 0.0, 3.0, f.model.vector, False).state,
     "trajectory": lambda f: f.trajectory(START, GRID),
     "strobe": lambda f: f.strobe(START, 4, 5).states,
     "strobe_many": lambda f: f.strobe_many([START, START], 4).states,
