@@ -47,7 +47,7 @@ def orbits_of(model, executor, **settings):
 
 def test_a_census_does_not_depend_on_who_works(two_processes):
     model = kz.library.duffing().with_values(k=0.08, B=0.2)
-    settings = {"max_period": 2, "region": {"x": (-2, 2), "x'": (-2, 2)}, "starts": 256, "rounds": 2}
+    settings = {"max_period": 2, "region": {"x": (-2, 2), "x'": (-2, 2)}, "starts": 128, "rounds": 2}
     alone = orbits_of(model, None, **settings)
     assert len(alone) > 3
     for executor in (two_processes, Immediate()):
