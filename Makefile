@@ -21,7 +21,7 @@ demo: $(READY)
 	$(BIN)/kapitza demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 fuzz: $(READY)
 	$(BIN)/python -m benchmarks fuzz

@@ -51,7 +51,7 @@ def test_noise_gives_intervals_that_hold_the_truth(henon_points):
     x, multipliers = fixed_point(1.4, 0.3)
     largest = np.max(np.abs(multipliers))
     hits = []
-    for seed in range(30):
+    for seed in range(20):
         noisy = henon_points[:5000] + np.random.default_rng(seed).normal(size=(5000, 2)) * [0.005, 0.0015]
         orbits = kz.find_orbits(strobed(noisy, noise={"x0": 0.005, "x1": 0.0015}), max_period=1)
         assert len(orbits) == 1
