@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from harness import kept, markdown_table
+from harness import kept, markdown_table, processor_seconds
 from reproductions.orbit_fit_coverage import shaken
 
 import kapitza as kz
@@ -17,17 +17,6 @@ PARAMETERS = (1, 2, 4, 8, 16)
 WORKERS = (1, 2, 4)
 FITS = int(os.environ.get("KAPITZA_SCALING_FITS", "400"))
 """Fits of the study that the workers share."""
-
-
-def processor(work: Callable[[], object], repeats: int = 3) -> float:
-    """Least processor seconds of several runs after a first one, which compiles."""
-    work()
-    found = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        work()
-        found.append(time.process_time() - begin)
-    return min(found)
 
 
 def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
@@ -45,7 +34,7 @@ def over_orbits() -> list[float]:
     start = model.with_values(m=1.1 * model.values["m"], l=0.95 * model.values["l"])
     # Of every size the same mixture of periods.
     chosen = [[orbits[i] for i in np.linspace(0, len(orbits) - 1, n).astype(int)] for n in ORBITS]
-    return [processor(lambda own=own: kz.identify(start, own, ["m", "l"])) for own in chosen]
+    return [processor_seconds(lambda own=own: kz.identify(start, own, ["m", "l"])) for own in chosen]
 
 
 def own_springs(masses: int) -> kz.Model:
@@ -71,7 +60,7 @@ def over_parameters(method: kz.HarmonicFit | kz.ShootingFit) -> list[float]:
     for count in PARAMETERS:
         free = [f"k{i + 1}" for i in range(count)]
         start = model.with_values(**{n: 1.05 * model.values[n] for n in free})
-        seconds.append(processor(lambda start=start, free=free: kz.identify(start, record, free, method), 2))
+        seconds.append(processor_seconds(lambda start=start, free=free: kz.identify(start, record, free, method), 2))
     return seconds
 
 

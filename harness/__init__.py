@@ -3,7 +3,7 @@
 from harness.kept import NotMeasured, kept
 from harness.runner import run
 from harness.table import Comparison, comparison_table, markdown_table
-from harness.timing import Contender, peak_memory_mb, ratio_table, time_best
+from harness.timing import Contender, peak_memory_mb, processor_seconds, ratio_table, time_best
 
 __all__ = [
     "Comparison",
@@ -13,6 +13,7 @@ __all__ = [
     "kept",
     "markdown_table",
     "peak_memory_mb",
+    "processor_seconds",
     "ratio_table",
     "run",
     "time_best",

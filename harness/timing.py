@@ -14,14 +14,22 @@ from harness.table import markdown_table
 Answer = TypeVar("Answer")
 
 
-def time_best(work: Callable[[], Answer], repeats: int = 3) -> tuple[float, Answer]:
-    """Shortest wall time [s] of several runs, and the last answer. Compile or warm up before calling."""
+def time_best(
+    work: Callable[[], Answer], repeats: int = 3, clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, Answer]:
+    """Shortest time [s] of several runs by this clock, and the last answer. Compile or warm up before calling."""
     shortest = float("inf")
     for _ in range(max(1, repeats)):
-        begin = time.perf_counter()
+        begin = clock()
         answer = work()
-        shortest = min(shortest, time.perf_counter() - begin)
+        shortest = min(shortest, clock() - begin)
     return shortest, answer
+
+
+def processor_seconds(work: Callable[[], object], repeats: int = 3) -> float:
+    """Least processor time [s] of several runs after a first one, which compiles."""
+    work()
+    return time_best(work, repeats, time.process_time)[0]
 
 
 def peak_memory_mb() -> float:

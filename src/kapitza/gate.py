@@ -26,7 +26,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.errors import ArgumentError, KapitzaError, printable
+from kapitza.errors import ArgumentError, KapitzaError, nearest_name, printable
 
 Array: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = type[KapitzaError]
@@ -234,7 +234,8 @@ def choice(what: str, value: Any, options: Iterable[str], *, error: Kind = Argum
     """One of a few words."""
     words = list(options)
     if not isinstance(value, str) or value not in words:
-        raise error(f"{what} = {shown(value)}; choose {' or '.join(repr(w) for w in words)}.")
+        near = nearest_name(value, words) if isinstance(value, str) else ""
+        raise error(f"{what} = {shown(value)}; choose {' or '.join(repr(w) for w in words)}.{near}")
     return value
 
 

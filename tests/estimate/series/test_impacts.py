@@ -39,6 +39,7 @@ def test_bouncing_ball_from_its_height_alone():
         fit = kz.identify(ball(g=8.0, c=0.2, r=0.6), fall(0.002, seed)[2], FREE, kz.ShootingFit())
         scores.append([(fit.values[n] - TRUTH[n]) / fit.deviations[n] for n in FREE])
         assert fit.noise["x"] == pytest.approx(0.002, rel=0.2)
+        assert all("would follow the data better with" in warning for warning in fit.warnings)
         alarms += bool(fit.warnings)
     # Faults of the measurement are asked for at a level of one in a hundred: six fits have one alarm in 6 % of cases.
     assert alarms <= 1

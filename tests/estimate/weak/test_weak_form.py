@@ -157,7 +157,7 @@ def test_uneven_samples_are_refused():
 
 
 def test_settings_are_checked():
-    with pytest.raises(KapitzaError, match="solver = 'wheighted'; choose 'weighted' or"):
+    with pytest.raises(KapitzaError, match=r"solver = 'wheighted'; choose 'weighted' or.*Did you mean \"weighted\""):
         kz.HarmonicFit(solver="wheighted")
     with pytest.raises(KapitzaError, match="needs periodic data"):
         kz.HarmonicFit(derivatives="series")

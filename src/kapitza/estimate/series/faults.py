@@ -12,8 +12,8 @@ from kapitza.errors import FlowError, Status
 from kapitza.estimate.faults import Candidate, Fault, Scores, candidates, strongest
 from kapitza.estimate.series.residuals import ROUNDING, misfit
 from kapitza.estimate.series.search import Found
-from kapitza.estimate.series.sweep import sweep
-from kapitza.solve import ChainProgram, scaled_inverse
+from kapitza.estimate.series.sweep import chain_of, sweep
+from kapitza.solve import scaled_inverse
 
 if TYPE_CHECKING:
     from kapitza.estimate.series.task import MotionTask
@@ -37,17 +37,7 @@ def fault_of(task: MotionTask, found: Found) -> Fault | None:
     columns = _columns(task, solution.sweep.predicted, tried)
     try:
         part = sweep(task.problem, solution.nodes, solution.states, solution.theta, solution.weights, beside=columns)
-        program = ChainProgram(
-            part.hessian + np.diag(1e-8 / task.scale**2),
-            part.gradient,
-            part.propagators,
-            -part.defect,
-            mixed=part.mixed,
-            influence=part.influence,
-            parameter_hessian=part.parameter_hessian,
-            parameter_gradient=part.parameter_gradient,
-            linked=solution.nodes.linked,
-        )
+        program = chain_of(part, solution.nodes.linked, task.scale)
     except (FlowError, np.linalg.LinAlgError):
         return None
     k = solution.theta.size

@@ -23,6 +23,7 @@ from kapitza.estimate.judge import whiteness
 from kapitza.estimate.misfit import Misfit, floor_of, structure, worst
 from kapitza.estimate.series.pieces import kicks_between
 from kapitza.estimate.series.search import Found
+from kapitza.estimate.series.sweep import FEEBLE
 from kapitza.solve import ChainProgram
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _whitened(task: MotionTask, found: Found, size: Array) -> tuple[Array, Array
     to_state = slopes[..., : size.size] * weight[..., None]
     read, kick = rng.standard_normal(weight.shape) * (weight > 0), rng.standard_normal(slack.shape) * soft
     program = ChainProgram(
-        part.hessian + np.diag(1e-8 / task.scale**2),
+        part.hessian + np.diag(FEEBLE / task.scale**2),
         np.einsum("icn,ic->in", to_state, read),
         part.propagators,
         -root * kick,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.series.noise import Sensors, noise_found
 from kapitza.estimate.series.pieces import Nodes, kicks_between, place_nodes
-from kapitza.estimate.series.sweep import MotionProblem, Sweep, sweep
+from kapitza.estimate.series.sweep import MotionProblem, Sweep, chain_of, sweep
 from kapitza.monitor import checkpoint
 from kapitza.solve import UNDETERMINED, ChainProgram, ChainStep, scaled_inverse
 
@@ -358,21 +358,7 @@ class Fitter:
         return np.diag((1e-4 / typical) ** 2)
 
     def _program(self, now: Iterate, slack: Array | None, typical: Array) -> ChainProgram:
-        # A feeble pull towards the present iterate keeps directions that nothing determines yet from running away; it
-        # has no gradient, so it does not move the answer.
-        part = now.sweep
-        return ChainProgram(
-            part.hessian + np.diag(1e-8 / self.scale**2),
-            part.gradient,
-            part.propagators,
-            -part.defect,
-            mixed=part.mixed,
-            influence=part.influence,
-            parameter_hessian=part.parameter_hessian + self._anchor(typical),
-            parameter_gradient=part.parameter_gradient,
-            linked=now.nodes.linked,
-            slack=slack,
-        )
+        return chain_of(now.sweep, now.nodes.linked, self.scale, self._anchor(typical), slack)
 
     def _cost(self, part: Sweep, slack: Array | None) -> float:
         if slack is None:

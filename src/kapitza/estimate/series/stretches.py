@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.disagreement import Widening, widening
 from kapitza.estimate.series.search import Found
-from kapitza.estimate.series.sweep import Sweep, sweep
+from kapitza.estimate.series.sweep import FEEBLE, Sweep, sweep
 from kapitza.solve import ChainProgram
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _program(part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array
     kept = linked[here].copy()
     kept[-1] = False
     return ChainProgram(
-        part.hessian[here] + np.diag(1e-8 / scale**2),
+        part.hessian[here] + np.diag(FEEBLE / scale**2),
         part.gradient[here],
         part.propagators[here],
         -part.defect[here],

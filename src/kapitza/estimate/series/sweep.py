@@ -11,6 +11,7 @@ from kapitza.circle import difference
 from kapitza.estimate.observation import Observation
 from kapitza.estimate.series.pieces import Nodes, Samples
 from kapitza.flow import Flow
+from kapitza.solve import ChainProgram
 
 Array = NDArray[np.float64]
 
@@ -19,6 +20,9 @@ LARGEST_CHUNK = 4_000_000
 
 FEWEST_TOGETHER = 8
 """Intervals that are propagated together at least: they share a batch of the integrator."""
+
+FEEBLE = 1e-8
+"""Weight of the pull of each state, in units of its size, towards where it is."""
 
 STEPS_PER_INTERVAL = 5000
 """Integration steps beyond which trial values are given up: good ones need a few to a few hundred."""
@@ -80,6 +84,28 @@ class Sweep:
     influence: Array
     own_hessian: Array | None = None
     own_gradient: Array | None = None
+
+
+def chain_of(
+    part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array | float = 0.0, slack: Array | None = None
+) -> ChainProgram:
+    """The equations of a step from what a sweep gives.
+
+    A feeble pull towards the present iterate, of the states and by `anchor` (k, k) of the parameters, keeps directions
+    that nothing determines yet from running away; it has no gradient, so it does not move the answer.
+    """
+    return ChainProgram(
+        part.hessian + np.diag(FEEBLE / scale**2),
+        part.gradient,
+        part.propagators,
+        -part.defect,
+        mixed=part.mixed,
+        influence=part.influence,
+        parameter_hessian=part.parameter_hessian + anchor,
+        parameter_gradient=part.parameter_gradient,
+        linked=linked,
+        slack=slack,
+    )
 
 
 def sweep(
