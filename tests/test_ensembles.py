@@ -3,7 +3,8 @@
 import doctest
 import inspect
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -119,3 +120,124 @@ def test_docstring_has_its_sections_and_its_example_runs(name):
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     runner.run(found[0])
     assert runner.summarize(verbose=False) == (0, len(found[0].examples))
+
+
+def scale(item, shared, generator):
+    return {"value": item * shared, "drawn": generator.normal()}
+
+
+def other_names(item, shared, generator):
+    return {"a": 1.0} if item < 150 else {"a": 1.0, "b": 2.0}
+
+
+def raise_once(item, shared, generator):
+    if item == 3:
+        raise ValueError("not one of Kapitza's errors")
+    return {"value": item}
+
+
+def nothing(item, shared, generator):
+    return None
+
+
+class Reversed:
+    """Does nothing until somebody waits; then the last work first."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def submit(self, fn, /, *args):
+        executor = self
+
+        class Answer(Future):
+            def add_done_callback(self, fn):
+                super().add_done_callback(fn)
+                if len(executor.waiting) == 40:
+                    for future, work, arguments in reversed(executor.waiting):
+                        future.set_result(work(*arguments))
+
+        future = Answer()
+        self.waiting.append((future, fn, args))
+        return future
+
+
+class Losing:
+    """Every part is lost the first time it is sent, as with a worker that dies."""
+
+    def __init__(self):
+        self.sent = set()
+
+    def submit(self, fn, /, *args):
+        future: Future = Future()
+        if args[1:2] == (None,) or args[1] in self.sent:
+            future.set_result(fn(*args))
+        else:
+            self.sent.add(args[1])
+            future.set_exception(RuntimeError("the worker is gone"))
+        return future
+
+
+def test_parts_of_another_study_are_not_taken_for_this_one(tmp_path):
+    """The same seed and the same number of runs, but another model, other items or another function."""
+    model = kz.library.duffing()
+    first = kz.ensemble(scale, range(5), shared=2.0, keep=tmp_path / "numbers")
+    assert equal(first, kz.ensemble(scale, range(5), shared=2.0, keep=tmp_path / "numbers"))
+    for function, items, shared in ((scale, range(5), 3.0), (scale, [0, 1, 2, 3, 5], 2.0), (throw, range(5), 2.0)):
+        with pytest.raises(DataError, match=r"another study .its function, its items"):
+            kz.ensemble(function, items, shared=shared, keep=tmp_path / "numbers")
+    record = kz.simulate(model, periods=20, samples_per_period=40).select(["x"])
+    given = {"method": kz.HarmonicFit(), "fits": 2, "keep": tmp_path / "fits"}
+    kz.coverage(model, record, 0.01, ["k"], **given)
+    again = kz.coverage(kz.library.duffing(), record, 0.01, ["k"], **given)
+    assert len(again.fits) == 2
+    for changed in ({"model": model.with_values(k=0.06)}, {"noise": 0.02}, {"free": ["B"]}):
+        asked = {"model": model, "record": record, "noise": 0.01, "free": ["k"], **given, **changed}
+        with pytest.raises(DataError, match="such as the values of a model"):
+            kz.coverage(**asked)
+
+
+def test_a_part_that_was_damaged_is_named(tmp_path):
+    kz.ensemble(scale, range(300), shared=1.0, keep=tmp_path)
+    one, other = sorted(tmp_path.glob("part-*.npz"))[3:5]
+    whole = one.read_bytes()
+    flipped = bytearray(whole)
+    flipped[whole.find(b"values.npy") + 150] ^= 0xFF
+    for content in (b"", whole[:10], whole[:-5], bytes(flipped)):
+        one.write_bytes(content)
+        with pytest.raises(DataError, match=f"{one.name} cannot be read .*: remove it"):
+            kz.ensemble(scale, range(300), shared=1.0, keep=tmp_path)
+    one.write_bytes(other.read_bytes())
+    with pytest.raises(DataError, match="does not hold the runs 6 to 7"):
+        kz.ensemble(scale, range(300), shared=1.0, keep=tmp_path)
+    one.unlink()
+    assert len(kz.ensemble(scale, range(300), shared=1.0, keep=tmp_path)) == 300
+
+
+def test_errors_of_any_kind_are_failures_of_their_run():
+    found = kz.ensemble(raise_once, range(6))
+    assert found.runs.tolist() == [0, 1, 2, 4, 5]
+    assert [f.message for f in found.failures] == ["ValueError: not one of Kapitza's errors"]
+    with pytest.raises(DataError, match=r"None of 4 runs succeeded: TypeError"):
+        kz.ensemble(scale, range(4), shared=None)
+    with pytest.raises(DataError, match="Run 0 returned None: return numbers by name"):
+        kz.ensemble(nothing, range(4))
+    with pytest.raises(DataError, match="Run 150 gave a, b, run 0 a"):
+        kz.ensemble(other_names, range(300))
+
+
+def test_executors_that_turn_the_order_or_lose_work_change_nothing():
+    alone = kz.ensemble(scale, range(40), shared=2.0, seed=7)
+    assert equal(alone, kz.ensemble(scale, range(40), shared=2.0, seed=7, executor=Reversed()))
+    assert equal(alone, kz.ensemble(scale, range(40), shared=2.0, seed=7, executor=Losing(), retries=40))
+    with pytest.raises(RuntimeError, match="the worker is gone"):
+        kz.ensemble(scale, range(40), shared=2.0, executor=Losing(), retries=3)
+
+
+def test_a_pool_of_ones_own_that_breaks_is_named(tmp_path):
+    with (
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
+        pytest.raises(DataError, match="Workers of the executor died"),
+    ):
+        kz.ensemble(die_once, range(10), shared=str(tmp_path / "mark"), executor=pool)
+    with pytest.raises(DataError, match="cannot be sent to workers"):
+        kz.ensemble(lambda item, shared, generator: {"x": 1.0}, range(3), workers=1)

@@ -7,24 +7,30 @@ repetition.
 
 from __future__ import annotations
 
+import pickle
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from kapitza import gate
-from kapitza.errors import DataError, KapitzaError, Status
-from kapitza.executor import Executor, require_executor
+from kapitza.errors import DataError, Status
+from kapitza.executor import RETRIES, Executor, Shared, answer_of, pool_of, require_executor
+from kapitza.files import replacing
+from kapitza.fingerprint import fingerprint
 from kapitza.monitor import Monitor, checkpoint, watch
 
 MOST_PARTS = 256
 """Parts into which the runs are cut at most: each is sent, kept and repeated as a whole."""
+
+OF_THE_MACHINE = (MemoryError, ImportError, OSError)
+"""Errors that say nothing of the run: they end the study instead of counting as its failure."""
 
 Row = Mapping[str, float]
 Run = Callable[[Any, Any, np.random.Generator], Row]
@@ -77,7 +83,7 @@ def ensemble(
     workers: int | None = None,
     executor: Executor | None = None,
     keep: str | Path | None = None,
-    retries: int = 2,
+    retries: int = RETRIES,
     monitor: Monitor | None = None,
 ) -> Ensemble:
     """function(item, shared, generator) for every item; it returns numbers by name, the same names each time.
@@ -89,7 +95,7 @@ def ensemble(
     items : sequence
         What tells the runs apart; one run per item.
     shared : any
-        What all runs need (a model, a record). It travels once per part, with dask once per worker.
+        What all runs need (a model, a record). It is unpacked, and what it needs is compiled, once per worker.
     seed : int
         Run i draws from np.random.default_rng(SeedSequence(seed, spawn_key=(i,))): answers do not depend on who works.
     workers : int, optional
@@ -98,15 +104,21 @@ def ensemble(
         Instead of workers, anything with `submit`: a pool of yours, a dask Client, mpi4py.futures.
     keep : path, optional
         A folder in which every finished part is written at once; parts that are there already are not run again.
+        Parts of another study (another seed, function, item or shared value) are refused.
     retries : int
-        How often worker processes may die before the study is given up.
+        How often worker processes may die, or a part on your executor be begun again, before the study is given up.
     monitor : Monitor, optional
         Progress and cancelling; what is finished is given back.
 
     Returns
     -------
     Ensemble
-        Numbers by name, one per run that succeeded, and the failures.
+        Numbers by name, one per run that succeeded, and the failures: runs that raised an error.
+
+    Raises
+    ------
+    DataError
+        When no run succeeded, when runs return different names, or when workers die again and again.
 
     Examples
     --------
@@ -122,25 +134,34 @@ def ensemble(
         raise DataError("Give workers= (processes here) or executor= (your own), not both.")
     workers = None if workers is None else gate.whole("workers", workers, least=1)
     retries = gate.whole("retries", retries, least=0)
-    folder = None if keep is None else Path(keep)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-    total = len(items)
-    size = max(1, -(-total // MOST_PARTS))
-    parts = [(first, list(items[first : first + size])) for first in range(0, total, size)]
+    items = list(items)
+    study = _Study(function, shared, seed, len(items))
+    kept = None if keep is None else _Kept(gate.path("keep", keep), study, items)
+    size = max(1, -(-len(items) // MOST_PARTS))
+    parts = [(first, items[first : first + size]) for first in range(0, len(items), size)]
     done: dict[int, _Part] = {}
-    if folder is not None:
-        done = {first: found for first, _ in parts if (found := _read(folder, first, seed, total)) is not None}
-    left = [(first, chosen) for first, chosen in parts if first not in done]
-    with watch(monitor, "ensemble", total=total) as task:
+    if kept is not None:
+        done = {first: found for first, some in parts if (found := kept.read(first, len(some))) is not None}
+    left = [(first, some) for first, some in parts if first not in done]
+    with watch(monitor, "ensemble", total=len(items)) as task:
         task.advance(sum(part.tried for part in done.values()))
-        for first, part in _finished(function, shared, seed, left, workers, executor, retries):
+        for first, part in _finished(study, left, workers, executor, retries):
             done[first] = part
-            if folder is not None:
-                _write(folder, first, seed, total, part)
+            if kept is not None:
+                kept.write(first, part)
             failed = sum(len(p.failures) for p in done.values())
             task.advance(part.tried, f"{failed} failed" if failed else "")
     return _gathered([done[first] for first in sorted(done)], task.status)
+
+
+@dataclass(frozen=True)
+class _Study:
+    """What all parts have in common."""
+
+    function: Run
+    shared: Any
+    seed: int
+    total: int
 
 
 @dataclass(frozen=True)
@@ -156,131 +177,189 @@ class _Part:
         return len(self.runs) + len(self.failures)
 
 
-def _work(function: Run, shared: Any, seed: int, first: int, items: list[Any]) -> _Part:
+def _work(study: _Study, first: int, items: list[Any]) -> _Part:
     """One part, in a worker."""
     rows, runs, failures = [], [], []
     for offset, item in enumerate(items):
         run = first + offset
-        generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(run,)))
+        generator = np.random.default_rng(np.random.SeedSequence(study.seed, spawn_key=(run,)))
         try:
-            row = {name: float(value) for name, value in function(item, shared, generator).items()}
-            checkpoint()
-            rows.append(row)
-            runs.append(run)
-        except (KapitzaError, ArithmeticError, np.linalg.LinAlgError) as error:
+            given = study.function(item, study.shared, generator)
+        except OF_THE_MACHINE:
+            raise
+        except Exception as error:
             # A run within which the work was stopped neither succeeded nor failed.
             checkpoint()
             failures.append(Failure(run, f"{type(error).__name__}: {error}"))
-    names = list(rows[0]) if rows else []
-    for run, row in zip(runs, rows, strict=True):
-        if list(row) != names:
-            raise DataError(f"Run {run} gave {', '.join(row)}, others {', '.join(names)}: return the same names.")
-    columns = {name: np.array([row[name] for row in rows]) for name in names}
+            continue
+        checkpoint()
+        rows.append(_row(run, given))
+        runs.append(run)
+        if rows[-1].keys() != rows[0].keys():
+            raise _other_names(run, rows[-1], runs[0], rows[0])
+    columns = {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
     return _Part(np.array(runs, int), columns, tuple(failures))
 
 
+def _row(run: int, given: Any) -> dict[str, float]:
+    """What a run returned, as numbers by name."""
+    try:
+        return {str(name): float(value) for name, value in given.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise DataError(f"Run {run} returned {given!r:.200}: return numbers by name, {{'x': 1.5}}.") from None
+
+
+def _other_names(run: int, row: Mapping[str, Any], other: int, names: Mapping[str, Any]) -> DataError:
+    return DataError(f"Run {run} gave {', '.join(row)}, run {other} {', '.join(names)}: return the same names.")
+
+
 def _finished(
-    function: Run,
-    shared: Any,
-    seed: int,
-    parts: list[tuple[int, list[Any]]],
-    workers: int | None,
-    executor: Executor | None,
-    retries: int,
+    study: _Study, parts: list[tuple[int, list[Any]]], workers: int | None, executor: Executor | None, retries: int
 ) -> Iterator[tuple[int, _Part]]:
     """Parts as they are finished, with their first run."""
-    if workers is None and executor is None:
-        for first, items in parts:
-            yield first, _work(function, shared, seed, first, items)
+    if not parts:
         return
     if workers is not None:
-        yield from _on_processes(function, shared, seed, parts, workers, retries)
-        return
-    given = require_executor(executor)
-    # A dask Client sends a task's result once to each worker that needs it, and makes it anew when its worker dies;
-    # what is scattered is lost with its worker.
-    once = hasattr(given, "scatter") and shared is not None
-    sent = given.submit(_same, shared) if once else shared
-    futures = [(first, given.submit(_work, function, sent, seed, first, items)) for first, items in parts]
-    try:
-        for first, future in futures:
-            yield first, future.result()
-    finally:
-        for _, future in futures:
-            future.cancel()
+        with pool_of(min(workers, len(parts)), retries, _receive, (study,)) as pool:
+            yield from _on(pool, _work_received, (), parts, 0)
+    elif executor is not None:
+        given = require_executor(executor)
+        # A dask Client sends a task's result once to each worker that needs it, and makes it anew when its worker
+        # dies; what is scattered is lost with its worker.
+        sent = given.submit(_same, study) if hasattr(given, "scatter") else Shared(study)
+        yield from _on(given, _work_shared, (sent,), parts, retries)
+    else:
+        for first, items in parts:
+            yield first, _work(study, first, items)
 
 
-def _same(shared: Any) -> Any:
-    return shared
+_received: list[_Study] = []
+"""In a worker process: the study it works on."""
 
 
-def _on_processes(
-    function: Run, shared: Any, seed: int, parts: list[tuple[int, list[Any]]], workers: int, retries: int
+def _receive(study: _Study) -> None:
+    _received[:] = [study]
+
+
+def _work_received(first: int, items: list[Any]) -> _Part:
+    return _work(_received[0], first, items)
+
+
+def _work_shared(sent: Any, first: int, items: list[Any]) -> _Part:
+    return _work(sent.value if isinstance(sent, Shared) else sent, first, items)
+
+
+def _same(study: _Study) -> _Study:
+    return study
+
+
+def _on(
+    executor: Executor,
+    work: Callable[..., _Part],
+    shared: tuple[Any, ...],
+    parts: list[tuple[int, list[Any]]],
+    retries: int,
 ) -> Iterator[tuple[int, _Part]]:
-    """Worker processes of our own; when one dies the pool is made anew and what was not finished is repeated."""
-    waiting = dict(parts)
-    attempts = 0
-    while waiting:
-        with ProcessPoolExecutor(min(workers, len(waiting)), mp_context=get_context("spawn")) as pool:
-            futures: dict[Future[_Part], int] = {
-                pool.submit(_work, function, shared, seed, first, items): first for first, items in waiting.items()
-            }
+    """All parts on an executor, in the order in which they end; one that an executor lost is begun again."""
+    ended: SimpleQueue[Any] = SimpleQueue()
+    waiting: dict[Any, int] = {}
+    items = dict(parts)
+
+    def begin(first: int) -> None:
+        try:
+            future = executor.submit(work, *shared, first, items[first])
+        except (AttributeError, TypeError, pickle.PicklingError) as problem:
+            raise DataError(
+                f"The work cannot be sent to workers ({problem}): the function must stand in a module that they can "
+                "import, and what it needs must be data."
+            ) from None
+        waiting[future] = first
+        if hasattr(future, "add_done_callback"):
+            future.add_done_callback(ended.put)
+        else:
+            ended.put(future)
+
+    try:
+        for first in items:
+            begin(first)
+        while waiting:
+            future = ended.get()
+            first = waiting.pop(future)
             try:
-                for future in as_completed(futures):
-                    part = future.result()
-                    del waiting[futures[future]]
-                    yield futures[future], part
-            except BrokenProcessPool:
-                attempts += 1
-                if attempts > retries:
-                    raise DataError(
-                        f"Worker processes died {attempts} times with {len(waiting)} parts left (memory, or killed). "
-                        "Use fewer workers; with keep= what is finished is not repeated."
-                    ) from None
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+                yield first, answer_of(future)
+            except (DataError, *OF_THE_MACHINE):
+                raise
+            except Exception:
+                # Not of a run, whose errors are failures: the executor lost the worker that had it.
+                retries -= 1
+                if retries < 0:
+                    raise
+                begin(first)
+    finally:
+        for future in waiting:
+            future.cancel()
 
 
 def _gathered(parts: list[_Part], status: Status) -> Ensemble:
     filled = [part for part in parts if len(part.runs)]
+    failures = tuple(f for part in parts for f in part.failures)
+    if failures and not filled and status.ok:
+        raise DataError(f"None of {len(failures)} runs succeeded: {failures[0].message}")
     names = list(filled[0].columns) if filled else []
+    for part in filled:
+        if part.columns.keys() != filled[0].columns.keys():
+            raise _other_names(int(part.runs[0]), part.columns, int(filled[0].runs[0]), filled[0].columns)
     runs = np.concatenate([part.runs for part in filled]) if filled else np.array([], int)
     columns = {name: np.concatenate([part.columns[name] for part in filled]) for name in names}
-    return Ensemble(runs, columns, tuple(f for part in parts for f in part.failures), status)
+    return Ensemble(runs, columns, failures, status)
 
 
-def _place(folder: Path, first: int) -> Path:
-    return folder / f"part-{first:09d}.npz"
+class _Kept:
+    """A folder of finished parts, each of which says to what study it belongs."""
 
+    def __init__(self, folder: Path, study: _Study, items: list[Any]):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.meaning = [str(study.seed), str(study.total), fingerprint(study.function, study.shared, items)]
 
-def _write(folder: Path, first: int, seed: int, total: int, part: _Part) -> None:
-    """One file per part, complete or not there at all."""
-    draft = _place(folder, first).with_suffix(".draft.npz")
-    np.savez(
-        draft,
-        meaning=np.array([seed, total]),
-        runs=part.runs,
-        names=np.array(list(part.columns), str),
-        values=np.array(list(part.columns.values())).reshape(len(part.columns), -1),
-        failed=np.array([f.run for f in part.failures], int),
-        messages=np.array([f.message for f in part.failures], str),
-    )
-    draft.replace(_place(folder, first))
+    def place(self, first: int) -> Path:
+        return self.folder / f"part-{first:09d}.npz"
 
+    def write(self, first: int, part: _Part) -> None:
+        """One file per part, complete or not there at all."""
+        with replacing(self.place(first)) as draft, draft.open("wb") as stream:
+            np.savez(
+                stream,
+                meaning=np.array(self.meaning),
+                runs=part.runs,
+                names=np.array(list(part.columns), str),
+                values=np.array(list(part.columns.values())).reshape(len(part.columns), -1),
+                failed=np.array([f.run for f in part.failures], int),
+                messages=np.array([f.message for f in part.failures], str),
+            )
 
-def _read(folder: Path, first: int, seed: int, total: int) -> _Part | None:
-    path = _place(folder, first)
-    if not path.exists():
-        return None
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            if content["meaning"].tolist() != [seed, total]:
-                raise DataError(
-                    f"{path} belongs to another study (seed, runs = {content['meaning'].tolist()}, here "
-                    f"{[seed, total]}): keep this one in a folder of its own."
-                )
-            columns = dict(zip(content["names"].tolist(), content["values"], strict=True))
-            pairs = zip(content["failed"].tolist(), content["messages"].tolist(), strict=True)
-            return _Part(content["runs"], columns, tuple(Failure(run, message) for run, message in pairs))
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path} cannot be read ({error}): remove it, its runs are then repeated.") from None
+    def read(self, first: int, count: int) -> _Part | None:
+        """The part of runs first … first + count - 1, None where it is not there."""
+        path = self.place(first)
+        if not path.exists():
+            return None
+        try:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
+                meaning = [str(word) for word in content["meaning"]]
+                columns = dict(zip(content["names"].tolist(), content["values"], strict=True))
+                pairs = zip(content["failed"].tolist(), content["messages"].tolist(), strict=True)
+                part = _Part(content["runs"], columns, tuple(Failure(run, message) for run, message in pairs))
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise DataError(f"{path} cannot be read ({error}): remove it, its runs are then repeated.") from None
+        if meaning != self.meaning:
+            raise DataError(
+                f"{path} belongs to another study ({self._difference(meaning)}): keep this one in a folder of its own."
+            )
+        if sorted([*part.runs.tolist(), *(f.run for f in part.failures)]) != list(range(first, first + count)):
+            raise DataError(f"{path} does not hold the runs {first} to {first + count - 1}: remove it.")
+        return part
+
+    def _difference(self, meaning: list[str]) -> str:
+        if meaning[:2] != self.meaning[:2]:
+            return f"seed, runs = {', '.join(meaning[:2])}, here {', '.join(self.meaning[:2])}"
+        return "its function, its items or what they share, such as the values of a model, are not those given here"

@@ -10,7 +10,8 @@ import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from hashlib import sha256
 from multiprocessing import get_context
@@ -22,6 +23,9 @@ T = TypeVar("T")
 
 MOST_UNPACKED = 4
 """Shared values that a worker process holds at a time; the one used longest ago goes first."""
+
+RETRIES = 2
+"""How often worker processes of ours may die before the work is given up."""
 
 
 @runtime_checkable
@@ -58,7 +62,7 @@ def in_order(
                 if futures[following].cancel():
                     own[following] = function(*parts[following])
                 following += 1
-            yield own.pop(number) if number in own else future.result()
+            yield own.pop(number) if number in own else answer_of(future)
     finally:
         for future in futures:
             future.cancel()
@@ -106,8 +110,102 @@ def require_executor(executor: Any) -> Executor:
     return executor
 
 
+def answer_of(future: Any) -> Any:
+    """The result of a future; workers of an executor that died are named, with what can be done."""
+    try:
+        return future.result()
+    except BrokenExecutor as problem:
+        raise DataError(
+            f"Workers of the executor died: {problem} Memory, or killed? Make a new executor; processes= or workers=, "
+            "where a verb has them, replace dead workers by themselves."
+        ) from None
+
+
+class _Answer(Future[Any]):
+    """Of work that may be begun again; it can be cancelled as long as no worker has it."""
+
+    inner: Future[Any] | None = None
+
+    def cancel(self) -> bool:
+        return self.inner is not None and self.inner.cancel() and super().cancel()
+
+
+class Processes:
+    """Worker processes of this machine. When one dies all are made anew, and what was not finished begins again.
+
+    initializer(*initargs) runs once in every process before its first work.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        retries: int = RETRIES,
+        initializer: Callable[..., None] | None = None,
+        initargs: tuple[Any, ...] = (),
+    ):
+        self._settings = (count, get_context("spawn"), initializer, initargs)
+        self._retries, self._deaths = retries, 0
+        self._renewing = threading.Lock()
+        # Forked copies of a process that runs threads may deadlock: fresh ones are spawned.
+        self._pool = ProcessPoolExecutor(*self._settings)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
+        """Start fn(*args) in one of the processes."""
+        answer = _Answer()
+        self._begin(answer, fn, args)
+        return answer
+
+    def _begin(self, answer: _Answer, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        pool = self._pool
+        try:
+            answer.inner = pool.submit(fn, *args)
+        except BrokenProcessPool:
+            self._again(answer, fn, args, pool)
+            return
+        answer.inner.add_done_callback(lambda inner: self._settle(answer, inner, fn, args, pool))
+
+    def _settle(self, answer: _Answer, inner: Future[Any], fn: Any, args: tuple[Any, ...], pool: Any) -> None:
+        if inner.cancelled():
+            return
+        problem = inner.exception()
+        if problem is None:
+            answer.set_result(inner.result())
+        elif isinstance(problem, BrokenProcessPool):
+            self._again(answer, fn, args, pool)
+        else:
+            answer.set_exception(problem)
+
+    def _again(self, answer: _Answer, fn: Callable[..., Any], args: tuple[Any, ...], broken: Any) -> None:
+        with self._renewing:
+            if self._pool is broken:
+                self._deaths += 1
+                if self._deaths <= self._retries:
+                    self._pool = ProcessPoolExecutor(*self._settings)
+        if self._pool is not broken:
+            self._begin(answer, fn, args)
+            return
+        answer.set_exception(
+            DataError(
+                f"Worker processes died {self._deaths} times: memory, or killed? Use fewer. (A script that starts "
+                'workers needs its calls under `if __name__ == "__main__":`.)'
+            )
+        )
+
+    def shutdown(self) -> None:
+        """End the processes; what has not begun is cancelled."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
 @contextmanager
-def pool_of(processes: int) -> Iterator[Executor]:
-    """Fresh worker processes for one call; forked copies of a process that runs threads may deadlock."""
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+def pool_of(
+    processes: int,
+    retries: int = RETRIES,
+    initializer: Callable[..., None] | None = None,
+    initargs: tuple[Any, ...] = (),
+) -> Iterator[Executor]:
+    """Fresh worker processes for one call, see `Processes`."""
+    pool = Processes(processes, retries, initializer, initargs)
+    try:
         yield pool
+    finally:
+        pool.shutdown()

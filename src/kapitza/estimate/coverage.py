@@ -128,8 +128,7 @@ def coverage(
         _fit_once, range(fits), shared=shared, seed=seed, workers=workers, executor=executor, keep=keep, monitor=monitor
     )
     if not len(found):
-        said = found.failures[0].message if found.failures else "it was stopped before the first"
-        raise DataError(f"None of {fits} fits succeeded: {said}")
+        raise DataError(f"None of {fits} fits succeeded: the study was stopped before.")
     return Coverage({name: model.values[name] for name in names}, level, found)
 
 
