@@ -147,13 +147,24 @@ class Program:
         return self.known[expression]
 
 
+Shorten = Callable[[Sequence[Expression], Naming], Sequence[Expression]]
+"""Writes expressions in a shorter form; parts of them may become steps."""
+
+
 def eliminate(
-    mass: sp.ImmutableMatrix, rest: Sequence[Expression], blocks: Sequence[Block], definite: bool
+    mass: sp.ImmutableMatrix,
+    rest: Sequence[Expression],
+    blocks: Sequence[Block],
+    definite: bool,
+    shorten: Shorten | None = None,
 ) -> tuple[Elimination, tuple[Step, ...]]:
     """The steps that solve M w + h = 0; definite: symmetric blocks are definite where they will be evaluated."""
     program = Program()
     size = mass.rows
     flat: Any = mass.flat()
+    if shorten is not None:
+        both = shorten([*flat, *rest], program)
+        flat, rest = both[: size**2], both[size**2 :]
     entries = [[program.entry(flat[i * size + j]) for j in range(size)] for i in range(size)]
     right = [program.entry(h) for h in rest]
     factors = []

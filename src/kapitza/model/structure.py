@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
 from kapitza.model.elimination import Block, Elimination, Step, blocks_of, eliminate
+from kapitza.model.harmonics import gathered
 from kapitza.model.mass import MassFunction, is_definite, refuse_singular, singular
 from kapitza.model.parts import Coordinate, Impact, Parameter
 from kapitza.model.switches import NONSMOOTH, Switch, split_program
@@ -282,7 +283,11 @@ def _analyse(
         symbols = [rate(name, order) for name, order in coordinates]
         if _is_large(matter):
             refuse_singular(mass, matter.blocks, symbols)
-            elimination, steps = eliminate(mass, rest, matter.blocks, definite)
+            positions = [symbol(c.name) for c in described]
+            moving = [time, *(symbol(s) for s in (*states, *signals))]
+            elimination, steps = eliminate(
+                mass, rest, matter.blocks, definite, lambda given, naming: gathered(given, moving, positions, naming)
+            )
             tops = dict(zip(symbols, elimination.tops, strict=True))
         else:
             tops = _written_out(symbols, matter)
