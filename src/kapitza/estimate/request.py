@@ -101,6 +101,10 @@ class Request:
         """Parameters that some of the data have values of their own for."""
         return frozenset(name for part in self.parts for name in part.own)
 
+    def model_at(self, theta: Array) -> Model:
+        """The model with the free parameters at values theta (k,)."""
+        return self.model.with_values(**dict(zip(self.names, np.asarray(theta, float).tolist(), strict=True)))
+
     def at(self, model: Model) -> Request:
         """The same question with other starting values."""
         return replace(self, model=model)

@@ -1,7 +1,8 @@
 """Parameters from the raw series by multiple shooting."""
 
-from kapitza.estimate.series.design import MotionDensity, MotionProfile, cramer_rao
+from kapitza.estimate.series.design import cramer_rao
 from kapitza.estimate.series.fit import ShootingFit
+from kapitza.estimate.series.held import MotionDensity, MotionProfile
 from kapitza.estimate.series.horizons import progressive_start
 
 __all__ = ["MotionDensity", "MotionProfile", "ShootingFit", "cramer_rao", "progressive_start"]

@@ -20,7 +20,7 @@ from scipy.interpolate import PchipInterpolator
 from kapitza.errors import KapitzaError
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.series.design import MotionProfile
+from kapitza.estimate.series.held import MotionProfile
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import numpy as np
 from kapitza import gate
 from kapitza.data import Record, is_number
 from kapitza.errors import DataError, KapitzaError, ModelError, nearest_name
-from kapitza.estimate.series.noise import Sensors
+from kapitza.estimate.series.noise import SensorNoise
 from kapitza.estimate.series.pieces import Samples
 from kapitza.model import Model
 
@@ -88,7 +88,7 @@ def check_left(size: int, left: int) -> None:
         raise DataError(f"Only {left} of {size} samples are left to fit: hold back less, or record longer.")
 
 
-def check_motion(samples: Samples, sensors: Sensors, channels: Sequence[str]) -> None:
+def check_motion(samples: Samples, sensors: SensorNoise, channels: Sequence[str]) -> None:
     """Refuse sensors of unknown noise that read the same throughout: dead ones, or a system at rest."""
     dead, alive = [], []
     for s, c in enumerate(sensors.channel):

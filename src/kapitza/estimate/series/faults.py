@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.circle import unwrap
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.faults import Candidate, Fault, Scores, candidates, strongest
-from kapitza.estimate.series.residuals import ROUNDING, misfit
+from kapitza.estimate.series.residuals import ROUNDING, misfit, predicted_rates
 from kapitza.estimate.series.search import Found
+from kapitza.estimate.series.solver import MotionSolution
 from kapitza.estimate.series.sweep import chain_of, sweep
+from kapitza.estimate.series.task import MotionTask
 from kapitza.solve import scaled_inverse
-
-if TYPE_CHECKING:
-    from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 
@@ -34,7 +30,7 @@ def fault_of(task: MotionTask, found: Found) -> Fault | None:
     tried = candidates(
         task.observation.channels, task.observation.angles.tolist(), not task.model.structure.is_autonomous
     )
-    columns = _columns(task, solution.sweep.predicted, tried)
+    columns = _columns(task, solution, tried)
     try:
         part = sweep(task.problem, solution.nodes, solution.states, solution.theta, solution.weights, beside=columns)
         program = chain_of(part, solution.nodes.linked, task.scale)
@@ -54,16 +50,10 @@ def fault_of(task: MotionTask, found: Found) -> Fault | None:
     return strongest(tried, Scores(pull[new] - inner @ pull[free], own, whole, level * own))
 
 
-def _columns(task: MotionTask, predicted: Array, tried: list[Candidate]) -> Array:
+def _columns(task: MotionTask, solution: MotionSolution, tried: list[Candidate]) -> Array:
     """(N, c, m): what a unit of each fault adds to the readings."""
     samples, channels = task.problem.samples, list(task.observation.channels)
-    moving = np.zeros_like(predicted)
-    for piece in samples.pieces:
-        if piece.stop - piece.start < 3:
-            continue
-        for c, angle in enumerate(task.observation.angles):
-            values = predicted[piece, c]
-            moving[piece, c] = np.gradient(unwrap(values) if angle else values, samples.time[piece])
+    predicted, moving = solution.sweep.predicted, predicted_rates(task, solution)
     made = np.zeros((*predicted.shape, len(tried)))
     for number, fault in enumerate(tried):
         if fault.kind == "gain":

@@ -13,8 +13,8 @@ from kapitza.errors import ConvergenceError, IdentifiabilityError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request
+from kapitza.estimate.series.bent import with_bent_errors
 from kapitza.estimate.series.checks import check_motion, check_settings, check_unknowns
-from kapitza.estimate.series.judge import judge
 from kapitza.estimate.series.result import estimate_of
 from kapitza.estimate.series.search import in_best_windows, search
 from kapitza.estimate.series.task import prepare
@@ -100,13 +100,9 @@ class ShootingFit:
             refuse_redundant(request, task.observation.expressions)
         task = in_best_windows(task)
         found = search(task)
-        verdict = judge(task, found)
-        estimate = estimate_of(task, found, verdict)
-        solution = found.solution
-        if self.throw and solution.status is not Status.CONVERGED:
-            raise ConvergenceError(verdict.post_mortem, estimate)
-        if self.throw and not verdict.identifiability.complete:
-            raise IdentifiabilityError(verdict.identifiability.message())
-        from kapitza.estimate.series.bent import with_bent_errors
-
+        estimate = estimate_of(task, found)
+        if self.throw and found.solution.status is not Status.CONVERGED:
+            raise ConvergenceError(estimate.post_mortem, estimate)
+        if self.throw and estimate.identifiability is not None and not estimate.identifiability.complete:
+            raise IdentifiabilityError(estimate.identifiability.message())
         return with_bent_errors(estimate)

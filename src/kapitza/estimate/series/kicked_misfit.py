@@ -13,7 +13,6 @@ the kicks that stand in for a missing force hang together, or follow the drive.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +23,8 @@ from kapitza.estimate.misfit import Misfit, floor_of, structure, worst
 from kapitza.estimate.series.pieces import kicks_between
 from kapitza.estimate.series.search import Found
 from kapitza.estimate.series.sweep import FEEBLE
+from kapitza.estimate.series.task import MotionTask
 from kapitza.solve import ChainProgram
-
-if TYPE_CHECKING:
-    from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +11,7 @@ from numpy.typing import NDArray
 from kapitza.errors import ModelError, Status
 from kapitza.estimate.series.marginal import Marginal, with_states_integrated_out
 from kapitza.estimate.series.solver import Fitter, MotionSolution
-
-if TYPE_CHECKING:
-    from kapitza.estimate.series.task import MotionTask
+from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 

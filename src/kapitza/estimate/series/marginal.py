@@ -14,17 +14,15 @@ tangents are over one sampling interval elsewhere. The determinants of the kicks
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.series.solver import Fitter, Iterate, MotionSolution
+from kapitza.estimate.series.sweep import sizes_of
+from kapitza.estimate.series.task import MotionTask
 from kapitza.solve import ChainProgram, Minimum, minimise_by_differences, scaled_inverse
-
-if TYPE_CHECKING:
-    from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 
@@ -75,7 +73,7 @@ class Marginal:
         size = float(np.exp(variables[k])) if self.sought else self.size
         deviations = self.fitter.sensors.deviations.copy()
         deviations[self.unknown] = np.exp(variables[k + self.sought :])
-        self.fitter.sensors = self.fitter.sensors.with_deviations(deviations)
+        self.fitter.sensors = replace(self.fitter.sensors, deviations=deviations)
         self.fitter.settings = replace(self.fitter.settings, process_noise=size * self.pattern)
         return variables[:k]
 
@@ -103,7 +101,7 @@ def with_states_integrated_out(
     """The likeliest parameters, kicks and noise from a fit of states and parameters together, with their covariance."""
     marginal = Marginal(fitter, first, pattern, size, sought)
     start, k = marginal.start, first.theta.size
-    typical = np.where(first.theta != 0, np.abs(first.theta), 1.0)
+    typical = sizes_of(first.theta)
     deviation = np.sqrt(np.clip(np.diag(first.covariance), 0.0, None))
     reach = np.concatenate([np.clip(deviation, 1e-6 * typical, 0.1 * typical), np.full(start.size - k, 0.2)])
     spread = task.problem.samples.spread[fitter.sensors.channel[marginal.unknown]]

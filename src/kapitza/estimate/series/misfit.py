@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,12 @@ from numpy.typing import NDArray
 from kapitza.circle import unwrap
 from kapitza.estimate.judge import robust_scale
 from kapitza.estimate.misfit import ALARM, Misfit, floor_of, place_of, structure, worst
-from kapitza.estimate.series.noise import Sensors
+from kapitza.estimate.series.noise import SensorNoise
 from kapitza.estimate.series.pieces import Samples
-from kapitza.estimate.series.residuals import ROUNDING
+from kapitza.estimate.series.residuals import ROUNDING, predicted_rates
 from kapitza.estimate.series.search import Found
-from kapitza.estimate.series.solver import MotionSolution
+from kapitza.estimate.series.task import MotionTask
 from kapitza.signal import scatter
-
-if TYPE_CHECKING:
-    from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 
@@ -30,28 +27,7 @@ SHORTEST = 64
 """Samples of a stretch whose spectrum is looked at."""
 
 
-def chances_by_channel(
-    samples: Samples, solution: MotionSolution, sensors: Sensors, near: Sequence[float]
-) -> list[float]:
-    """Probability that white noise is as correlated as the residuals of each channel, at near lags or in any band.
-
-    near: the same by the nearest lags alone.
-    """
-    deviations = samples.at_readings(sensors.deviations)
-    result = []
-    for c, chance in enumerate(near):
-        read = samples.sensor[:, c] >= 0
-        left = (solution.sweep.residual[:, c] / deviations[:, c])[read]
-        rounding = float(np.sqrt(np.mean(solution.sweep.residual[read, c] ** 2))) if read.any() else 0.0
-        if samples.outliers:
-            # Wild readings would hide any band; their sign still tells.
-            left = np.clip(left, -3.0, 3.0)
-        band = 1.0 if rounding <= ROUNDING * samples.spread[c] else structure(left)
-        result.append(min(1.0, 2 * min(chance, band)))
-    return result
-
-
-def own_noise(task: MotionTask, found: Found) -> Sensors:
+def own_noise(task: MotionTask, found: Found) -> SensorNoise:
     """The sensors with their own noise: as stated, else from the record itself, and no more than the residuals hold.
 
     The white part of the residuals is one more bound: what the motion leaves at high frequencies.
@@ -67,7 +43,7 @@ def own_noise(task: MotionTask, found: Found) -> Sensors:
         bounds += [seen] if np.isfinite(seen) else []
         least = 1e-13 * samples.spread[c]
         deviations[s] = max(min(bounds), least)
-    return sensors.with_deviations(deviations)
+    return replace(sensors, deviations=deviations)
 
 
 def _sane(left: Array) -> tuple[float, float]:
@@ -93,25 +69,25 @@ def _scatter(task: MotionTask, samples: Samples, mine: NDArray[np.bool_], c: int
     return float(scatter(values[:, None], None if period is None else period / step).level[0])
 
 
-def misfit_of(task: MotionTask, found: Found, near: Sequence[float], own: Sensors) -> Misfit | None:
+def misfit_of(task: MotionTask, found: Found, near: Sequence[float], own: SensorNoise) -> Misfit | None:
     """The worst of all channels; near: chances that white noise is as correlated as the residuals of each."""
-    samples, residual, fitted = task.problem.samples, found.solution.sweep.residual, task.fitted
-    spared = max(1.0 - fitted / max(samples.readings, 1), 1e-6)
-    sizes = samples.at_readings(own.deviations)
-    chances = chances_by_channel(samples, found.solution, found.sensors, near)
-    judged = []
+    samples, residual = task.problem.samples, found.solution.sweep.residual
+    spared = max(1.0 - task.fitted / max(samples.readings, 1), 1e-6)
+    sizes, deviations = samples.at_readings(own.deviations), samples.at_readings(found.sensors.deviations)
+    several, judged = len(task.observation.channels) > 1, []
     for c, channel in enumerate(task.observation.channels):
         read = samples.sensor[:, c] >= 0
         if not read.any():
             continue
         left, noise = residual[read, c], sizes[read, c]
-        level = float(np.mean((left / noise) ** 2)) / spared
+        level, white = float(np.mean((left / noise) ** 2)) / spared, left / deviations[read, c]
         if samples.outliers:
-            level = robust_scale(left / noise) ** 2
-        chance = chances[c]
+            # Wild readings would hide any band; their sign still tells.
+            level, white = robust_scale(left / noise) ** 2, np.clip(white, -3.0, 3.0)
+        rounding = float(np.sqrt(np.mean(left**2))) <= ROUNDING * samples.spread[c]
+        chance = min(1.0, 2 * min(near[c], 1.0 if rounding else structure(white)))
         beyond = np.sqrt(max(level - 1.0, 0.0))
         share = beyond * float(np.sqrt(np.mean(noise**2))) / samples.spread[c]
-        several = len(task.observation.channels) > 1
         where = _place(task, found, c) if chance < ALARM else ""
         where = f'"{channel}" {where}'.strip() if several or not where else where
         known = bool(own.known[own.channel == c].all())
@@ -122,18 +98,11 @@ def misfit_of(task: MotionTask, found: Found, near: Sequence[float], own: Sensor
 
 def _place(task: MotionTask, found: Found, c: int) -> str:
     """At which states the residuals of a channel are largest."""
-    samples, predicted = task.problem.samples, found.solution.sweep.predicted
-    read = samples.sensor[:, c] >= 0
-    signals: dict[str, Array] = {}
+    read, predicted = task.problem.samples.sensor[:, c] >= 0, found.solution.sweep.predicted
+    signals, rates = {}, predicted_rates(task, found.solution)
     for i, channel in enumerate(task.observation.channels):
         if not task.observation.angles[i]:
             signals[channel] = (predicted[:, i] - np.median(predicted[:, i]))[read]
-        rates = np.zeros(samples.size)
-        for piece in samples.pieces:
-            if piece.stop - piece.start > 2:
-                values = predicted[piece, i]
-                values = unwrap(values) if task.observation.angles[i] else values
-                rates[piece] = np.gradient(values, samples.time[piece])
         if f"{channel}'" not in task.observation.channels:
-            signals[f"{channel}'"] = rates[read]
+            signals[f"{channel}'"] = rates[read, i]
     return place_of(found.solution.sweep.residual[read, c] ** 2, signals)

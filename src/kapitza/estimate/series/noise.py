@@ -28,7 +28,7 @@ FEW_DEGREES = 5.0
 
 
 @dataclass(frozen=True)
-class Sensors:
+class SensorNoise:
     """Standard deviations (S,) by sensor, which of them are known, and the channel (S,) and record (S,) of each."""
 
     deviations: Array
@@ -40,13 +40,10 @@ class Sensors:
     def all_known(self) -> bool:
         return bool(self.known.all())
 
-    def with_deviations(self, deviations: Array) -> Sensors:
-        return replace(self, deviations=deviations)
 
-
-def sensors_of(
+def noise_of_sensors(
     samples: Samples, observation: Observation, records: Sequence[Record], given: Mapping[str, float]
-) -> tuple[Samples, Sensors]:
+) -> tuple[Samples, SensorNoise]:
     """The samples with their sensors numbered anew, and what is known of these.
 
     Noise comes from the settings, else from the record of the sensor, else from a guess. Sensors of unknown noise and
@@ -78,7 +75,7 @@ def sensors_of(
     samples = replace(samples, sensor=number[samples.sensor])
     guess = noise_guess(samples, observation, np.array(channels, np.intp))
     held = np.array(known, bool)
-    sensors = Sensors(
+    sensors = SensorNoise(
         np.where(held, np.array(deviations, float), guess), held, np.array(channels, np.intp), np.array(owners, np.intp)
     )
     return samples, sensors
@@ -111,7 +108,7 @@ def noise_guess(samples: Samples, observation: Observation, channel: NDArray[np.
     return guess
 
 
-def noise_found(samples: Samples, residual: Array, sensors: Sensors, fitted: int, huber: float | None) -> Array:
+def noise_found(samples: Samples, residual: Array, sensors: SensorNoise, fitted: int, huber: float | None) -> Array:
     """Standard deviations (S,) from residuals (N, c): those known as given, the others each charged their share of the
     `fitted` numbers.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,9 +9,8 @@ from kapitza.circle import mean
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.series.residuals import LARGEST_MISFIT, misfit
 from kapitza.estimate.series.solver import MotionSolution
-
-if TYPE_CHECKING:
-    from kapitza.estimate.series.task import MotionTask
+from kapitza.estimate.series.sweep import sizes_of
+from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 
@@ -130,7 +127,7 @@ def _weakest(names: tuple[str, ...], solution: MotionSolution) -> str:
     """The combination of parameters that the data determine worst, by its largest members."""
     if not names:
         return ""
-    size = np.where(solution.theta != 0, np.abs(solution.theta), 1.0)
+    size = sizes_of(solution.theta)
     _, vectors = np.linalg.eigh(solution.information * np.outer(size, size))
     weak = vectors[:, 0]
     order = np.argsort(-np.abs(weak))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import unwrap
 from kapitza.errors import Status
 from kapitza.estimate.judge import NOT_WHITE, robust_scale, whiteness
-from kapitza.estimate.series.noise import Sensors, power_of
+from kapitza.estimate.series.noise import SensorNoise, power_of
 from kapitza.estimate.series.pieces import Samples
 from kapitza.estimate.series.solver import MotionSolution
+from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 
@@ -31,7 +33,7 @@ def misfit(samples: Samples, solution: MotionSolution) -> float:
     return float(np.sqrt((relative**2).mean()))
 
 
-def follows(samples: Samples, solution: MotionSolution, sensors: Sensors) -> bool:
+def follows(samples: Samples, solution: MotionSolution, sensors: SensorNoise) -> bool:
     """Converged, and on the data rather than on a false minimum far from them.
 
     Large residuals belong to a fit if the noise is known to be that large, or if they are white while the motion
@@ -48,7 +50,7 @@ def follows(samples: Samples, solution: MotionSolution, sensors: Sensors) -> boo
     return size < LARGEST_NOISE and min(whiteness_by_channel(samples, solution, sensors), default=0.0) > NOT_WHITE
 
 
-def whiteness_by_channel(samples: Samples, solution: MotionSolution, sensors: Sensors) -> list[float]:
+def whiteness_by_channel(samples: Samples, solution: MotionSolution, sensors: SensorNoise) -> list[float]:
     """Ljung-Box p-value of the residuals of each channel, lags up to 10, within pieces (1 where there are too few).
 
     Residuals count in standard deviations of their sensors: otherwise the noisiest record would decide alone.
@@ -67,3 +69,15 @@ def whiteness_by_channel(samples: Samples, solution: MotionSolution, sensors: Se
         lags = 0 if rounding else min(10, count // 5)
         result.append(whiteness(residual, samples.joined, count, lags, fitted / max(count, 1))[0])
     return result
+
+
+def predicted_rates(task: MotionTask, solution: MotionSolution) -> Array:
+    """Rates of change (N, c) of what the sensors should have read; 0 in pieces of fewer than three samples."""
+    samples, predicted = task.problem.samples, solution.sweep.predicted
+    rates = np.zeros_like(predicted)
+    for piece in samples.pieces:
+        if piece.stop - piece.start > 2:
+            for c, angle in enumerate(task.observation.angles):
+                values = predicted[piece, c]
+                rates[piece, c] = np.gradient(unwrap(values) if angle else values, samples.time[piece])
+    return rates

@@ -1,4 +1,4 @@
-"""The estimate that a fit hands over."""
+"""The estimate that a fit hands over: intervals, what to warn of, how far it predicts, and why it failed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.errors import FlowError, Status
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.parts import FittedMotion
+from kapitza.estimate.identifiability import Identifiability, analyse
+from kapitza.estimate.misfit import Misfit, with_fault
+from kapitza.estimate.parts import FittedMotion, Likelihood, NoiseAlone, Prediction
+from kapitza.estimate.redundancy import named_by_structure
 from kapitza.estimate.result import make_estimate
-from kapitza.estimate.series.judge import Judgement
-from kapitza.estimate.series.noise import per_sensor
+from kapitza.estimate.series.faults import fault_of
+from kapitza.estimate.series.kicked_misfit import misfit_of_kicked
+from kapitza.estimate.series.misfit import misfit_of, own_noise
+from kapitza.estimate.series.noise import SensorNoise, per_sensor
+from kapitza.estimate.series.post_mortem import explain
+from kapitza.estimate.series.residuals import whiteness_by_channel
 from kapitza.estimate.series.search import Found
+from kapitza.estimate.series.solver import MotionSolution
+from kapitza.estimate.series.stretches import widening_of
+from kapitza.estimate.series.suspicions import warnings_of
 from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
@@ -26,31 +37,61 @@ class MotionWorkings:
     found: Found
 
 
-def estimate_of(task: MotionTask, found: Found, verdict: Judgement) -> Estimate:
-    model, samples = task.model, task.problem.samples
-    solution, sensors = found.solution, found.sensors
-    weighted = solution.sweep.residual / samples.at_readings(sensors.deviations)
+def estimate_of(task: MotionTask, found: Found) -> Estimate:
+    """The fit judged.
+
+    Its covariance is infinite where nothing is determined, NaN where a bound holds, and widened by correlated residuals
+    and by pieces of the record that disagree.
+    """
+    solution, samples, sensors = found.solution, task.problem.samples, found.sensors
+    identifiability = named_by_structure(
+        analyse(solution.information, task.names, _sizes(solution)),
+        task.request.model_at(solution.theta),
+        task.observation.expressions,
+        [part.own for part in task.request.parts],
+    )
+    converged, kicked = solution.status is Status.CONVERGED, bool(task.settings.process_noise)
+    deviations, read = samples.at_readings(sensors.deviations), samples.sensor >= 0
+    every = solution.sweep.residual / deviations
+    weighted = every[read]
+    white, own = whiteness_by_channel(samples, solution, sensors), own_noise(task, found)
+    misfit = _misfit(task, found, white, own, weighted)
+    left = max(samples.readings - task.fitted, 1)
+    freedom = float("inf") if sensors.all_known else float(left)
+    covariance, alone, widened = _honest_covariance(solution, identifiability), None, None
+    if identifiability.complete:
+        level = float((weighted**2).sum()) / left
+        widened = widening_of(task, found, misfit is None or misfit.to_the_noise, level, freedom)
+    if widened is not None:
+        ratio = own.deviations / sensors.deviations
+        alone = NoiseAlone(covariance * float(np.clip(np.sqrt(np.mean(ratio**2)), 0.0, 1.0)) ** 2, freedom)
+        covariance, freedom = widened.of(covariance), widened.freedom
+    prediction = predict(task, found, own)
+    warnings = warnings_of(task, found, misfit, identifiability, covariance)
+    if task.settings.hold_back > 0 and prediction is None and converged:
+        warnings.append("samples were held back, but no motion leads on into them: there is a gap in between.")
     by_channel, by_record = _noise(task, found)
-    kicks = None if solution.kicks is None else dict(zip(model.states, solution.kicks.tolist(), strict=True))
+    states = task.model.states
     return make_estimate(
         task.request,
         "ShootingFit",
         solution.theta,
-        verdict.covariance,
+        covariance,
         status=solution.status,
-        dof=verdict.dof,
-        chi2=float((weighted**2).sum()),
+        dof=freedom,
+        chi2=float((every**2).sum()),
         noise=by_channel,
-        residuals={c: weighted[:, i] for i, c in enumerate(task.observation.channels)},
-        warnings=verdict.warnings,
-        identifiability=verdict.identifiability,
+        residuals={c: every[:, i] for i, c in enumerate(task.observation.channels)},
+        warnings=tuple(warnings),
+        identifiability=identifiability,
         history=solution.history,
         settings=task.settings,
-        whiteness=verdict.whiteness,
-        post_mortem=verdict.post_mortem,
-        likelihood=verdict.likelihood,
-        misfit=verdict.misfit,
-        noise_alone=verdict.noise_alone,
+        # States that may jump follow the noise: what they leave of it is not white, and need not be.
+        whiteness={} if kicked else dict(zip(task.observation.channels, white, strict=True)),
+        post_mortem="" if converged else explain(task, solution, identifiability),
+        likelihood=_likelihood(task, found, weighted, deviations[read]),
+        misfit=misfit,
+        noise_alone=alone,
         motion=FittedMotion(
             times=samples.time[solution.nodes.index],
             states=solution.states,
@@ -59,11 +100,89 @@ def estimate_of(task: MotionTask, found: Found, verdict: Judgement) -> Estimate:
             predicted=solution.sweep.predicted,
             piece=np.cumsum(~np.concatenate([[True], samples.joined[:-1]])).astype(np.int64),
             noise_by_record=by_record,
-            process_noise=kicks,
-            prediction=verdict.prediction,
+            process_noise=solution.kicks if solution.kicks is None else dict(
+                zip(states, solution.kicks.tolist(), strict=True)
+            ),
+            prediction=prediction,
         ),
         workings=MotionWorkings(task, found),
-    )
+    )  # fmt: skip
+
+
+def _misfit(task: MotionTask, found: Found, white: list[float], own: SensorNoise, weighted: Array) -> Misfit | None:
+    """How well the motion follows the readings, with the fault of the measurement that these ask for.
+
+    white: chances of the residuals of each channel; weighted (R,): those that are readings, in standard deviations.
+    """
+    if task.settings.process_noise:
+        return misfit_of_kicked(task, found)
+    misfit, samples = misfit_of(task, found, white, own), task.problem.samples
+    if misfit is None:
+        return None
+    read = samples.sensor >= 0
+    ratio = samples.at_readings(own.deviations)[read] / samples.at_readings(found.sensors.deviations)[read]
+    excess = float((weighted**2 - ratio**2).sum())
+    return with_fault(misfit, fault_of(task, found), float((weighted**2).mean()), excess)
+
+
+def _likelihood(task: MotionTask, found: Found, weighted: Array, deviations: Array) -> Likelihood:
+    """log p of the readings (R,), with their deviations (R,)."""
+    solution, samples = found.solution, task.problem.samples
+    total = -0.5 * float((weighted**2).sum()) - float(np.log(deviations * np.sqrt(2 * np.pi)).sum())
+    if solution.marginal is not None:
+        count = samples.readings - solution.states.shape[1] * len(samples.pieces)
+        total = -0.5 * (solution.marginal + count * np.log(2 * np.pi))
+    # Kicks of a size that was sought count as one more number.
+    sought = int((~found.sensors.known).sum()) + int(task.settings.process_noise is True)
+    return Likelihood(float(total), samples.readings, task.fitted + sought)
+
+
+def _honest_covariance(solution: MotionSolution, identifiability: Identifiability) -> Array:
+    """Infinite variance for parameters that the data do not determine, none stated for those held by a bound."""
+    covariance = solution.covariance.copy()
+    loose = (identifiability.directions != 0).any(axis=1)
+    covariance[loose] = covariance[:, loose] = np.nan
+    covariance[loose, loose] = np.inf
+    covariance[solution.at_bound] = covariance[:, solution.at_bound] = np.nan
+    return covariance
+
+
+def _sizes(solution: MotionSolution) -> Array:
+    """Size of each parameter with its sign: its value, or what the data could resolve were the others known."""
+    power = np.diag(solution.information)
+    resolved = np.where(power > 0, 1 / np.sqrt(np.where(power > 0, power, 1.0)), 0.0)
+    size = np.maximum(np.abs(solution.theta), resolved)
+    return np.where(size > 0, size, 1.0) * np.where(solution.theta < 0, -1.0, 1.0)
+
+
+def predict(task: MotionTask, found: Found, own: SensorNoise) -> Prediction | None:
+    """Carry the last state of each record on over its samples that were held back, as far as no gap intervenes.
+
+    own: the noise of the sensors themselves: counted in its own residuals a worse model would predict longer.
+    """
+    everything, solution = task.everything, found.solution
+    if not task.settings.hold_back:
+        return None
+    last = task.positions[np.flatnonzero(np.diff(everything.record[task.positions], append=-1))]
+    ends = np.flatnonzero(~everything.joined)
+    times, errors, horizons = [], [], []
+    for position in last[everything.joined[last]]:
+        ahead = np.arange(position, int(ends[int(np.searchsorted(ends, position))]) + 1)
+        instants, here = everything.time[ahead], int(np.searchsorted(task.positions, position))
+        vector = task.problem.parameters(solution.theta, np.array([here]))[0]
+        state = solution.states[int(np.searchsorted(solution.nodes.index, here))]
+        try:
+            states = task.problem.flow.trajectory(state, instants, vector)[1:]
+        except FlowError:
+            continue
+        value = task.observation.value(states, instants[1:], np.broadcast_to(vector, (len(states), vector.size)))
+        deviations = np.append(own.deviations, np.inf)[everything.sensor[ahead[1:]]]
+        error = task.observation.residual(value, everything.values[ahead[1:]]) / deviations
+        wrong = np.flatnonzero((np.abs(error) > 4).any(axis=1))
+        times.append(instants[1:])
+        errors.append(error)
+        horizons.append(float((instants[1:][wrong[0]] if wrong.size else instants[-1]) - instants[0]))
+    return Prediction(np.concatenate(times), np.concatenate(errors), min(horizons)) if times else None
 
 
 def _noise(task: MotionTask, found: Found) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kapitza.errors import Status
 from kapitza.estimate.judge import HUBER
 from kapitza.estimate.series.kicks import first_kicks, with_likeliest_kicks
-from kapitza.estimate.series.noise import Sensors, robust_deviations
+from kapitza.estimate.series.noise import SensorNoise, robust_deviations
 from kapitza.estimate.series.observer import observe_unseen
 from kapitza.estimate.series.residuals import follows, misfit, whiteness_by_channel
 from kapitza.estimate.series.solver import Fitter, MotionSolution, SolverSettings, densest_spacing
@@ -48,7 +48,7 @@ class Found:
     """
 
     solution: MotionSolution
-    sensors: Sensors
+    sensors: SensorNoise
     objective: float
     rivals: tuple[Array, ...] = ()
 
@@ -97,7 +97,7 @@ def _beginnings(task: MotionTask) -> Iterator[tuple[MotionTask, float]]:
             yield task, factor
     yield task, 1.0
     if not task.known.all():
-        observed = observe_unseen(task.problem, _start_values(task), task.states, task.known, task.scale)
+        observed = observe_unseen(task.problem, task.request.start, task.states, task.known, task.scale)
         if observed is not None:
             task = replace(task, states=observed)
             yield task, 1.0
@@ -117,7 +117,7 @@ def in_best_windows(task: MotionTask) -> MotionTask:
     if not count or samples.size <= count * width:
         return task
     fitter = fitter_for(task, task.settings.softness)
-    theta = _first_window(task, fitter, _start_values(task))[0]
+    theta = _first_window(task, fitter, task.request.start)[0]
     index = best_windows(fitter, theta, task.states, width, count)
     return replace(
         task,
@@ -125,10 +125,6 @@ def in_best_windows(task: MotionTask) -> MotionTask:
         states=task.states[index],
         positions=task.positions[index],
     )
-
-
-def _start_values(task: MotionTask) -> Array:
-    return task.request.start
 
 
 def fitter_for(task: MotionTask, softness: float) -> Fitter:
@@ -143,7 +139,7 @@ def fitter_for(task: MotionTask, softness: float) -> Fitter:
 
 def _solve(task: MotionTask, softness: float) -> Found:
     fitter = fitter_for(task, softness)
-    theta, spacing = _start_values(task), None
+    theta, spacing = task.request.start, None
     if task.problem.samples.size > 2 * task.settings.window:
         theta, softness, spacing = _first_window(task, fitter, theta)
     solution = fitter.solve(theta, task.states, softness=softness, spacing=spacing)
@@ -174,7 +170,7 @@ def with_noise(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Mo
             break
         deviations = fitter.noise_of(solution)
         ratio = np.log(deviations / fitter.sensors.deviations)[unknown]
-        fitter.sensors = fitter.sensors.with_deviations(deviations)
+        fitter.sensors = replace(fitter.sensors, deviations=deviations)
         # A common factor leaves the answer alone; only the ratios between sensors move it. Much less noise than was
         # assumed calls for a stricter end of the iteration, though.
         if plain and np.ptp(ratio) < SAME_NOISE and ratio.min() > -0.7:
@@ -198,7 +194,7 @@ def _first_window(task: MotionTask, fitter: Fitter, theta: Array) -> tuple[Array
     # As dense as in the whole record: many states at every sample of a window cost as much as all the rest.
     dense = densest_spacing(task.states)
     for start, factor in _beginnings(small):
-        first = Fitter(inner, fitter.settings, task.scale, task.sensors, fitter.low, fitter.high)
+        first = replace(fitter, problem=inner, sensors=task.sensors, rows=[])
         found = first.solve(theta, start.states, factor * fitter.settings.softness, dense)
         if follows(inner.samples, found, first.sensors):
             found = with_noise(task, first, found)

@@ -8,16 +8,16 @@ the parameters are still wrong, so the iteration converges from far away and fin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError, Status
-from kapitza.estimate.series.noise import Sensors, noise_found
+from kapitza.estimate.series.noise import SensorNoise, noise_found
 from kapitza.estimate.series.pieces import Nodes, kicks_between, place_nodes
-from kapitza.estimate.series.sweep import MotionProblem, Sweep, chain_of, sweep
+from kapitza.estimate.series.sweep import MotionProblem, Sweep, anchor_of, chain_of, sizes_of, sweep
 from kapitza.monitor import checkpoint
 from kapitza.solve import UNDETERMINED, ChainProgram, ChainStep, scaled_inverse
 
@@ -86,18 +86,13 @@ class Iterate:
 
 
 @dataclass(frozen=True)
-class MotionSolution:
+class MotionSolution(Iterate):
     """Where the iteration ended; information (k, k) is the Fisher matrix of the parameters, states eliminated.
 
     kicks: (n,) deviations of the kicks of the motion; marginal: -2 log p with the states integrated out, up to a
     constant, where the motion is kicked.
     """
 
-    theta: Array
-    states: Array
-    nodes: Nodes
-    sweep: Sweep
-    weights: Array
     information: Array
     covariance: Array
     status: Status
@@ -152,16 +147,17 @@ def densest_spacing(states: Array) -> int:
     return int(np.clip(np.ceil(numbers / LARGEST_CHAIN), 1, WIDEST_START))
 
 
+@dataclass
 class Fitter:
-    """Carries the iterate through the levels of softness."""
+    """Carries the iterate through the levels of softness; scale (n,) of the states, low and high (k,): bounds."""
 
-    def __init__(
-        self, problem: MotionProblem, settings: SolverSettings, scale: Array, sensors: Sensors, low: Array, high: Array
-    ):
-        self.problem, self.settings = problem, settings
-        self.scale, self.low, self.high = scale, low, high
-        self.sensors = sensors
-        self.rows: list[tuple[float, ...]] = []
+    problem: MotionProblem
+    settings: SolverSettings
+    scale: Array
+    sensors: SensorNoise
+    low: Array
+    high: Array
+    rows: list[tuple[float, ...]] = field(default_factory=list)
 
     def solve(
         self, theta: Array, states: Array, softness: float | None = None, spacing: int | None = None
@@ -174,9 +170,7 @@ class Fitter:
             spacing = densest_spacing(states)
         nodes = place_nodes(self.problem.samples, spacing)
         theta = np.clip(theta, self.low, self.high)
-        weights = self._weights(None)
-        start = states[nodes.index].copy()
-        now = Iterate(theta, start, nodes, sweep(self.problem, nodes, start, theta, weights), weights)
+        now = self.swept(theta, states[nodes.index].copy(), nodes, self._weights(None))
         if self.settings.huber is not None:
             # The states are those of the readings but where these are wild.
             now = self._reweigh(now, 0.0)
@@ -188,12 +182,14 @@ class Fitter:
 
     def go_on(self, theta: Array, states: Array, nodes: Nodes, residual: Array | None) -> MotionSolution:
         """Iterate with rigid links from parameters and states (J, n) at nodes that are nearly right."""
-        weights = self._weights(residual)
-        again = sweep(self.problem, nodes, states, theta, weights)
-        return self._iterate(Iterate(theta, states, nodes, again, weights), 0.0, thin=False)
+        return self._iterate(self.swept(theta, states, nodes, self._weights(residual)), 0.0, thin=False)
+
+    def swept(self, theta: Array, states: Array, nodes: Nodes, weights: Array) -> Iterate:
+        """The equations linearised at parameters and states (J, n) at the nodes, for weights (N, c)."""
+        return Iterate(theta, states, nodes, sweep(self.problem, nodes, states, theta, weights), weights)
 
     def _iterate(self, now: Iterate, level: float, thin: bool) -> MotionSolution:
-        typical = np.where(now.theta != 0, np.abs(now.theta), 1.0)
+        typical = sizes_of(now.theta)
         farthest = np.where(now.theta != 0, RUNAWAY * typical, np.inf)
         status, trouble, creeping = Status.ITERATION_LIMIT, 0, 0
         information = covariance = np.zeros((now.theta.size, now.theta.size))
@@ -207,7 +203,7 @@ class Fitter:
                 status = Status.SINGULAR
                 break
             step = program.solve_within(self.low - now.theta, self.high - now.theta)
-            information, covariance = program.information - self._anchor(typical), step.covariance
+            information, covariance = program.information - anchor_of(typical), step.covariance
             if level == 0.0 and largest == 1.0:
                 step = mixer.improve(now, step)
             fraction, reached = self._advance(now, step, slack, self.settings.step_limit * typical, largest)
@@ -259,8 +255,8 @@ class Fitter:
 
     def information(self, now: Iterate) -> Array:
         """Fisher information (k, k) of the parameters at an iterate, links rigid, states eliminated."""
-        typical = np.where(now.theta != 0, np.abs(now.theta), 1.0)
-        return self._program(now, self._slack(0.0, now.nodes), typical).information - self._anchor(typical)
+        typical = sizes_of(now.theta)
+        return self._program(now, self._slack(0.0, now.nodes), typical).information - anchor_of(typical)
 
     def settle(
         self, theta: Array, states: Array, nodes: Nodes, residual: Array, steady: float
@@ -271,10 +267,8 @@ class Fitter:
         out (K is the matrix of states and links, in which the variances of soft links cancel their norm), the iterate,
         and its linear system. It ends when that number is known to `steady`.
         """
-        slack, weights = self._slack(0.0, nodes), self._weights(residual)
-        typical = np.where(theta != 0, np.abs(theta), 1.0)
-        now = Iterate(theta, states, nodes, sweep(self.problem, nodes, states, theta, weights), weights)
-        value = np.inf
+        slack, typical, value = self._slack(0.0, nodes), sizes_of(theta), np.inf
+        now = self.swept(theta, states, nodes, self._weights(residual))
         for _ in range(self.settings.max_iterations):
             program = self._program(now, slack, typical)
             before, value = value, self._cost(now.sweep, slack) + 0.5 * program.system.log_determinant
@@ -301,14 +295,12 @@ class Fitter:
 
     def with_plain_weights(self, solution: MotionSolution, weights: Array) -> MotionSolution:
         """The same answer with the information and covariance that these weights (N, c) give."""
-        again = sweep(self.problem, solution.nodes, solution.states, solution.theta, weights)
-        typical = np.where(solution.theta != 0, np.abs(solution.theta), 1.0)
-        now = Iterate(solution.theta, solution.states, solution.nodes, again, weights)
+        now, typical = self.swept(solution.theta, solution.states, solution.nodes, weights), sizes_of(solution.theta)
         program = self._program(now, self._slack(0.0, now.nodes), typical)
-        inside = ~solution.at_bound
+        inside = np.ix_(~solution.at_bound, ~solution.at_bound)
         covariance = np.zeros_like(program.information)
-        covariance[np.ix_(inside, inside)] = scaled_inverse(program.information[np.ix_(inside, inside)], UNDETERMINED)
-        return replace(solution, information=program.information - self._anchor(typical), covariance=covariance)
+        covariance[inside] = scaled_inverse(program.information[inside], UNDETERMINED)
+        return replace(solution, information=program.information - anchor_of(typical), covariance=covariance)
 
     def closure(self, now: Sweep) -> float:
         """Root mean square defect of the links, in units of each state's size."""
@@ -350,15 +342,10 @@ class Fitter:
         """Huber weights from the residuals, once the states no longer follow every outlier."""
         if self.settings.huber is None or level > 0.1 * self.settings.softness:
             return now
-        weights = self._weights(now.sweep.residual)
-        again = sweep(self.problem, now.nodes, now.states, now.theta, weights)
-        return Iterate(now.theta, now.states, now.nodes, again, weights)
-
-    def _anchor(self, typical: Array) -> Array:
-        return np.diag((1e-4 / typical) ** 2)
+        return self.swept(now.theta, now.states, now.nodes, self._weights(now.sweep.residual))
 
     def _program(self, now: Iterate, slack: Array | None, typical: Array) -> ChainProgram:
-        return chain_of(now.sweep, now.nodes.linked, self.scale, self._anchor(typical), slack)
+        return chain_of(now.sweep, now.nodes.linked, self.scale, anchor_of(typical), slack)
 
     def _cost(self, part: Sweep, slack: Array | None) -> float:
         if slack is None:
@@ -407,11 +394,11 @@ class Fitter:
             small = found < 0.3 * self.problem.samples.spread[self.sensors.channel]
             # Residuals far from what the data themselves say of their noise belong to a motion that is still wrong.
             if np.ptp(change) < LARGEST_CHANGE_OF_WEIGHTS and small.all():
-                self.sensors = self.sensors.with_deviations(found)
+                self.sensors = replace(self.sensors, deviations=found)
                 weights = self._weights(now.sweep.residual)
-        return Iterate(now.theta, states, nodes, sweep(self.problem, nodes, states, now.theta, weights), weights)
+        return self.swept(now.theta, states, nodes, weights)
 
-    def noise_of(self, now: Iterate | MotionSolution) -> Array:
+    def noise_of(self, now: Iterate) -> Array:
         """Noise (S,) from the residuals, each sensor charged its share of the fitted numbers."""
         samples = self.problem.samples
         fitted = now.states.shape[1] * len(samples.pieces) + now.theta.size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.disagreement import Widening, widening
 from kapitza.estimate.series.search import Found
-from kapitza.estimate.series.sweep import FEEBLE, Sweep, sweep
+from kapitza.estimate.series.sweep import Sweep, anchor_of, chain_of, sizes_of, sweep
+from kapitza.estimate.series.task import MotionTask
 from kapitza.solve import ChainProgram
-
-if TYPE_CHECKING:
-    from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 
@@ -42,7 +40,7 @@ def widening_of(task: MotionTask, found: Found, white: bool, level: float, freed
     except FlowError:
         return None
     linked, scale = solution.nodes.linked, task.scale
-    anchor = np.diag((1e-4 / np.where(solution.theta != 0, np.abs(solution.theta), 1.0)) ** 2)
+    anchor = anchor_of(sizes_of(solution.theta))
     try:
         scores = None if task.settings.robust else _scores(part, linked, scale, anchor)[:, free]
         steps, covariances = _pieces(task, part, linked, scale, anchor, free)
@@ -52,26 +50,14 @@ def widening_of(task: MotionTask, found: Found, white: bool, level: float, freed
     made = widening(covariance, scores, steps, covariances, white, freedom, level)
     factor = np.ones(free.size)
     factor[free] = made.factor
-    return Widening(factor, made.freedom, made.correlated, made.spread, made.chance, made.pieces)
+    return replace(made, factor=factor)
 
 
 def _program(part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array, here: slice) -> ChainProgram:
     """The chain of the nodes in `here` alone, with what its own readings say about the parameters."""
-    assert part.own_hessian is not None
-    assert part.own_gradient is not None
     kept = linked[here].copy()
     kept[-1] = False
-    return ChainProgram(
-        part.hessian[here] + np.diag(FEEBLE / scale**2),
-        part.gradient[here],
-        part.propagators[here],
-        -part.defect[here],
-        mixed=part.mixed[here],
-        influence=part.influence[here],
-        parameter_hessian=part.own_hessian[here].sum(axis=0) + anchor,
-        parameter_gradient=part.own_gradient[here].sum(axis=0),
-        linked=kept,
-    )
+    return chain_of(part.over(here), kept, scale, anchor)
 
 
 def _scores(part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array) -> Array:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
@@ -16,9 +14,7 @@ from kapitza.estimate.priors import surprising_priors
 from kapitza.estimate.series.noise import power_of
 from kapitza.estimate.series.search import Found
 from kapitza.estimate.series.solver import MotionSolution
-
-if TYPE_CHECKING:
-    from kapitza.estimate.series.task import MotionTask
+from kapitza.estimate.series.task import MotionTask
 
 Array = NDArray[np.float64]
 

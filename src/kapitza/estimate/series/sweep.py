@@ -85,6 +85,27 @@ class Sweep:
     own_hessian: Array | None = None
     own_gradient: Array | None = None
 
+    def over(self, here: slice) -> Sweep:
+        """The intervals that start at the nodes in `here` alone, with what their own readings say of the parameters."""
+        assert self.own_hessian is not None
+        assert self.own_gradient is not None
+        return replace(
+            self, defect=self.defect[here], hessian=self.hessian[here], gradient=self.gradient[here],
+            mixed=self.mixed[here], propagators=self.propagators[here], influence=self.influence[here],
+            parameter_hessian=self.own_hessian[here].sum(axis=0),
+            parameter_gradient=self.own_gradient[here].sum(axis=0),
+        )  # fmt: skip
+
+
+def sizes_of(theta: Array) -> Array:
+    """Size (k,) of every parameter: its value, one where that is zero."""
+    return np.where(theta != 0, np.abs(theta), 1.0)
+
+
+def anchor_of(typical: Array) -> Array:
+    """A pull (k, k) of the parameters towards where they are, feeble beside their sizes (k,); see `chain_of`."""
+    return np.diag((1e-4 / typical) ** 2)
+
 
 def chain_of(
     part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array | float = 0.0, slack: Array | None = None

@@ -14,7 +14,7 @@ from kapitza.estimate.observation import Observation, observe
 from kapitza.estimate.request import Request, Task
 from kapitza.estimate.series.checks import check_initial, check_left, check_signals
 from kapitza.estimate.series.impacts import in_flight
-from kapitza.estimate.series.noise import Sensors, sensors_of
+from kapitza.estimate.series.noise import SensorNoise, noise_of_sensors
 from kapitza.estimate.series.pieces import Samples, bridged_segments, gather
 from kapitza.estimate.series.start import sizes, states_from_data
 from kapitza.estimate.series.sweep import MotionProblem
@@ -45,7 +45,7 @@ class MotionTask(Task):
     states: Array
     known: NDArray[np.bool_]
     scale: Array
-    sensors: Sensors
+    sensors: SensorNoise
     everything: Samples
     positions: NDArray[np.intp]
 
@@ -79,7 +79,7 @@ def prepare(method: ShootingFit, request: Request) -> MotionTask:
     observation = observe(model, records, request.outputs, names)
     everything = gather(model, data, observation, method.max_gap, method.robust, method.bridge)
     stated = request.positive_noise(observation.channels)
-    everything, sensors = sensors_of(everything, observation, records, stated)
+    everything, sensors = noise_of_sensors(everything, observation, records, stated)
     positions = _positions(everything, method.hold_back)
     check_left(everything.size, positions.size)
     samples = everything if positions.size == everything.size else everything.choose(positions)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
 from kapitza.estimate.series.pieces import place_nodes
-from kapitza.estimate.series.solver import Fitter, Iterate, densest_spacing
-from kapitza.estimate.series.sweep import sweep
+from kapitza.estimate.series.solver import Fitter, densest_spacing
+from kapitza.estimate.series.sweep import sizes_of
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -39,7 +39,7 @@ def best_window(fitter: Fitter, theta: Array, states: Array, width: int, seen: b
     if not seen or not theta.size:
         return int(busiest[0])
     found = informations(fitter, theta, states, busiest[:FEW], width)
-    return int(busiest[most_informative(found, 1, _sizes(theta))[0]])
+    return int(busiest[most_informative(found, 1, sizes_of(theta))[0]])
 
 
 def best_windows(fitter: Fitter, theta: Array, states: Array, width: int, count: int) -> Indices:
@@ -48,7 +48,7 @@ def best_windows(fitter: Fitter, theta: Array, states: Array, width: int, count:
     every = np.arange(0, size - width + 1, width)
     starts = every[np.unique(np.linspace(0, every.size - 1, MOST).round().astype(int))] if every.size > MOST else every
     found = informations(fitter, theta, states, starts, width)
-    chosen = starts[most_informative(found, count, _sizes(theta))]
+    chosen = starts[most_informative(found, count, sizes_of(theta))]
     return (chosen[:, None] + np.arange(width)).ravel()
 
 
@@ -59,16 +59,11 @@ def informations(fitter: Fitter, theta: Array, states: Array, starts: Indices, w
     for i, start in enumerate(starts):
         inside = slice(int(start), int(start) + width)
         samples = fitter.problem.samples.take(inside.start, inside.stop)
-        inner = Fitter(
-            replace(fitter.problem, samples=samples), fitter.settings, fitter.scale, fitter.sensors, fitter.low,
-            fitter.high,
-        )  # fmt: skip
+        inner = replace(fitter, problem=replace(fitter.problem, samples=samples))
         nodes = place_nodes(samples, spacing)
-        here = states[inside][nodes.index]
         weights = samples.at_readings(fitter.sensors.deviations) ** -2.0
         try:
-            part = sweep(inner.problem, nodes, here, theta, weights)
-            found[i] = inner.information(Iterate(theta, here, nodes, part, weights))
+            found[i] = inner.information(inner.swept(theta, states[inside][nodes.index], nodes, weights))
         except (FlowError, np.linalg.LinAlgError):
             continue
     return found
@@ -89,7 +84,3 @@ def most_informative(found: Array, count: int, scale: Array) -> Indices:
         chosen.append(best)
         total = total + relative[best]
     return np.array(sorted(chosen), np.intp)
-
-
-def _sizes(theta: Array) -> Array:
-    return np.where(theta != 0, np.abs(theta), 1.0)
