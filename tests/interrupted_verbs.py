@@ -180,6 +180,28 @@ def fitted_to_orbits() -> dict:
     return {"status": some.status.name, "parts": 1, "all": 2, "same": some["k"] != 0.1}
 
 
+def fitted_to_a_branch() -> dict:
+    model = forced()
+    branch = kz.follow(model, None, "w", bounds=(0.6, 0.7), direction=1)
+    data = kz.MeasuredBranch("response", "w", branch.values[1:-1, 0], branch.amplitude("x")[1:-1], state="x")
+    start = model.with_values(k=0.5)
+    some = kz.identify(start, data, ["k"], kz.BranchFit(bounds=(0.6, 0.7)), monitor=AtThirdTrial())
+    nearer = abs(some["k"] - 1.0) < 0.5 and bool(np.isnan(some.covariance).all())
+    return {"status": some.status.name, "parts": 1, "all": 2, "same": nearer and "last iteration" in some.warnings[0]}
+
+
+class AtThirdTrial(Interrupter):
+    """Presses Ctrl-C when the least-squares iteration has moved."""
+
+    def __init__(self):
+        super().__init__(10**9)
+
+    def show(self, progress: kz.Progress) -> None:
+        if progress.text.startswith("trial 3") and self.left > 0:
+            self.left = 1
+        super().show(progress)
+
+
 def profiled() -> dict:
     model, record = oscillator()
     fit = kz.identify(model, record, method=kz.ShootingFit())
@@ -230,6 +252,78 @@ def followed() -> dict:
     known = {row.tobytes() for row in whole.points}
     same = all(row.tobytes() in known for row in some.points)
     return {"status": some.status.name, "parts": len(some.points), "all": len(whole.points), "same": same}
+
+
+def forced() -> kz.Model:
+    return kz.Model.from_equations(
+        "x'' + c*x' + x + k*x**3 = B*cos(w*t)", parameters={"c": 0.1, "k": 1.0, "B": 0.3, "w": 0.6}, period="2*pi/w"
+    )
+
+
+def followed_without_forcing() -> dict:
+    settings = {"force": "B", "damping": "c", "bounds": (0.9, 1.6)}
+    whole = kz.backbone(forced(), "w", **settings)
+    some = kz.backbone(forced(), "w", **settings, monitor=Interrupter(4))
+    known = {row.tobytes() for row in whole.points}
+    same = all(row.tobytes() in known for row in some.points)
+    return {"status": some.status.name, "parts": len(some.points), "all": len(whole.points), "same": same}
+
+
+def responded() -> dict:
+    """Ctrl-C in the second of three responses: the third is not begun."""
+    levels = [0.1, 0.2, 0.3]
+    some = kz.frequency_response(forced(), "w", (0.5, 0.7), force="B", levels=levels, monitor=InSecondPart())
+    same = [branch.status.name for branch in some.branches] == ["CONVERGED", "INTERRUPTED"]
+    return {"status": some.status.name, "parts": len(some.branches), "all": 3, "same": same}
+
+
+class InSecondPart(Interrupter):
+    """Presses Ctrl-C within the second part of the work."""
+
+    def __init__(self):
+        super().__init__(10**9)
+        self.parts = 0
+
+    def show(self, progress: kz.Progress) -> None:
+        self.parts = self.parts if progress.level else int(progress.done)
+        if self.parts == 1 and progress.level == 1 and progress.done > 0 and self.left > 2:
+            self.left = 2
+        super().show(progress)
+
+
+def followed_in_two_parameters() -> dict:
+    branch = kz.follow(forced().with_values(w=0.8), None, "w", (0.8, 2.1), direction=1)
+    settings = {"bounds": {"w": (1.2, 2.0), "B": (0.2, 0.4)}}
+    fold = branch.bifurcations[0]
+    whole = kz.follow(fold, ("w", "B"), **settings)
+    some = kz.follow(fold, ("w", "B"), **settings, monitor=Interrupter(4))
+    known = {row.tobytes() for row in whole.points}
+    same = all(row.tobytes() in known for row in some.points)
+    return {"status": some.status.name, "parts": len(some.points), "all": len(whole.points), "same": same}
+
+
+def found_beside() -> dict:
+    """A list has no status: what is found is given back."""
+    model = kz.library.duffing()
+    known = [kz.solve_orbit(model)]
+    whole = kz.other_orbits(model, known, starts=12)
+    some = kz.other_orbits(model, known, starts=12, monitor=Interrupter(9))
+    same = [np.array_equal(a.points, b.points) for a, b in zip(some, whole, strict=False)]
+    return {"status": "INTERRUPTED", "parts": len(some), "all": 1 + len(whole), "same": all(same)}
+
+
+def census_on_a_section() -> dict:
+    model = kz.library.lorenz()
+    settings = {"max_period": 4, "section": "z - 27", "starts": 128}
+    whole = kz.find_orbits(model, **settings)
+    some = kz.find_orbits(model, **settings, monitor=Interrupter(6))
+    known = {o.code for o in whole}
+    return {
+        "status": some.status.name,
+        "parts": 1 + len(some),
+        "all": 1 + len(whole),
+        "same": all(o.code in known for o in some),
+    }
 
 
 def drawn() -> dict:
@@ -315,6 +409,8 @@ def traced() -> dict:
 VERBS = {f.__name__: f for f in (simulated, iterated, census, searched, returned, inspected)}
 VERBS |= {f.__name__: f for f in (fitted, fitted_by_chain, fitted_to_orbits, profiled, sampled, sought)}
 VERBS |= {f.__name__: f for f in (fitted_weakly, fitted_in_combinations, fitted_to_an_invariant, resampled)}
+VERBS |= {f.__name__: f for f in (fitted_to_a_branch, followed_without_forcing, responded, found_beside)}
+VERBS |= {f.__name__: f for f in (followed_in_two_parameters, census_on_a_section)}
 VERBS |= {
     f.__name__: f for f in (followed, drawn, drawn_from_a_root, sorted_by_attractor, ran_many, covered, checked, traced)
 }

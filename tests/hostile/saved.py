@@ -32,6 +32,9 @@ def nouns() -> dict[str, bytes]:
     record = kz.simulate(model, t=np.arange(0, 12, 0.1), noise=0.01, seed=1)
     orbit = kz.solve_orbit(model, wrt=("k",))
     strobed = kz.simulate(kz.library.duffing(), periods=400, seed=1)
+    fit = kz.identify(model.with_values(k=3.9), record, ["k"], method=kz.ShootingFit())
+    heiles = kz.library.henon_heiles()
+    conserved = kz.measure(kz.simulate(heiles, t=np.arange(60.0)), noise=1e-3, seed=1)
     made = {
         "orbit": orbit,
         "collocated": kz.solve_orbit(model, orbit, method=kz.Collocation()),
@@ -40,7 +43,11 @@ def nouns() -> dict[str, bytes]:
         "record": record,
         "inspection": kz.inspect(strobed),
         "model": model,
-        "fit": kz.identify(model.with_values(k=3.9), record, ["k"], method=kz.ShootingFit()),
+        "fit": fit,
+        "automatic fit": kz.identify(model.with_values(k=3.9), record, ["k"], method="auto"),
+        "invariant fit": kz.identify(heiles, conserved, ["b"], method=kz.InvariantFit()),
+        "validation": kz.validate(fit, record, parts=["prediction"]),
+        "suggestion": kz.suggest(fit),
         "weak fit": kz.identify(model, record, ["k"], method=kz.HarmonicFit()),
         "branch": kz.follow(model, orbit, "w", bounds=(1.4, 1.6)),
         "diagram": kz.diagram(model, orbit, "w", bounds=(1.4, 1.6), depth=1),

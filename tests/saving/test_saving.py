@@ -34,6 +34,39 @@ def orbit_fit(pendulum, found):
     return kz.identify(pendulum.with_values(m=0.09), found, ["m", "l"], method=kz.OrbitFit(multipliers=True))
 
 
+def forced():
+    return kz.Model.from_equations(
+        "x'' + c*x' + x + k*x**3 = B*cos(w*t)", parameters={"c": 0.1, "k": 1.0, "B": 0.3, "w": 0.6}, period="2*pi/w"
+    )
+
+
+def families():
+    """A branch through a fold, what a laboratory would have of it, and what is made of both."""
+    branch = kz.follow(forced().with_values(w=1.2), None, "w", (1.2, 2.0), direction=1)
+    slow = kz.follow(forced(), None, "w", bounds=(0.6, 0.7), direction=1)
+    measured = kz.MeasuredBranch("response", "w", slow.values[1:-1, 0], slow.amplitude("x")[1:-1], state="x")
+    method = kz.BranchFit(bounds=(0.6, 0.7))
+    return {
+        "branch": branch,
+        "diagram": kz.diagram(forced().with_values(w=1.2), None, "w", (1.2, 2.0), depth=1, direction=1),
+        "responses": kz.frequency_response(forced(), "w", (0.6, 0.65), force="B", levels=[0.1, 0.2]),
+        "measured branch": measured,
+        "branch fit": kz.identify(forced().with_values(k=0.9), measured, ["k"], method=method),
+    }
+
+
+def conserved():
+    """An invariant looked for, and parameters fitted to one."""
+    model = kz.library.henon_heiles()
+    record = kz.measure(kz.simulate(model, t=np.arange(100.0)), noise=1e-3, seed=1)
+    away = model.with_values(b=0.8)
+    return {
+        "invariant search": kz.find_invariant(record, degree=3),
+        "invariant fit": kz.identify(away, record, ["b"], method=kz.InvariantFit(bootstrap=5)),
+        "surface fit": kz.identify(away, record, ["b"], method=kz.InvariantFit("surface")),
+    }
+
+
 def nouns(pendulum, record, found, orbit_fit):
     """One of every noun, with as many of its parts as there are."""
     duffing = kz.library.duffing()
@@ -41,6 +74,10 @@ def nouns(pendulum, record, found, orbit_fit):
     series = kz.simulate(duffing, t=np.arange(0, 20, 0.05), noise=0.01, seed=2)
     points = henon(3000)
     strobed = kz.Record.from_arrays(np.arange(3000.0), {"x": points[:, 0], "y": points[:, 1]}, period=1.0)
+    series_fit = kz.identify(duffing.with_values(k=0.06), series, ["k"], method=kz.ShootingFit())
+    later = kz.simulate(duffing, periods=300, noise=0.01, seed=3)
+    damped = kz.Model.from_equations("x'' + c*x' + x = 0", parameters={"c": 0.1}, start={"x": 1.0, "x'": 0.0})
+    motion = kz.simulate(damped, t=np.arange(100) * 0.1)
     return {
         "shot orbit": shot,
         "collocated orbit": kz.solve_orbit(duffing, shot, method=kz.Collocation()),
@@ -48,13 +85,24 @@ def nouns(pendulum, record, found, orbit_fit):
         "orbits of a record": found,
         "orbits of a model": kz.find_orbits(duffing, 1, starts=64, rounds=2, region={"x": (-2, 2), "x'": (-2, 2)}),
         "orbits of a free motion": kz.find_orbits(kz.library.lorenz(), 2, section="z - 27", starts=200),
-        "branch": kz.follow(duffing, shot, "B", bounds=(0.9 * duffing.values["B"], 1.1 * duffing.values["B"])),
         "record": record,
         "inspection": kz.inspect(strobed),
         "model": pendulum,
         "orbit fit": orbit_fit,
-        "series fit": kz.identify(duffing.with_values(k=0.06), series, ["k"], method=kz.ShootingFit()),
+        "series fit": series_fit,
         "weak fit": kz.identify(duffing, series, ["k", "B"], method=kz.HarmonicFit()),
+        "automatic fit": kz.identify(duffing.with_values(k=0.06), series, ["k"], method="auto"),
+        "fit of combinations": kz.identify(duffing.with_values(k=0.06), series, ["k/B"], method=kz.ShootingFit()),
+        "validation": kz.validate(
+            series_fit, later, parts=["prediction", "section", "exponent", "orbits"], max_period=1
+        ),
+        "suggestion": kz.suggest(series_fit),
+        "profile": kz.profile_curve(series_fit, "k", points=3),
+        "coverage": kz.coverage(damped, motion, 0.01, ["c"], kz.HarmonicFit(), fits=2),
+        "basins": kz.basins(duffing, {"x": (-1, 1), "x'": (-1, 1)}, grid=4),
+        "modes": kz.modal_reduction(np.eye(2), np.array([[2.0, -1.0], [-1.0, 2.0]]), 1),
+        **families(),
+        **conserved(),
     }
 
 
@@ -65,10 +113,19 @@ def saved(pendulum, record, found, orbit_fit, tmp_path_factory):
     return {name: (noun, kz.save(noun, folder / f"{name}.nc")) for name, noun in made.items()}
 
 
+FITS = (
+    "orbit fit", "series fit", "weak fit", "automatic fit", "fit of combinations", "branch fit", "invariant fit",
+    "surface fit",
+)  # fmt: skip
 NAMES = (
     "shot orbit", "collocated orbit", "harmonic orbit", "orbits of a record", "orbits of a model",
-    "orbits of a free motion", "branch", "record", "inspection", "model", "orbit fit", "series fit", "weak fit",
+    "orbits of a free motion", "record", "inspection", "model", "validation", "suggestion", "profile", "coverage",
+    "basins", "modes", "branch", "diagram", "responses", "measured branch", "invariant search", *FITS,
 )  # fmt: skip
+
+
+def test_every_noun_is_among_them(saved):
+    assert set(NAMES) == set(saved)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,12 +142,62 @@ def test_a_loaded_orbit_set_gives_the_same_fit(saved, pendulum, orbit_fit):
     assert np.array_equal(fit.covariance, orbit_fit.covariance)
 
 
-def test_a_loaded_estimate_goes_on_where_it_was(saved):
-    noun, path = saved["series fit"]
+@pytest.mark.parametrize("name", FITS)
+def test_a_loaded_estimate_goes_on_where_it_was(saved, name):
+    noun, path = saved[name]
     loaded = kz.load(path)
-    again = kz.identify(loaded.model.with_values(**loaded.start), loaded.data, loaded.names, method=loaded.settings)
+    begun = loaded if loaded.base is None else loaded.base
+    start = loaded.model.with_values(**begun.start)
+    again = kz.identify(start, loaded.data, loaded.names, method=loaded.settings)
     assert again.values == noun.values
     assert np.array_equal(again.covariance, noun.covariance)
+    assert str(loaded) == str(noun)
+
+
+@pytest.mark.parametrize("name", ["automatic fit", "branch fit", "invariant fit"])
+def test_the_report_of_a_loaded_fit_is_that_of_the_fit(saved, name, tmp_path):
+    noun, path = saved[name]
+    pages = [one.report(tmp_path / f"{number}.html").read_text() for number, one in enumerate((noun, kz.load(path)))]
+    assert len(pages[0]) > 1000
+    assert pages[0] == pages[1]
+
+
+@pytest.mark.parametrize("name", ["series fit", "orbit fit"])
+def test_what_a_loaded_fit_is_asked_next(saved, name):
+    """Profiles go on from the workings of the fit, which are not in the file."""
+    noun, path = saved[name]
+    parameter = noun.names[0]
+    assert kz.profile_interval(kz.load(path), parameter) == kz.profile_interval(noun, parameter)
+
+
+@pytest.mark.parametrize("name", ["series fit", "automatic fit"])
+def test_terms_that_a_loaded_fit_misses(saved, name):
+    noun, path = saved[name]
+    assert assert_same(kz.suggest(noun), kz.suggest(kz.load(path))) > 10
+
+
+def test_a_loaded_measured_branch_gives_the_same_fit(saved):
+    noun, _ = saved["branch fit"]
+    data = kz.load(saved["measured branch"][1])
+    again = kz.identify(forced().with_values(k=0.9), data, ["k"], method=kz.BranchFit(bounds=(0.6, 0.7)))
+    assert (again.values, again.chi2) == (noun.values, noun.chi2)
+
+
+def test_a_loaded_branch_is_gone_on_from(saved):
+    noun, path = saved["branch"]
+    settings = {"bounds": {"w": (1.2, 2.0), "B": (0.28, 0.32)}}
+    one, other = (kz.follow(b.bifurcations[0], ("w", "B"), **settings) for b in (noun, kz.load(path)))
+    assert len(one) > 3
+    assert np.array_equal(one.points, other.points)
+    longer = [kz.follow(b, bounds=(1.2, 2.1)) for b in (noun, kz.load(path))]
+    assert np.array_equal(longer[0].points, longer[1].points)
+
+
+@pytest.mark.parametrize("name", ["diagram", "validation", "coverage", "suggestion", "invariant search"])
+def test_loaded_results_give_the_same_tables_and_words(saved, name):
+    noun, path = saved[name]
+    loaded = kz.load(path)
+    assert assert_same(noun.table(), loaded.table()) > 0
     assert str(loaded) == str(noun)
 
 
@@ -170,7 +277,7 @@ def test_an_interrupted_write_leaves_the_old_file(saved, tmp_path, monkeypatch):
 def test_two_hundred_damaged_files_are_refused(saved, tmp_path):
     rng = np.random.default_rng(5)
     path = tmp_path / "damaged.nc"
-    contents = [saved[name][1].read_bytes() for name in ("shot orbit", "orbits of a record", "series fit", "model")]
+    contents = [saved[name][1].read_bytes() for name in NAMES]
     for number in range(200):
         content = bytearray(contents[number % len(contents)])
         place = int(rng.integers(len(content)))
@@ -183,6 +290,22 @@ def test_two_hundred_damaged_files_are_refused(saved, tmp_path):
         path.write_bytes(bytes(content))
         with pytest.raises(KapitzaError):
             kz.load(path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_of_a_newer_version_are_refused(saved, name, tmp_path):
+    facts, arrays = sealed.read_sealed(saved[name][1])
+    sealed.write_sealed(tmp_path / "newer.nc", json.dumps({**facts, "format": verbs.FORMAT + 1}), arrays, name)
+    with pytest.raises(DataError, match=f"has the format {verbs.FORMAT + 1}, this version of Kapitza reads up to"):
+        kz.load(tmp_path / "newer.nc")
+
+
+@pytest.mark.parametrize("value", [np.float64(0.1), np.array(0.1), np.array([0.1]), np.int64(3), np.bool_(True)])
+def test_single_numbers_keep_their_shape(value, tmp_path):
+    """A number of NumPy is no row of one."""
+    orbit = kz.load(kz.save(kz.PeriodicOrbit(("x",), np.ones((1, 1)), value, 1), tmp_path / "a.nc"))
+    assert assert_same(orbit.period, value) == 1
+    assert np.shape(orbit.period) == np.shape(value)
 
 
 def changed(saved, tmp_path, monkeypatch, change):

@@ -27,9 +27,10 @@ from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.continuation.path import Node, corrected_at
 from kapitza.continuation.trace import Stepping, Trace
 from kapitza.continuation.walker import Bounds, Walker, assembled, checked_bounds, parameter_size, walked
-from kapitza.errors import ConvergenceError, KapitzaError
+from kapitza.errors import ConvergenceError, KapitzaError, Status
 from kapitza.flow import Flow
 from kapitza.model import Excitation, Model, Parameter, rate, symbol
+from kapitza.monitor import Monitor, watch
 from kapitza.solve import ByEffort, DensePoint
 
 Array = NDArray[np.float64]
@@ -371,12 +372,16 @@ def _linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
 
 @dataclass(frozen=True)
 class FrequencyResponse:
-    """Forced responses at one or several force amplitudes, and the backbone between them."""
+    """Forced responses at one or several force amplitudes, and the backbone between them.
+
+    status: INTERRUPTED when it was stopped; the responses that were begun are there.
+    """
 
     branches: tuple[Branch, ...]
     forces: tuple[float, ...]
     force: str
     backbone: Branch | None
+    status: Status = Status.CONVERGED
 
     def plot(self, **settings: Any) -> Any:
         from kapitza.report import plot_frequency_response
@@ -394,6 +399,7 @@ def frequency_response(
     levels: Sequence[float] | None = None,
     start: Any = None,
     mode: int = 0,
+    monitor: Monitor | None = None,
     **settings: Any,
 ) -> FrequencyResponse:
     """The response to harmonic forcing over its frequency, for each force level, with the backbone if damping is named.
@@ -416,6 +422,8 @@ def frequency_response(
         From where the motion settles at the lower end; the model's start by default.
     mode : int
         Of the backbone.
+    monitor : Monitor, optional
+        Progress; when it is stopped, what there is comes back with the status INTERRUPTED.
     settings
         Further ones of `follow`.
 
@@ -440,11 +448,14 @@ def frequency_response(
     if not chosen:
         raise KapitzaError(f"levels is empty: give amplitudes of {force}, such as levels=[0.1, 0.2].")
     low, high = gate.span("bounds", sorted(gate.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist()))
-    branches = []
-    for level in chosen:
-        at = model.with_values(**{force: level, frequency: low})
-        branches.append(follow(at, start, frequency, bounds, direction=1, **settings))
+    branches: list[Branch] = []
     spine = None
-    if damping is not None:
-        spine = backbone(model, frequency, force=force, damping=damping, bounds=(low, high), mode=mode)
-    return FrequencyResponse(tuple(branches), chosen, force, spine)
+    with watch(monitor, f"responses of {model.name}", len(chosen) + (damping is not None)) as task:
+        for level in chosen:
+            at = model.with_values(**{force: level, frequency: low})
+            branches.append(follow(at, start, frequency, bounds, direction=1, **settings))
+            task.advance(1, f"{force} = {level:.6g}")
+        if damping is not None:
+            spine = backbone(model, frequency, force=force, damping=damping, bounds=(low, high), mode=mode)
+            task.advance(1)
+    return FrequencyResponse(tuple(branches), chosen[: len(branches)], force, spine, task.status)

@@ -252,7 +252,13 @@ class Deflated:
 
 
 def other_orbits(
-    model: Model, known: list[PeriodicOrbit], period: int = 1, starts: int = 40, spread: float = 1.5, seed: int = 0
+    model: Model,
+    known: list[PeriodicOrbit],
+    period: int = 1,
+    starts: int = 40,
+    spread: float = 1.5,
+    seed: int = 0,
+    monitor: Monitor | None = None,
 ) -> list[PeriodicOrbit]:
     """Orbits of the same period that are not among the known ones, by deflation from random starts around them.
 
@@ -273,6 +279,8 @@ def other_orbits(
         How far around the known orbits, in units of their size.
     seed : int
         Of the starts.
+    monitor : Monitor, optional
+        Progress; when it is stopped, the orbits that are found are given back.
 
     Returns
     -------
@@ -306,11 +314,13 @@ def other_orbits(
     around = sizes * spread * reach * random.uniform(-1, 1, (starts, sizes.size))
     search = Deflated(solver, tuple(np.array(p) for p in points), sizes, angles)
     found: list[PeriodicOrbit] = []
-    for start in around:
-        seen = [*points, *(p for orbit in found for p in orbit.points)]
-        new = replace(search, known=tuple(seen)).search(start[None])
-        if new:
-            orbit = solve_orbit(model, new[0], period, throw=False, profile=False)
-            if orbit.status.ok:
-                found.append(orbit)
+    with watch(monitor, f"other orbits of {model.name}", starts) as task:
+        for start in around:
+            seen = [*points, *(p for orbit in found for p in orbit.points)]
+            new = replace(search, known=tuple(seen)).search(start[None])
+            if new:
+                orbit = solve_orbit(model, new[0], period, throw=False, profile=False)
+                if orbit.status.ok:
+                    found.append(orbit)
+            task.advance(1, f"{len(found)} orbits")
     return found

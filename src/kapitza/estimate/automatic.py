@@ -104,6 +104,7 @@ class Automatic:
         return replace(
             found,
             method=f"auto ({label} → ShootingFit)",
+            settings=self,
             start={name: model.values[name] for name in found.names},
             chain=tuple(story),
         )

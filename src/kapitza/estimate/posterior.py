@@ -14,6 +14,7 @@ from kapitza.errors import KapitzaError
 from kapitza.estimate.bayes import at_walkers, bayes_packages, count_walkers, walk
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits import OrbitFit, sampled_orbits
+from kapitza.estimate.result import last_method
 from kapitza.estimate.series import MotionDensity, ShootingFit
 from kapitza.estimate.weak import HarmonicFit
 from kapitza.executor import Executor, Shared
@@ -86,9 +87,9 @@ def posterior(
     >>> bool(abs(samples.std() / fit.deviations["k"] - 1) < 0.2)
     True
     """
-    if isinstance(estimate.settings, OrbitFit):
+    if isinstance(last_method(estimate), OrbitFit):
         return sampled_orbits(estimate, draws, tune, walkers, seed, exact, executor, monitor)
-    if not isinstance(estimate.settings, ShootingFit | HarmonicFit):
+    if not isinstance(last_method(estimate), ShootingFit | HarmonicFit):
         raise KapitzaError(
             f"{estimate.method} has no likelihood to sample: fit by ShootingFit, HarmonicFit or OrbitFit."
         )
@@ -137,7 +138,7 @@ def _density(
     def bounded(inner: Callable[[Array], Array]) -> Callable[[Array], Array]:
         return lambda theta: np.where(((theta < low) | (theta > high)).any(axis=1), -np.inf, inner(theta))
 
-    if isinstance(estimate.settings, HarmonicFit):
+    if isinstance(last_method(estimate), HarmonicFit):
         return bounded(lambda theta: -0.5 * (scaled(theta) ** 2).sum(axis=1)), 0.0
     model = partial(at_walkers, executor, _log_densities, Shared(MotionDensity(estimate)))
     points = _points(len(centre), random)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.intervals import half_width
 from kapitza.estimate.orbits import OrbitFit, OrbitProfile
+from kapitza.estimate.result import last_method
 from kapitza.estimate.series import MotionProfile, ShootingFit
 from kapitza.executor import Executor, Shared, in_order
 from kapitza.monitor import Monitor, checkpoint, watch
@@ -116,6 +118,7 @@ def profile_curve(
     points: int = 11,
     reach: float = 2.5,
     level: float = 0.95,
+    executor: Executor | None = None,
     monitor: Monitor | None = None,
 ) -> ProfileCurve:
     """The profile likelihood of one parameter over `reach` standard errors to either side, within its bounds.
@@ -129,6 +132,7 @@ def profile_curve(
     points: how many values are tried; the estimate is among them if odd.
     reach: standard errors to either side.
     level: probability of the interval that the curve cuts out.
+    executor: works on both sides at once: anything with ``submit``, as in concurrent.futures.
     monitor: progress; a curve that is stopped keeps the values that are finished.
 
     Returns
@@ -155,20 +159,23 @@ def profile_curve(
     with watch(monitor, f"profile of {name}", values.size) as task:
         # From the estimate outwards on either side, each value begun where the last one ended.
         middle = int(np.argmin(np.abs(values - centre)))
-        for part in (range(middle, values.size), range(middle - 1, -1, -1)):
-            side = _profile(estimate, name)
-            for i in part:
-                try:
-                    rise[i] = side.rise(float(values[i])) / side.widening
-                except (KapitzaError, FlowError):
-                    break
-                finally:
+        sides = [np.arange(middle, values.size), np.arange(middle - 1, -1, -1)]
+        if executor is None:
+            for side in sides:
+                for i, found in zip(side, _rises(Shared(estimate), name, values[side]), strict=False):
+                    rise[i] = found
                     task.advance(1)
+        else:
+            shared = Shared(estimate)
+            jobs = [(shared, name, values[side]) for side in sides]
+            for side, found in zip(sides, in_order(executor, _all_rises, jobs), strict=True):
+                rise[side[: len(found)]] = found
+                task.advance(side.size)
     return ProfileCurve(name, values, rise, half_width(level, estimate.dof) ** 2, level)
 
 
 def _require_profile(estimate: Estimate, name: str) -> None:
-    if not isinstance(estimate.settings, OrbitFit | ShootingFit):
+    if not isinstance(last_method(estimate), OrbitFit | ShootingFit):
         raise KapitzaError("Profile likelihood needs an estimate made by ShootingFit or OrbitFit.")
     if name not in estimate.names:
         raise KapitzaError(f'"{name}" was not free in this fit; free were {", ".join(estimate.names)}.')
@@ -179,7 +186,21 @@ def _require_profile(estimate: Estimate, name: str) -> None:
 
 
 def _profile(estimate: Estimate, name: str) -> Profile:
-    return (OrbitProfile if isinstance(estimate.settings, OrbitFit) else MotionProfile)(estimate, name)
+    return (OrbitProfile if isinstance(last_method(estimate), OrbitFit) else MotionProfile)(estimate, name)
+
+
+def _rises(estimate: Shared[Estimate], name: str, values: Array) -> Iterator[float]:
+    """The rise at one value after the other, as far as the model can be followed."""
+    profile = _profile(estimate.value, name)
+    for value in values.tolist():
+        try:
+            yield profile.rise(value) / profile.widening
+        except (KapitzaError, FlowError):
+            return
+
+
+def _all_rises(estimate: Shared[Estimate], name: str, values: Array) -> list[float]:
+    return list(_rises(estimate, name, values))
 
 
 def _profile_end(estimate: Shared[Estimate], name: str, side: float, threshold: float) -> float:

@@ -58,6 +58,11 @@ def make_estimate(
     )
 
 
+def last_method(estimate: Estimate) -> Any:
+    """Settings of the method that made the estimate; those of the last one where a chain of them did."""
+    return getattr(estimate.settings, "shooting", estimate.settings)
+
+
 def workings_of(estimate: Estimate, kind: type[T]) -> T:
     """The workings of the fit behind an estimate; of one that was loaded from a file the fit is made again."""
     found = estimate.workings

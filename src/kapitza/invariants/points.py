@@ -140,11 +140,8 @@ def _shifts(model: Model, needed: Sequence[str], channels: Sequence[str]) -> dic
 
 def noise_of(record: Record, given: Noise) -> tuple[dict[str, float], bool]:
     """Standard deviation by channel and whether it is known (given, or in the record) or assumed."""
-    known = record.noise if given is None else stated_noise(given, record.channels)
-    lost = [c for c in record.channels if c not in known]
-    if given is not None and lost:
-        raise DataError(f"The noise of channel {', '.join(lost)} is not given: name every channel, 0 for none.")
-    if not lost and any(known[c] > 0 for c in record.channels):
+    known = {**record.noise, **stated_noise(given, record.channels)}
+    if all(c in known for c in record.channels) and any(known[c] > 0 for c in record.channels):
         return known, True
     modulus = {c: float(np.mean(np.abs(_wrapped(record, c)))) for c in record.channels}
     return {c: known.get(c) or ASSUMED_NOISE * modulus[c] for c in record.channels}, False
@@ -181,8 +178,10 @@ def collect(
         deviations, sure = noise_of(record, noise)
         known &= sure
         shown = None if sure or plan.rates or plan.shifts is not None else _shown_noise(record)
-        deviations = deviations if shown is None else {**{c: level for c, (level, _) in shown.items()}, **record.noise}
-        doubts.append({} if shown is None else {c: error for c, (_, error) in shown.items() if c not in record.noise})
+        # A channel that is called exact has no size to weigh it by: it gets that of its scatter.
+        told = {**record.noise, **{c: v for c, v in stated_noise(noise, record.channels).items() if v > 0}}
+        deviations = deviations if shown is None else {**{c: level for c, (level, _) in shown.items()}, **told}
+        doubts.append({} if shown is None else {c: error for c, (_, error) in shown.items() if c not in told})
         read &= shown is not None
         for piece in record.segments():
             local = deviations if sure else _not_above_roughness(record, piece, plan, deviations)

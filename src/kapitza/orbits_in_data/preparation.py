@@ -78,6 +78,7 @@ def channel_noise(record: Record, names: tuple[str, ...], noise: Any) -> Array |
         for name in noise:
             if name not in names:
                 raise DataError(f'Noise of "{name}" is given, the channels are {names}.{nearest_name(name, names)}')
+        noise = {**record.noise, **noise}
         absent = [name for name in names if name not in noise]
         if absent:
             raise DataError(f'No noise for channel "{absent[0]}": name every channel, or give none.')

@@ -62,7 +62,7 @@ class Reader:
             if dtype.kind == "c":
                 # a + 1j b would turn an infinite part of one into a NaN of the other.
                 made.real, made.imag = stored[..., 0], stored[..., 1]
-        return made[()] if value.get("scalar") else made
+        return made.reshape(())[()] if value.get("scalar") else made
 
     def _model(self, number: int) -> Any:
         from kapitza.model import model_from_dict

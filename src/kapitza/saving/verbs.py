@@ -21,12 +21,13 @@ FORMAT = 1
 
 
 def save(noun: Any, path: str | os.PathLike[str]) -> Path:
-    """Write a PeriodicOrbit, OrbitSet, Estimate, Record, Inspection or Model to a file; `load` gives it back equal.
+    """Write a result, a record or a model to a file; `load` gives it back equal.
 
     Parameters
     ----------
-    noun : PeriodicOrbit, OrbitSet, Estimate, Record, Inspection or Model
-        With all that belongs to it: an estimate with its model and data, orbits with the record they come from.
+    noun : Model, Record, Inspection, PeriodicOrbit, OrbitSet, Estimate, Validation, Branch, Diagram, ...
+        What a verb gave, or settings of a method. With all that belongs to it: an estimate with its model and data,
+        orbits with the record they come from.
     path : path
         Of the file, such as "fit.nc". An existing file is replaced in one step.
 
@@ -66,8 +67,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    PeriodicOrbit, OrbitSet, Estimate, Record, Inspection or Model
-        Equal to what was saved, to the last digit.
+    object
+        Of the type that was saved, equal to the last digit.
 
     Raises
     ------

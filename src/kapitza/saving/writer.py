@@ -100,7 +100,8 @@ class Writer:
             stored = values.astype(np.int8)
         name = re.sub(r"\W+", "_", place.lstrip("."), flags=re.ASCII).strip("_") or "values"
         name = name if name not in self.arrays and name != "facts" else f"{name}_{len(self.arrays)}"
-        self.arrays[name] = np.ascontiguousarray(stored)
+        # Not ascontiguousarray, which makes a single number a row of one.
+        self.arrays[name] = np.array(stored, order="C")
         return facts | {"name": name}
 
     def _dataset(self, value: Any, place: str) -> Any:

@@ -17,7 +17,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.model import Model
-from kapitza.monitor import Interrupted, Silent
+from kapitza.monitor import Interrupted, Silent, checkpoint
 from kapitza.solve import ByEffort, LeastSquaresSettings, gauss_newton
 
 Array = NDArray[np.float64]
@@ -98,7 +98,10 @@ class BranchFit:
 
         detect = any(not source.curve for source, _ in curves)
 
+        best = _Best(request.names)
+
         def distances(theta: Array, steps: list[float]) -> list[_Distances]:
+            checkpoint()
             model = request.model.with_values(**dict(zip(request.names, theta.tolist(), strict=True)))
             branches = _Branches(self, detect)
             try:
@@ -118,6 +121,8 @@ class BranchFit:
             values = np.concatenate([each.values for each in here])
             moments = [each.moments() for each in here]
             mean, deviation = (np.concatenate([m[i] for m in moments]) for i in (0, 1))
+            residual = (values - mean) / deviation
+            best.note(theta, 0.5 * float(residual @ residual))
             columns = []
             for i, value in enumerate(theta):
                 step = self.step * max(abs(value), 1e-3)
@@ -125,7 +130,7 @@ class BranchFit:
                 ahead[i] = value + step
                 there = np.concatenate([each.values for each in distances(ahead, steps)])
                 columns.append((there - values) / step / deviation)
-            return (values - mean) / deviation, np.stack(columns, axis=1)
+            return residual, np.stack(columns, axis=1)
 
         low, high = request.bounds
         # A millionth of the cost is some thousandth of a standard deviation: below, differences say nothing.
@@ -168,6 +173,22 @@ class BranchFit:
         low, high = float(data.values.min()), float(data.values.max())
         margin = 0.1 * (high - low) or 0.3 * abs(low) or 1.0
         return low - margin, high + margin
+
+
+@dataclass
+class _Best:
+    """The best values tried so far: what is given back when the fit is stopped."""
+
+    names: tuple[str, ...]
+    cost: float = float("inf")
+    trials: int = 0
+
+    def note(self, theta: Array, cost: float) -> None:
+        self.trials += 1
+        reached = None
+        if cost < self.cost:
+            self.cost, reached = cost, dict(zip(self.names, theta.tolist(), strict=True))
+        checkpoint(reached, f"trial {self.trials}, cost {self.cost:.6g}")
 
 
 @dataclass

@@ -13,6 +13,8 @@ from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.missing.dictionary import Term
 from kapitza.estimate.observation import Observation, observe_channels
+from kapitza.estimate.result import workings_of
+from kapitza.estimate.series import MotionWorkings
 from kapitza.flow import Flow
 
 Array = NDArray[np.float64]
@@ -53,17 +55,16 @@ class Window:
 
 def windows_of(estimate: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list[Window]:
     """Columns of the free parameters, of the terms, of the held parameters and of sensor faults (in this order)."""
-    if estimate.motion is None or estimate.workings is None:
-        raise KapitzaError(
-            'suggest goes on from a fit by ShootingFit (or "auto") made in this session: fit the record by one of them.'
-        )
-    task, solution = estimate.workings.task, estimate.workings.found.solution
+    if estimate.motion is None:
+        raise KapitzaError('suggest goes on from a fit by ShootingFit (or "auto"): fit the record by one of them.')
+    workings = workings_of(estimate, MotionWorkings)
+    task, solution = workings.task, workings.found.solution
     model, samples = estimate.model, task.problem.samples
     wrt = (*estimate.names, *held)
     flow = Flow(model, wrt=wrt, tolerance=1e-11)
     sight = task.observation
     observation = observe_channels(model, sight.channels, tuple(sight.angles), task.request.outputs, wrt)
-    deviations = samples.at_readings(estimate.workings.found.sensors.deviations)
+    deviations = samples.at_readings(workings.found.sensors.deviations)
     nodes, states = solution.nodes.index, solution.states
     found: list[Window] = []
     total, free = 0, len(estimate.names)

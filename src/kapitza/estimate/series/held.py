@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import make_request
-from kapitza.estimate.result import workings_of
+from kapitza.estimate.result import last_method, workings_of
 from kapitza.estimate.series.result import MotionWorkings
 from kapitza.estimate.series.search import Found, finish, fitter_for, search
 from kapitza.estimate.series.task import MotionTask, prepare
@@ -27,7 +27,7 @@ class HeldMotion:
         self.priors = [estimate.model.parameter(name).prior for name in held]
         workings = workings_of(estimate, MotionWorkings)
         kicks = None if estimate.motion is None else estimate.motion.process_noise
-        method = replace(estimate.settings, softness=1e-3, throw=False, process_noise=kicks or False)
+        method = replace(last_method(estimate), softness=1e-3, throw=False, process_noise=kicks or False)
         sensors = workings.found.sensors
         task = prepare(method, make_request(estimate.model, estimate.data, self.others, method))
         self.solution = workings.found.solution

@@ -127,9 +127,9 @@ def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[
 
 
 def _given_noise(request: Request, channels: Sequence[str], record: Record | None) -> Mapping[str, float]:
-    """Noise as stated, or as the record knows it."""
+    """Noise as stated, else as the record knows it."""
     stated = request.stated((*channels, *(signal.name for signal in request.model.signals)))
-    return (record.noise if record is not None else {}) if request.noise is None else stated
+    return {**(record.noise if record is not None else {}), **stated}
 
 
 def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: Mapping[str, float]) -> Array:
