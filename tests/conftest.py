@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -16,6 +17,10 @@ hypothesis.settings.load_profile("kapitza")
 
 # A walk over all that models and compiled code hold, after every few hundred objects, is a tenth of the suite's time.
 gc.set_threshold(100_000, 50, 100)
+
+# Processes that tests start would compile every module of the project anew, a second each.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 ROOT = Path(__file__).resolve().parent.parent
 

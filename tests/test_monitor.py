@@ -15,6 +15,7 @@ import kapitza as kz
 from interrupted_verbs import VERBS
 from kapitza.errors import KapitzaError, Status
 from kapitza.monitor import Silent, Task, checkpoint, watch
+from processes import wait_until_at_work
 
 TESTS = Path(__file__).parent
 
@@ -165,7 +166,7 @@ def test_ctrl_c_from_outside_without_a_monitor():
     )  # fmt: skip
     assert child.stdout is not None
     assert child.stdout.readline().strip() == "ready"
-    time.sleep(3.0)  # well into the run, on a busy machine too
+    wait_until_at_work(child.pid)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     status, size = out.split()

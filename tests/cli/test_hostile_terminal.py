@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 import kapitza as kz
 from kapitza.cli import main
+from processes import wait_until_at_work
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -62,9 +62,9 @@ def test_names_cannot_steer_the_terminal(capsys, tmp_path):
     assert "\x1b[31mred" not in err
 
 
-def started(*arguments: str, **environment: str) -> subprocess.Popen:
+def started(*arguments: str, program: tuple[str, ...] = ("-m", "kapitza"), **environment: str) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-m", "kapitza", *arguments],
+        [sys.executable, *program, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, **environment},
@@ -102,9 +102,17 @@ main(["simulate", "duffing", "--periods", "5", "--out", "a.csv"])
 
 
 def test_ctrl_c_while_working(tmp_path):
-    with started("simulate", "duffing", "--periods", "100000000", "--out", str(tmp_path / "a.csv")) as command:
-        assert command.stderr is not None
-        time.sleep(6.0)
+    program = """
+import kapitza.cli.app, kapitza.flow, sys
+from kapitza.cli import main
+print("loaded", flush=True)
+main(sys.argv[1:])
+"""
+    line = ["simulate", "duffing", "--periods", "100000000", "--out", str(tmp_path / "a.csv")]
+    with started(*line, program=("-c", program)) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == b"loaded\n"
+        wait_until_at_work(command.pid, 1.0)
         command.send_signal(signal.SIGINT)
         try:
             _, err = command.communicate(timeout=60)

@@ -12,7 +12,7 @@ import pytest
 import kapitza as kz
 from kapitza.cli import main
 
-pytest.importorskip("distributed")
+Client = pytest.importorskip("distributed").Client
 
 STUDY = """\
 [model]
@@ -48,6 +48,8 @@ def address(tmp_path):
             time.sleep(0.05)
         found = json.loads(known.read_text())["address"]
         worker = start("worker", found, "--nthreads", "1", "--no-dashboard", "--no-nanny", cwd=tmp_path)
+        with Client(found) as client:
+            client.wait_for_workers(1, timeout=60)
         yield found
     finally:
         for process in (worker, scheduler):
@@ -59,13 +61,9 @@ def address(tmp_path):
 def identify(capsys, path, *options):
     """Parameters that `kapitza identify` prints."""
     path.write_text(STUDY, encoding="utf-8")
-    for _ in range(120):
-        with pytest.raises(SystemExit) as end:
-            main(["identify", str(path), "--json", *options])
-        captured = capsys.readouterr()
-        if "has no workers" not in captured.err:
-            break
-        time.sleep(0.2)
+    with pytest.raises(SystemExit) as end:
+        main(["identify", str(path), "--json", *options])
+    captured = capsys.readouterr()
     assert not end.value.code, captured.err
     return json.loads(captured.out)["parameters"]
 

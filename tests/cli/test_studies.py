@@ -123,15 +123,15 @@ def test_orbits_of_a_recording(capsys, tmp_path):
     assert float(fixed["first point"].split(",")[0]) == pytest.approx(0.631354, abs=1e-3)
 
 
-def test_ctrl_c_ends_with_130_and_resume_ends_the_run(folder, tmp_path):
+def test_ctrl_c_ends_with_130_and_resume_ends_the_run(capsys, folder, tmp_path):
     (tmp_path / "cart.csv").write_bytes((folder / "cart.csv").read_bytes())
     text = '[[model]]\nname = "{0}"\nequations = ["x\'\' + c*x\' + k*x + k{0}*x**{0} = 0"]\n' \
            'parameters = {{c = 0.1, k = 8.0, k{0} = 0.0}}\nfree = ["c", "k", "k{0}"]\n'  # fmt: skip
-    models = "".join(text.format(power) for power in (3, 5, 7))
+    models = "".join(text.format(power) for power in (3, 5))
     (tmp_path / "many.toml").write_text(models + '[data]\nfile = "cart.csv"\n[fit]\nmethod = "shooting"\n')
-    command = [sys.executable, "-m", "kapitza", "identify", str(tmp_path / "many.toml"), "--quiet"]
+    command = ["identify", str(tmp_path / "many.toml"), "--quiet"]
     started = subprocess.Popen(
-        command,
+        [sys.executable, "-m", "kapitza", *command],
         stderr=subprocess.PIPE,
         text=True,
         # A job in the background inherits that Ctrl-C is ignored.
@@ -146,8 +146,8 @@ def test_ctrl_c_ends_with_130_and_resume_ends_the_run(folder, tmp_path):
     assert started.returncode == 130
     assert "--resume" in err
     assert not (tmp_path / "many-results").exists()
-    subprocess.run([*command, "--resume"], check=True, timeout=120)
-    assert len(kz.read_results(tmp_path / "many-results").succeeded) == 3
+    assert run(capsys, *command, "--resume")[0] == 0
+    assert len(kz.read_results(tmp_path / "many-results").succeeded) == 2
 
 
 @pytest.mark.parametrize("mode", ["--quiet", "--json"])

@@ -12,6 +12,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
+from tests.processes import computed
+
 SECONDS = 5.0
 """Computing time of a case."""
 
@@ -111,14 +113,14 @@ def _start(context: Any, room: Path, case: Case) -> _Worker:
 
 
 def _give(worker: _Worker, case: Case) -> None:
-    worker.case, worker.computed, worker.begun = case, _computed(worker.process.pid), time.monotonic()
+    worker.case, worker.computed, worker.begun = case, computed(worker.process.pid), time.monotonic()
     worker.done += 1
     worker.pipe.send((case.family, case.content))
 
 
 def _look(worker: _Worker) -> Outcome | None:
     """The end of the case, or None while it goes on within its limits."""
-    used = _computed(worker.process.pid) - worker.computed
+    used = computed(worker.process.pid) - worker.computed
     if worker.pipe.poll():
         try:
             ending = worker.pipe.recv()
@@ -132,15 +134,6 @@ def _look(worker: _Worker) -> Outcome | None:
     if used > SECONDS + 1 or time.monotonic() - worker.begun > PATIENCE:
         return Outcome(worker.case, "hang", f"more than {SECONDS:g} s of computing", used)
     return None
-
-
-def _computed(process: int) -> float:
-    """Computing time of a process so far [s]."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _end(worker: _Worker) -> None:
