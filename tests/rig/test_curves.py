@@ -48,7 +48,7 @@ def test_fold_curve_of_the_duffing_rig():
 
 
 def test_doubling_curve_by_the_amplitude_condition():
-    test = pendulum_test(modes=3)
+    test = pendulum_test(pendulum_rig(sample_time=2e-3), modes=3)
     scale = np.hypot(13 * 0.1, 200.0)
     start = find_doubling(test, "a", (0.0125 * scale, 0.0140 * scale), points=2)
     curve = doubling_curve(test, start, "Omega", (12.5, 12.0))

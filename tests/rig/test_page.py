@@ -2,14 +2,16 @@
 
 import re
 import sys
+from functools import partial
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+import kapitza as kz
 from conftest import ROOT
 from kapitza.errors import RigError
-from kapitza.rig import FourierSeries, RemoteRig, RigServer, duffing_rig, read_rig, settle_and_measure
+from kapitza.rig import FourierSeries, RemoteRig, RigServer, duffing_rig, pendulum_rig, read_rig, settle_and_measure
 
 PAGE = (ROOT / "docs" / "rig.md").read_text(encoding="utf-8")
 
@@ -22,6 +24,8 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     codes = [code for code in blocks("python") if "class Shaker" not in code]
     assert len(codes) >= 5
+    # Half as many steps of the simulated pendulum.
+    monkeypatch.setattr(kz.rig, "pendulum_rig", partial(pendulum_rig, sample_time=2e-3))
     names = {}
     for code in codes:
         exec(compile(code, "docs/rig.md", "exec"), names)  # noqa: S102
