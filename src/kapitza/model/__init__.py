@@ -4,7 +4,7 @@ from kapitza.model.clock import CLOCK, with_clock
 from kapitza.model.compiled import Evaluator, compile_derivatives, compile_expressions, to_heyoka, translate_steps
 from kapitza.model.control import control_values, with_control
 from kapitza.model.dimensions import dimension_problems
-from kapitza.model.elimination import Elimination, Step, solve_named
+from kapitza.model.elimination import Elimination, Step, solve_definite, solve_named
 from kapitza.model.files import model_from_dict, model_to_dict, read_model, write_model
 from kapitza.model.implicit import top_slopes
 from kapitza.model.laws import LAWS, Law, with_laws
@@ -55,6 +55,7 @@ __all__ = [
     "parse_expression",
     "rate",
     "read_model",
+    "solve_definite",
     "solve_named",
     "split_program",
     "split_switches",

@@ -238,6 +238,13 @@ def solve_named(
     return _orthogonal([list(row) for row in matrix], naming).solve(right, lambda e: e, naming.name)
 
 
+def solve_definite(
+    matrix: Sequence[Sequence[Expression]], right: Sequence[Expression], naming: Naming
+) -> list[Expression]:
+    """The same for a definite matrix, of which only entries on and below the diagonal are read."""
+    return _definite([list(row) for row in matrix], naming).solve(right, lambda e: e, naming.name)
+
+
 def blocks_of(mass: sp.ImmutableMatrix, tops: Sequence[sp.Symbol]) -> tuple[Block, ...]:
     """The diagonal blocks of M after sorting it to block-triangular form, in the order in which they can be solved."""
     size = mass.rows

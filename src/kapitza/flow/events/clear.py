@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from kapitza.flow.engine import Event
 from kapitza.flow.events.batch import LANES, CompiledLanes, compiled_lanes
 from kapitza.flow.events.geometry import Geometry
-from kapitza.flow.events.instants import CLEAR
 from kapitza.flow.events.journey import SAME_INSTANT, WRONG_SIDE, Settings
 from kapitza.flow.events.passing import Crowd, bounce, cross, offsets, surfaces_of
 from kapitza.flow.events.regimes import CROSS, IMPACT
-from kapitza.flow.events.settle import Regime
+from kapitza.flow.events.settle import CLEAR, Regime
 
 Array = NDArray[Any]
 Rows = NDArray[np.intp]

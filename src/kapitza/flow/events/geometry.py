@@ -19,6 +19,7 @@ from kapitza.errors import ModelError
 from kapitza.flow.domains import Domain
 from kapitza.flow.engine import System
 from kapitza.flow.events.held import can_be_gated
+from kapitza.flow.events.joints import JointForm, Joints, joint_form
 from kapitza.flow.sides import FLAT, Probes, levels
 from kapitza.model import Step, compile_derivatives, compile_expressions, derivative, split_switches, symbol, time
 
@@ -155,9 +156,31 @@ class Geometry:
 
     @cached_property
     def flags(self) -> tuple[sp.Symbol, ...]:
-        """One per surface, switches first, where a single flow serves all regimes; none where each has its own."""
+        """One per surface, switches first, where a single flow serves all regimes; none where each has its own.
+
+        Then those of pairs of joints.
+        """
         count = self.switches + self.walls
-        return tuple(symbol(f"flag:{k}") for k in range(count)) if can_be_gated(self.system) else ()
+        if not can_be_gated(self.system):
+            return ()
+        return (*(symbol(f"flag:{k}") for k in range(count)), *self.slipping.values())
+
+    @cached_property
+    def joint_form(self) -> JointForm | None:
+        """The system by its joints, where one flow serves all regimes and the system is such a linkage."""
+        return joint_form(self.system) if can_be_gated(self.system) else None
+
+    @cached_property
+    def slipping(self) -> dict[tuple[int, int], sp.Symbol]:
+        """Flags of pairs of joints: 1 while both slip."""
+        count = 0 if self.joint_form is None else len(self.joint_form.switches)
+        return {(i, j): symbol(f"slipping:{i}:{j}") for i in range(count) for j in range(i, count)}
+
+    @cached_property
+    def joints(self) -> Joints | None:
+        """The same in numbers, where all switches are plain joints."""
+        form = self.joint_form
+        return Joints(self.system, form, self.inputs) if form is not None and form.is_plain else None
 
     def flags_of(self, regime: Regime) -> Array:
         """1 for the surfaces that hold the motion, 0 for the others; empty where no flow asks for them."""
@@ -165,6 +188,9 @@ class Geometry:
             values = np.zeros(len(self.flags))
             if self.flags:
                 values[[*regime.stuck, *(self.switches + j for j in regime.contact)]] = 1.0
+            if self.joint_form is not None:
+                free = [i not in regime.stuck for i in self.joint_form.switches]
+                values[self.switches + self.walls :] = [free[i] and free[j] for i, j in self.slipping]
             self._flags[regime] = values
         return self._flags[regime]
 

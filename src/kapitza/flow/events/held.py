@@ -14,6 +14,17 @@ from kapitza.model import Step, derivative, symbol
 MANY_SURFACES = 3
 """From so many switches and walls on one flow serves all regimes: k surfaces have 2^k."""
 
+ABOVE_ZERO = sp.Float("1e-100")
+"""heyoka loses the next root of an event function that is exactly zero at the start of a step: keep off zero."""
+
+
+def offset(number: int) -> sp.Symbol:
+    """A run-time number of the size of rounding that keeps the function of a surface just left above zero.
+
+    Surfaces are counted switches first, then walls; the run-time parameters are θ, the modes, the flags, then these.
+    """
+    return sp.Symbol(f"offset:{number}", real=True)
+
 
 @dataclass
 class HeldSteps:

@@ -15,15 +15,13 @@ from kapitza.flow.engine import Edge
 from kapitza.flow.events.journey import WRONG_SIDE, Journey
 from kapitza.flow.events.regimes import CROSS, DETACH, EDGE, IMPACT, RELEASE, Ending
 from kapitza.flow.events.saltation import cross_switch, pass_impact, per_unit, project
-from kapitza.flow.events.settle import FREE, HOLD, STICK, Question, Regime, complete, is_touched, motion, settle
+from kapitza.flow.events.settle import CLEAR, FREE, HOLD, STICK, Question, Regime, complete, is_touched, motion, settle
+from kapitza.flow.events.slipping import settle_joint, take
 
 Array = NDArray[Any]
 
 FLIGHTS_AHEAD = 4
 """How many of the expected flights after an impact are integrated at once."""
-
-CLEAR = 1e-6
-"""Surfaces farther away than this at a start need no second look."""
 
 
 def begin(journey: Journey) -> None:
@@ -43,6 +41,14 @@ def begin(journey: Journey) -> None:
 def meet(journey: Journey, ending: Ending) -> None:
     """Settle what one located event changes."""
     i = ending.index
+    settled = settle_joint(journey, ending)
+    if settled is not None:
+        if journey.tangents is None:
+            take(journey, settled, ending)
+        else:
+            trigger = i if ending.kind == CROSS else None
+            _go_on(journey, [i], settled.modes, settled.regime, trigger)
+        return
     if ending.kind == CROSS:
         decide(journey, {i: (STICK, 1, -1)}, {}, trigger=i)
     elif ending.kind == RELEASE:
@@ -121,14 +127,19 @@ def resettle(journey: Journey) -> None:
 
 
 def decide(journey: Journey, switches: dict[int, tuple], walls: dict[int, tuple], trigger: int | None = None) -> None:
-    """Modes and regime after a located event, with the tangents carried across every switch that is passed."""
+    """Modes and regime after a located event."""
+    asked = question(journey, switches, walls)
+    modes, regime = settle(journey.geometry, journey.place, journey.modes, asked)
+    _go_on(journey, [i for i, _ in asked.switches], modes, regime, trigger)
+
+
+def _go_on(journey: Journey, asked: list[int], modes: Array, regime: Regime, trigger: int | None) -> None:
+    """Go on in new modes and a new regime, with the tangents carried across every switch that is passed."""
     before = journey.state.copy()
     old_modes, old = journey.modes, journey.regime
-    asked = question(journey, switches, walls)
-    modes, regime = settle(journey.geometry, journey.place, old_modes, asked)
     passed = [
         i
-        for i, _ in asked.switches
+        for i in asked
         if i not in old.stuck and (i in regime.stuck or (modes[i] != old_modes[i] and modes[i] and old_modes[i]))
     ]
     passed.sort(key=lambda i: i != trigger)

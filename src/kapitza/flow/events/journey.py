@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,11 @@ class Settings:
     max_events_at_once: int = 64
 
 
+def is_finite(values: Array) -> bool:
+    """Are all numbers finite? A finite sum says so at once."""
+    return math.isfinite(float(values.sum())) or bool(np.isfinite(values).all())
+
+
 class Journey:
     """A state on its way: x (n,), its tangents from the identity, modes, regime, and the events so far."""
 
@@ -64,6 +70,8 @@ class Journey:
         self.longest = np.inf
         self._count = self._at_once = 0
         self._last, self._stretch = -np.inf, 0.0
+        self.accelerations: Array | None = None
+        """v' (n) of a linkage where it stands now, if that is known."""
 
     @property
     def place(self) -> Place:
@@ -111,9 +119,9 @@ class Journey:
         t1, self.longest = min(t1, self.t + self.longest), np.inf
         grid = grid[grid <= t1]
         compiled = compiled_regime(self.geometry, self.regime, settings.wrt, settings.tolerance, settings.observe)
-        integrator = compiled.integrator
-        integrator.state[:], runtime = self.packed()
-        integrator.pars[:] = runtime[: integrator.pars.size]
+        integrator, now, values = compiled.integrator, compiled.state, compiled.values
+        now[:], runtime = self.packed()
+        values[:] = runtime[: values.size]
         integrator.time = self.t
         if self.changed and compiled.endings:
             integrator.reset_cooldowns()
@@ -123,9 +131,9 @@ class Journey:
             samples = result[5][1:]
         else:
             result = integrator.propagate_until(t1, max_steps=settings.max_steps)
-        if not np.isfinite(integrator.state[: self.geometry.size]).all():
+        if not is_finite(now[: self.geometry.size]):
             self._go_to_the_last_finite(integrator, t1)
-        self.unpack(integrator.state.copy(), integrator.time)
+        self.unpack(now.copy(), integrator.time)
         ending = self.ending_of(compiled.endings, result[0])
         self._read_notes(compiled)
         self.guard()
@@ -169,12 +177,13 @@ class Journey:
     def unpack(self, values: Array, t: float) -> None:
         """Take over what an integrator has reached."""
         n = self.geometry.size
-        if not (np.isfinite(t) and np.isfinite(values[:n]).all()):
+        if not (math.isfinite(t) and is_finite(values[:n])):
             raise FlowError(
                 f"The trajectory left the finite numbers after {self.described()}. "
                 "It diverges, or the equations are singular there; check the parameters and the start."
             )
         self.state, self.t, self._stretch = values[:n], t, t - self.t
+        self.accelerations = None
         if self.tangents is not None:
             self.tangents = values[n : n * (1 + self.columns)].reshape(n, self.columns)
             self.log_determinant += values[n * (1 + self.columns) :].sum()
@@ -182,6 +191,9 @@ class Journey:
     def _offsets(self) -> Array:
         """For every surface a few roundings of what its function can reach in the time of the last stretch."""
         geometry, reach = self.geometry, np.abs(self.state)
+        if self.accelerations is not None and geometry.joints is not None and not geometry.walls:
+            speeds = reach[geometry.joints.size :] + 2 * self._stretch * np.abs(self.accelerations)
+            return ROUNDING * (geometry.joints.sizes @ speeds) + 1e-100
         if self._stretch:
             sides = (geometry.point(self.state, self.t, self.parameters, m) for m in (self.modes, -self.modes))
             # On the other side a term may have no value.
@@ -235,6 +247,8 @@ class Journey:
     def guard(self) -> None:
         """Refuse to go on from a state that contradicts the modes: an event was lost."""
         geometry = self.geometry
+        if geometry.joints is not None and not geometry.walls and self._is_right(geometry.joints.speeds(self.state)):
+            return
         values = geometry.values(self.point())
         allowed = WRONG_SIDE * (1.0 + float(np.abs(self.state).max()))
         signed = self.modes * values[: geometry.switches]
@@ -249,6 +263,12 @@ class Journey:
         distances = values[geometry.switches :]
         if distances.size and distances.min() < -allowed:
             self._refuse_penetration(int(distances.argmin()), float(distances.min()), self.t)
+
+    def _is_right(self, speeds: list[float]) -> bool:
+        """Are joints on the sides of their modes, and those that stick at rest? Beyond rounding `guard` says which."""
+        stuck, modes = self.regime.stuck, self.modes.tolist()
+        signed = (-abs(s) if k in stuck else m * s for k, (s, m) in enumerate(zip(speeds, modes, strict=True)))
+        return min(signed) >= -WRONG_SIDE
 
     def _refuse_penetration(self, wall: int, distance: float, t: float) -> None:
         raise EventError(

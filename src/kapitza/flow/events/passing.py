@@ -11,18 +11,12 @@ from numpy.typing import NDArray
 from kapitza.flow.engine import Event
 from kapitza.flow.events.geometry import ROUNDING as SURFACE_ROUNDING
 from kapitza.flow.events.geometry import Geometry, PointFunction
-from kapitza.flow.events.instants import CLEAR, FLIGHTS_AHEAD
+from kapitza.flow.events.instants import FLIGHTS_AHEAD
 from kapitza.flow.events.journey import ROUNDING, Settings
-from kapitza.flow.events.settle import FAST, MOMENT
+from kapitza.flow.events.settle import CLEAR, FAR, FAST, MOMENT, PLAIN
 
 Array = NDArray[Any]
 Rows = NDArray[np.intp]
-
-PLAIN = 1e-6
-"""Rates at a surface below this share of their terms leave doubts."""
-
-FAR = 100.0
-"""Times the speed at which contacts begin: what is slower leaves doubts."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ from kapitza.flow.compiled import (
 )
 from kapitza.flow.engine import Event, System
 from kapitza.flow.events.geometry import Geometry
-from kapitza.flow.events.held import HeldSteps, split_steps
+from kapitza.flow.events.held import ABOVE_ZERO, HeldSteps, offset, split_steps
+from kapitza.flow.events.joints import joint_program
 from kapitza.flow.events.settle import Regime
 from kapitza.model import derivative, solve_named, to_heyoka
 
@@ -43,9 +44,6 @@ Array = NDArray[Any]
 COOLDOWN = 1e-10
 """Time in which an event that changed nothing is not met again. heyoka's own estimate grows without bound where the
 surface is left at zero speed, as after a release, and loses the next crossing."""
-
-ABOVE_ZERO = sp.Float("1e-100")
-"""heyoka loses the next root of an event function that is exactly zero at the start of a step: keep off zero."""
 
 NEARLY_ZERO_SPEED = 1e-9
 """Nearest approaches are noted this much before the turning point: after a detachment the speed starts at zero."""
@@ -60,14 +58,6 @@ class Ending:
     kind: str
     index: int
     expression: sp.Expr
-
-
-def offset(number: int) -> sp.Symbol:
-    """A run-time number of the size of rounding that keeps the function of a surface just left above zero.
-
-    Surfaces are counted switches first, then walls; the run-time parameters are θ, the modes, the flags, then these.
-    """
-    return sp.Symbol(f"offset:{number}", real=True)
 
 
 def offset_table(geometry: Geometry) -> dict[sp.Symbol, hy.expression]:
@@ -103,9 +93,14 @@ class NoteApproach:
 
 @dataclass(frozen=True)
 class CompiledRegime:
-    """An integrator with the meaning of its terminal events and the notes its other events take."""
+    """An integrator with the meaning of its terminal events and the notes its other events take.
+
+    state, values: views of its state and run-time parameters, which stay where they are.
+    """
 
     integrator: Any
+    state: Array
+    values: Array
     endings: tuple[Ending, ...]
     crossings: tuple[NoteCrossing, ...]
     approaches: tuple[NoteApproach, ...]
@@ -219,8 +214,32 @@ def _dot(left: Sequence[Any], right: Sequence[Any]) -> sp.Expr:
 def flow_of(geometry: Geometry, regime: Regime) -> System:
     """The system that holds during a stretch in the regime."""
     if geometry.flags and regime.collapses:
-        return gated_flow(geometry)[0]
+        return flow_of_all(geometry, regime)[0]
     return regime_flow(geometry, regime)[0]
+
+
+def flow_of_all(geometry: Geometry, regime: Regime) -> tuple[System, tuple[sp.Expr, ...]]:
+    """The one flow of many regimes, and the function of every surface that ends one: by joints where these hold all
+    that is held, by forces otherwise.
+    """
+    return joint_flow(geometry) if is_by_joints(geometry, regime) else gated_flow(geometry)
+
+
+def is_by_joints(geometry: Geometry, regime: Regime) -> bool:
+    return geometry.joint_form is not None and not regime.contact
+
+
+@lru_cache(maxsize=64)
+def joint_flow(geometry: Geometry) -> tuple[System, tuple[sp.Expr, ...]]:
+    """The same as `gated_flow` for stick at the joints of a linkage, at little more than the cost of free motion."""
+    system, form = geometry.system, geometry.joint_form
+    assert form is not None
+    steps, speeds, ends = joint_program(system, form, geometry.flags, geometry.slipping)
+    ends += [w.surface + offset(geometry.switches + j) for j, w in enumerate(system.walls)]
+    ends += [edge.watched for edge in system.edges if edge.watched is not None]
+    rates = (*system.smooth_rates[: len(speeds)], *speeds)
+    gated = replace(system, smooth_steps=tuple(steps), smooth_rates=rates, elimination=None, flags=geometry.flags)
+    return gated, tuple(ends)
 
 
 @lru_cache(maxsize=64)
@@ -239,7 +258,8 @@ def gated_flow(geometry: Geometry) -> tuple[System, tuple[sp.Expr, ...]]:
     held, rows, directions, base, drift = _parts_of_balance(
         geometry, Regime(tuple(chosen), tuple(range(geometry.walls)))
     )
-    flags = [geometry.flags[i] for i in chosen] + list(geometry.flags[geometry.switches :])
+    count = geometry.switches + geometry.walls
+    flags = [geometry.flags[i] for i in chosen] + list(geometry.flags[geometry.switches : count])
     given = [-geometry.modes[i] for i in chosen] + [sp.Integer(0)] * geometry.walls
     gain = [[held.name(_dot(row, column)) for column in directions] for row in rows]
     matrix, right = [], []
@@ -291,8 +311,8 @@ def _eliminated(matrix: list[list[Any]], right: list[Any], held: HeldSteps) -> l
 
 
 def _endings_of(geometry: Geometry, regime: Regime) -> tuple[Ending, ...]:
-    """What the functions of `gated_flow` mean in a regime."""
-    _, ends = gated_flow(geometry)
+    """What the functions of the one flow mean in a regime."""
+    _, ends = flow_of_all(geometry, regime)
     edges = [k for k, edge in enumerate(geometry.system.edges) if edge.watched is not None]
     meant = [(RELEASE if i in regime.stuck else CROSS, i) for i in range(geometry.switches)]
     meant += [(DETACH if j in regime.contact else IMPACT, j) for j in range(geometry.walls)]
@@ -313,7 +333,8 @@ def compiled_regime(
     if near not in geometry.compiled:
         # Without tangents free motion is one more regime; with them it has an equation of its own, the determinant.
         gated = bool(geometry.flags) and (regime.collapses or wrt is None)
-        key = ("events", geometry.system, "gated" if gated else regime, wrt, tolerance, observe)
+        kind = ("joints" if is_by_joints(geometry, regime) else "gated") if gated else regime
+        key = ("events", geometry.system, kind, wrt, tolerance, observe)
         built = cached(
             key, lambda: compile_integrator(lambda: _build(geometry, regime, wrt, tolerance, observe, gated))
         )
@@ -330,7 +351,7 @@ def _build(
     gated: bool,
 ) -> CompiledRegime:
     if gated:
-        system, endings = gated_flow(geometry)[0], _endings_of(geometry, regime)
+        system, endings = flow_of_all(geometry, regime)[0], _endings_of(geometry, regime)
     else:
         system, endings = regime_flow(geometry, regime)
     table = {**full_table(system), **offset_table(geometry)}
@@ -358,7 +379,10 @@ def _build(
     )
     # heyoka keeps its own copies of the callbacks: the notes are read from those.
     kept_notes = [event.callback for event in integrator.nt_events] if watched else []
-    return CompiledRegime(integrator, endings, tuple(kept_notes[: len(observe)]), tuple(kept_notes[len(observe) :]))
+    split = len(observe)
+    return CompiledRegime(
+        integrator, integrator.state, integrator.pars, endings, tuple(kept_notes[:split]), tuple(kept_notes[split:])
+    )
 
 
 def integrated_equations(system: System, regime: Regime, wrt: tuple[int, ...] | None) -> list[Any]:

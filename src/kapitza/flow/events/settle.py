@@ -31,6 +31,15 @@ FAST = 1e4
 """A function that passes so many times its rounding within a moment, with its rate at the surface, is not just touched:
 the rate would have to turn round thousands of times faster."""
 
+CLEAR = 1e-6
+"""Surfaces farther away than this need no second look."""
+
+PLAIN = 1e-6
+"""Rates at a surface below this share of their terms leave doubts."""
+
+FAR = 100.0
+"""Times the speed at which contacts begin: what is slower leaves doubts."""
+
 MOVED = 1e-6
 """A function this far from zero at an instant at which its surface was in question has jumped off it."""
 

@@ -1,0 +1,311 @@
+"""Linkages with dry friction at their joints, in the relative speeds of the joints: r = T v.
+
+The equations M v' + h + Jᵀ (c m) = 0 hold the torques c m of the joints, J being the gradients of the switching
+functions s by the speeds v, up to their signs the first rows of T. With M_r = T⁻ᵀ M T⁻¹ and h_r = T⁻ᵀ h they read
+
+    M_r r' + h_r + c m = 0,
+
+one torque in one row. A joint that sticks has a given rate, and its row gives the torque instead of m = ±1: which
+joints stick is a choice of rows, and one elimination of the size of M serves all choices. As M_r is definite, there is
+exactly one answer to which joints stick and which slip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
+
+from kapitza.flow.engine import System
+from kapitza.flow.events.held import ABOVE_ZERO, HeldSteps, forces_alone_are_affine, offset
+from kapitza.model import compile_expressions, derivative, solve_definite, vanishes
+from kapitza.model import time as time_symbol
+
+Array = NDArray[Any]
+
+(_gesv,) = cast(Sequence[Any], get_lapack_funcs(("gesv",), dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class JointForm:
+    """A system in the speeds of its joints.
+
+    switches: numbers of the k switches that are joints. inverse: T⁻¹ (n, n) of rational numbers, joints first; signs:
+    of their rows against those of J (k), such that few entries of T⁻¹ are negative.
+    laws: c (k); drifts: ds/dt less r' (k); all in the states, time, parameters. slopes: J (k, n).
+    is_plain: every switch is a joint, and its function the speed of the joint, s = J v.
+    """
+
+    switches: tuple[int, ...]
+    inverse: tuple[tuple[sp.Rational, ...], ...]
+    signs: tuple[int, ...]
+    laws: tuple[Any, ...]
+    drifts: tuple[Any, ...]
+    slopes: tuple[tuple[sp.Rational, ...], ...]
+    is_plain: bool
+
+
+def joint_form(system: System) -> JointForm | None:
+    """The system by its joints; None where it is no such linkage.
+
+    Asked for are: one definite mass matrix for all accelerations, switching functions whose slopes by the speeds are
+    numbers and independent of each other, and modes that stand in the forces only, along these slopes.
+    """
+    elimination, n = system.elimination, len(system.states) // 2
+    chosen = tuple(i for i, s in enumerate(system.switches) if not s.continuous)
+    modes = [system.switches[i].mode for i in chosen]
+    if elimination is None or not elimination.is_definite or not chosen or not forces_alone_are_affine(system, modes):
+        return None
+    every = tuple(range(len(elimination.rest)))
+    (block, *others), speeds = elimination.blocks, system.states[n:]
+    plain = not others and block.rows == block.columns == every and set(block.signs) == {1} and block.symmetric
+    second = system.smooth_rates == (*speeds, *elimination.tops) and len(every) == n
+    if not plain or not second:
+        return None
+    functions = [system.switches[i].function for i in chosen]
+    rows = [[derivative(s, v) for v in speeds] for s in functions]
+    if not all(entry.is_Rational for row in rows for entry in row):
+        return None
+    found = _completed_inverse(sp.Matrix(rows))
+    if found is None:
+        return None
+    inverse, signs = found
+    steps = dict(system.smooth_steps)
+    laws = []
+    for row, mode in zip(rows, modes, strict=True):
+        slopes = [derivative(steps[h], mode) if h in steps else sp.Integer(0) for h in elimination.rest]
+        place = next(a for a, entry in enumerate(row) if entry != 0)
+        law = slopes[place] / row[place]
+        across = [_without_constants(system, e - law * entry) for e, entry in zip(slopes, row, strict=True)]
+        if law == 0 or not all(e == 0 or vanishes(e) for e in across):
+            return None
+        laws.append(law)
+    drifts = [
+        sp.Add(derivative(s, time_symbol), *[derivative(s, q) * v for q, v in zip(system.states, speeds, strict=False)])
+        for s in functions
+    ]
+    linear = all(
+        s == sp.Add(*[entry * v for entry, v in zip(row, speeds, strict=True)])
+        for s, row in zip(functions, rows, strict=True)
+    )
+    plain = linear and len(chosen) == len(system.switches)
+    return JointForm(chosen, inverse, signs, tuple(laws), tuple(drifts), tuple(map(tuple, rows)), plain)
+
+
+def _without_constants(system: System, expression: Any) -> Any:
+    """In the parameters of the model: -c and c may be constants of their own."""
+    first = len(system.parameters) - len(system.constants)
+    for name, value in reversed(list(zip(system.parameters[first:], system.constants, strict=True))):
+        expression = expression.xreplace({name: value})
+    return expression
+
+
+def _completed_inverse(rows: Any) -> tuple[tuple[tuple[sp.Rational, ...], ...], tuple[int, ...]] | None:
+    """T⁻¹ with the given rows of T, each times its sign, completed by single speeds, and the signs.
+
+    None where the rows depend on each other.
+    """
+    pivots = rows.rref()[1]
+    if len(pivots) < rows.rows:
+        return None
+    unit = sp.eye(rows.cols)
+    others = [unit.row(a) for a in range(rows.cols) if a not in pivots]
+    inverse: Any = sp.Matrix.vstack(rows, *others).inv()
+    signs = [-1 if sum(inverse.col(j)) < 0 else 1 for j in range(rows.rows)]
+    for j, sign in enumerate(signs):
+        inverse[:, j] *= sign
+    return tuple(tuple(inverse.row(a)) for a in range(rows.cols)), tuple(signs)
+
+
+@dataclass(frozen=True)
+class RelativeSystem:
+    """M_r (entries on and below the diagonal) and h_r without the torques of the joints, as steps or numbers."""
+
+    held: HeldSteps
+    mass: list[list[Any]]
+    rest: list[Any]
+
+
+def relative_system(system: System, form: JointForm) -> RelativeSystem:
+    """The equations in the speeds of the joints."""
+    elimination = system.elimination
+    assert elimination is not None
+    gone = {system.switches[i].mode: sp.Integer(0) for i in form.switches}
+    held = HeldSteps([(name, e.xreplace(gone)) for name, e in system.smooth_steps])
+    sums = _Sums(form.inverse, held)
+    size = len(elimination.rest)
+    rows: list[dict[int, Any]] = [{} for _ in range(size)]
+    columns: list[dict[int, Any]] = [{} for _ in range(size)]
+
+    def half(j: int) -> Callable[[int], Any]:
+        return lambda a: sums(j, lambda b: elimination.mass[a][b], rows[a])
+
+    mass = [[sums(i, half(j), columns[j]) for j in range(i + 1)] for i in range(size)]
+    known: dict[int, Any] = {}
+    return RelativeSystem(held, mass, [sums(i, lambda a: elimination.rest[a], known) for i in range(size)])
+
+
+class _Sums:
+    """Σ_a T⁻¹[a, j] x_a for every j, each from another one where that is shorter: along a chain they differ by one."""
+
+    def __init__(self, inverse: tuple[tuple[sp.Rational, ...], ...], held: HeldSteps):
+        self.held = held
+        size = len(inverse)
+        columns = [[inverse[a][j] for a in range(size)] for j in range(size)]
+        order = sorted(range(size), key=lambda j: _count(columns[j]))
+        self.plan: dict[int, tuple[int | None, list[Any]]] = {}
+        for j in order:
+            best: tuple[int | None, list[Any]] = None, columns[j]
+            for i in self.plan:
+                left = [own - other for own, other in zip(columns[j], columns[i], strict=True)]
+                if _count(left) + 1 < _count(best[1]) + (best[0] is not None):
+                    best = i, left
+            self.plan[j] = best
+
+    def __call__(self, j: int, entry: Callable[[int], Any], known: dict[int, Any]) -> Any:
+        """The sum j of the entries; known: sums of the same entries."""
+        if j not in known:
+            base, weights = self.plan[j]
+            terms = [w * entry(a) for a, w in enumerate(weights) if w != 0]
+            before = [] if base is None else [self(base, entry, known)]
+            known[j] = self.held.name(sp.Add(*terms, *before))
+        return known[j]
+
+
+def _count(column: list[Any]) -> int:
+    return sum(entry != 0 for entry in column)
+
+
+Flags = dict[tuple[int, int], Any]
+"""Of pairs of joints, the smaller one first: 1 while both slip, 0 otherwise."""
+
+
+def joint_program(
+    system: System, form: JointForm, flags: tuple[Any, ...], slipping: Flags
+) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
+    """Steps, accelerations v' (n), and for every switch what falls through zero where its stretch ends.
+
+    flags: 1 for the switches that stick. slipping: symbols of pairs of joints.
+    """
+    relative = relative_system(system, form)
+    held, size, count = relative.held, len(relative.rest), len(form.switches)
+    sticks = [flags[i] for i in form.switches]
+    modes = [system.switches[i].mode for i in form.switches]
+    moved = [sticks[j] * form.signs[j] * form.drifts[j] for j in range(count)]
+
+    def whole(i: int, j: int) -> Any:
+        return relative.mass[i][j] if j <= i else relative.mass[j][i]
+
+    def both(i: int, j: int) -> Any:
+        joints = [k for k in (j, i) if k < count]
+        return slipping[joints[0], joints[-1]] if joints else sp.Integer(1)
+
+    matrix = [[held.name(both(i, j) * whole(i, j)) for j in range(i + 1)] for i in range(size)]
+    right = []
+    for i in range(size):
+        given = -relative.rest[i] + sp.Add(*[whole(i, j) * moved[j] for j in range(count) if moved[j] != 0])
+        if i < count:
+            matrix[i][i] = held.name(matrix[i][i] + sticks[i])
+            given = slipping[i, i] * (given - form.signs[i] * form.laws[i] * modes[i]) - moved[i]
+        right.append(held.name(given))
+    rates = solve_definite(matrix, right, held)
+    torques = [
+        held.name(sp.Add(relative.rest[i], *[whole(i, j) * rates[j] for j in range(size)])) for i in range(count)
+    ]
+    known: dict[int, Any] = {}
+    sums = _Sums(tuple(zip(*form.inverse, strict=True)), held)
+    speeds = tuple(sums(a, lambda j: rates[j], known) for a in range(size))
+    ends = []
+    for i, s in enumerate(system.switches):
+        left = s.mode * s.function + offset(i)
+        if i in form.switches:
+            k = form.switches.index(i)
+            left = slipping[k, k] * left + sticks[k] * (form.laws[k] ** 2 - torques[k] ** 2 + ABOVE_ZERO)
+        ends.append(left)
+    return held.steps, speeds, ends
+
+
+@dataclass(frozen=True)
+class JointMotion:
+    """Rates r' (n) of the speeds in the joints, ds/dt of the switching functions (k), and shares m = torque / c (k),
+    within ±1 where a joint sticks.
+    """
+
+    rates: Array
+    slips: list[float]
+    shares: list[float]
+
+
+class Joints:
+    """A linkage with plain joints in numbers: what sticks and what slips at a place.
+
+    slopes: J (k, n), sizes: |J|; inverse: T⁻¹ (n, n); lift: its columns that take back a unit of each s, (n, k).
+    """
+
+    def __init__(self, system: System, form: JointForm, inputs: tuple[sp.Symbol, ...]):
+        relative = relative_system(system, form)
+        self.size, self.count = len(relative.rest), len(form.switches)
+        lower = [entry for row in relative.mass for entry in row]
+        self._compiled = compile_expressions([*lower, *relative.rest, *form.laws], inputs, steps=relative.held.steps)
+        places = np.zeros((self.size, self.size), int)
+        for k, (i, j) in enumerate(zip(*np.tril_indices(self.size), strict=True)):
+            places[i, j] = places[j, i] = k
+        self._places, self._split = places, (len(lower), len(lower) + self.size)
+        self._masks: dict[tuple[int, ...], tuple[Array, Array, Array]] = {}
+        self.slopes, self.signs = np.array(form.slopes, float), np.array(form.signs, float)
+        self.sizes = np.abs(self.slopes)
+        self.inverse = np.array(form.inverse, float)
+        self.lift = self.inverse[:, : self.count] * self.signs
+
+    def at(self, point: Array) -> JointPlace:
+        """The equations at a point (x, t, θ, m) of the geometry."""
+        found = self._compiled(point)
+        first, last = self._split
+        return JointPlace(self, found[self._places], found[first:last], self.signs * found[last:])
+
+    def masks(self, stuck: tuple[int, ...]) -> tuple[Array, Array, Array]:
+        """What makes of M_r that of the rows that slip, ones in the others: a factor, a summand; a factor for h_r."""
+        found = self._masks.get(stuck)
+        if found is None:
+            free = np.ones(self.size)
+            free[list(stuck)] = 0.0
+            found = self._masks[stuck] = np.outer(free, free), np.diag(1.0 - free), free
+        return found
+
+    def speeds(self, state: Array) -> list[float]:
+        """s (k) of a state."""
+        return (self.slopes @ state[self.size :]).tolist()
+
+
+@dataclass(frozen=True)
+class JointPlace:
+    """M_r (n, n), h_r (n) and c (k), with the signs of the joints, at a place."""
+
+    joints: Joints
+    mass: Array
+    rest: Array
+    laws: Array
+
+    @property
+    def has_one_answer(self) -> bool:
+        """Every joint brakes, as friction does: then exactly one answer fits."""
+        sign = float(self.mass[0, 0])
+        return all(sign * c > 0.0 for c in (self.joints.signs * self.laws).tolist())
+
+    def motion(self, stuck: tuple[int, ...], modes: Array) -> JointMotion:
+        """The motion while some joints stick and the others slip with their modes."""
+        joints, count = self.joints, self.laws.size
+        factor, summand, free = joints.masks(stuck)
+        given = -self.rest
+        given[:count] -= self.laws * modes
+        _, _, rates, failed = _gesv(self.mass * factor + summand, given * free)
+        if failed:
+            rates = np.full(given.size, np.nan)
+        torques = self.mass @ rates + self.rest
+        shares = torques[:count] / -self.laws
+        return JointMotion(rates, (joints.signs * rates[:count]).tolist(), shares.tolist())
