@@ -128,9 +128,8 @@ def test_energy_lost_is_the_work_of_friction():
     flow, start = Flow(model), np.array([*np.full(6, 0.5), *np.zeros(6)])
     events = [e.time for e in flow.propagate(start, 0.0, 2.0, tangents=False).events]
     borders = np.unique([0.0, *events, 2.0])
-    borders = np.concatenate(
-        [np.linspace(a, b, 4)[:-1] for a, b in zip(borders[:-1], borders[1:], strict=True)] + [[2.0]]
-    )
+    parts = [np.linspace(a, b, 4)[:-1] for a, b in itertools.pairwise(borders)]
+    borders = np.concatenate([*parts, [2.0]])
     nodes, weights = np.polynomial.legendre.leggauss(10)
     half = np.diff(borders) / 2
     times = (borders[:-1] + half)[:, None] + half[:, None] * nodes
