@@ -143,6 +143,24 @@ def test_scatter_blocks_adds_overlapping_blocks():
     np.testing.assert_array_equal(band, [[0, 1, 1], [1, 2, 1], [1, 1, 0]])
 
 
+@pytest.mark.parametrize(
+    ("apart", "below", "order"), [(16, 0, "F"), (16, 8, "F"), (16, -8, "F"), (8, 5, "F"), (5, 2, "F"), (16, 8, "C")]
+)
+def test_scatter_blocks_writes_each_element_to_its_diagonal(apart, below, order):
+    """Against the definition band[upper + i - j, j] = A[i, j], blocks apart and overlapping."""
+    rng, upper = np.random.default_rng(1), 17
+    blocks, columns = rng.normal(size=(5, 7, 8)), 9 + apart * np.arange(5)
+    matrix = np.zeros((100, 100))
+    for block, column in zip(blocks, columns, strict=True):
+        matrix[column + below : column + below + 7, column : column + 8] += block
+    band = np.zeros((36, 100), order=order)
+    scatter_blocks(band, upper, blocks, columns + below, columns)
+    for i, j in np.ndindex(matrix.shape):
+        if 0 <= upper + i - j < 36:
+            assert band[upper + i - j, j] == matrix[i, j]
+    assert np.count_nonzero(band) == np.count_nonzero(matrix)
+
+
 def dense_chain(hessian, gradient, propagators, gaps, mixed, influence, parameter_hessian, parameter_gradient, linked):
     """The same program by a dense KKT matrix in the order x, p, multipliers."""
     count, n = gradient.shape

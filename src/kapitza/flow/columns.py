@@ -2,19 +2,22 @@
 
 All n (n + k) equations of the tangents in one program take minutes and gigabytes to compile for hundreds of states. A
 program of the states and a few columns V' = f_x V compiles quickly; run again for the next columns it gives the same
-numbers, as columns do not see each other. In a batch each lane carries columns of its own.
+numbers, as columns do not see each other. In a batch each lane carries columns of its own. Over short stretches columns
+far from each other share a run, see `kapitza.flow.sharing`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import heyoka as hy
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.flow.compiled import cached, code_of, compile_integrator, with_some_tangents
+from kapitza.flow.compiled import cached, code_of, compile_integrator, equations, with_some_tangents
 from kapitza.flow.engine import System
+from kapitza.flow.sharing import SharedColumns, distances, share
 
 Array = NDArray[np.float64]
 
@@ -25,7 +28,23 @@ LANES = 8
 WIDTH = 16
 """Columns in a lane, besides those of the parameters; with fewer the states cost more than the columns."""
 
+LEAST_SAVING = 0.7
+"""Share of the columns that may be left when some are integrated together, for this to be worth the trial."""
+
+LEAK = 1e-12
+"""Relative error of tangents taken apart, where the tolerance of the integration is not larger."""
+
 _finished = hy.taylor_outcome.time_limit
+
+
+@dataclass
+class Blocks:
+    """How many blocks of shared columns the last runs needed, 0 when sharing saves nothing: the next ones begin there.
+
+    Each flow has its own: what others did before must not change its numbers, not even by rounding.
+    """
+
+    count: int = 1
 
 
 class Columns:
@@ -35,6 +54,7 @@ class Columns:
         self.system, self.wrt, self.tolerance, self.max_steps = system, wrt, tolerance, max_steps
         self.size, self.further = len(system.states), len(wrt)
         self.width = min(WIDTH, self.size)
+        self._shared: dict[int, SharedColumns | None] = {}
 
     def integrator(self) -> Any:
         """States and columns, row-major (n, width + k), in a batch."""
@@ -91,6 +111,74 @@ class Columns:
             if not first:
                 result[:, :n], tangents[:, :, n:] = found[:, :n], columns[:, :, self.width :]
         return result
+
+    def share_some(self, blocks: Blocks) -> bool:
+        """Whether some columns may be integrated together, for all that is known."""
+        while blocks.count and self._share(blocks.count) is None:
+            self._take_more(blocks)
+        return blocks.count > 0
+
+    def short(
+        self,
+        states: Array,
+        times: Array,
+        runtime: Array,
+        max_steps: int,
+        blocks: Blocks,
+        reached: Array,
+        tangents: Array,
+    ) -> bool:
+        """One batch over short stretches as by `many`, written into reached (p, m, n) and tangents (p, m, n, n + k) of
+        the first p lanes, in as few blocks of shared columns as can be taken apart; False where a member fails.
+        """
+        n, own = self.size, len(reached)
+        while self.share_some(blocks):
+            shared = self._share(blocks.count)
+            assert shared is not None
+            found = self._run_shared(shared, states, times, runtime, max_steps)
+            if found is None:
+                return False
+            reached[:], sums, tangents[..., :n], tangents[..., n:] = found[0][:own], found[1][:own], 0.0, found[2][:own]
+            if shared.take_apart(sums, max(LEAK, self.tolerance), tangents):
+                return True
+            self._take_more(blocks)
+        every = self.many(states, times, runtime, max_steps)
+        if every is None:
+            return False
+        rows = every.transpose(2, 0, 1)[:own]
+        reached[:], tangents[:] = rows[..., :n], rows[..., n:].reshape(tangents.shape)
+        return True
+
+    def _take_more(self, blocks: Blocks) -> None:
+        more = blocks.count + 1
+        blocks.count = more if more * self.width <= LEAST_SAVING * self.size else 0
+
+    def _share(self, blocks: int) -> SharedColumns | None:
+        if blocks not in self._shared:
+            names = {s.name: i for i, s in enumerate(self.system.states)}
+            depends = np.zeros((self.size, self.size), bool)
+            for i, (_, rate) in enumerate(equations(self.system)):
+                depends[i, [names[name] for name in hy.get_variables(rate)]] = True
+            self._shared[blocks] = share(distances(depends), blocks * self.width - 1)
+        return self._shared[blocks]
+
+    def _run_shared(
+        self, shared: SharedColumns, states: Array, times: Array, runtime: Array, max_steps: int
+    ) -> tuple[Array, Array, Array] | None:
+        """States (lanes, m, n), sums (lanes, m, n, C + 1) and columns of the parameters (lanes, m, n, k)."""
+        n, count, sums = self.size, len(times), shared.starts.shape[1]
+        starts = np.zeros((n, -(-sums // self.width) * self.width))
+        starts[:, :sums] = shared.starts
+        found = []
+        for first in range(0, sums, self.width):
+            own = np.repeat(starts[:, first : first + self.width, None], LANES, axis=2)
+            part = self._run(states, own, times, runtime, max_steps)
+            if part is None:
+                return None
+            found.append(np.ascontiguousarray(part.transpose(2, 0, 1)))
+        blocks = [f[..., n:].reshape(LANES, count, n, self.width + self.further) for f in found]
+        together = np.concatenate([b[..., : self.width] for b in blocks], axis=3)[..., :sums]
+        return found[0][..., :n], together, blocks[0][..., self.width :]
 
     def _run(self, states: Array, columns: Array, times: Array, runtime: Array, max_steps: int) -> Array | None:
         """(m, n (1 + width + k), lanes) from states (n, lanes) and columns (n, width, lanes)."""

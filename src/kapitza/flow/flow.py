@@ -14,6 +14,7 @@ from kapitza.flow import arguments
 from kapitza.flow.arguments import Parameters
 from kapitza.flow.batch import advance_many
 from kapitza.flow.clock import PeriodLaw
+from kapitza.flow.columns import Blocks
 from kapitza.flow.compiled import count_builds
 from kapitza.flow.core import Core, Propagation, core_of
 from kapitza.flow.delayed import DelayFlow, Past
@@ -63,6 +64,7 @@ class Flow:
             raise arguments.ArgumentError(f"tolerance = {tolerance}; choose a number such as 1e-12.")
         self.model, self.wrt, self.tolerance = model, wrt, tolerance
         steps = self._steps = arguments.whole("max_steps", max_steps, 1)
+        self._blocks = Blocks()
         self._delayed = DelayFlow(model, self.tolerance) if model.delays else None
         self._core = None if model.delays else core_of(model, self.wrt, self.tolerance, steps)
         if model.delays and self.wrt:
@@ -155,7 +157,9 @@ class Flow:
             raise arguments.ArgumentError(
                 f"times has the shape {instants.shape}; give {len(states)} rows of increasing times, one per state."
             )
-        reached, tangents = sample_lanes(self.core, states, instants, vectors, threads, max_steps, refuse)
+        reached, tangents = sample_lanes(
+            self.core, states, instants, vectors, threads, max_steps, refuse, self._blocks
+        )  # fmt: skip
         n = self.core.size
         return reached, tangents[..., :n], tangents[..., n:]
 

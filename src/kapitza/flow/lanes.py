@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import heyoka as hy
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
 from kapitza.flow.batch import advance_many
+from kapitza.flow.columns import Blocks
 from kapitza.flow.compiled import cached, code_of, compile_integrator, equations, is_short, with_tangents
 from kapitza.flow.core import Core
 from kapitza.flow.smooth import SmoothEngine
@@ -43,14 +45,17 @@ def sample_lanes(
     threads: int = 1,
     max_steps: int | None = None,
     refuse: bool = True,
+    blocks: Blocks | None = None,
 ) -> tuple[Array, Array]:
     """States (B, m + 1, n) and tangents (B, m + 1, n, n + k) at times (B, m + 1), the first being those of the start.
 
     states: (B, n); vectors: (B, npar). Systems without switches, walls and measured polynomials run in wide batches;
     others go from sample to sample with `advance_many`.
     max_steps: of each batch, if fewer than those of the core.
-    refuse: raise FlowError when a run fails; otherwise its samples are NaN.
+    refuse: raise FlowError when a run fails; otherwise its samples are NaN. blocks: what earlier runs of a large system
+    found about columns that may be shared; it is brought up to date.
     """
+    blocks = blocks or Blocks()
     engine = core.engine(vectors[0])
     limit = core.max_steps if max_steps is None else min(max_steps, core.max_steps)
     one_engine = not core.engine_kinds(vectors).any()
@@ -67,10 +72,11 @@ def sample_lanes(
     parts = np.array_split(np.arange(count), threads if times.size >= WORTH_A_THREAD else 1)
     runtime = core.runtime(engine, vectors, None)
     if len(parts) == 1:
-        found = [_run(engine, states - whole, local, runtime, limit, refuse)]
+        found = [_run(engine, states - whole, local, runtime, limit, refuse, blocks)]
     else:
         pool = _pool(len(parts), os.getpid())
-        jobs = [pool.submit(_run, engine, (states - whole)[p], local[p], runtime[p], limit, refuse) for p in parts]
+        work = [((states - whole)[p], local[p], runtime[p], limit, refuse, replace(blocks)) for p in parts]
+        jobs = [pool.submit(_run, engine, *one) for one in work]
         found = [job.result() for job in jobs]
     reached = np.concatenate([f[0] for f in found])
     tangents = np.concatenate([f[1] for f in found])
@@ -88,7 +94,7 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 
 
 def _run(
-    engine: SmoothEngine, states: Array, times: Array, vectors: Array, limit: int, refuse: bool
+    engine: SmoothEngine, states: Array, times: Array, vectors: Array, limit: int, refuse: bool, blocks: Blocks
 ) -> tuple[Array, Array]:
     """States (B, m, n) and tangents (B, m, n, columns) at times (B, m), batch by batch.
 
@@ -97,8 +103,8 @@ def _run(
     """
     count, n = states.shape
     samples, columns = times.shape[1], engine.columns
-    if engine.by_columns is not None and n * columns > MOST_AT_ONCE:
-        return _run_by_columns(engine, states, times, vectors, limit, refuse)
+    if engine.by_columns is not None and (n * columns > MOST_AT_ONCE or engine.by_columns.share_some(blocks)):
+        return _run_by_columns(engine, states, times, vectors, limit, refuse, blocks)
     integrator, ends = _integrator(engine), bool(engine.ends())
     state, values, clock = integrator.state, integrator.pars, integrator.time
     # The last batch is filled up with copies of its last member.
@@ -157,28 +163,28 @@ def _require(good: NDArray[np.bool_], states: Array, limit: int) -> None:
 
 
 def _run_by_columns(
-    engine: SmoothEngine, states: Array, times: Array, vectors: Array, limit: int, refuse: bool
+    engine: SmoothEngine, states: Array, times: Array, vectors: Array, limit: int, refuse: bool, blocks: Blocks
 ) -> tuple[Array, Array]:
     """The same for a large system, whose tangents come a few columns at a time."""
     count, n = states.shape
     samples, columns = times.shape[1], engine.columns
     assert engine.by_columns is not None
-    reached, tangents = np.full((count, samples, n), np.nan), np.full((count, samples, n, columns), np.nan)
-    reached[:, 0], tangents[:, 0] = states, np.eye(n, columns)
+    reached, tangents = np.empty((count, samples, n)), np.empty((count, samples, n, columns))
     good = np.zeros(count, bool)
     for first in range(0, count, LANES):
         members = np.minimum(np.arange(first, first + LANES), count - 1)
         own = min(LANES, count - first)
-        found = engine.by_columns.many(states[members].T, times[members].T, vectors[members].T, limit)
-        if found is None and refuse:
-            _require(np.arange(count) < first, states, limit)
-        if found is None:
-            lanes, arrived = _one_by_one(engine, states, times, vectors, members, refuse)
-            found = np.where(arrived, lanes, np.nan)
         here = slice(first, first + own)
-        reached[here] = found[:, :n, :own].transpose(2, 0, 1)
-        tangents[here] = found[:, n:, :own].reshape(samples, n, columns, own).transpose(3, 0, 1, 2)
-        good[here] = np.isfinite(found[-1, :, :own]).all(axis=0)
+        batch = states[members].T, times[members].T, vectors[members].T, limit, blocks
+        good[here] = engine.by_columns.short(*batch, reached[here], tangents[here])
+        if good[first]:
+            continue
+        if refuse:
+            _require(np.arange(count) < first, states, limit)
+        lanes, arrived = _one_by_one(engine, states, times, vectors, members, refuse)
+        rows, good[here] = lanes[..., :own].transpose(2, 0, 1), arrived[:own]
+        reached[here], tangents[here] = rows[..., :n], rows[..., n:].reshape(own, samples, n, columns)
+        reached[here, 0], tangents[here, 0] = states[here], np.eye(n, columns)
     if refuse:
         _require(good, states, limit)
     return reached, tangents

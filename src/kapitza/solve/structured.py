@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
@@ -20,6 +21,9 @@ Array = NDArray[np.float64]
 _getrf, _getrs, _gbtrf, _gbtrs, _tbtrs = cast(
     Sequence[Any], get_lapack_funcs(("getrf", "getrs", "gbtrf", "gbtrs", "tbtrs"), dtype=np.float64)
 )
+
+WIDE = 6
+"""Columns of a block from which it is written as a whole; narrow ones go faster element by element."""
 
 MODERATE = 1e4
 """Growth along a chain up to which it is marched along: what rounding leaves of a step is this many times larger."""
@@ -339,10 +343,18 @@ def scatter_blocks(band: Array, upper: int, blocks: Array, rows: NDArray[np.intp
     below, apart = rows - columns, np.diff(columns[:2], append=columns[0] + 1)[0]
     # Blocks in even rows of their own, the usual case, are reached by slices: several times faster than by index.
     regular = apart > 0 and (below == below[0]).all() and (np.diff(columns) == apart).all()
+    place = upper + below[0]
+    if regular and apart >= b >= WIDE and band.flags.f_contiguous and b - 1 <= place <= band.shape[0] - a:
+        # No two share a column: element (i, j) of each lies at the same distance from its corner, all at once.
+        item, height = band.itemsize, band.shape[0]
+        corner = band.T.reshape(-1)[columns[0] * height + place :]
+        strides = (apart * height * item, item, (height - 1) * item)
+        as_strided(corner, blocks.shape, strides)[...] += blocks
+        return
     for i in range(a):
         for j in range(b):
             if regular:
                 along = slice(columns[0] + j, columns[-1] + j + 1, apart)
-                band[upper + below[0] + i - j, along] += blocks[:, i, j]
+                band[place + i - j, along] += blocks[:, i, j]
             else:
                 band[upper + below + i - j, columns + j] += blocks[:, i, j]

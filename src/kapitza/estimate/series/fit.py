@@ -38,8 +38,9 @@ class ShootingFit:
     spacing : int, optional
         Samples per shooting interval at the end (default: by the growth of the tangents, at most 10).
     window, windows : int
-        Samples of the first fit of a long record, from which the whole is fitted; and instead of the whole only so many
-        windows: those that together tell most about the parameters (0: the whole).
+        Samples of the first fit of a long record, from which the whole is fitted (fewer where the states are dozens);
+        and instead of the whole only so many windows: those that together tell most about the parameters (0: the
+        whole).
     softness : float
         How far the links may stretch at the start, in units of each state's spread.
     process_noise : bool or mapping

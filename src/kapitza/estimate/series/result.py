@@ -14,6 +14,7 @@ from kapitza.estimate.misfit import Misfit, with_fault
 from kapitza.estimate.parts import FittedMotion, Likelihood, NoiseAlone, Prediction
 from kapitza.estimate.redundancy import named_by_structure
 from kapitza.estimate.result import make_estimate
+from kapitza.estimate.series.closing import ClosingSweep, closing_sweep
 from kapitza.estimate.series.faults import fault_of
 from kapitza.estimate.series.kicked_misfit import misfit_of_kicked
 from kapitza.estimate.series.misfit import misfit_of, own_noise
@@ -55,13 +56,14 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
     every = solution.sweep.residual / deviations
     weighted = every[read]
     white, own = whiteness_by_channel(samples, solution, sensors), own_noise(task, found)
-    misfit = _misfit(task, found, white, own, weighted)
+    closing = closing_sweep(task, found)
+    misfit = _misfit(task, found, white, own, weighted, closing)
     left = max(samples.readings - task.fitted, 1)
     freedom = float("inf") if sensors.all_known else float(left)
     covariance, alone, widened = _honest_covariance(solution, identifiability), None, None
-    if identifiability.complete:
+    if identifiability.complete and closing is not None:
         level = float((weighted**2).sum()) / left
-        widened = widening_of(task, found, misfit is None or misfit.to_the_noise, level, freedom)
+        widened = widening_of(task, found, closing.plain, misfit is None or misfit.to_the_noise, level, freedom)
     if widened is not None:
         ratio = own.deviations / sensors.deviations
         alone = NoiseAlone(covariance * float(np.clip(np.sqrt(np.mean(ratio**2)), 0.0, 1.0)) ** 2, freedom)
@@ -109,7 +111,14 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
     )  # fmt: skip
 
 
-def _misfit(task: MotionTask, found: Found, white: list[float], own: SensorNoise, weighted: Array) -> Misfit | None:
+def _misfit(
+    task: MotionTask,
+    found: Found,
+    white: list[float],
+    own: SensorNoise,
+    weighted: Array,
+    closing: ClosingSweep | None,
+) -> Misfit | None:
     """How well the motion follows the readings, with the fault of the measurement that these ask for.
 
     white: chances of the residuals of each channel; weighted (R,): those that are readings, in standard deviations.
@@ -117,12 +126,12 @@ def _misfit(task: MotionTask, found: Found, white: list[float], own: SensorNoise
     if task.settings.process_noise:
         return misfit_of_kicked(task, found)
     misfit, samples = misfit_of(task, found, white, own), task.problem.samples
-    if misfit is None:
-        return None
+    if misfit is None or closing is None:
+        return misfit
     read = samples.sensor >= 0
     ratio = samples.at_readings(own.deviations)[read] / samples.at_readings(found.sensors.deviations)[read]
     excess = float((weighted**2 - ratio**2).sum())
-    return with_fault(misfit, fault_of(task, found), float((weighted**2).mean()), excess)
+    return with_fault(misfit, fault_of(task, found, closing), float((weighted**2).mean()), excess)
 
 
 def _likelihood(task: MotionTask, found: Found, weighted: Array, deviations: Array) -> Likelihood:

@@ -36,6 +36,13 @@ MOST_DOUBTS = 3
 APART = 10.0
 """Standard errors between two answers that count as different ones."""
 
+FIRST_TANGENTS = 10_000_000
+"""Numbers of the tangents at the samples of a first window: of many states as many samples as the usual window has cost
+more than all the rest, and are not needed for a start."""
+
+FIRST_READINGS = 50
+"""Readings in a first window for each of its unknowns, at least."""
+
 SAME_NOISE = 0.03
 """Ratios between sensors are known to this fraction: it costs a thousandth of the standard errors."""
 
@@ -140,7 +147,7 @@ def fitter_for(task: MotionTask, softness: float) -> Fitter:
 def _solve(task: MotionTask, softness: float) -> Found:
     fitter = fitter_for(task, softness)
     theta, spacing = task.request.start, None
-    if task.problem.samples.size > 2 * task.settings.window:
+    if task.problem.samples.size > 2 * first_width(task):
         theta, softness, spacing = _first_window(task, fitter, theta)
     solution = fitter.solve(theta, task.states, softness=softness, spacing=spacing)
     if spacing is not None and solution.status is not Status.CONVERGED:
@@ -181,13 +188,20 @@ def with_noise(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Mo
     return solution
 
 
+def first_width(task: MotionTask) -> int:
+    """Samples of the first fit of a long record: the window that was asked for, fewer where the states are many."""
+    n, k, channels = task.states.shape[1], len(task.names), task.problem.samples.values.shape[1]
+    enough = max(FIRST_TANGENTS // (n * (n + k)), FIRST_READINGS * (n + k) // channels)
+    return min(task.settings.window, enough)
+
+
 def _first_window(task: MotionTask, fitter: Fitter, theta: Array) -> tuple[Array, float, int | None]:
     """Parameters from the most informative stretch, a softness and a node spacing to go on with.
 
     The noise found there becomes that of `fitter`. From good parameters and states that the data give, nodes need not
     be dense any more: that saves most of the work on a long record.
     """
-    problem, width = task.problem, task.settings.window
+    problem, width = task.problem, first_width(task)
     best = best_window(fitter, theta, task.states, width, bool(task.known.all()))
     inner = replace(problem, samples=problem.samples.take(best, best + width))
     small = replace(task, problem=inner, states=task.states[best : best + width])

@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.errors import FlowError, Status
 from kapitza.estimate.disagreement import Widening, widening
 from kapitza.estimate.series.search import Found
-from kapitza.estimate.series.sweep import Sweep, anchor_of, chain_of, sizes_of, sweep
+from kapitza.estimate.series.sweep import Sweep, anchor_of, chain_of, sizes_of
 from kapitza.estimate.series.task import MotionTask
 from kapitza.solve import ChainProgram
 
@@ -27,17 +26,16 @@ READINGS_PER_UNKNOWN = 12
 """Readings of a piece for each of its unknowns: first states and parameters."""
 
 
-def widening_of(task: MotionTask, found: Found, white: bool, level: float, freedom: float) -> Widening | None:
-    """What blocks and pieces make of the intervals of a motion without kicks; None where they say nothing."""
+def widening_of(
+    task: MotionTask, found: Found, part: Sweep, white: bool, level: float, freedom: float
+) -> Widening | None:
+    """What blocks and pieces make of the intervals of a motion without kicks; None where they say nothing.
+
+    part: a sweep at the solution, by intervals.
+    """
     solution = found.solution
-    if solution.status is not Status.CONVERGED or task.settings.process_noise or not task.names:
-        return None
     free = ~solution.at_bound
     if not free.any():
-        return None
-    try:
-        part = sweep(task.problem, solution.nodes, solution.states, solution.theta, solution.weights, by_interval=True)
-    except FlowError:
         return None
     linked, scale = solution.nodes.linked, task.scale
     anchor = anchor_of(sizes_of(solution.theta))

@@ -140,8 +140,8 @@ def sweep(
 ) -> Sweep:
     """Propagate every interval from its node and linearise; weights: (N, c) inverse variances.
 
-    by_interval: keep what each interval adds to the sums of the parameters. beside (N, c, m): what further parameters,
-    all zero now, would add to the readings; they come after the free ones, k growing by m.
+    by_interval: keep what each interval adds to the sums of the free parameters. beside (N, c, m): what further
+    parameters, all zero now, would add to the readings; they come after the free ones, k growing by m.
     """
     further = 0 if beside is None else beside.shape[2]
     count, n, k = nodes.size, states.shape[1], theta.size + further
@@ -157,8 +157,8 @@ def sweep(
         parameter_gradient=np.append(problem.prior_weight * (theta - problem.prior_mean), np.zeros(further)),
         propagators=np.zeros((count, n, n)),
         influence=np.zeros((count, n, k)),
-        own_hessian=np.zeros((count, k, k)) if by_interval else None,
-        own_gradient=np.zeros((count, k)) if by_interval else None,
+        own_hessian=np.zeros((count, theta.size, theta.size)) if by_interval else None,
+        own_gradient=np.zeros((count, theta.size)) if by_interval else None,
     )
     for length in np.unique(nodes.length):
         group = np.flatnonzero(nodes.length == length)
@@ -224,7 +224,8 @@ def _add(
     result.parameter_hessian[...] += normal[:, n:, n:].sum(axis=0)
     result.parameter_gradient[...] += pull[:, n:].sum(axis=0)
     if result.own_hessian is not None and result.own_gradient is not None:
-        result.own_hessian[group], result.own_gradient[group] = normal[:, n:, n:], pull[:, n:]
+        free = slice(n, n + theta.size)
+        result.own_hessian[group], result.own_gradient[group] = normal[:, free, free], pull[:, free]
 
 
 def _add_at_nodes(
