@@ -41,6 +41,22 @@ def test_what_is_no_executor_is_refused():
         kz.find_orbits(kz.library.duffing(), max_period=1, executor=2)
 
 
+def who(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def test_this_process_works_while_others_start():
+    """Three seconds for the start of the workers: parts that wait in their queue are done here."""
+    spawned = get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawned, initializer=time.sleep, initargs=(3.0,)) as pool:
+        assert list(in_order(pool, who, [(0.01,)] * 6)) == [os.getpid()] * 6
+        assert pool.submit(who, 0.0).result() != os.getpid()
+        list(in_order(pool, who, [(0.0,)] * 6))
+        shared = list(in_order(pool, who, [(0.2,)] * 6))
+        assert len(set(shared)) == 2
+
+
 def orbits_of(model, executor, **settings):
     return kz.find_orbits(model, executor=executor, **settings)
 

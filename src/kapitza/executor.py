@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from multiprocessing import get_context
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from weakref import WeakSet
 
 from kapitza.errors import DataError
 
@@ -45,8 +46,9 @@ def in_order(
 ) -> Iterator[Any]:
     """function(*part) for every part, in order; on the executor all of them run at once.
 
-    While workers are busy, or still starting, this process does parts that have not begun. What has not begun is
-    cancelled when the caller stops asking (an error, Ctrl-C, a break).
+    While workers are busy this process does parts that have not begun; while processes are still starting, which takes
+    a second or more, also those that already wait for them: whoever is first. What has not begun is cancelled when the
+    caller stops asking (an error, Ctrl-C, a break).
     """
     if executor is None:
         for part in parts:
@@ -55,17 +57,30 @@ def in_order(
     futures = [require_executor(executor).submit(function, *part) for part in parts]
     own: dict[int, Any] = {}
     following = 0
+    starting = isinstance(executor, (ProcessPoolExecutor, Processes)) and executor not in _at_work
     try:
         for number, future in enumerate(futures):
             # Futures of other libraries may be cancelled while they run: their executors do all the parts.
-            while isinstance(future, Future) and number not in own and following < len(futures) and not future.done():
-                if futures[following].cancel():
-                    own[following] = function(*parts[following])
-                following += 1
+            while isinstance(future, Future) and number not in own and not future.done():
+                if starting and any(one.done() and not one.cancelled() for one in futures):
+                    starting = False
+                    _at_work.add(executor)
+                if following < len(futures):
+                    if futures[following].cancel():
+                        own[following] = function(*parts[following])
+                    following += 1
+                elif starting:
+                    own[number] = function(*parts[number])
+                else:
+                    break
             yield own.pop(number) if number in own else answer_of(future)
     finally:
         for future in futures:
             future.cancel()
+
+
+_at_work: WeakSet[Any] = WeakSet()
+"""Pools whose processes have started: something came from them."""
 
 
 class Shared(Generic[T]):

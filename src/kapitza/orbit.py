@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.circle import difference
 from kapitza.errors import Status
 from kapitza.later import as_computed, as_given, deferrable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -322,6 +324,8 @@ class OrbitSet(Sequence[PeriodicOrbit]):
 
     def table(self) -> pd.DataFrame:
         """One row per orbit: period, code, winding, first point, multipliers, deviations, visits, partner."""
+        import pandas as pd
+
         empty = {"period": [], "time [s]": [], "code": [], "stability": [], "closure": [], "visits": []}
         table = pd.DataFrame([_table_row(orbit) for orbit in self.orbits] or empty)
         if any(orbit.partner is not None for orbit in self.orbits):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import sympy as sp
 
 from kapitza.errors import ModelError
 from kapitza.model import compile_expressions, symbol
+from kapitza.model.code_store import MOST_KEPT
 
 X, Y, A = symbol("x"), symbol("y"), symbol("a")
 
@@ -65,3 +70,48 @@ def test_unknown_symbols_functions_and_shapes_are_named():
         compile_expressions([sp.besselj(0, X)], ["x"])
     with pytest.raises(ModelError, match="2 variables and 0 parameters was given 3"):
         compile_expressions([X + Y], ["x", "y"])(np.zeros((3, 4)))
+
+
+def stored_code(**environment: str) -> tuple[str, int]:
+    """Where a fresh process keeps compiled code, and how much of it at most."""
+    code = (
+        "import heyoka as hy, kapitza as kz; kz.Flow(kz.library.duffing());"
+        "print(hy.llvm_state.get_diskcache_path()); print(hy.llvm_state.get_diskcache_limit())"
+    )
+    clean = {k: v for k, v in os.environ.items() if k not in ("HEYOKA_CACHE_DIR", "XDG_CACHE_HOME")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**clean, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    path, limit = done.stdout.split()
+    return path, int(limit)
+
+
+def test_compiled_code_is_kept_in_a_store_of_limited_size(tmp_path):
+    """heyoka reads its whole store when a process first compiles: without a limit every start is slower."""
+    assert stored_code(XDG_CACHE_HOME=str(tmp_path)) == (str(tmp_path / "kapitza"), MOST_KEPT)
+    assert (tmp_path / "kapitza" / "cache.db").stat().st_size < MOST_KEPT
+    assert not (tmp_path / "heyoka").exists()
+
+
+def test_a_store_that_is_named_is_left_as_it_is(tmp_path):
+    path, limit = stored_code(HEYOKA_CACHE_DIR=str(tmp_path / "mine"))
+    assert path == str(tmp_path / "mine")
+    assert limit > MOST_KEPT
+
+
+def test_where_nothing_can_be_written_code_is_compiled_all_the_same():
+    code = "import kapitza as kz; print(kz.simulate(kz.library.duffing(), periods=2).size)"
+    clean = {k: v for k, v in os.environ.items() if k != "HEYOKA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**clean, "PYTHONPATH": os.pathsep.join(sys.path), "XDG_CACHE_HOME": "/dev/null"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("3", "")

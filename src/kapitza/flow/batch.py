@@ -33,7 +33,8 @@ def advance_many(
     jobs = [(core.settings, tangents, states[p], t0[p], t1[p], vectors[p]) for p in parts]
     if not isinstance(processes, int):
         return _joined(list(in_order(processes, _advance_there, jobs)))
-    with pool_of(processes) as pool:
+    # This process is one of them: it works too.
+    with pool_of(processes - 1) as pool:
         return _joined(list(in_order(pool, _advance_there, jobs)))
 
 

@@ -14,11 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from kapitza import gate
 from kapitza.errors import ModelError
+from kapitza.model.code_store import keep_code_apart
 from kapitza.model.elimination import Elimination
 from kapitza.model.implicit import top_slopes
 from kapitza.model.symbols import Expression, derivative, symbol
 
 Array = NDArray[np.float64]
+
+keep_code_apart()
 
 LARGEST_PRODUCT = 64
 """Integer powers up to this one become products: the Taylor recurrence of a general power breaks at zero."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
-from scipy.optimize import root
 
 from kapitza.errors import ModelError
 from kapitza.model.compiled import compile_derivatives, compile_expressions
@@ -151,6 +150,8 @@ def equilibrium(model: Model, near: Mapping[str, float] | None) -> dict[str, flo
     """See `Model.equilibrium`."""
     rates, jacobian = _averages(model)
     start = model.state(near)
+    from scipy.optimize import root
+
     found = root(rates, start, jac=jacobian, method="hybr", tol=1e-13)
     residual = float(np.abs(rates(found.x)).max())
     scale = float(np.abs(jacobian(found.x)).max()) * max(1.0, float(np.abs(found.x).max())) + 1e-300

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
-from scipy.interpolate import PPoly, make_interp_spline
 
 from kapitza import gate
 from kapitza.errors import ModelError
 from kapitza.model.symbols import time as time_symbol
+
+if TYPE_CHECKING:
+    from scipy.interpolate import PPoly
 
 Array = NDArray[np.float64]
 
@@ -110,6 +113,8 @@ class Signal:
                 f'Signal "{self.name}": {times.size - 1} samples are too few for degree {self.degree}; '
                 f"give at least {self.degree + 1} or lower the degree."
             )
+        from scipy.interpolate import PPoly, make_interp_spline
+
         spline = PPoly.from_spline(make_interp_spline(times, values, k=self.degree, bc_type="periodic"))
         # A periodic spline carries `degree` knots beyond either end of the period.
         inner = slice(self.degree, -self.degree)
@@ -128,6 +133,8 @@ class Signal:
 
     def _from_zero(self, knots: Array, coefficients: Array) -> PPoly:
         """Cut the polynomials, given over one period from the first sample on, so that they cover [0, period]."""
+        from scipy.interpolate import PPoly
+
         if knots[0] == 0:
             return PPoly(coefficients, np.append(knots[:-1], self.period))
         whole = PPoly(coefficients, knots)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import solve_discrete_lyapunov
 
@@ -23,6 +23,9 @@ from kapitza.executor import Executor, Shared, in_order
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.monitor import Monitor, watch
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -92,6 +95,8 @@ class Basins:
 
     def shares(self) -> pd.Series:
         """Share of the starts that each attractor draws, by its number."""
+        import pandas as pd
+
         return pd.Series(self.labels.ravel()).value_counts(normalize=True).sort_index()
 
 

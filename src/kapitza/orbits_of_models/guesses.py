@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza import gate
 from kapitza.circle import difference, turns, unwrap, unwrap_states
-from kapitza.data import Record
 from kapitza.errors import ConvergenceError, DataError, FlowError, Status
 from kapitza.later import to_come
 from kapitza.orbit import Loop, PeriodicOrbit
@@ -24,6 +23,9 @@ from kapitza.orbits_of_models.loop import (
 )
 from kapitza.orbits_of_models.problem import SIZE_GRID, Problem
 
+if TYPE_CHECKING:
+    from kapitza.data import Record
+
 Array = NDArray[np.float64]
 
 TRANSIENT = 300
@@ -36,10 +38,14 @@ def loop_from(problem: Problem, guess: Any) -> Loop:
         return _from_nothing(problem)
     if isinstance(guess, PeriodicOrbit):
         return _from_orbit(problem, guess)
-    if isinstance(guess, Record):
-        return _from_record(problem, guess)
     if isinstance(guess, (FourierSeries, SampledLoop, PiecewiseLoop, FlowLoop)):
         return guess
+    if not isinstance(guess, (np.ndarray, list, tuple, Mapping)):
+        # Loaded here: workers of a census, which never see a record, start in half the time without it.
+        from kapitza.data import Record
+
+        if isinstance(guess, Record):
+            return _from_record(problem, guess)
     if isinstance(guess, Mapping):
         return _from_points(problem, as_point(problem.model.states, guess)[None])
     samples = gate.array("The guess", guess, error=DataError)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 from kapitza.errors import DataError
 from kapitza.later import as_computed, deferrable
@@ -86,6 +85,8 @@ class SampledLoop:
         s = np.append(self.fractions, self.fractions[0] + 1.0)
         straight = self.states - 2 * np.pi * np.multiply.outer(self.fractions, self.winding)
         straight = np.vstack([straight, straight[:1]])
+        from scipy.interpolate import CubicSpline
+
         object.__setattr__(self, "_spline", CubicSpline(s, straight, bc_type="periodic"))
 
     def __call__(self, fractions: Array) -> Array:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from kapitza.circle import unwrap
 from kapitza.errors import DataError, KapitzaError
@@ -199,6 +198,8 @@ def continued(setting: Model, wanted: float | None, free: Sequence[str]) -> Iter
     Each walk goes straight, with steps that halve on failure and grow on success; where the orbit ends on the way
     (a fold), its last member is given: near enough to start a fit in which the parameters move anyway.
     """
+    from scipy.stats import qmc
+
     goal = np.array([setting.values[name] for name in free])
     size = np.where(goal != 0, goal, 0.1)
     low, high = np.array([setting.parameter(name).bounds for name in free]).T

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import lsq_linear
 
 from kapitza.solve.structured import BorderedBand, fold, scaled_inverse, scatter_blocks
 
@@ -128,6 +127,8 @@ class ChainProgram:
         target = root * (vectors.T @ (size * free.parameters))
         # lsq_linear wants room between the limits, a parameter that sits on one has it on the other side.
         limits = low * size, np.maximum(high * size, low * size + 1e-300)
+        from scipy.optimize import lsq_linear
+
         bounded = lsq_linear(root[:, None] * vectors.T, target, limits, method="bvls")
         p = np.clip(bounded.x / size, low, high)
         inside = (p > low) & (p < high)
