@@ -19,8 +19,9 @@ Array = NDArray[np.float64]
 MOST_BLOCKS = 240
 """Blocks into which the intervals are gathered for their scores."""
 
-PIECES = (8, 6, 4, 3, 2)
-"""Into how many pieces a record is cut to see whether they agree: as many as leave each enough readings."""
+PIECES = (4, 3, 2)
+"""Into how many pieces a record is cut to see whether they agree: as many as leave each enough readings, but no more
+than quarters, which hold every regime that a record goes through again and again (to and fro, say)."""
 
 READINGS_PER_UNKNOWN = 12
 """Readings of a piece for each of its unknowns: first states and parameters."""

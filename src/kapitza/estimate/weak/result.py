@@ -24,8 +24,9 @@ from kapitza.estimate.weak.weak_fit import HOPELESS, Tested, WeakProblem
 
 Array = NDArray[Any]
 
-PIECES = (8, 6, 4, 3, 2)
-"""Into how many pieces a record is cut to see whether they agree: as many as leave each enough rows."""
+PIECES = (4, 3, 2)
+"""Into how many pieces a record is cut to see whether they agree: as many as leave each enough rows, but no more than
+quarters, which hold every regime that a record goes through again and again (to and fro, say)."""
 
 ROWS_PER_PARAMETER = 12
 """Rows that a piece needs per parameter."""
