@@ -99,12 +99,16 @@ class Observation:
         slopes = np.empty((count, len(self.channels), n + k))
         if tangents is None:
             slopes[..., :n], slopes[..., n:] = to_state, 0.0
+        elif self.picked is not None:
+            # Neighbouring states are seen without a copy: tangents of many states are large.
+            first, last = int(self.picked[0]), int(self.picked[-1]) + 1
+            run = np.array_equal(self.picked, np.arange(first, last))
+            seen = slice(first, last) if run else self.picked
+            every = slopes.reshape(*tangents[0].shape[:-2], len(self.channels), n + k)
+            every[..., :n], every[..., n:] = tangents[0][..., seen, :], tangents[1][..., seen, :]
         else:
-            by_state, by_theta = tangents[0].reshape(count, n, n), tangents[1].reshape(count, n, k)
-            if self.picked is not None:
-                slopes[..., :n], slopes[..., n:] = by_state[:, self.picked], by_theta[:, self.picked]
-            else:
-                slopes[..., :n], slopes[..., n:] = to_state @ by_state, to_state @ by_theta
+            slopes[..., :n] = to_state @ tangents[0].reshape(count, n, n)
+            slopes[..., n:] = to_state @ tangents[1].reshape(count, n, k)
         if self.matrix is None:
             slopes[..., n:] += direct
         return value, slopes

@@ -72,14 +72,13 @@ def sample_lanes(
     parts = np.array_split(np.arange(count), threads if times.size >= WORTH_A_THREAD else 1)
     runtime = core.runtime(engine, vectors, None)
     if len(parts) == 1:
-        found = [_run(engine, states - whole, local, runtime, limit, refuse, blocks)]
+        reached, tangents = _run(engine, states - whole, local, runtime, limit, refuse, blocks)
     else:
         pool = _pool(len(parts), os.getpid())
         work = [((states - whole)[p], local[p], runtime[p], limit, refuse, replace(blocks)) for p in parts]
         jobs = [pool.submit(_run, engine, *one) for one in work]
         found = [job.result() for job in jobs]
-    reached = np.concatenate([f[0] for f in found])
-    tangents = np.concatenate([f[1] for f in found])
+        reached, tangents = (np.concatenate([f[i] for f in found]) for i in (0, 1))
     for i in range(samples):
         core.shift_origin(
             tangents[:, i], reached[:, 0], reached[:, i], local[:, 0], local[:, i], turns, vectors

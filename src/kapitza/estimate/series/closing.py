@@ -12,18 +12,22 @@ from kapitza.estimate.faults import Candidate, candidates
 from kapitza.estimate.series.residuals import ROUNDING, misfit, predicted_rates
 from kapitza.estimate.series.search import Found
 from kapitza.estimate.series.solver import MotionSolution
-from kapitza.estimate.series.sweep import Sweep, sweep
+from kapitza.estimate.series.sweep import Sweep, chain_of, sweep
 from kapitza.estimate.series.task import MotionTask
+from kapitza.solve import ChainProgram
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class ClosingSweep:
-    """A sweep at a solution, by intervals; columns of the faults in `tried` come after the free parameters."""
+    """A sweep at a solution, by intervals, with its linear system; columns of the faults in `tried` come after the free
+    parameters.
+    """
 
     part: Sweep
     tried: tuple[Candidate, ...]
+    program: ChainProgram
 
     @property
     def plain(self) -> Sweep:
@@ -39,7 +43,10 @@ class ClosingSweep:
 
 
 def closing_sweep(task: MotionTask, found: Found) -> ClosingSweep | None:
-    """Of a motion that converged and is not kicked; None otherwise. Without residuals no fault is tried."""
+    """Of a motion that converged and is not kicked, with a regular system; None otherwise.
+
+    Without residuals no fault is tried.
+    """
     solution, samples = found.solution, task.problem.samples
     if solution.status is not Status.CONVERGED or task.settings.process_noise:
         return None
@@ -52,9 +59,10 @@ def closing_sweep(task: MotionTask, found: Found) -> ClosingSweep | None:
         part = sweep(
             task.problem, solution.nodes, solution.states, solution.theta, solution.weights, True, columns
         )  # fmt: skip
-    except FlowError:
+        program = chain_of(part, solution.nodes.linked, task.scale)
+    except (FlowError, np.linalg.LinAlgError):
         return None
-    return ClosingSweep(part, tried)
+    return ClosingSweep(part, tried, program)
 
 
 def _columns(task: MotionTask, solution: MotionSolution, tried: tuple[Candidate, ...]) -> Array:

@@ -7,7 +7,6 @@ import numpy as np
 from kapitza.estimate.faults import Fault, Scores, strongest
 from kapitza.estimate.series.closing import ClosingSweep
 from kapitza.estimate.series.search import Found
-from kapitza.estimate.series.sweep import chain_of
 from kapitza.estimate.series.task import MotionTask
 from kapitza.solve import scaled_inverse
 
@@ -20,14 +19,10 @@ def fault_of(task: MotionTask, found: Found, closing: ClosingSweep) -> Fault | N
     solution, samples, part, tried = found.solution, task.problem.samples, closing.part, closing.tried
     if not tried:
         return None
-    try:
-        program = chain_of(part, solution.nodes.linked, task.scale)
-    except np.linalg.LinAlgError:
-        return None
     k = solution.theta.size
     free = np.flatnonzero(~solution.at_bound)
     new = k + np.arange(len(tried))
-    information, pull = program.information, program.pull
+    information, pull = closing.program.information, closing.program.pull
     across = information[np.ix_(new, free)]
     inner = across @ scaled_inverse(information[np.ix_(free, free)], UNDETERMINED) if free.size else across
     own = np.diag(information)[new] - (inner * across).sum(axis=1)

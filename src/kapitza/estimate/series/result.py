@@ -63,7 +63,7 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
     covariance, alone, widened = _honest_covariance(solution, identifiability), None, None
     if identifiability.complete and closing is not None:
         level = float((weighted**2).sum()) / left
-        widened = widening_of(task, found, closing.plain, misfit is None or misfit.to_the_noise, level, freedom)
+        widened = widening_of(task, found, closing, misfit is None or misfit.to_the_noise, level, freedom)
     if widened is not None:
         ratio = own.deviations / sensors.deviations
         alone = NoiseAlone(covariance * float(np.clip(np.sqrt(np.mean(ratio**2)), 0.0, 1.0)) ** 2, freedom)

@@ -204,6 +204,11 @@ class Fitter:
                 break
             step = program.solve_within(self.low - now.theta, self.high - now.theta)
             information, covariance = program.information - anchor_of(typical), step.covariance
+            # Its factors are the largest thing there is.
+            del program
+            if level == 0.0 and self._at_rest(now, step, typical):
+                status = Status.CONVERGED
+                break
             if level == 0.0 and largest == 1.0:
                 step = mixer.improve(now, step)
             fraction, reached = self._advance(now, step, slack, self.settings.step_limit * typical, largest)
@@ -316,6 +321,12 @@ class Fitter:
     def _settled(self, size: float, step: ChainStep, part: Sweep) -> bool:
         """True when the step is at the tolerance, or no longer matters beside the standard errors."""
         return size <= self.settings.tolerance or (size <= 1e-4 and self._immaterial(step, part, 1e-3, 1e-9))
+
+    def _at_rest(self, now: Iterate, step: ChainStep, typical: Array) -> bool:
+        """True when the step is not worth a sweep: a tenth of what ends the iteration once it is taken."""
+        moved = float((np.abs(step.parameters) / typical).max(initial=0.0))
+        shifted = float((np.abs(step.nodes) / self.scale).max())
+        return max(moved, shifted) <= 1e-6 and self._immaterial(step, now.sweep, 1e-4, 1e-9)
 
     def _immaterial(self, step: ChainStep, part: Sweep, errors: float, closure: float) -> bool:
         """Whether the step is below this many standard errors in every parameter, and the links close."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.estimate.disagreement import Widening, widening
+from kapitza.estimate.series.closing import ClosingSweep
 from kapitza.estimate.series.search import Found
 from kapitza.estimate.series.sweep import Sweep, anchor_of, chain_of, sizes_of
 from kapitza.estimate.series.task import MotionTask
@@ -28,20 +29,17 @@ READINGS_PER_UNKNOWN = 12
 
 
 def widening_of(
-    task: MotionTask, found: Found, part: Sweep, white: bool, level: float, freedom: float
+    task: MotionTask, found: Found, closing: ClosingSweep, white: bool, level: float, freedom: float
 ) -> Widening | None:
-    """What blocks and pieces make of the intervals of a motion without kicks; None where they say nothing.
-
-    part: a sweep at the solution, by intervals.
-    """
-    solution = found.solution
+    """What blocks and pieces make of the intervals of a motion without kicks; None where they say nothing."""
+    solution, part = found.solution, closing.plain
     free = ~solution.at_bound
     if not free.any():
         return None
     linked, scale = solution.nodes.linked, task.scale
     anchor = anchor_of(sizes_of(solution.theta))
     try:
-        scores = None if task.settings.robust else _scores(part, linked, scale, anchor)[:, free]
+        scores = None if task.settings.robust else _scores(part, closing.program)[:, free]
         steps, covariances = _pieces(task, part, linked, scale, anchor, free)
     except np.linalg.LinAlgError:
         return None
@@ -59,17 +57,18 @@ def _program(part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array
     return chain_of(part.over(here), kept, scale, anchor)
 
 
-def _scores(part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array) -> Array:
+def _scores(part: Sweep, program: ChainProgram) -> Array:
     """Pulls (B, k) of successive blocks on the parameters, the motion following them as it follows all the data.
 
     With X_j = ∂x_j/∂θ, the change of node j that is best for a change of the parameters, interval j pulls by
-    g_jᵀ X_j + h_j (g: gradient by its node, h: directly); all of them together pull at nothing.
+    g_jᵀ X_j + h_j (g: gradient by its node, h: directly); all of them together pull at nothing. Further parameters of
+    the program stay as they are.
     """
     assert part.own_gradient is not None
     count, free = part.gradient.shape[0], part.own_gradient.shape[1]
-    program = _program(part, linked, scale, anchor, slice(0, count))
-    still = program.solve_given(np.zeros(free)).nodes
-    moved = np.stack([program.solve_given(unit).nodes - still for unit in np.eye(free)], axis=2)
+    border = len(program.information)
+    still = program.solve_given(np.zeros(border)).nodes
+    moved = np.stack([program.solve_given(unit).nodes - still for unit in np.eye(free, border)], axis=2)
     pulls = np.einsum("jn,jnk->jk", part.gradient, moved) + part.own_gradient
     edges = np.linspace(0, count, min(MOST_BLOCKS, count) + 1).astype(int)
     return np.add.reduceat(pulls, edges[:-1], axis=0)

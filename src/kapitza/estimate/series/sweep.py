@@ -163,6 +163,7 @@ def sweep(
     for length in np.unique(nodes.length):
         group = np.flatnonzero(nodes.length == length)
         size = max(FEWEST_TOGETHER, LARGEST_CHUNK // (max(int(length), 1) * n * (n + k)))
+        size -= size % FEWEST_TOGETHER
         for first in range(0, group.size, size):
             _add(problem, nodes, states, theta, weights, result, group[first : first + size], int(length), beside)
     cost = 0.5 * float((weights * result.residual**2).sum())
