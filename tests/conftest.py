@@ -24,7 +24,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 ROOT = Path(__file__).resolve().parent.parent
 
-LONG = ("hostile/test_hostile.py", "test_docs.py", "test_examples.py", "test_monitor.py")
+LONG = (
+    "hostile/test_hostile.py", "test_examples.py", "test_docstrings.py", "test_monitor.py", "test_executor.py",
+    "test_ensembles.py", "test_fit_matrix.py", "study/test_running.py", "saving/test_saving.py",
+)  # fmt: skip
 """Files whose single tests take long: begun first, so that no worker is left alone with one of them at the end."""
 
 

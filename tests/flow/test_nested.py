@@ -24,7 +24,7 @@ REFUSED = {next(i for i, p in enumerate(PROBLEMS) if p.number == 35)}
 """Refused by name: comparisons of maxima that SymPy multiplies out to 34 switches, many of them changing at once."""
 
 
-@pytest.mark.parametrize("number", [*range(30), *REFUSED])
+@pytest.mark.parametrize("number", [*range(20), *REFUSED])
 def test_random_nested_forces(number):
     """Different expressions with their own constants and starts, against small steps in plain Python."""
     problem = PROBLEMS[number]

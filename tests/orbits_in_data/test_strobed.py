@@ -18,14 +18,19 @@ def henon_points():
     return henon(20000)
 
 
+@pytest.fixture(scope="module")
+def henon_orbits(henon_points):
+    return kz.find_orbits(strobed(henon_points), max_period=7)
+
+
 def fixed_point(a: float, b: float) -> tuple[float, np.ndarray]:
     """x* of the Hénon map on the attractor and the eigenvalues of its Jacobian."""
     x = ((b - 1) + np.sqrt((1 - b) ** 2 + 4 * a)) / (2 * a)
     return x, np.linalg.eigvals(np.array([[-2 * a * x, 1.0], [b, 0.0]]))
 
 
-def test_henon_fixed_point_and_multipliers(henon_points):
-    orbits = kz.find_orbits(strobed(henon_points), max_period=1)
+def test_henon_fixed_point_and_multipliers(henon_orbits):
+    orbits = [orbit for orbit in henon_orbits if orbit.repeats == 1]
     x, multipliers = fixed_point(1.4, 0.3)
     assert len(orbits) == 1
     assert orbits[0].points[0] == pytest.approx([x, 0.3 * x], abs=1e-6)
@@ -33,15 +38,15 @@ def test_henon_fixed_point_and_multipliers(henon_points):
     assert orbits[0].multipliers[0].real == pytest.approx(multipliers[np.argmax(abs(multipliers))], rel=1e-4)
 
 
-def test_henon_cycle_counts_follow_the_census_of_the_map(henon_points):
+def test_henon_cycle_counts_follow_the_census_of_the_map(henon_orbits):
     """Biham and Wenzel (1989): prime cycles of the Hénon map at 1.4, 0.3 on the attractor: 1, 1, 0, 1, 0, 2, 4."""
-    orbits = kz.find_orbits(strobed(henon_points), max_period=7)
-    counts = [sum(o.repeats == p for o in orbits) for p in range(1, 8)]
+    counts = [sum(o.repeats == p for o in henon_orbits) for p in range(1, 8)]
     assert counts == [1, 1, 0, 1, 0, 2, 4]
 
 
-def test_points_of_a_cycle_satisfy_the_map(henon_points):
-    for orbit in kz.find_orbits(strobed(henon_points), max_period=6):
+def test_points_of_a_cycle_satisfy_the_map(henon_orbits):
+    assert len(henon_orbits) > 5
+    for orbit in henon_orbits:
         x, y = orbit.points.T
         image = np.column_stack([1 - 1.4 * x * x + y, 0.3 * x])
         assert np.abs(image - np.roll(orbit.points, -1, axis=0)).max() < 1e-5
@@ -64,7 +69,7 @@ def test_noise_gives_intervals_that_hold_the_truth(henon_points):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_white_noise_holds_no_orbits(seed):
-    points = np.random.default_rng(seed).normal(size=(4000, 2))
+    points = np.random.default_rng(seed).normal(size=(2000, 2))
     orbits = kz.find_orbits(strobed(points), max_period=6)
     assert len(orbits) == 0
     assert "noise" in orbits.message

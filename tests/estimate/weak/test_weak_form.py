@@ -119,7 +119,7 @@ def test_noise_is_read_off_the_spectrum(pendulum, pendulum_record):
 def test_intervals_hold_the_truth():
     """Lorenz, 40 noise seeds: the 90 % intervals of all parameters hold the truth in 80 to 97 % of them."""
     model = kz.library.lorenz()
-    clean = kz.simulate(model, t=np.arange(0.0, 40.0, 0.01))
+    clean = kz.simulate(model, t=np.arange(0.0, 20.0, 0.01))
     held = []
     for seed in range(40):
         fit = kz.identify(model, kz.measure(clean, noise=0.1, seed=seed), method=kz.HarmonicFit())
