@@ -168,8 +168,9 @@ class PeriodicOrbit:
     free motion), influence (of single samples on it), loop (the curve a solver found), sensitivity (by parameters),
     solver (how it came to it).
 
-    Of an orbit that `solve_orbit` found, multipliers, closure, code, stability, profile, certificate, sensitivity and
-    solver are computed when one of them is first asked for, and kept; saved and pickled orbits have them.
+    Of an orbit that `solve_orbit` found, winding, multipliers, closure, code, stability, profile, certificate,
+    sensitivity and solver are computed when one of them is first asked for, and kept; saved and pickled orbits have
+    them.
 
     Examples
     --------
@@ -183,7 +184,7 @@ class PeriodicOrbit:
     points: Array
     period: float
     repeats: int | None = None
-    winding: tuple[int, ...] = ()
+    winding: tuple[int, ...] = deferrable(())
     multipliers: NDArray[np.complex128] | None = deferrable(None)
     closure: float = deferrable(float("nan"))
     code: str = deferrable("")

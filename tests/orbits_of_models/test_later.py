@@ -47,7 +47,7 @@ def compared(first: kz.PeriodicOrbit, second: kz.PeriodicOrbit) -> None:
     assert differing == []
 
 
-PARTS = {"multipliers", "closure", "code", "stability", "profile", "certificate", "solver"}
+PARTS = {"winding", "multipliers", "closure", "code", "stability", "profile", "certificate", "solver"}
 
 
 @pytest.mark.parametrize("name", GUESSES)
@@ -56,7 +56,7 @@ def test_parts_do_not_depend_on_the_order_in_which_they_are_asked_for(name):
     assert to_come(whole) == PARTS
     as_computed(whole)
     assert to_come(whole) == set()
-    for order in list(permutations(sorted(PARTS)))[::1700]:
+    for order in list(permutations(sorted(PARTS)))[::13500]:
         orbit = solved(name)
         for part in order:
             getattr(orbit, part)

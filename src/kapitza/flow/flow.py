@@ -57,7 +57,7 @@ class Flow:
             raise ModelError(f"A flow needs a Model, not {gate.shown(model)}.")
         if model.is_map:
             raise ModelError(f'Model "{model.name}" is a map; use Map(model).iterate.')
-        wrt = tuple(model.check(name).name for name in gate.texts("wrt", wrt))
+        wrt = tuple(model.check(name).name for name in gate.texts("wrt", wrt)) if wrt != () else ()
         if len(set(wrt)) != len(wrt):
             raise arguments.ArgumentError(f"wrt = {', '.join(wrt)} names a parameter twice; name each once.")
         if not 0 < (tolerance := gate.number("tolerance", tolerance)) < 1:

@@ -289,7 +289,10 @@ class Model:
         for name, value in given.items():
             self.check(name)
             given[name] = gate.number(f'Parameter "{name}"', value, finite=False, error=ModelError)
-        changed = copy.copy(self)
+        # What does not depend on values is looked at once, not in every model of a sweep.
+        _ = self.delays
+        changed = object.__new__(Model)
+        changed.__dict__.update(self.__dict__)
         parameters = tuple(
             dataclasses.replace(p, value=given[p.name]) if p.name in given else p for p in self.parameters
         )
@@ -298,8 +301,11 @@ class Model:
         for name in followed:
             changed.__dict__.pop(name, None)
         if not self.is_map:
-            changed.structure.check_mass(changed.values)
-            if not changed.structure.suits(np.nan_to_num([changed.values[n] for n in changed.names], nan=1.0)):
+            structure = changed.structure
+            structure.check_mass(changed.values)
+            if structure.needs_definite_mass and not structure.suits(
+                np.nan_to_num([changed.values[n] for n in changed.names], nan=1.0)
+            ):
                 # Its steps rely on a definite mass matrix: take others.
                 changed.__dict__.pop("structure")
         return changed

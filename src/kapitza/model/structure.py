@@ -111,8 +111,10 @@ class Structure:
 
     def check_mass(self, values: Mapping[str, float]) -> None:
         """Refuse parameter values at which the mass matrix is singular at every one of a few states."""
+        if not self._mass.used:
+            return
         vector = np.array([values[n] for n in self.parameters])
-        if not self._mass.used or np.isnan(vector).any():
+        if np.isnan(vector).any():
             return
         matrices = self._mass(vector)
         if not np.isfinite(matrices).all():
@@ -127,9 +129,14 @@ class Structure:
 
         vector: values of the independent parameters.
         """
-        if self.elimination is None or not self.elimination.is_definite:
+        if self.elimination is None or not self.needs_definite_mass:
             return True
         return is_definite(self._mass(vector), self.elimination.blocks)
+
+    @property
+    def needs_definite_mass(self) -> bool:
+        """Whether the steps rely on a definite mass matrix."""
+        return self.elimination is not None and self.elimination.is_definite
 
     @property
     def mass_parameters(self) -> tuple[int, ...]:

@@ -152,10 +152,13 @@ class FlowLoop:
 
     def visit(self, fractions: Array) -> None:
         """Run once along the loop for all the fractions at which it will be asked for its states."""
-        wanted = np.unique(np.asarray(fractions, float))
+        wanted = np.asarray(fractions, float)
+        if not (wanted[1:] > wanted[:-1]).all():
+            wanted = np.unique(wanted)
         if self.fractions.size == 1 and wanted[0] >= 0.0 and wanted[-1] <= 1.0:
             times = (wanted if wanted[0] == 0.0 else np.append(0.0, wanted)) * self.period
-            states = self.flow.trajectory(self.nodes[0], times, self.parameters)[-wanted.size :]
+            # What the loop holds was checked when it was made.
+            states = self.flow.core.sample(self.nodes[0], times, self.parameters, tangents=False)[0][-wanted.size :]
         else:
             states = self(wanted)
         self._visited[:] = [(wanted, states)]

@@ -330,7 +330,9 @@ def _solution(problem: Problem, equations: ShootingEquations, result: NewtonResu
     if not problem.smooth:
         # Between events it may fail, which is said while the orbit is being solved for.
         end()
-    continuous, winding = total_winding(nodes, at.arrivals, problem.angles)
+    continuous, winding = nodes, to_come(lambda: total_winding(nodes, at.arrivals, problem.angles)[1])
+    if equations.count > 1:
+        continuous, winding = total_winding(nodes, at.arrivals, problem.angles)
     loop = FlowLoop(problem.flow, equations.fractions, continuous, period, problem.parameters, winding)
     sensitivity = period_sensitivity = None
     if problem.wrt and result.status.ok:
