@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import KapitzaError
 from kapitza.executor import Executor, Shared, in_order
 from kapitza.monitor import Monitor, watch
-
-Array = NDArray[np.float64]
 
 WALKERS = 4
 """Walkers that travel to a worker together."""

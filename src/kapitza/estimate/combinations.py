@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from kapitza.arrays import Array, Indices
 from kapitza.errors import IdentifiabilityError, ModelError
 from kapitza.estimate.derived import carried_covariance
 from kapitza.estimate.estimate import Estimate
 from kapitza.model import Model, derived_in_base, parse_expression, symbol
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def combinations_of(model: Model, free: Sequence[str] | str | None) -> Combinati
     return Combinations(model, tuple(free), expressions, tuple(chosen))
 
 
-def _pivots(matrix: Array) -> tuple[Array, NDArray[np.intp]]:
+def _pivots(matrix: Array) -> tuple[Array, Indices]:
     factors = qr(matrix, mode="r", pivoting=True)
     return np.asarray(factors[0], float), np.asarray(factors[-1], np.intp)
 

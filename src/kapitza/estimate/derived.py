@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.model import Model, derived_in_base, parse_expression, symbol
-
-Array = NDArray[np.float64]
 
 
 def derived_parameters(

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, special
 
-Array = NDArray[np.float64]
+from kapitza.arrays import Array
 
 DISAGREE = 0.01
 """Probability of a larger disagreement by noise alone below which pieces are said to disagree."""
@@ -23,6 +22,10 @@ SURELY_CORRELATED = 2.5
 
 SMALLEST_RATIO = 1e-3
 """Pieces that agree better than this, in variances of their noise, do so by rounding."""
+
+PIECES = (4, 3, 2)
+"""Into how many pieces a record is cut to see whether they agree: as many as leave each enough readings, but no more
+than quarters, which hold every regime that a record goes through again and again (to and fro, say)."""
 
 FEWEST_BLOCKS = 20
 """Blocks from which their scores say something about their variance."""

@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import KapitzaError, Status, nearest_name
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.intervals import between_bounds, half_width, shortest
@@ -24,8 +24,6 @@ from kapitza.estimate.parts import (
     WeakRows,
 )
 from kapitza.files import replacing
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -138,10 +136,10 @@ class Estimate:
         pandas.DataFrame
             Columns low and high, one row per free parameter.
         """
-        factor, spread = half_width(level, self.dof), self.deviations
-        rows = {n: between_bounds(self.values[n], factor * spread[n], *self._bounds(n)) for n in self.names}
-        if self.draws is not None:
-            rows = {n: shortest(self.draws[:, i], level) for i, n in enumerate(self.names)}
+        factor = half_width(level, self.dof)
+        if self.draws is None:
+            return self._intervals(self.covariance, factor)
+        rows = {n: shortest(self.draws[:, i], level) for i, n in enumerate(self.names)}
         return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high"])
 
     def noise_interval(self, level: float = 0.95) -> pd.DataFrame:
@@ -159,12 +157,13 @@ class Estimate:
         """
         if self.noise_alone is None:
             return self.interval(level)
-        factor = half_width(level, self.noise_alone.dof)
-        spread = np.sqrt(np.clip(np.diag(self.noise_alone.covariance), 0.0, None))
-        rows = {
-            n: between_bounds(self.values[n], factor * float(s), *self._bounds(n))
-            for n, s in zip(self.names, spread, strict=True)
-        }
+        return self._intervals(self.noise_alone.covariance, half_width(level, self.noise_alone.dof))
+
+    def _intervals(self, covariance: Array, factor: float) -> pd.DataFrame:
+        """So many standard errors to either side, within the bounds."""
+        spread = np.sqrt(np.clip(np.diag(covariance), 0.0, None)).tolist()
+        pairs = zip(self.names, spread, strict=True)
+        rows = {n: between_bounds(self.values[n], factor * s, *self._bounds(n)) for n, s in pairs}
         return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high"])
 
     @property

@@ -18,10 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-Array = NDArray[np.float64]
+from kapitza.arrays import Array, Flags
 
 FAULT = 0.01
 """Probability, of all faults that are tried together, below which the strongest is told."""
@@ -93,7 +92,7 @@ class Scores:
     variance: Array
 
     @property
-    def live(self) -> NDArray[np.bool_]:
+    def live(self) -> Flags:
         """Which columns are not in the model already."""
         return self.own > NOTHING_OWN * np.maximum(self.whole, np.finfo(float).tiny)
 

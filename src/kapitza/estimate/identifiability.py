@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from kapitza.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from kapitza.arrays import Array
 from kapitza.errors import KapitzaError
-
-Array = NDArray[np.float64]
 
 CHAINS, SWEEPS, STATES = 500, 400, 10
 """Independent chains, sweeps over the parameters, and states taken of each chain, evenly over its second half."""

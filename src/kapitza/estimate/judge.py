@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from kapitza.arrays import Array, Flags
 from kapitza.estimate.request import Request
-
-Array = NDArray[np.float64]
 
 MEDIAN_TO_DEVIATION = 1.4826
 """Standard deviation of a Gaussian over its median absolute deviation."""
@@ -45,9 +43,7 @@ def huber_weights(residual: Array, scale: float | Array = 1.0) -> Array:
     return np.minimum(1.0, limit / np.maximum(np.abs(residual), np.finfo(float).tiny))
 
 
-def whiteness(
-    residual: Array, joined: NDArray[np.bool_], count: int, lags: int, explained: float = 0.0
-) -> tuple[float, float]:
+def whiteness(residual: Array, joined: Flags, count: int, lags: int, explained: float = 0.0) -> tuple[float, float]:
     """Ljung-Box test of residuals (N,): the probability that white noise is as correlated, and the lag-one correlation.
 
     joined: (N,) True where sample i + 1 follows sample i; count: residuals that are readings (the others are 0).
@@ -69,7 +65,7 @@ def doubtful_parameters(
     request: Request,
     theta: Array,
     covariance: Array,
-    at_bound: NDArray[np.bool_] | None = None,
+    at_bound: Flags | None = None,
     names: Sequence[str] | None = None,
 ) -> Iterator[str]:
     """What is suspicious about values theta (k,) with this covariance (k, k), in plain words."""

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from kapitza.arrays import Array
 from kapitza.estimate.faults import MOST_OF_IT, Fault, Scores
-
-Array = NDArray[np.float64]
 
 ALARM = 1e-3
 """Probability below which noise alone is no explanation of what a fit leaves."""
@@ -104,6 +102,13 @@ def with_fault(misfit: Misfit, fault: Fault | None, level: float, excess: float)
     if misfit.chance < ALARM and level * (fault.size / fault.error) ** 2 < MOST_OF_IT * excess:
         return misfit
     return replace(misfit, fault=fault)
+
+
+def chance_of_level(level: float, dof: float, freedom: float) -> float:
+    """Probability that noise has a larger mean square over `dof` numbers; its size has `freedom` degrees itself."""
+    if np.isfinite(freedom):
+        return float(special.fdtrc(dof, freedom, level))
+    return float(special.chdtrc(dof, level * dof))
 
 
 def structure(residual: Array) -> float:

@@ -8,15 +8,13 @@ from typing import cast
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Flags, Indices
 from kapitza.circle import difference
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.estimate.sensors import Sensor
 from kapitza.model import Model, Signal, compile_derivatives, derived_in_base, parse_expression, symbol, time
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -62,12 +60,12 @@ class Observation:
 
     channels: tuple[str, ...]
     expressions: tuple[sp.Expr, ...]
-    angles: NDArray[np.bool_]
+    angles: Flags
     matrix: Array | None
     states: int
     free: int
     evaluate: Callable[..., Array] | None
-    picked: NDArray[np.intp] | None = None
+    picked: Indices | None = None
     signals: tuple[Signal, ...] = ()
 
     def value(self, states: Array, times: Array, parameters: Array) -> Array:
@@ -191,7 +189,7 @@ def _compile(
     model: Model,
     channels: tuple[str, ...],
     expressions: tuple[sp.Expr, ...],
-    angles: NDArray[np.bool_],
+    angles: Flags,
     free: tuple[str, ...],
 ) -> Observation:
     derived = derived_in_base(model)
@@ -227,7 +225,7 @@ def _compile(
     return Observation(channels, expressions, angles, matrix, len(states), len(free), evaluate, picked, used)
 
 
-def linear_rows(model: Model, observation: Observation) -> tuple[NDArray[np.bool_], Array]:
+def linear_rows(model: Model, observation: Observation) -> tuple[Flags, Array]:
     """Which channels (c,) are linear in the states with constant gains (c, n), at the model's values.
 
     What they read of a state of zeros, `Observation.value`, is their offset, which may depend on time.

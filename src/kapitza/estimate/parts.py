@@ -10,9 +10,8 @@ import pandas as pd
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Flags
 from kapitza.orbit import PeriodicOrbit
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ class Exclusion:
     after: float
     dropped: int
     rounds: int
-    used: NDArray[np.bool_]
+    used: Flags
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ class HarmonicRows:
     condition: float
     derivatives: str
     residues: Mapping[str, Array]
-    used: NDArray[np.bool_]
+    used: Flags
     identification_error: Mapping[str, float]
     bootstrap: Mapping[str, float] | None = None
     exclusions: tuple[Exclusion, ...] = ()

@@ -8,19 +8,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import KapitzaError
 from kapitza.estimate.bayes import at_walkers, bayes_packages, count_walkers, walk
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.orbits import OrbitFit, sampled_orbits
+from kapitza.estimate.orbits import OrbitFit, expand, log_posterior
 from kapitza.estimate.result import last_method
 from kapitza.estimate.series import MotionDensity, ShootingFit
 from kapitza.estimate.weak import HarmonicFit
 from kapitza.executor import Executor, Shared
 from kapitza.monitor import Monitor
-
-Array = NDArray[np.float64]
 
 DEGREE = 4
 """Of the polynomial that stands for log p of a motion within a few standard errors."""
@@ -28,11 +26,11 @@ DEGREE = 4
 REACH = 3.0
 """Standard errors up to which its points lie."""
 
-TESTS = 20
-"""Draws on which it is compared with the model."""
+TESTS = {OrbitFit: 40, ShootingFit: 20}
+"""Draws on which an expansion of log p is compared with the model; of a motion they are dear."""
 
-ERROR = 0.1
-"""Largest error of log p (root mean square) with which the polynomial is used."""
+ERROR = {OrbitFit: 0.05, ShootingFit: 0.1}
+"""Largest error of log p (root mean square) with which an expansion is used."""
 
 
 def posterior(
@@ -87,9 +85,7 @@ def posterior(
     >>> bool(abs(samples.std() / fit.deviations["k"] - 1) < 0.2)
     True
     """
-    if isinstance(last_method(estimate), OrbitFit):
-        return sampled_orbits(estimate, draws, tune, walkers, seed, exact, executor, monitor)
-    if not isinstance(last_method(estimate), ShootingFit | HarmonicFit):
+    if not isinstance(last_method(estimate), OrbitFit | ShootingFit | HarmonicFit):
         raise KapitzaError(
             f"{estimate.method} has no likelihood to sample: fit by ShootingFit, HarmonicFit or OrbitFit."
         )
@@ -108,26 +104,26 @@ def _limits(estimate: Estimate) -> tuple[Array, Array]:
     return bounds[:, 0], bounds[:, 1]
 
 
-def _inside_bounds(estimate: Estimate, walkers: int, random: np.random.RandomState) -> Array:
-    """Draws of the Gaussian approximation, those outside the bounds drawn again or put on them."""
+def _inside_bounds(estimate: Estimate, count: int, random: np.random.RandomState) -> Array:
+    """Some of the draws of an estimate, else of the Gaussian approximation, put on the bounds where few lie inside."""
+    if estimate.draws is not None:
+        return estimate.draws[random.choice(len(estimate.draws), count, replace=False)]
     centre = np.array([estimate.values[n] for n in estimate.names])
     low, high = _limits(estimate)
     root = np.linalg.cholesky(estimate.covariance)
-    drawn = centre + random.standard_normal((20 * walkers, len(centre))) @ root.T
+    drawn = centre + random.standard_normal((20 * count, len(centre))) @ root.T
     inside = drawn[((drawn > low) & (drawn < high)).all(axis=1)]
-    if len(inside) >= walkers:
-        return inside[:walkers]
-    return np.asarray(np.clip(drawn[:walkers], low, high), np.float64)
+    return inside[:count] if len(inside) >= count else np.asarray(np.clip(drawn[:count], low, high), np.float64)
 
 
-def _log_densities(model: Shared[MotionDensity], theta: Array) -> Array:
-    return np.array([model.value(row) for row in theta])
+Density = Callable[[Array], Array]
+"""log p of parameters (W, k), up to a constant."""
 
 
 def _density(
     estimate: Estimate, exact: bool | None, random: np.random.RandomState, executor: Executor | None
-) -> tuple[Callable[[Array], Array], float]:
-    """log p of parameters (W, k), up to a constant, and the error of the expansion it is taken from."""
+) -> tuple[Density, float]:
+    """The density that is sampled, and the error of the expansion it is taken from (NaN where the model is run)."""
     centre = np.array([estimate.values[n] for n in estimate.names])
     root = np.linalg.cholesky(estimate.covariance)
     low, high = _limits(estimate)
@@ -135,26 +131,40 @@ def _density(
     def scaled(theta: Array) -> Array:
         return np.asarray(np.linalg.solve(root, (theta - centre).T).T, np.float64)
 
-    def bounded(inner: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    def bounded(inner: Density) -> Density:
         return lambda theta: np.where(((theta < low) | (theta > high)).any(axis=1), -np.inf, inner(theta))
 
     if isinstance(last_method(estimate), HarmonicFit):
         return bounded(lambda theta: -0.5 * (scaled(theta) ** 2).sum(axis=1)), 0.0
-    model = partial(at_walkers, executor, _log_densities, Shared(MotionDensity(estimate)))
-    points = _points(len(centre), random)
-    inside = np.clip(centre + points @ root.T, low, high)
-    heights = model(inside)
-    expansion = _Polynomial(scaled(inside)[np.isfinite(heights)], heights[np.isfinite(heights)])
-    # The fit may have widened the variances: the shape is that of the likelihood, the size that of the estimate.
-    widening = max(expansion.curvature, 1e-12)
+    if isinstance(last_method(estimate), OrbitFit):
+        by_model: Density = partial(at_walkers, executor, _of_orbits, Shared(estimate))
+        expansion: Density = expand(estimate)
+    else:
+        model = partial(at_walkers, executor, _of_motions, Shared(MotionDensity(estimate)))
+        inside = np.clip(centre + _points(len(centre), random) @ root.T, low, high)
+        heights = model(inside)
+        known = np.isfinite(heights)
+        polynomial = _Polynomial(scaled(inside)[known], heights[known])
+        # The fit may have widened the variances: the shape is that of the likelihood, the size that of the estimate.
+        widening = max(polynomial.curvature, 1e-12)
+        by_model = bounded(lambda theta: model(theta) / widening)
+        expansion = bounded(lambda theta: polynomial(scaled(theta)) / widening)
     if exact is not True:
-        tests = _inside_bounds(estimate, TESTS, random)
-        true = model(tests)
-        gap = (expansion(scaled(tests)) - true) / widening
-        error = float(np.std(gap[np.isfinite(gap)]))
-        if exact is False or error < ERROR:
-            return bounded(lambda theta: expansion(scaled(theta)) / widening), error
-    return bounded(lambda theta: model(theta) / widening), float("nan")
+        kind = type(last_method(estimate))
+        tests = _inside_bounds(estimate, TESTS[kind], random)
+        gap = expansion(tests) - by_model(tests)
+        error = float(np.std(gap[np.isfinite(gap)])) if np.isfinite(gap).sum() > 1 else float("inf")
+        if exact is False or error < ERROR[kind]:
+            return expansion, error
+    return by_model, float("nan")
+
+
+def _of_motions(density: Shared[MotionDensity], theta: Array) -> Array:
+    return np.array([density.value(row) for row in theta])
+
+
+def _of_orbits(estimate: Shared[Estimate], theta: Array) -> Array:
+    return np.array([log_posterior(estimate.value, row) for row in theta])
 
 
 def _points(count: int, random: np.random.RandomState) -> Array:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from kapitza.estimate.request import Request
+from kapitza.arrays import Array, Flags
+from kapitza.model import Model
 from kapitza.solve import scaled_inverse
-
-Array = NDArray[np.float64]
 
 SURPRISING = 4.0
 """Standard deviations between a prior and what the data say that are told."""
@@ -20,26 +19,52 @@ WEAK = 1e-13
 """Relative curvature below which a direction of an information matrix counts as none."""
 
 
-def joined_with_priors(request: Request, names: Sequence[str], theta: Array, covariance: Array) -> tuple[Array, Array]:
-    """Values (k,) and covariance (k, k) of an estimate without priors, joined with the model's as one more reading.
+@dataclass(frozen=True)
+class Priors:
+    """Means μ (k,) and weights w (k,), 1/deviation², of what is known of parameters; weight 0 for nothing."""
 
-    Gaussian: Σ' = (Σ⁻¹ + P)⁻¹, θ' = θ + Σ' P (μ - θ) with the weights P = 1/deviation² of the priors.
+    mean: Array
+    weight: Array
+
+    def cost(self, theta: Array) -> float:
+        """½ Σ w (θ - μ)²."""
+        return 0.5 * float((self.weight * (theta - self.mean) ** 2).sum())
+
+    def pull(self, theta: Array) -> Array:
+        """The derivative (k,) of the cost."""
+        return self.weight * (theta - self.mean)
+
+
+def priors_of(model: Model, names: Sequence[str]) -> Priors:
+    known = [model.parameter(name).prior for name in names]
+    return Priors(
+        np.array([p.mean if p else 0.0 for p in known], float),
+        np.array([p.deviation**-2 if p else 0.0 for p in known], float),
+    )
+
+
+def no_priors(count: int) -> Priors:
+    return Priors(np.zeros(count), np.zeros(count))
+
+
+def with_priors_and_bounds(model: Model, names: Sequence[str], theta: Array, covariance: Array) -> tuple[Array, Array]:
+    """Values (k,) and covariance (k, k) of an estimate that knew of neither, joined with the model's.
+
+    A prior is one more reading: Σ' = (Σ⁻¹ + P)⁻¹, θ' = θ + Σ' P (μ - θ) with the weights P = 1/deviation².
     """
-    known = [request.model.parameter(name).prior for name in names]
-    weight = np.array([0.0 if p is None else p.deviation**-2 for p in known])
-    if not weight.any() or not np.isfinite(covariance).all():
-        return theta, covariance
-    mean = np.array([0.0 if p is None else p.mean for p in known])
-    joint = scaled_inverse(scaled_inverse(covariance, WEAK) + np.diag(weight), WEAK)
-    return theta + joint @ (weight * (mean - theta)), joint
+    priors = priors_of(model, names)
+    if priors.weight.any() and np.isfinite(covariance).all():
+        covariance = scaled_inverse(scaled_inverse(covariance, WEAK) + np.diag(priors.weight), WEAK)
+        theta = theta - covariance @ priors.pull(theta)
+    return _within_bounds(model, names, theta, covariance), covariance
 
 
-def within_bounds(request: Request, names: Sequence[str], theta: Array, covariance: Array) -> Array:
+def _within_bounds(model: Model, names: Sequence[str], theta: Array, covariance: Array) -> Array:
     """The values between the bounds of the model that fit the data best.
 
     Minimises (θ - θ̂)ᵀ Σ⁻¹ (θ - θ̂): where one parameter is held at its bound the others move with it.
     """
-    low, high = np.array([request.model.parameter(name).bounds for name in names], float).reshape(-1, 2).T
+    low, high = np.array([model.parameter(name).bounds for name in names], float).reshape(-1, 2).T
     if ((low <= theta) & (theta <= high)).all() or not np.isfinite(theta).all():
         return theta
     if not np.isfinite(covariance).all() or (low >= high).any():
@@ -53,11 +78,11 @@ def within_bounds(request: Request, names: Sequence[str], theta: Array, covarian
 
 
 def surprising_priors(
-    request: Request, names: Sequence[str], theta: Array, covariance: Array, skip: NDArray[np.bool_] | None = None
+    model: Model, names: Sequence[str], theta: Array, covariance: Array, skip: Flags | None = None
 ) -> Iterator[str]:
     """Priors that the data contradict, where theta (k,) and covariance (k, k) are estimates with the priors in them."""
     for i, name in enumerate(names):
-        prior = request.model.parameter(name).prior
+        prior = model.parameter(name).prior
         if prior is None or (skip is not None and skip[i]):
             continue
         own, posterior = prior.deviation**2, float(covariance[i, i])

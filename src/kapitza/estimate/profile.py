@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
+from kapitza.arrays import Array
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.intervals import half_width
@@ -18,8 +18,6 @@ from kapitza.estimate.result import last_method
 from kapitza.estimate.series import MotionProfile, ShootingFit
 from kapitza.executor import Executor, Shared, in_order
 from kapitza.monitor import Monitor, checkpoint, watch
-
-Array = NDArray[np.float64]
 
 FARTHEST = 12
 """Steps, each longer by GROWTH, after which the data are said not to bound a parameter."""

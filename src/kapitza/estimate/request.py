@@ -10,17 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.continuation import MeasuredBranch
 from kapitza.data import Noise, Record, check_noise, is_number, stated_noise
 from kapitza.errors import DataError, ModelError
 from kapitza.estimate.observation import Output
+from kapitza.estimate.priors import Priors, priors_of
 from kapitza.executor import Executor
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit
-
-Array = NDArray[np.float64]
 
 SAME_PERIOD = 1e-3
 """Relative difference between the excitation periods of data and model that rounding may explain."""
@@ -88,13 +87,9 @@ class Request:
         return pairs[:, 0], pairs[:, 1]
 
     @property
-    def priors(self) -> tuple[Array, Array]:
-        """Means (k,) and weights (k,), 1/deviation², of what is known of the free parameters; weight 0 for nothing."""
-        known = [self.model.parameter(name).prior for name in self.names]
-        return (
-            np.array([p.mean if p else 0.0 for p in known], float),
-            np.array([p.deviation**-2 if p else 0.0 for p in known], float),
-        )
+    def priors(self) -> Priors:
+        """What is known of the free parameters."""
+        return priors_of(self.model, self.names)
 
     @property
     def own(self) -> frozenset[str]:

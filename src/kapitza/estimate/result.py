@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import Request, make_request
 
-Array = NDArray[np.float64]
 T = TypeVar("T")
 
 

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.arrays import Array, Flags
 from kapitza.data import Record, is_number
 from kapitza.errors import DataError, nearest_name
 from kapitza.estimate.sensor_delay import delayed
 from kapitza.model import Expression, Model, Parameter, compile_expressions, parse_expression, rate, symbol, time
-
-Array = NDArray[np.float64]
 
 ERRORS = ("gain", "offset", "drift", "delay")
 """What may be wrong with a sensor: y = gain · h(t - delay) + offset + drift · t."""
@@ -350,9 +348,7 @@ def _prepared(
     return record
 
 
-def _lost_outside(
-    record: Record, channel: str, below: NDArray[np.bool_], above: NDArray[np.bool_]
-) -> tuple[Record, float, float]:
+def _lost_outside(record: Record, channel: str, below: Flags, above: Flags) -> tuple[Record, float, float]:
     """A channel that was changed, with a range around the readings that say something and the others at its ends."""
     values = record[channel].copy()
     told = values[~(below | above)]
@@ -368,7 +364,7 @@ LIMITS = "limits"
 """Attribute of a channel that holds the range of its sensor."""
 
 
-def lost_readings(record: Record, channel: str) -> NDArray[np.bool_]:
+def lost_readings(record: Record, channel: str) -> Flags:
     """Readings (N,) at the ends of the sensor's range or beyond."""
     range_ = record.dataset[channel].attrs.get(LIMITS)
     if range_ is None:

@@ -5,8 +5,8 @@ import pytest
 
 import kapitza as kz
 from kapitza.estimate.request import make_request
+from kapitza.estimate.weak.problem import pose, smooth
 from kapitza.estimate.weak.weak import assemble, row_covariance, whitener
-from kapitza.estimate.weak.weak_fit import pose, smooth
 
 RUCKLIDGE = kz.Model.from_equations(
     ["x' = -kappa*x + l*y - y*z", "y' = x", "z' = -z + y**2"], parameters={"kappa": 2.0, "l": 6.7}

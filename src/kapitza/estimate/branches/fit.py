@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from numpy.typing import NDArray
 from scipy.interpolate import make_interp_spline
 from scipy.optimize import linear_sum_assignment
 
+from kapitza.arrays import Array, Indices
 from kapitza.continuation import Branch, Kind, MeasuredBranch, Stepping, backbone, follow
 from kapitza.errors import ConvergenceError, DataError, FlowError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
@@ -19,8 +19,6 @@ from kapitza.estimate.result import make_estimate
 from kapitza.model import Model
 from kapitza.monitor import Interrupted, Silent, checkpoint
 from kapitza.solve import ByEffort, LeastSquaresSettings, gauss_newton
-
-Array = NDArray[np.float64]
 
 FINE = 6000
 """Points of the spline through a branch among which the nearest one to a measured point is looked for."""
@@ -233,7 +231,7 @@ class _Distances:
     values: Array
     roughness: float = 0.0
     curve: Array | None = None
-    feet: NDArray[np.intp] | None = None
+    feet: Indices | None = None
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and standard deviation (N,) of the distance of a point whose true place is its foot: 0 and 1 on a line.
@@ -278,7 +276,7 @@ def _written(names: tuple[str, ...], theta: Array) -> str:
     return ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, theta, strict=True))
 
 
-def _from_curve(points: Array, curve: Array) -> tuple[Array, NDArray[np.intp]]:
+def _from_curve(points: Array, curve: Array) -> tuple[Array, Indices]:
     """Signed distances (N,) of points (N, 2) from a polyline (M, 2), positive on its left, and their feet on it."""
     # |p - q|² without |p|², which decides nothing.
     square = (curve**2).sum(axis=1) - 2 * (points @ curve.T)

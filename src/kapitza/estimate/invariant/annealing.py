@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.invariants import Bounds, VarianceProblem, VarianceSolution, smallest_root
-
-Array = NDArray[np.float64]
 
 
 def anneal(

@@ -18,7 +18,8 @@ import sympy as sp
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kapitza.errors import DataError, IdentifiabilityError, ModelError, Status
+from kapitza.arrays import Array, Flags, Indices
+from kapitza.errors import DataError, IdentifiabilityError, ModelError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.invariant.drains import likely_drain
 from kapitza.estimate.invariant.identifiability import (
@@ -28,7 +29,7 @@ from kapitza.estimate.invariant.identifiability import (
     words,
 )
 from kapitza.estimate.invariant.report import finish
-from kapitza.estimate.invariant.setup import USUAL, Setup, bounds_of, shared_channels
+from kapitza.estimate.invariant.setup import USUAL, Setup, free_names, shared_channels, start_of
 from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.request import Request
 from kapitza.invariants import (
@@ -49,8 +50,6 @@ from kapitza.invariants import (
     triangle,
 )
 from kapitza.model import Model, rate, symbol, time, vanishes
-
-Array = NDArray[np.float64]
 
 POWER = symbol("#power")
 NONSMOOTH = (sp.sign, sp.Abs, sp.Heaviside, sp.Max, sp.Min, sp.Piecewise)
@@ -79,8 +78,8 @@ class Windows:
 
     slope: sparse.csr_array
     plain: sparse.csr_array
-    run: NDArray[np.intp]
-    place: NDArray[np.intp]
+    run: Indices
+    place: Indices
 
 
 def power_of(model: Model, invariant: sp.Expr) -> sp.Expr:
@@ -205,11 +204,10 @@ def fit_balance(settings: Any, request: Request) -> Estimate:
         windows=int(windows.run.size),
         power=setup.form.expression.coeff(POWER),
     )
-    status = Status.CONVERGED if solution.converged else Status.STALLED
     if setup.points.known_noise and found.noise_factor > (OPEN_REBUILT if setup.points.reconstructed else OPEN):
         slopes = rows.columns @ setup.form.local(theta)[1]
         setup = replace(setup, warnings=(*setup.warnings, _open_balance(setup, rows, c, slopes, weight, found)))
-    return finish(settings, request, setup, theta, covariance, residual, found, status)
+    return finish(settings, request, setup, theta, covariance, residual, found, solution.converged)
 
 
 def _open_balance(setup: Setup, rows: _Rows, c: Array, slopes: Array, weight: Array, found: LevelSets) -> str:
@@ -227,21 +225,13 @@ def _open_balance(setup: Setup, rows: _Rows, c: Array, slopes: Array, weight: Ar
     )
 
 
-def _prepare(settings: Any, request: Request) -> tuple[Setup, NDArray[np.bool_]]:
+def _prepare(settings: Any, request: Request) -> tuple[Setup, Flags]:
     model, free = request.model, request.free
     records = request.records("InvariantFit")
     name, invariant = declared_invariant(model, settings.invariant)
     marked = invariant + POWER * power_of(model, invariant)
     plan = reconstruction(model, marked, shared_channels(records))
-    present = [n for n in model.names if symbol(n) in plan.expression.free_symbols]
-    if free is not None and not free:
-        raise ModelError(f"No parameter is free: name some of {', '.join(present)}, or leave free out for all of them.")
-    for n in free or ():
-        if n not in present:
-            raise IdentifiabilityError(
-                f"{n} occurs neither in the energy nor in its balance; they hold {', '.join(present)}."
-            )
-    asked = tuple(free) if free is not None else tuple(present)
+    asked = free_names(model, plan.expression, free, "the energy with its balance")
     points = collect(model, records, plan, request.noise, settings.momenta, True)
     if time in plan.expression.free_symbols:
         points = replace(
@@ -253,8 +243,7 @@ def _prepare(settings: Any, request: Request) -> tuple[Setup, NDArray[np.bool_]]
     held = settings.scale if settings.scale in asked else None
     names = tuple(n for n in asked if n != held)
     form, is_power = _joined(plan.expression, points.variables, names, model)
-    bounds = bounds_of(model, names)
-    start = bounds.clip(np.nan_to_num(np.array([model.values[n] for n in names]), nan=1.0))
+    bounds, start = start_of(model, names)
     return Setup(name, form, points, bounds, start, asked, held, ()), is_power
 
 
@@ -281,7 +270,7 @@ def _joined(
 class _Rows:
     """Integrals of every feature over every window, and the noise in them."""
 
-    def __init__(self, table: FeatureTable, points: Points, windows: Windows, is_power: NDArray[np.bool_]):
+    def __init__(self, table: FeatureTable, points: Points, windows: Windows, is_power: Flags):
         self.table, self.points, self.windows, self.is_power = table, points, windows, is_power
         self.terms = table.evaluate(points.values, points.variance, np.zeros(len(table.form.free)))
         clean = self.terms.value - (self.terms.laplace / 2 if points.known_noise else 0.0)
@@ -306,20 +295,21 @@ class _Rows:
             root = np.vstack([root, np.zeros((self.table.count - len(root), self.table.count))])
         return Moments(root, noise, np.zeros_like(noise), 1)
 
+    def _slopes(self, c: Array) -> list[Array]:
+        """Derivatives (d, N) of the energy and of the power by the states, for coefficients c."""
+        parts = (~self.is_power, self.is_power)
+        return [np.einsum("k,kdn->dn", c[part], self.terms.gradient[part]) for part in parts]
+
     def by_sample(self, c: Array) -> list[sparse.csr_array]:
         """Derivatives (W, N) of the residuals by every reading of each state, for coefficients c."""
-        whole = np.einsum("k,kdn->dn", c[~self.is_power], self.terms.gradient[~self.is_power])
-        drain = np.einsum("k,kdn->dn", c[self.is_power], self.terms.gradient[self.is_power])
         return [
             sparse.csr_array(self.windows.slope.multiply(a[None]) + self.windows.plain.multiply(b[None]))
-            for a, b in zip(whole, drain, strict=True)
+            for a, b in zip(*self._slopes(c), strict=True)
         ]
 
     def noise(self, theta: Array) -> Array:
         """Variance (W,) of the residual of every window."""
-        c, _ = self.table.form.local(theta)
-        whole = np.einsum("k,kdn->dn", c[~self.is_power], self.terms.gradient[~self.is_power])
-        drain = np.einsum("k,kdn->dn", c[self.is_power], self.terms.gradient[self.is_power])
+        whole, drain = self._slopes(self.table.form.local(theta)[0])
         a, b, v = self.windows.slope, self.windows.plain, self.points.variance
         total = a.multiply(a) @ np.sum(v * whole**2, axis=0) + b.multiply(b) @ np.sum(v * drain**2, axis=0)
         return total + 2 * (a.multiply(b) @ np.sum(v * whole * drain, axis=0))
@@ -327,7 +317,7 @@ class _Rows:
 
 def _refuse_dependent(setup: Setup, columns: Array) -> None:
     usual = np.full(setup.start.size, USUAL)
-    theta = generic_point(setup.start, usual, setup.bounds.low, setup.bounds.high)
+    theta = generic_point(setup.start, usual, setup.bounds)
     c, slopes = setup.form.local(theta)
     direction = scale_direction(c, slopes)
     if direction is not None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Flags, Indices
 from kapitza.errors import DataError
 from kapitza.invariants import Points
 from kapitza.model import compile_expressions
-
-Array = NDArray[np.float64]
 
 MARGIN = 4.0
 """Standard deviations of the noise that a point keeps from the border of the domain: nearer to it the mean of log(y
@@ -69,7 +67,7 @@ def _deviations(points: Points) -> Array:
     return np.maximum(np.sqrt(points.variance), size[:, None])
 
 
-def _with_neighbours(near: NDArray[np.bool_], run: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _with_neighbours(near: Flags, run: Indices) -> Flags:
     wide = near.copy()
     for step in range(1, NEIGHBOURS + 1):
         same = run[step:] == run[:-step]

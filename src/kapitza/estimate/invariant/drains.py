@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.invariants import Points
-
-Array = NDArray[np.float64]
 
 DRAINS = ((1, "dry friction"), (2, "viscous damping"), (3, "drag, a force with the square of the rate"))
 """Powers of the modulus of a rate at which it may drain energy, and what such a force is called."""

@@ -9,13 +9,14 @@ from typing import Literal
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.arrays import Array
 from kapitza.data import Noise
-from kapitza.errors import ConvergenceError, ModelError, Status
+from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.invariant.annealing import anneal
+from kapitza.estimate.invariant.balance import fit_balance
 from kapitza.estimate.invariant.intervals import bootstrap, surface_covariance
 from kapitza.estimate.invariant.report import finish
 from kapitza.estimate.invariant.setup import Setup, prepare
@@ -38,8 +39,6 @@ from kapitza.invariants import (
     variance_covariance,
 )
 from kapitza.monitor import checkpoint
-
-Array = NDArray[np.float64]
 
 REWEIGHTINGS = 50
 """At most, until weights and values agree."""
@@ -146,8 +145,6 @@ class InvariantFit:
                 'InvariantFit("surface") is the most accurate fit of a map.'
             )
         if self.objective == "balance":
-            from kapitza.estimate.invariant.balance import fit_balance
-
             return self._handed_over(request, fit_balance(self, request))
         setup = prepare(request, self)
         solution, problem = self._variance(setup, setup.points)
@@ -168,15 +165,13 @@ class InvariantFit:
         return self.then.fit(make_request(near, request.data, names, self.then))
 
     def _weighting(self, points: Points) -> tuple[str, str]:
-        rebuilt = bool(points.reconstructed) and bool(np.ptp(points.variance, axis=1).any())
+        rebuilt = _rebuilt(points)
         weights = self.weights if self.weights != "auto" else ("gradient" if rebuilt else "equal")
         loss = self.loss if self.loss != "auto" else ("cauchy" if rebuilt else "linear")
         return weights, loss
 
     def _order(self, points: Points) -> int:
-        if self.correction is not None:
-            return self.correction
-        return 0 if points.reconstructed and np.ptp(points.variance, axis=1).any() else 1
+        return self.correction if self.correction is not None else int(not _rebuilt(points))
 
     def _variance(
         self, setup: Setup, points: Points, start: Array | None = None
@@ -222,13 +217,10 @@ class InvariantFit:
         self, request: Request, setup: Setup, solution: VarianceSolution, problem: VarianceProblem
     ) -> Estimate:
         covariance = variance_covariance(problem, solution) + self._of_read_noise(setup, solution)
-        value, _, _ = setup.form.at(setup.points.values, solution.theta)
-        weights = problem.weights
-        levels = np.bincount(setup.points.level, weights * value) / np.bincount(setup.points.level, weights)
+        value, levels = _levels(setup, problem, solution.theta)
         found = LevelSets(setup.form.expression, levels, solution.tau, variance=solution.value)
         residual = value - levels[setup.points.level]
-        status = Status.CONVERGED if solution.converged else Status.STALLED
-        done = partial(finish, self, request, setup, solution.theta, covariance, residual, found, status)
+        done = partial(finish, self, request, setup, solution.theta, covariance, residual, found, solution.converged)
         return self._bootstrapped(request, setup.points, done, partial(_variance_again, self, setup, solution.theta))
 
     def _of_read_noise(self, setup: Setup, solution: VarianceSolution) -> Array:
@@ -257,16 +249,13 @@ class InvariantFit:
     def _surface_estimate(
         self, request: Request, setup: Setup, start: VarianceSolution, problem: VarianceProblem
     ) -> Estimate:
-        form, points = setup.form, setup.points
-        value, _, _ = form.at(points.values, start.theta)
-        weights = problem.weights
-        levels = np.bincount(points.level, weights * value) / np.bincount(points.level, weights)
+        form, points, levels = setup.form, setup.points, _levels(setup, problem, start.theta)[1]
         if points.shared is not None:
             return self._shared_estimate(request, setup, fit_shared(form, points, start.theta, levels, setup.bounds))
         loss = self._weighting(points)[1]
         begin = start.theta
         if self.solver == "odrpack":
-            begin, levels, _ = fit_odrpack(form, points, begin, levels, setup.bounds)
+            begin, levels = fit_odrpack(form, points, begin, levels, setup.bounds)
         solution = fit_surface(form, points, begin, levels, setup.bounds, loss)
         if not np.isfinite(solution.cost):
             raise ConvergenceError("The surface fit diverged: start nearer, or use objective='variance'.", solution)
@@ -277,10 +266,10 @@ class InvariantFit:
             form.expression, solution.levels, solution.cost / spare, distance=solution.cost,
             projections=nearest.points, unprojected=int(np.sum(~nearest.found)),
         )  # fmt: skip
-        status = Status.CONVERGED if solution.converged else Status.STALLED
         done = partial(
-            finish, self, request, setup, solution.theta, covariance, nearest.distance, found, status, solution.history
-        )
+            finish, self, request, setup, solution.theta, covariance, nearest.distance, found, solution.converged,
+            solution.history,
+        )  # fmt: skip
         again = partial(_surface_again, form, setup.bounds, loss, solution.theta, solution.levels)
         return self._bootstrapped(request, points, done, again)
 
@@ -289,11 +278,21 @@ class InvariantFit:
         spare = max(1, points.count - solution.theta.size - points.levels)
         factor = solution.cost / spare
         found = LevelSets(setup.form.expression, solution.levels, factor, distance=solution.cost)
-        status = Status.CONVERGED if solution.converged else Status.STALLED
-        covariance = solution.covariance * factor
         return finish(
-            self, request, setup, solution.theta, covariance, solution.displacement, found, status, solution.history,
+            self, request, setup, solution.theta, solution.covariance * factor, solution.displacement, found,
+            solution.converged, solution.history,
         )  # fmt: skip
+
+
+def _rebuilt(points: Points) -> bool:
+    """Whether states were reconstructed, with errors that differ from point to point."""
+    return bool(points.reconstructed) and bool(np.ptp(points.variance, axis=1).any())
+
+
+def _levels(setup: Setup, problem: VarianceProblem, theta: Array) -> tuple[Array, Array]:
+    """The invariant (N,) at every point, and its mean (R,) over each level set."""
+    value, level = setup.form.at(setup.points.values, theta)[0], setup.points.level
+    return value, np.bincount(level, problem.weights * value) / np.bincount(level, problem.weights)
 
 
 def _variance_again(settings: InvariantFit, setup: Setup, theta: Array, sample: Points) -> Array:

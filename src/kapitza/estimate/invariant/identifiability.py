@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import IdentifiabilityError
 from kapitza.estimate.identifiability import analyse
-
-Array = NDArray[np.float64]
+from kapitza.invariants import Bounds
 
 SINGULAR = 1e-9
 """Relative size below which a direction of the sensitivities counts as none."""
 
 
-def generic_point(theta: Array, size: Array, low: Array, high: Array) -> Array:
+def generic_point(theta: Array, size: Array, bounds: Bounds) -> Array:
     """A parameter set near θ, away from accidental zeros; size (k,): what counts as a change where θ is small."""
     turn = 0.1 + 0.1 * np.mod(np.arange(1, theta.size + 1) * 0.6180339887, 1.0)
-    change = turn * np.maximum(np.abs(theta), size)
+    change, low, high = turn * np.maximum(np.abs(theta), size), bounds.low, bounds.high
     return np.where(theta + change < high, np.maximum(theta + change, low), np.clip(theta - change, low, high))
 
 

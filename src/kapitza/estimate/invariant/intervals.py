@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Indices
 from kapitza.errors import ConvergenceError
 from kapitza.estimate.invariant.surface import SurfaceSolution, projected_rows
 from kapitza.executor import Executor, Shared, in_order
 from kapitza.invariants import Points, inverse_by_units, leverage_left, long_run
 from kapitza.monitor import Interrupted, watch
-
-Array = NDArray[np.float64]
 
 
 def surface_covariance(solution: SurfaceSolution, points: Points) -> Array:
@@ -25,7 +23,7 @@ def surface_covariance(solution: SurfaceSolution, points: Points) -> Array:
     return bread @ filling @ bread
 
 
-def resample(points: Points, rng: np.random.Generator) -> NDArray[np.intp]:
+def resample(points: Points, rng: np.random.Generator) -> Indices:
     """Places (N,) of blocks of neighbours drawn with replacement inside every level set, as many as there were."""
     length = max(1, 2 * points.reach)
     chosen = []
@@ -60,6 +58,6 @@ def bootstrap(
     return np.array(found)
 
 
-def _refitted(shared: Shared[tuple[Points, Callable[[Points], Array]]], places: NDArray[np.intp]) -> Array:
+def _refitted(shared: Shared[tuple[Points, Callable[[Points], Array]]], places: Indices) -> Array:
     points, refit = shared.value
     return refit(points.take(places))

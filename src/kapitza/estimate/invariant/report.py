@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import special
 
+from kapitza.arrays import Array
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import determined
@@ -17,14 +17,12 @@ from kapitza.estimate.invariant.setup import Setup
 from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.parts import LevelSets
-from kapitza.estimate.priors import joined_with_priors, surprising_priors
+from kapitza.estimate.priors import surprising_priors, with_priors_and_bounds
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.invariants import ASSUMED_NOISE, CLEAN, Form, make_form, precise_least_squares
 from kapitza.model import Model
 from kapitza.signal import scatter
-
-Array = NDArray[np.float64]
 
 FAR_OFF = 10.0
 """Distances from the level set, in units of an assumed noise, beyond which noise is no likely reason."""
@@ -38,7 +36,7 @@ def finish(
     covariance: Array,
     residual: Array,
     found: LevelSets,
-    status: Status,
+    converged: bool,
     history: pd.DataFrame | None = None,
     samples: Array | None = None,
 ) -> Estimate:
@@ -51,13 +49,13 @@ def finish(
     names, values = form.free, theta
     if settings.scale == "norm" and setup.held is not None:
         names, values, covariance = unit_norm(setup, theta, covariance, model)
-    values, covariance = joined_with_priors(request, names, values, covariance)
+    values, covariance = with_priors_and_bounds(model, names, values, covariance)
     misfit = misfit_of(setup, settings, found)
     warnings = (
         *setup.warnings,
         *_suspicious(setup, settings, found, model, misfit),
         *doubtful_parameters(request, values, covariance, names=names),
-        *surprising_priors(request, names, values, covariance),
+        *surprising_priors(model, names, values, covariance),
     )
     points = setup.points
     levels = "1 level set" if points.levels == 1 else f"{points.levels} level sets"
@@ -69,7 +67,7 @@ def finish(
         values,
         covariance,
         names=names,
-        status=status,
+        status=Status.CONVERGED if converged else Status.STALLED,
         dof=float(max(1, points.count - len(form.free) - points.levels)),
         chi2=found.distance,
         noise={points.variables[j]: factor * float(np.sqrt(np.mean(points.variance[j]))) for j in measured},

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.data import Record
 from kapitza.errors import DataError, IdentifiabilityError, ModelError
 from kapitza.estimate.invariant.domain import within_domain
@@ -29,8 +29,6 @@ from kapitza.invariants import (
     second_moments,
 )
 from kapitza.model import Model, symbol
-
-Array = NDArray[np.float64]
 
 USUAL = 0.5
 """Size of a parameter of which nothing is known."""
@@ -61,7 +59,7 @@ def prepare(request: Request, settings: Any) -> Setup:
     name, expression = declared_invariant(model, settings.invariant)
     shared = shared_channels(records)
     plan = reconstruction(model, expression, shared)
-    asked = _free_names(model, plan.expression, free)
+    asked = free_names(model, plan.expression, free, "the invariant")
     points = collect(model, records, plan, request.noise, settings.momenta, settings.levels == "segment")
     collected = points.count
     points, outside = within_domain(points, name, plan.expression, dict(model.values))
@@ -73,9 +71,8 @@ def prepare(request: Request, settings: Any) -> Setup:
         )
     _refuse_too_few(points, len(names))
     form = make_form(plan.expression, points.variables, names, model.values)
-    bounds = bounds_of(model, names)
-    start = bounds.clip(np.nan_to_num(np.array([model.values[n] for n in names]), nan=1.0))
-    theta = generic_point(start, _sizes(form, points, start), bounds.low, bounds.high)
+    bounds, start = start_of(model, names)
+    theta = generic_point(start, _sizes(form, points, start), bounds)
     refuse_dependent(sensitivities(form, points, theta)[1], names, theta)
     warnings = (outside, *warnings) if outside else warnings
     return Setup(name, form, points, bounds, start, asked, held, warnings, 1 - points.count / collected)
@@ -86,10 +83,11 @@ def shared_channels(records: Sequence[tuple[Record, Mapping[str, float]]]) -> li
     return [c for c in records[0][0].channels if all(c in record.channels for record, _ in records)]
 
 
-def _free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None) -> tuple[str, ...]:
+def free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None, where: str) -> tuple[str, ...]:
+    """The free parameters, all that occur in the expression by default."""
     present = [n for n in model.names if symbol(n) in expression.free_symbols]
     if not present:
-        raise ModelError("The invariant holds no parameter of the model: there is nothing to estimate from it.")
+        raise ModelError(f"{where.capitalize()} holds no parameter of the model: there is nothing to estimate from it.")
     if free is None:
         return tuple(present)
     if not free:
@@ -97,15 +95,17 @@ def _free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None) -
     absent = [n for n in free if n not in present]
     if absent:
         raise IdentifiabilityError(
-            f"{', '.join(absent)} does not occur in the invariant, which holds {', '.join(present)}: leave it out, or "
+            f"{', '.join(absent)} does not occur in {where}, which holds {', '.join(present)}: leave it out, or "
             "hand over to a fit of the motion with InvariantFit(then=...)."
         )
     return tuple(free)
 
 
-def bounds_of(model: Model, names: Sequence[str]) -> Bounds:
-    pairs = [model.parameter(n).bounds for n in names]
-    return Bounds(np.array([p[0] for p in pairs], float), np.array([p[1] for p in pairs], float))
+def start_of(model: Model, names: Sequence[str]) -> tuple[Bounds, Array]:
+    """Bounds of these parameters, and the values (k,) of the model within them; 1 for those that have none."""
+    low, high = np.array([model.parameter(n).bounds for n in names], float).reshape(-1, 2).T
+    bounds = Bounds(low, high)
+    return bounds, bounds.clip(np.nan_to_num(np.array([model.values[n] for n in names]), nan=1.0))
 
 
 def _refuse_too_few(points: Points, parameters: int) -> None:
@@ -145,9 +145,8 @@ def _normalisation(
 ) -> tuple[str | None, tuple[str, ...]]:
     """Which free parameter is held because the factor of the invariant cannot be found."""
     form = make_form(expression, points.variables, asked, model.values)
-    bounds = bounds_of(model, asked)
-    start = bounds.clip(np.nan_to_num(np.array([model.values[n] for n in asked]), nan=1.0))
-    theta = generic_point(start, _sizes(form, points, start), bounds.low, bounds.high)
+    bounds, start = start_of(model, asked)
+    theta = generic_point(start, _sizes(form, points, start), bounds)
     direction = scale_direction(*sensitivities(form, scrambled(points), theta))
     if direction is None:
         if scale not in (None, "norm") and scale in asked:

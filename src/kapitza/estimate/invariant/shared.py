@@ -14,15 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
+from kapitza.arrays import Array, Indices
 from kapitza.errors import KapitzaError
 from kapitza.invariants import Bounds, Form, Points, inverse_by_units
 from kapitza.monitor import checkpoint
-
-Array = NDArray[np.float64]
 
 STEPS = 100
 """At most, until neither parameters nor samples move."""
@@ -82,7 +80,7 @@ def fit_shared(form: Form, points: Points, start: Array, levels: Array, bounds: 
     return SharedSolution(theta, levels, covariance, displacement, cost, converged, history)
 
 
-def _constraint_slopes(gradient: Array, index: NDArray[np.intp], size: int) -> sparse.csr_array:
+def _constraint_slopes(gradient: Array, index: Indices, size: int) -> sparse.csr_array:
     """∂(constraint n)/∂(sample m) as a sparse (N, M) matrix."""
     count = gradient.shape[1]
     rows = np.tile(np.arange(count), gradient.shape[0])

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from odrpack import odr_fit
 
+from kapitza.arrays import Array, Flags
 from kapitza.estimate.judge import robust_scale
 from kapitza.invariants import Bounds, Form, Points
 from kapitza.monitor import checkpoint
-
-Array = NDArray[np.float64]
 
 PROJECTION_STEPS = 40
 PROJECTION_TOLERANCE = 1e-9
@@ -38,7 +36,7 @@ class Nearest:
     distance: Array
     slope: Array
     sensitivity: Array
-    found: NDArray[np.bool_]
+    found: Flags
 
 
 @dataclass(frozen=True)
@@ -118,16 +116,14 @@ def level_step(near: Nearest, points: Points, weights: Array, move: Array) -> Ar
     return np.bincount(points.level, border * row, points.levels) / total
 
 
-def fit_surface(
-    form: Form, points: Points, start: Array, levels: Array, bounds: Bounds, loss: str, weights: Array | None = None
-) -> SurfaceSolution:
+def fit_surface(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds, loss: str) -> SurfaceSolution:
     """Gauss-Newton with a damping that grows until the cost falls; robust weights are renewed at every step."""
-    theta, count = start.copy(), np.ones(points.count) if weights is None else weights
+    theta = start.copy()
     near = nearest(form, points, theta, levels)
     damping, converged, rows = 0.0, False, []
     for step in range(STEPS):
         checkpoint(dict(zip(form.free, theta.tolist(), strict=True)), f"iteration {step + 1}")
-        w = count * robust_weights(near.distance, loss)
+        w = robust_weights(near.distance, loss)
         cost = float(np.sum(w * near.distance**2))
         residual, jacobian = projected_rows(near, points, w)
         normal, gradient = jacobian @ jacobian.T, jacobian @ residual
@@ -148,13 +144,13 @@ def fit_surface(
         if small or damping > 1e8:
             converged = bool(small)
             break
-    w = count * robust_weights(near.distance, loss)
+    w = robust_weights(near.distance, loss)
     history = pd.DataFrame(rows, columns=["step", "cost", "damping", *form.free])
     return SurfaceSolution(theta, levels, near, w, float(np.sum(w * near.distance**2)), converged, history)
 
 
-def fit_odrpack(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds) -> tuple[Array, Array, float]:
-    """The same problem by odrpack's implicit orthogonal-distance fit: θ (k,), levels (R,), Σ r²; for small data."""
+def fit_odrpack(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds) -> tuple[Array, Array]:
+    """The same problem by odrpack's implicit orthogonal-distance fit: θ (k,), levels (R,); for small data."""
     k = start.size
     finite = np.isfinite(bounds.low) | np.isfinite(bounds.high)
     low = np.concatenate([np.where(np.isfinite(bounds.low), bounds.low, -1e300), np.full(levels.size, -1e300)])
@@ -182,4 +178,4 @@ def fit_odrpack(form: Form, points: Points, start: Array, levels: Array, bounds:
         jac_x=by_state,
         maxit=500,
     )
-    return answer.beta[:k], answer.beta[k:], float(np.sum(answer.delta**2 / points.variance))
+    return answer.beta[:k], answer.beta[k:]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.missing.dictionary import Term
@@ -16,8 +16,6 @@ from kapitza.estimate.observation import Observation, observe_channels
 from kapitza.estimate.result import workings_of
 from kapitza.estimate.series import MotionWorkings
 from kapitza.flow import Flow
-
-Array = NDArray[np.float64]
 
 FINEST = 8
 """Steps of the quadrature per sample where the samples are few."""

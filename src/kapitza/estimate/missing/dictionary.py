@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.model import Model
-
-Array = NDArray[np.float64]
 
 Law = Callable[[Array, Array], Array]
 """(states (N, n), times (N,)) → values (N,)."""

@@ -6,23 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, stats
 
+from kapitza.arrays import Array
+from kapitza.estimate.faults import NOTHING_OWN
 from kapitza.estimate.missing.columns import Window
 from kapitza.estimate.missing.whitening import ORDER, whitening
-
-Array = NDArray[np.float64]
 
 ALARM = 0.03
 """Chance of an alarm on a complete model that is aimed at: it stays below 5 % where the noise has to be learnt too."""
 
-NOTHING_OWN = 1e-7
-"""Share of a column that the fit itself does not explain, below which the term is in the model already."""
-
 
 @dataclass(frozen=True)
-class Scores:
+class JointScores:
     """Joint information (m, m) and score (m,) of the candidates, with initial states and free parameters eliminated.
 
     own: (m,) share of each column that is its own; square: sum of squares of the residuals left by the fit; dof: their
@@ -49,7 +45,7 @@ class Scores:
         power = np.diag(self.information)
         return np.where(power > 0, self.score / np.where(power > 0, power, 1.0), 0.0)
 
-    def given(self, chosen: Sequence[int]) -> Scores:
+    def given(self, chosen: Sequence[int]) -> JointScores:
         """The same with some candidates added to the model."""
         index = list(chosen)
         block = self.information[np.ix_(index, index)]
@@ -62,14 +58,14 @@ class Scores:
         score[index] = 0.0
         small = np.diag(information) < NOTHING_OWN * np.diag(self.information)
         information[small], information[:, small], score[small] = 0.0, 0.0, 0.0
-        return Scores(information, score, self.own, self.square - gain, self.dof - len(index), self.certainty)
+        return JointScores(information, score, self.own, self.square - gain, self.dof - len(index), self.certainty)
 
     def coefficients(self, chosen: Sequence[int]) -> Array:
         index = list(chosen)
         return linalg.pinvh(self.information[np.ix_(index, index)]) @ self.score[index]
 
 
-def scores_of(windows: Sequence[Window]) -> Scores:
+def scores_of(windows: Sequence[Window]) -> JointScores:
     """Whiten, eliminate initial states window by window, then the free parameters."""
     free, channels = windows[0].free.shape[2], windows[0].residual.shape[1]
     plain = _normal_equations(windows, np.zeros((channels, ORDER)))
@@ -100,7 +96,7 @@ def _without(initial: Array, block: Array) -> tuple[Array, int]:
     return block - basis @ (basis.T @ block), basis.shape[1]
 
 
-def _eliminated(whole: Array, raw: Array, rows: int, free: int) -> Scores:
+def _eliminated(whole: Array, raw: Array, rows: int, free: int) -> JointScores:
     size = np.sqrt(np.maximum(np.diag(whole)[:free], 1e-300))
     inner = linalg.pinvh(whole[:free, :free] / np.outer(size, size)) / np.outer(size, size)
     left = whole[free:, free:] - whole[free:, :free] @ inner @ whole[:free, free:]
@@ -108,7 +104,7 @@ def _eliminated(whole: Array, raw: Array, rows: int, free: int) -> Scores:
     own = np.diag(information) / np.maximum(raw, 1e-300)
     known = own < NOTHING_OWN
     information[known], information[:, known], score[known] = 0.0, 0.0, 0.0
-    return Scores(information, score, np.where(known, 0.0, own), square, max(rows - free, 1))
+    return JointScores(information, score, np.where(known, 0.0, own), square, max(rows - free, 1))
 
 
 def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
@@ -129,7 +125,7 @@ def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
 def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> float:
     """How many independent tests the correlated ones amount to.
 
-    Scores are drawn from their law under the fitted model; q being the quantile ALARM of the smallest of their p,
+    JointScores are drawn from their law under the fitted model; q being the quantile ALARM of the smallest of their p,
     1 - (1 - q)^T = ALARM. The quantile that is tested at: the median gives too few.
     """
     power = np.diag(information)

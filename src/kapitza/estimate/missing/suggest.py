@@ -8,16 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
+from kapitza.arrays import Array, Indices
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.missing.columns import SENSOR_FAULTS, windows_of
 from kapitza.estimate.missing.dictionary import Term, candidate_terms
-from kapitza.estimate.missing.score import ALARM, Scores, effective_tests, log_chance, scores_of
-
-Array = NDArray[np.float64]
+from kapitza.estimate.missing.score import ALARM, JointScores, effective_tests, log_chance, scores_of
 
 LEVEL = float(np.log(ALARM))
 PAIRED = 14
@@ -180,7 +178,7 @@ def _labels(fit: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list[L
     ]
 
 
-def _judged(scores: Scores, labels: Sequence[Label]) -> Suggestion:
+def _judged(scores: JointScores, labels: Sequence[Label]) -> Suggestion:
     live = np.flatnonzero(np.diag(scores.information) > 0)
     if not live.size:
         return Suggestion((), (), (), (), 0.0)
@@ -216,21 +214,23 @@ def _judged(scores: Scores, labels: Sequence[Label]) -> Suggestion:
     return Suggestion(terms, (), shown, tuple(float(gain / after) for gain, _, _ in pairs), tests)
 
 
-def _frictions(labels: Sequence[Label], live: NDArray[np.intp]) -> list[int]:
+def _frictions(labels: Sequence[Label], live: Indices) -> list[int]:
     return [int(i) for i in live if labels[i].friction]
 
 
-def _scale(scores: Scores) -> float:
+def _scale(scores: JointScores) -> float:
     """Variance of what is left after the best single term."""
     return max((scores.square - float(scores.gains.max())) / max(scores.dof - 1, 1), 1e-300)
 
 
-def _complete(scores: Scores, tests: float) -> bool:
+def _complete(scores: JointScores, tests: float) -> bool:
     """Whether nothing else is significant any more."""
     return bool((log_chance(scores.gains, _scale(scores), tests, scores.certainty) >= LEVEL).all())
 
 
-def _pairs(scores: Scores, index: Sequence[int], labels: Sequence[Label]) -> list[tuple[float, tuple[int, int], Array]]:
+def _pairs(
+    scores: JointScores, index: Sequence[int], labels: Sequence[Label]
+) -> list[tuple[float, tuple[int, int], Array]]:
     """Pairs of terms that physics allows, by their gain."""
     found = []
     for i, j in itertools.combinations(sorted(set(index)), 2):

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, signal
 
+from kapitza.arrays import Array
 from kapitza.estimate.missing.columns import Window
 
 if TYPE_CHECKING:
-    from kapitza.estimate.missing.score import Scores
-
-Array = NDArray[np.float64]
+    from kapitza.estimate.missing.score import JointScores
 
 ORDER = 8
 """Longest autoregression that whitens the residuals."""
@@ -41,7 +39,7 @@ class _Left:
     shared: Array
 
 
-def whitening(windows: Sequence[Window], scores: Scores) -> tuple[Array, float]:
+def whitening(windows: Sequence[Window], scores: JointScores) -> tuple[Array, float]:
     """Autoregression (c, ORDER) of every channel's noise, and with how many degrees of freedom its slow part is known.
 
     Of the residuals after the strongest term: what is left then is mostly noise. With every candidate taken out

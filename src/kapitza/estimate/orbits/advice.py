@@ -7,22 +7,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.circle import difference
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.nested import close_orbits
-from kapitza.estimate.orbits.problem import OrbitProblem, lay_out
 from kapitza.estimate.orbits.result import OrbitWorkings
-from kapitza.estimate.orbits.solver import covariance_of, reduce_block
+from kapitza.estimate.orbits.solver import covariance_of, deviations_of, reduce_block
 from kapitza.estimate.orbits.targets import Item, Reader, whitening
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.result import workings_of
 from kapitza.orbit import PeriodicOrbit
-
-Array = NDArray[np.float64]
 
 ELSEWHERE = 0.3
 """Share of the spread by which an orbit may move from where it was given to where it closes; beyond, it is another."""
@@ -81,10 +78,10 @@ def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataF
             rows.append({"what": "further orbit (does not close here)", "which": label})
         else:
             consider("further orbit", label, solution.information + further)
-    for channel, name in enumerate(problem.sensors.channels):
+    for channel, name in enumerate(problem.channels.names):
         consider("half the noise", name, _quieter(outcome, channel))
     for index, name in enumerate(task.model.states):
-        if name not in problem.sensors.channels:
+        if name not in problem.channels.names:
             consider("new sensor", name, solution.information + _sensor(outcome, index))
     return pd.DataFrame(rows).sort_values("mean", ascending=False, ignore_index=True)
 
@@ -93,23 +90,19 @@ def _typical_noise(outcome: Outcome) -> Array:
     """Median standard deviation of a reading per channel."""
     problem, spread = outcome.problem, []
     for target, weight in zip(problem.targets, outcome.solution.weights, strict=True):
-        own = 1 / weight if weight.ndim == 1 else np.linalg.norm(np.linalg.pinv(weight), axis=1)
-        spread.append(own[: target.times.size])
-    channel, values = np.concatenate([t.channel for t in problem.targets]), np.concatenate(spread)
-    return np.array([np.median(values[channel == c]) for c in range(len(problem.sensors.channels))])
+        spread.append(deviations_of(weight)[: target.times.size])
+    values = np.concatenate(spread)
+    return np.array([np.median(values[problem.channel == c]) for c in range(len(problem.channels.names))])
 
 
 def _further(task: OrbitTask, outcome: Outcome, estimate: Estimate, orbit: PeriodicOrbit) -> Array | None:
     """The information that an orbit of the model would add; None where the model has no such orbit."""
     problem = outcome.problem
-    noise = dict(zip(problem.sensors.channels, _typical_noise(outcome), strict=True))
+    noise = dict(zip(problem.channels.names, _typical_noise(outcome), strict=True))
     item = Item(orbit.with_(covariance=None), {}, 0.0, task.model.angles)
-    reader = Reader(estimate.model, problem.sensors, task.names, nodes=1, profiles=False, noise=noise)
+    reader = Reader(estimate.model, problem.channels, task.names, nodes=1, profiles=False, noise=noise)
     targets = reader.targets([item])
-    extra = OrbitProblem(
-        task.model, task.names, problem.sensors, targets, problem.flow, problem.scale, problem.channel_scale,
-        problem.prior_mean, problem.prior_weight, lay_out(problem.sensors, targets),
-    )  # fmt: skip
+    extra = problem.of(targets)
     try:
         unknowns, blocks = close_orbits(extra, extra.starts(), outcome.solution.theta)
     except FlowError:

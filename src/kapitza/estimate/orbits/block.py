@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Indices
 from kapitza.solve import ChainProgram, CyclicSystem
-
-Array = NDArray[np.float64]
 
 DENSE = 96
 """Numbers of node states (J n) up to which dense matrices are faster (measured for n = 2 and 3)."""
@@ -33,7 +31,7 @@ class Block:
 
     residual: Array
     slope: Array
-    node: NDArray[np.intp]
+    node: Indices
     by_parameter: Array
     gap: Array
     jacobians: Array

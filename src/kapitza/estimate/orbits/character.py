@@ -7,8 +7,8 @@ jump to another orbit of the same period; both close, so closure alone does not 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.circle import difference
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.block import Block
@@ -16,8 +16,6 @@ from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.readings import Target
 from kapitza.orbits_of_models import spelled
 from kapitza.solve import Halving, Outcome, walk_to
-
-Array = NDArray[np.float64]
 
 COLLAPSED = 0.05
 """An orbit has collapsed when what tells it from a shorter one shrank to this share of what the data show."""
@@ -79,8 +77,8 @@ def letters(problem: OrbitProblem, target: Target) -> str:
     reach = BORDER * problem.scale
     if target.covariance is not None:
         variance = target.covariance if target.covariance.ndim == 1 else np.diag(target.covariance)
-        for channel in range(len(problem.sensors.channels)):
-            name, mine = problem.sensors.channels[channel], target.channel == channel
+        for channel, name in enumerate(problem.channels.names):
+            mine = target.channel == channel
             if name in problem.model.states and mine.any():
                 i = problem.model.states.index(name)
                 reach[i] = max(reach[i], 4 * float(np.sqrt(variance[: mine.size][mine].max())))

@@ -8,8 +8,8 @@ M = Σ_oo' G_o Cov(e_o, e_o') G_o'ᵀ.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.noise import noise_freedom
 from kapitza.estimate.orbits.readings import Target
@@ -17,8 +17,6 @@ from kapitza.estimate.orbits.solver import Reduced
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_in_data import Influence
-
-Array = NDArray[np.float64]
 
 
 def robust_covariance(task: OrbitTask, outcome: Outcome) -> tuple[Array, float]:
@@ -51,7 +49,7 @@ def shared_samples(outcome: Outcome) -> Array | None:
     parts = list(zip(outcome.problem.targets, outcome.solution.reduced, outcome.solution.weights, strict=True))
     if len(parts) < 2 or any(_influence(t) is None for t, _, _ in parts):
         return None
-    total = np.diag(outcome.problem.prior_weight)
+    total = np.diag(outcome.problem.priors.weight)
     rows, pulls = [], []
     for target, reduced, weight in parts:
         influence, covariance = _influence(target), target.covariance

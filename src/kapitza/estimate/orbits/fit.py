@@ -7,16 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from kapitza import gate
+from kapitza.arrays import Array
 from kapitza.data import Noise
-from kapitza.errors import ConvergenceError, FlowError
+from kapitza.errors import ConvergenceError, FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.observation import Output
-from kapitza.estimate.orbits.checks import check_settings
-from kapitza.estimate.orbits.continuation import continue_readings
 from kapitza.estimate.orbits.judge import Outcome, acceptable, decided, post_mortem
 from kapitza.estimate.orbits.matching import hopeless, sort_out
 from kapitza.estimate.orbits.multipliers import MultiplierTerms
@@ -25,12 +23,13 @@ from kapitza.estimate.orbits.noise import residual_deviations
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.result import estimate_of
 from kapitza.estimate.orbits.solver import SOFTNESS, OrbitSolution, Solver, SolverSettings
-from kapitza.estimate.orbits.starts import further_starts
+from kapitza.estimate.orbits.starts import continue_readings, further_starts
 from kapitza.estimate.orbits.task import OrbitTask, identifiability, prepare, refuse_unidentifiable, weights_of
 from kapitza.estimate.request import Request
 from kapitza.executor import Executor, Shared, in_order
 
-Array = NDArray[np.float64]
+ESTIMATORS = ("auto", "least squares", "weighted", "maximum likelihood", "bayes")
+FORMULATIONS = ("all-at-once", "nested")
 
 SAME_CHI2 = 9.0
 """Difference in χ² up to which the data do not decide between two minima."""
@@ -111,7 +110,23 @@ class OrbitFit:
 
     def __post_init__(self) -> None:
         gate.seed(self.seed)
-        check_settings(self)
+        gate.choice("estimator", self.estimator, ESTIMATORS)
+        gate.choice("formulation", self.formulation, FORMULATIONS)
+        if self.method is not None and self.formulation != "nested":
+            raise KapitzaError(
+                f"method = {self.method!r} solves single orbits, which only the nested form does: add "
+                'formulation="nested", or leave method out.'
+            )
+        if self.method is not None and not hasattr(self.method, "solve"):
+            raise KapitzaError(f"{self.method!r} is not a periodic solver: pass Shooting() or Collocation().")
+        for name, least in (("nodes", 1), ("restarts", 0), ("max_iterations", 1)):
+            gate.whole(name, getattr(self, name), least=least)
+        for name in ("spread", "tolerance"):
+            gate.number(name, getattr(self, name), above=0)
+        for name in ("multipliers", "set_aside", "throw"):
+            gate.flag(name, getattr(self, name))
+        if self.period is not None:
+            gate.whole("period, in excitation periods,", self.period, least=1)
 
     def fit(self, request: Request) -> Estimate:
         """The parameters at which the model has the orbits of the data."""
@@ -265,7 +280,8 @@ class OrbitFit:
             terms = MultiplierTerms(problem, spread, weights)
             solver = Solver(problem, settings, weights, task.low, task.high, task.typical, terms)
             found = solver.solve(solution.theta, solution.unknowns, soft=False)
-            misfit = np.array([_extra_misfit(r.residual, w) for r, w in zip(found.reduced, weights, strict=True)])
+            extra = [r.residual[len(w) :] for r, w in zip(found.reduced, weights, strict=True)]
+            misfit = np.array([float((part**2).max(initial=0.0)) for part in extra])
             wanted = np.maximum(1.0, np.sqrt(misfit * spread**2 / stats.chi2.isf(1e-3, 1)))
             if np.allclose(wanted, spread, rtol=0.05):
                 break
@@ -293,8 +309,3 @@ def _distinct(best: Outcome, others: list[Outcome]) -> tuple[Array, ...]:
         ):
             found.append(theta)
     return tuple(found)
-
-
-def _extra_misfit(residual: Array, weight: Array) -> float:
-    extra = residual[len(weight) :]
-    return float((extra**2).max(initial=0.0))

@@ -1,30 +1,20 @@
-"""Beyond the Gaussian interval: the profile of one parameter and samples of the posterior."""
+"""Beyond the Gaussian interval: the profile of one parameter and the posterior."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import FlowError, KapitzaError
-from kapitza.estimate.bayes import at_walkers, bayes_packages, count_walkers, walk
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.result import OrbitWorkings
 from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced, Solver, SolverSettings, reduce_block
 from kapitza.estimate.orbits.task import OrbitTask
+from kapitza.estimate.priors import Priors
 from kapitza.estimate.result import workings_of
-from kapitza.executor import Executor, Shared
-from kapitza.monitor import Monitor
-
-Array = NDArray[np.float64]
-
-FAITHFUL = 0.05
-"""Root mean square error of log p of the expansion, over its own draws, up to which it stands for the model."""
 
 
 def _inside(estimate: Estimate) -> tuple[OrbitTask, Outcome]:
@@ -48,8 +38,7 @@ def _widening(estimate: Estimate, index: int | None = None) -> float:
 
 
 def _chi2(outcome: Outcome, reduced: list[Reduced], theta: Array) -> float:
-    prior = outcome.problem.prior_weight * (theta - outcome.problem.prior_mean) ** 2
-    return sum(float(r.residual @ r.residual) for r in reduced) + float(prior.sum())
+    return sum(float(r.residual @ r.residual) for r in reduced) + 2 * outcome.problem.priors.cost(theta)
 
 
 def _moved(solution: OrbitSolution, theta: Array) -> list[Array]:
@@ -123,15 +112,14 @@ class Expansion:
     curvature: Array
     low: Array
     high: Array
-    prior_mean: Array
-    prior_weight: Array
+    priors: Priors
     widening: float
 
     def __call__(self, theta: Array) -> Array:
         """log p of parameters (W, k), up to a constant."""
         d = np.linalg.solve(self.root, (theta - self.centre).T).T
         r = self.residual + d @ self.slope.T + 0.5 * np.einsum("wa,mab,wb->wm", d, self.curvature, d, optimize=True)
-        chi2 = (r**2).sum(axis=1) + ((theta - self.prior_mean) ** 2 * self.prior_weight).sum(axis=1)
+        chi2 = (r**2).sum(axis=1) + ((theta - self.priors.mean) ** 2 * self.priors.weight).sum(axis=1)
         outside = ((theta < self.low) | (theta > self.high)).any(axis=1)
         return np.where(outside, -np.inf, -0.5 * chi2 / self.widening)
 
@@ -155,61 +143,6 @@ def expand(estimate: Estimate) -> Expansion:
         curvature[:, :, column] = 0.5 * (sides[0] - sides[1]) @ root
     curvature = 0.5 * (curvature + np.swapaxes(curvature, 1, 2))
     return Expansion(
-        solution.theta, root, residual, slope @ root, curvature, task.low, task.high, outcome.problem.prior_mean,
-        outcome.problem.prior_weight, _widening(estimate),
+        solution.theta, root, residual, slope @ root, curvature, task.low, task.high, outcome.problem.priors,
+        _widening(estimate),
     )  # fmt: skip
-
-
-def sampled_orbits(
-    estimate: Estimate,
-    draws: int,
-    tune: int,
-    walkers: int | None,
-    seed: int,
-    exact: bool | None,
-    executor: Executor | None,
-    monitor: Monitor | None,
-) -> Any:
-    """Samples of the posterior of a fit of orbits; see `kapitza.posterior`."""
-    bayes_packages()  # refused before any work where they are missing
-    task, _ = _inside(estimate)
-    if not np.isfinite(estimate.covariance).all():
-        raise KapitzaError("Some parameters are not determined by these data: there is no posterior to sample.")
-    count, random = len(estimate.names), np.random.RandomState(seed)
-    walkers = count_walkers(count, walkers, draws, tune)
-    start = _first_draws(estimate, task, walkers, random)
-    density, error = _density(estimate, start, exact, executor)
-    return walk(estimate.names, density, error, start, random, draws, tune, monitor)
-
-
-def _density(
-    estimate: Estimate, draws: Array, exact: bool | None, executor: Executor | None
-) -> tuple[Callable[[Array], Array], float]:
-    """log p of many parameters (W, k) at once, and the error of the expansion (NaN where the model is run)."""
-    by_model = partial(at_walkers, executor, _log_posteriors, Shared(estimate))
-    if exact is True:
-        return by_model, float("nan")
-    fast = expand(estimate)
-    error = _expansion_error(by_model, fast, draws)
-    return (by_model, float("nan")) if exact is None and not error <= FAITHFUL else (fast, error)
-
-
-def _log_posteriors(estimate: Shared[Estimate], theta: Array) -> Array:
-    return np.array([log_posterior(estimate.value, row) for row in theta])
-
-
-def _first_draws(estimate: Estimate, task: OrbitTask, walkers: int, random: np.random.RandomState) -> Array:
-    if estimate.draws is not None:
-        return estimate.draws[random.choice(len(estimate.draws), walkers, replace=False)]
-    centre = np.array([estimate.values[name] for name in estimate.names])
-    drawn = random.multivariate_normal(centre, estimate.covariance, size=20 * walkers)
-    inside = drawn[((drawn >= task.low) & (drawn <= task.high)).all(axis=1)]
-    return inside[:walkers] if len(inside) >= walkers else np.clip(drawn[:walkers], task.low, task.high)
-
-
-def _expansion_error(by_model: Callable[[Array], Array], fast: Expansion, draws: Array) -> float:
-    """Root mean square difference of log p between expansion and model over some of the draws."""
-    some = draws[:40]
-    model = by_model(some)
-    gap = (fast(some) - model)[np.isfinite(model)]
-    return float(np.sqrt(np.mean((gap - gap.mean()) ** 2))) if gap.size > 1 else float("inf")

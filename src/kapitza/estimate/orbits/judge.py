@@ -1,20 +1,22 @@
-"""A fit from one start, and whether its minimum is believed."""
+"""A fit from one start, whether its minimum is believed, and what is suspicious about it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-from kapitza.estimate.judge import NOT_WHITE, whiteness
+from kapitza.arrays import Array
+from kapitza.estimate.identifiability import Identifiability
+from kapitza.estimate.judge import NOT_WHITE, doubtful_parameters, whiteness
+from kapitza.estimate.misfit import Misfit
+from kapitza.estimate.orbits.matching import multiplier_mismatch
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.solver import OUTLYING, Extra, OrbitSolution
 from kapitza.estimate.orbits.task import OrbitTask
-
-Array = NDArray[np.float64]
+from kapitza.estimate.priors import surprising_priors
 
 LARGEST_CHI2 = 25.0
 """χ² per degree of freedom of a believable minimum; false minima lie at 1e2 (coarse data) to 1e8 (precise data)."""
@@ -75,8 +77,7 @@ class Outcome:
     @property
     def objective(self) -> float:
         """What was minimised: χ² and the squared distances from the priors, in their deviations."""
-        prior = self.problem.prior_weight * (self.solution.theta - self.problem.prior_mean) ** 2
-        return self.chi2 + float(prior.sum())
+        return self.chi2 + 2 * self.problem.priors.cost(self.solution.theta)
 
     @property
     def count(self) -> int:
@@ -86,7 +87,7 @@ class Outcome:
     def freedom(self) -> int:
         """Degrees of freedom: readings (and priors) less parameters, and less phase and period of free motions."""
         free = sum(block.free for block in self.solution.blocks)
-        informed = int((self.problem.prior_weight > 0).sum())
+        informed = int((self.problem.priors.weight > 0).sum())
         return self.count + informed - self.solution.theta.size - free
 
     @property
@@ -96,11 +97,7 @@ class Outcome:
     @property
     def misfit(self) -> float:
         """Root mean square residual in units of each channel's spread."""
-        parts = [
-            b.residual[: t.times.size] / self.problem.channel_scale[t.channel]
-            for b, t in zip(self.solution.blocks, self.problem.targets, strict=True)
-        ]
-        return float(np.sqrt(np.mean(np.concatenate(parts) ** 2)))
+        return float(np.sqrt(np.mean(np.concatenate(self.problem.misfits(self.solution.blocks)) ** 2)))
 
     @property
     def merit(self) -> float:
@@ -132,31 +129,24 @@ def decided(task: OrbitTask, outcome: Outcome) -> bool:
     return outcome.freedom >= SURE and float(stats.chi2.sf(outcome.chi2, outcome.freedom)) > SUSPECT
 
 
-@dataclass(frozen=True)
-class Pattern:
-    """Correlation of neighbouring residuals, and the chance that white noise has as much."""
+def sampled_residuals(outcome: Outcome, channel: int) -> list[Array]:
+    """Residuals of one channel in the order of time, of every orbit that is sampled densely."""
+    problem, parts = outcome.problem, []
+    for target, residual in zip(problem.targets, problem.readings(outcome.solution.blocks), strict=True):
+        mine = np.flatnonzero(target.channel == channel)
+        if target.times.size > 2 * target.count and mine.size >= 8:
+            parts.append(residual[mine][np.argsort(target.times[mine], kind="stable")])
+    return parts
 
-    correlation: float
-    chance: float
 
-
-def residual_pattern(outcome: Outcome) -> dict[str, Pattern]:
-    """Channels of sampled motions whose neighbouring residuals are correlated.
+def residual_pattern(outcome: Outcome) -> dict[str, float]:
+    """Channels of sampled motions whose neighbouring residuals are correlated, with the chance that noise has as much.
 
     Only such correlation counts as tells of a model that does not follow: a positive one of lag one.
     """
-    found: dict[str, Pattern] = {}
-    sampled = [
-        (target, block)
-        for target, block in zip(outcome.problem.targets, outcome.solution.blocks, strict=True)
-        if target.times.size > 2 * target.count
-    ]
-    for channel, name in enumerate(outcome.problem.sensors.channels):
-        parts = []
-        for target, block in sampled:
-            mine = np.flatnonzero(target.channel == channel)
-            if mine.size >= 8:
-                parts.append(block.residual[: target.times.size][mine][np.argsort(target.times[mine], kind="stable")])
+    found: dict[str, float] = {}
+    for channel, name in enumerate(outcome.problem.channels.names):
+        parts = sampled_residuals(outcome, channel)
         if not parts:
             continue
         rest = np.concatenate(parts)
@@ -164,7 +154,7 @@ def residual_pattern(outcome: Outcome) -> dict[str, Pattern]:
         if float(rest @ rest) > 1e-18 * rest.size * outcome.problem.channel_scale[channel] ** 2:
             chance, correlation = whiteness(rest, joined, rest.size, lags=1)
             if chance < NOT_WHITE and correlation > 0:
-                found[name] = Pattern(correlation, chance)
+                found[name] = chance
     return found
 
 
@@ -180,11 +170,64 @@ def post_mortem(task: OrbitTask, outcome: Outcome) -> str:
         place = ", ".join(f"{n} = {v:.6g}" for n, v in zip(task.names, outcome.solution.theta, strict=True))
         gone = "; ".join(task.problem.targets[i].label for i in outcome.reasons)
         return text + f"Those matched agree within their errors at {place}: check the orbits not matched ({gone})."
-    used = np.flatnonzero(outcome.problem.prior_weight)
+    known = outcome.problem.priors
     priors = " and ".join(
-        f"the prior of {task.names[i]} ({outcome.problem.prior_mean[i]:.6g} ± "
-        f"{outcome.problem.prior_weight[i] ** -0.5:.2g})"
-        for i in used
+        f"the prior of {task.names[i]} ({known.mean[i]:.6g} ± {known.weight[i] ** -0.5:.2g})"
+        for i in np.flatnonzero(known.weight)
     )
     what = f"the model, the fixed parameters and {priors}" if priors else "the model and the fixed parameters"
     return text + f"Check {what}, start nearer, or raise restarts."
+
+
+def warnings_of(
+    task: OrbitTask, outcome: Outcome, known: Identifiability, covariance: Array, misfit: Misfit | None
+) -> Iterator[str]:
+    if not known.complete:
+        yield known.message()
+    yield from _about_parameters(task, outcome, covariance)
+    yield from _about_orbits(task, outcome)
+    if misfit is not None:
+        yield from misfit.warnings()
+    yield from _about_the_minimum(task, outcome)
+
+
+def _about_parameters(task: OrbitTask, outcome: Outcome, covariance: Array) -> Iterator[str]:
+    solution = outcome.solution
+    yield from doubtful_parameters(task.request, solution.theta, covariance, solution.at_bound)
+    for i, name in enumerate(task.names):
+        if task.model.parameter(name).prior is not None and not task.problem.priors.weight[i]:
+            yield f'the prior of {name} was not used: estimator="auto" or "bayes" uses it.'
+    if task.problem.priors.weight.any():
+        yield from surprising_priors(task.model, task.names, solution.theta, covariance, solution.at_bound)
+
+
+def _about_orbits(task: OrbitTask, outcome: Outcome) -> Iterator[str]:
+    for index, reason in outcome.reasons.items():
+        yield f"orbit {task.problem.targets[index].label} was not matched: {reason}."
+    for i, index in enumerate(outcome.matched):
+        target = task.problem.targets[index]
+        _, text = multiplier_mismatch(target, outcome.solution.blocks[i])
+        if text:
+            yield f"orbit {target.label} is matched, but its multipliers are not: {text}."
+    total = len(task.problem.targets)
+    if len(outcome.matched) < LEAST_MATCHED * total:
+        yield f"only {len(outcome.matched)} of {total} orbits are matched; the answer rests on those alone."
+    loud = outcome.inflation > 10
+    if loud.any():
+        yield (
+            f"{int(loud.sum())} of {loud.size} orbits fit worse than their covariance allows and count less; see "
+            "fit.matches.table."
+        )
+
+
+def _about_the_minimum(task: OrbitTask, outcome: Outcome) -> Iterator[str]:
+    if outcome.attempts > 1:
+        yield f"the given start led to a false minimum; start number {outcome.attempts} ({outcome.begun}) led here."
+    for other in outcome.alternatives:
+        place = ", ".join(f"{name} = {value:.6g}" for name, value in zip(task.names, other, strict=True))
+        yield f"{place} explains the data as well: add an orbit, a profile or a prior to decide."
+    if outcome.freedom < SURE:
+        yield (
+            f"{outcome.count} readings for {len(task.names)} parameters leave {max(outcome.freedom, 0)} degrees of "
+            "freedom: χ² cannot tell whether the model is right."
+        )

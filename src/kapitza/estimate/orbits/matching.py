@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Flags
 from kapitza.estimate.orbits.block import Block
 from kapitza.estimate.orbits.character import close_from_data, lost_character
 from kapitza.estimate.orbits.multipliers import joint_covariance, known_multipliers
@@ -15,8 +16,6 @@ from kapitza.estimate.orbits.readings import Target
 from kapitza.estimate.orbits.solver import OUTLYING, OrbitSolution, reduce_block
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import monodromy
-
-Array = NDArray[np.float64]
 
 CLOSED = 1e-6
 """Largest gap, in units of the spread, of an orbit that counts as closed."""
@@ -74,16 +73,13 @@ def sort_out(problem: OrbitProblem, weights: list[Array], before: tuple[int, ...
 
 def hopeless(problem: OrbitProblem, solution: OrbitSolution) -> bool:
     """Whether most orbits lie so far from their readings that these parameters are not worth sorting orbits at."""
-    sizes = [
-        float(np.sqrt(np.mean((block.residual[: t.times.size] / problem.channel_scale[t.channel]) ** 2)))
-        for t, block in zip(problem.targets, solution.blocks, strict=True)
-    ]
+    sizes = [float(np.sqrt(np.mean(r**2))) for r in problem.misfits(solution.blocks)]
     return float(np.median(sizes)) > HOPELESS
 
 
 def why_not(problem: OrbitProblem, index: int, z: Array, block: Block, weight: Array, typical: float) -> str:
     """Why the model's orbit at z does not match the measured one; "" when it does."""
-    gap = float(np.abs(block.gap.reshape(-1, problem.scale.size) / problem.scale).max())
+    gap = float(problem.gaps(block).max())
     if not gap <= CLOSED:
         return f"the model has no such orbit nearby (gap {gap:.1e} of the spread)"
     lost = lost_character(problem, index, z, block)
@@ -116,7 +112,7 @@ def multiplier_mismatch(target: Target, block: Block) -> tuple[float, str]:
     return size, "; ".join(part for part in (text, signs) if part)
 
 
-def _signs(target: Target, use: NDArray[np.bool_], model: NDArray[np.complex128]) -> str:
+def _signs(target: Target, use: Flags, model: NDArray[np.complex128]) -> str:
     """Real multipliers of opposite sign, known well enough to have one."""
     source = target.source
     if not isinstance(source, PeriodicOrbit) or source.multipliers is None:

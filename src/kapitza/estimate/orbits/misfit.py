@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from kapitza.arrays import Array
 from kapitza.estimate.disagreement import FEWEST_BLOCKS, Widening, widening
 from kapitza.estimate.misfit import Misfit, floor_of, structure, worst
-from kapitza.estimate.orbits.judge import Outcome, residual_pattern
+from kapitza.estimate.orbits.judge import Outcome, residual_pattern, sampled_residuals
 from kapitza.estimate.orbits.readings import Target
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.orbit import PeriodicOrbit
-
-Array = NDArray[np.float64]
 
 FOUND = 2.0
 """Variance over the stated one that orbits found in a record may have: it is an estimate from few visits."""
@@ -51,33 +49,22 @@ def _was_found(target: Target) -> bool:
 def _sampled(outcome: Outcome) -> Misfit | None:
     """Residuals of sampled motions beside their own white part."""
     patterns, judged = residual_pattern(outcome), []
-    channels = outcome.problem.sensors.channels
+    channels = outcome.problem.channels.names
     for c, channel in enumerate(channels):
-        left = np.concatenate([part for part, _ in sampled_residuals(outcome, c)] or [np.empty(0)])
+        left = np.concatenate(sampled_residuals(outcome, c) or [np.empty(0)])
         scale = float(outcome.problem.channel_scale[c])
         if left.size < 16 or float(left @ left) <= 1e-18 * left.size * scale**2:
             continue
         # What a fit of few numbers to few readings leaves is correlated by itself, at most by their share.
         chance = min(1.0, 2 * structure(left))
         if channel in patterns:
-            chance = min(chance, patterns[channel].chance)
+            chance = min(chance, patterns[channel])
         floor = floor_of(left)
         beyond = np.sqrt(max(float(np.mean(left**2)) - floor**2, 0.0))
         where = f'"{channel}"' if len(channels) > 1 else ""
         size = beyond / max(floor, 1e-300)
         judged.append(Misfit(size, beyond / scale, chance, "the orbits", where, "scatter of the readings"))
     return worst(judged)
-
-
-def sampled_residuals(outcome: Outcome, channel: int) -> list[tuple[Array, Array]]:
-    """Residuals of one channel in the order of time, with their positions, of every orbit that is sampled densely."""
-    parts = []
-    for target, block in zip(outcome.problem.targets, outcome.solution.blocks, strict=True):
-        mine = np.flatnonzero(target.channel == channel)
-        if target.times.size > 2 * target.count and mine.size >= 8:
-            ordered = mine[np.argsort(target.times[mine], kind="stable")]
-            parts.append((block.residual[: target.times.size][ordered], ordered))
-    return parts
 
 
 def widening_of(outcome: Outcome, covariance: Array, freedom: float, white: bool) -> Widening | None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.circle import difference, wrap_states
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
@@ -20,8 +20,6 @@ from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit, distance
 from kapitza.orbits_in_data import Section, count_visits, strobe_record
 from kapitza.orbits_of_models import find_orbits_of_model
-
-Array = NDArray[np.float64]
 
 SAME = 0.02
 """Orbits closer than this share of the spread are one; windows of find_orbits are as wide."""

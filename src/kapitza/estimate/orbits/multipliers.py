@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Flags
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.readings import Target
 from kapitza.estimate.orbits.solver import OrbitIterate, Reduced
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import monodromy
 
-Array = NDArray[np.float64]
-
 LEAST_KNOWN = 0.5
 """Multipliers whose standard error exceeds this share of their modulus say nothing and are left out."""
 
 
-def known_multipliers(target: Target) -> NDArray[np.bool_]:
+def known_multipliers(target: Target) -> Flags:
     """Which multipliers of an orbit carry a usable uncertainty."""
     if target.multipliers is None or target.multiplier_deviation is None:
         return np.zeros(0, bool)
@@ -90,9 +88,7 @@ class MultiplierTerms:
                 slope[:, column] = (above - below) / (2 * step)
         return slopes
 
-    def _with_rows(
-        self, i: int, target: Target, reduced: Reduced, use: NDArray[np.bool_], gap: Array, slope: Array
-    ) -> Reduced:
+    def _with_rows(self, i: int, target: Target, reduced: Reduced, use: Flags, gap: Array, slope: Array) -> Reduced:
         own, cross = joint_covariance(target)
         own, cross = own[np.ix_(use, use)], cross[use]
         weight, count = self.weights[i], target.times.size

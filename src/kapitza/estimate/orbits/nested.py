@@ -7,21 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.block import Block
+from kapitza.estimate.orbits.character import CLOSED
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced, Solver, whiten
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import FlowLoop, MultipleShooting, Shooting, loop_of, solve_orbit
 from kapitza.solve import LeastSquaresSettings, gauss_newton
-
-Array = NDArray[np.float64]
-
-CLOSED = 1e-10
-"""Largest gap, in units of the spread, of an orbit that counts as solved."""
 
 
 class NestedFit:
@@ -68,8 +64,8 @@ class NestedFit:
                 unknowns, blocks = close_orbits(self.problem, moved, theta)
                 reduced = self.solver.reduce(OrbitIterate(theta, unknowns, blocks))
         self.unknowns, self.last, self.follow = unknowns, theta, [r.follow for r in reduced]
-        root = np.sqrt(self.problem.prior_weight)
-        residual = np.concatenate([*(r.residual for r in reduced), root * (theta - self.problem.prior_mean)])
+        root = np.sqrt(self.problem.priors.weight)
+        residual = np.concatenate([*(r.residual for r in reduced), root * (theta - self.problem.priors.mean)])
         cost = 0.5 * float(residual @ residual)
         if cost < self.lowest:
             # Only steps that lower the cost are accepted: these are the iterations.
@@ -116,10 +112,9 @@ class NestedFit:
         return self.problem.read_along(curves, theta), nodes
 
     def _setting(self, index: int, theta: Array) -> Model:
-        vector = self.problem.targets[index].vector.copy()
+        vector, model = self.problem.targets[index].vector.copy(), self.problem.model
         vector[self.problem.columns] = theta
-        names = self.problem.model.names
-        return self.problem.model.with_values(**dict(zip(names, vector.tolist(), strict=True)))
+        return model.with_values(**dict(zip(model.names, vector.tolist(), strict=True)))
 
     def _solved(self, index: int, near: object, theta: Array, period: float | None = None) -> PeriodicOrbit:
         target = self.problem.targets[index]
@@ -153,13 +148,12 @@ def _curve(orbit: PeriodicOrbit) -> Callable[[Array], Array]:
 
 
 def close_orbits(
-    problem: OrbitProblem, unknowns: list[Array], theta: Array, max_iterations: int = 25, throw: bool = True
+    problem: OrbitProblem, unknowns: list[Array], theta: Array, max_iterations: int = 25
 ) -> tuple[list[Array], list[Block]]:
     """Newton on the closure of every orbit at fixed parameters, steps cut at a quarter of the spread."""
     blocks = problem.evaluate(unknowns, theta)
     for _ in range(max_iterations):
-        gap = np.array([np.abs(b.gap.reshape(-1, problem.scale.size) / problem.scale).max() for b in blocks])
-        if (gap <= CLOSED).all():
+        if all(problem.gaps(b).max() <= CLOSED for b in blocks):
             return unknowns, blocks
         moved = []
         for z, block, target in zip(unknowns, blocks, problem.targets, strict=True):
@@ -168,6 +162,4 @@ def close_orbits(
             moved.append(z + step * min(1.0, 0.25 / max(float(size), 1e-300)))
         unknowns = moved
         blocks = problem.evaluate(unknowns, theta)
-    if throw:
-        raise FlowError(f"Not all of the {len(blocks)} orbits close at these parameters.")
-    return unknowns, blocks
+    raise FlowError(f"Not all of the {len(blocks)} orbits close at these parameters.")

@@ -8,27 +8,22 @@ parameters, and E|r_c|² = σ_c² (m_c - h_c) for m_c readings.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.solver import OrbitSolution, covariance_of
 from kapitza.estimate.orbits.task import OrbitTask
 
-Array = NDArray[np.float64]
-
 
 def residual_deviations(task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution) -> Array:
     """σ_c (c,) of every channel; with plain least squares one σ for all of them."""
-    channel = np.concatenate([t.channel for t in problem.targets])
-    residual = np.concatenate(
-        [b.residual[: t.times.size] for b, t in zip(solution.blocks, problem.targets, strict=True)]
-    )
+    residual = np.concatenate(problem.readings(solution.blocks))
     least = 1e-12 * problem.channel_scale
     if task.estimator == "least squares":
         left = max(residual.size - len(task.names) - _loose(solution), 1)
         return np.maximum(np.full(len(least), np.sqrt(float((residual**2).sum()) / left)), least)
     left = np.maximum(_left_over(problem, solution), 1.0)
-    squares = np.bincount(channel, residual**2, minlength=len(least))
+    squares = np.bincount(problem.channel, residual**2, minlength=len(least))
     return np.maximum(np.sqrt(squares / left), least)
 
 
@@ -53,7 +48,7 @@ def noise_freedom(task: OrbitTask, problem: OrbitProblem, solution: OrbitSolutio
 
 def _left_over(problem: OrbitProblem, solution: OrbitSolution) -> Array:
     """m_c - h_c of every channel; phases and periods of free motions are charged in proportion to the readings."""
-    channel = np.concatenate([t.channel for t in problem.targets])
+    channel = problem.channel
     count = np.bincount(channel, minlength=len(problem.channel_scale)).astype(float)
     inverse = covariance_of(solution.information)
     if not np.isfinite(inverse).all():
@@ -64,10 +59,9 @@ def _left_over(problem: OrbitProblem, solution: OrbitSolution) -> Array:
 
 def _information_by_channel(problem: OrbitProblem, solution: OrbitSolution) -> list[Array]:
     """F_c (k, k) of every channel; Σ_c F_c and the priors make up the information."""
-    channel = np.concatenate([t.channel for t in problem.targets])
     pairs = zip(solution.reduced, problem.targets, strict=True)
     slopes = np.concatenate([r.slope[: t.times.size] for r, t in pairs])
-    chosen = [slopes[channel == c] for c in range(len(problem.channel_scale))]
+    chosen = [slopes[problem.channel == c] for c in range(len(problem.channel_scale))]
     return [s.T @ s for s in chosen]
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Indices
 from kapitza.circle import difference, turns, wrap
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.block import Block
-from kapitza.estimate.orbits.readings import Index, Sensors, Target
+from kapitza.estimate.orbits.readings import Channels, Target
+from kapitza.estimate.priors import Priors
 from kapitza.flow import Flow
 from kapitza.model import Model
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -27,10 +26,10 @@ class Layout:
     s arrives at the next node.
     """
 
-    runs: tuple[tuple[Index, Array], ...]
-    station: Index
-    later: Index
-    end: Index
+    runs: tuple[tuple[Indices, Array], ...]
+    station: Indices
+    later: Indices
+    end: Indices
     rows: int
 
 
@@ -40,13 +39,12 @@ class OrbitProblem:
 
     model: Model
     names: tuple[str, ...]
-    sensors: Sensors
+    channels: Channels
     targets: tuple[Target, ...]
     flow: Flow
     scale: Array
     channel_scale: Array
-    prior_mean: Array
-    prior_weight: Array
+    priors: Priors
     layout: Layout = field(repr=False)
 
     @property
@@ -57,12 +55,12 @@ class OrbitProblem:
     def autonomous(self) -> bool:
         return self.model.excitation is None
 
+    def of(self, targets: tuple[Target, ...]) -> OrbitProblem:
+        """The same question put to other orbits."""
+        return replace(self, targets=targets, layout=lay_out(self.channels, targets))
+
     def subset(self, keep: list[int]) -> OrbitProblem:
-        targets = tuple(self.targets[i] for i in keep)
-        return OrbitProblem(
-            self.model, self.names, self.sensors, targets, self.flow, self.scale, self.channel_scale, self.prior_mean,
-            self.prior_weight, lay_out(self.sensors, targets),
-        )  # fmt: skip
+        return self.of(tuple(self.targets[i] for i in keep))
 
     def with_values(self, values: list[Array]) -> OrbitProblem:
         """The same orbits with other readings, one array (m,) each."""
@@ -73,6 +71,24 @@ class OrbitProblem:
         """First guess of the unknowns of every orbit."""
         tail = [[t.period] if self.autonomous else [] for t in self.targets]
         return [np.concatenate([t.nodes.ravel(), end]) for t, end in zip(self.targets, tail, strict=True)]
+
+    @property
+    def channel(self) -> Indices:
+        """Channel (M,) of every reading of all orbits."""
+        return np.concatenate([t.channel for t in self.targets])
+
+    def readings(self, blocks: Sequence[Block]) -> list[Array]:
+        """Residuals (m,) of the readings of every orbit, without that of its period."""
+        return [b.residual[: t.times.size] for b, t in zip(blocks, self.targets, strict=True)]
+
+    def misfits(self, blocks: Sequence[Block]) -> list[Array]:
+        """The same in units of the spread of each channel."""
+        pairs = zip(self.readings(blocks), self.targets, strict=True)
+        return [r / self.channel_scale[t.channel] for r, t in pairs]
+
+    def gaps(self, block: Block) -> Array:
+        """Sizes (J, n) of the gaps between the segments of an orbit, in units of the spread of each state."""
+        return np.abs(block.gap.reshape(-1, self.scale.size) / self.scale)
 
     def nodes(self, unknowns: list[Array]) -> list[Array]:
         return [z[: t.nodes.size].reshape(t.nodes.shape) for z, t in zip(unknowns, self.targets, strict=True)]
@@ -147,12 +163,12 @@ class OrbitProblem:
 
     def _read(self, reached: Array, by_start: Array, by_theta: Array, vectors: Array) -> list[Array]:
         """Residuals (M,), their derivatives by the node's state (M, n) and by θ (M, k)."""
-        channel = np.concatenate([t.channel for t in self.targets])
+        channel = self.channel
         measured = np.concatenate([t.values for t in self.targets])
         times = np.concatenate([t.times for t in self.targets])
         offset = np.cumsum([0, *(t.count for t in self.targets)])
         segment = np.concatenate([t.node + offset[i] for i, t in enumerate(self.targets)])
-        delay = self.sensors.delays[channel]
+        delay = self.channels.delays[channel]
         first = self._outputs(reached, by_start, by_theta, self.layout.station, channel, times, vectors[segment])
         if delay.any():
             second = self._outputs(
@@ -163,7 +179,7 @@ class OrbitProblem:
                 shape = (-1,) + (1,) * (a.ndim - 1)
                 a[quotient] = (b[quotient] - a[quotient]) / delay[quotient].reshape(shape)
         gap = first[0] - measured
-        wrapped = self.sensors.angles[channel]
+        wrapped = self.channels.angles[channel]
         gap[wrapped] = wrap(gap[wrapped])
         return [gap, first[1], first[2]]
 
@@ -172,12 +188,12 @@ class OrbitProblem:
         reached: Array,
         by_start: Array,
         by_theta: Array,
-        rows: Index,
-        channel: Index,
+        rows: Indices,
+        channel: Indices,
         times: Array,
         vectors: Array,
     ) -> list[Array]:
-        value, by_state, by_parameter = self.sensors.observation.linearise(reached[rows], times, vectors)
+        value, by_state, by_parameter = self.channels.observation.linearise(reached[rows], times, vectors)
         index = np.arange(rows.size)
         slope = by_state[index, channel]
         start = np.einsum("in,inm->im", slope, by_start[rows])
@@ -202,12 +218,12 @@ class OrbitProblem:
         )  # fmt: skip
 
 
-def lay_out(sensors: Sensors, targets: tuple[Target, ...]) -> Layout:
+def lay_out(channels: Channels, targets: tuple[Target, ...]) -> Layout:
     """Sample times of every segment: its node, its readings (twice for difference quotients), the next node."""
     grids, starts, first, second, finish = [], [], [], [], []
     for target in targets:
         ends = np.append(target.node_times[1:], target.period)
-        later = target.times + sensors.delays[target.channel]
+        later = target.times + channels.delays[target.channel]
         for j, (begin, end) in enumerate(zip(target.node_times, ends, strict=True)):
             mine = target.node == j
             grid = _merged(np.concatenate([[begin, end], target.times[mine], later[mine]]))
@@ -240,7 +256,7 @@ def _merged(times: Array) -> Array:
     return ordered[np.concatenate([[True], apart])]
 
 
-def _nearest(grid: Array, times: Array) -> Index:
-    """Index of the entry of the sorted grid (G ≥ 2) nearest to each time."""
+def _nearest(grid: Array, times: Array) -> Indices:
+    """Indices of the entry of the sorted grid (G ≥ 2) nearest to each time."""
     after = np.clip(np.searchsorted(grid, times), 1, grid.size - 1)
     return after - (times - grid[after - 1] < grid[after] - times)

@@ -6,17 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Flags, Indices
 from kapitza.estimate.observation import Differenced, Observation, Output, observe_channels
 from kapitza.model import Model
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
-
 
 @dataclass(frozen=True)
-class Sensors:
+class Channels:
     """The channels of the data as outputs of the model.
 
     delays: (c,) step of the channels that are difference quotients, 0 for the others.
@@ -26,22 +23,22 @@ class Sensors:
     delays: Array
 
     @property
-    def channels(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         return self.observation.channels
 
     @property
-    def angles(self) -> NDArray[np.bool_]:
+    def angles(self) -> Flags:
         """Which readings live on a circle; a difference quotient does not, even of an angle."""
         return self.observation.angles & (self.delays == 0)
 
 
-def sensors_of(
+def channels_of(
     model: Model, channels: Sequence[str], angles: Sequence[bool], outputs: Mapping[str, Output], free: Sequence[str]
-) -> Sensors:
+) -> Channels:
     plain = {name: o.output if isinstance(o, Differenced) else o for name, o in outputs.items() if name in channels}
     observation = observe_channels(model, tuple(channels), tuple(angles), plain, free)
     steps = [o.step if isinstance(o := outputs.get(c), Differenced) else 0.0 for c in observation.channels]
-    return Sensors(observation, np.array(steps))
+    return Channels(observation, np.array(steps))
 
 
 @dataclass(frozen=True)
@@ -65,8 +62,8 @@ class Target:
     repeats: int | None
     vector: Array
     times: Array
-    channel: Index
-    node: Index
+    channel: Indices
+    node: Indices
     values: Array
     covariance: Array | None = None
     multipliers: Array | None = None
@@ -74,7 +71,7 @@ class Target:
     period_deviation: float | None = None
     winding: tuple[int, ...] = ()
     source: object = None
-    rows: Index | None = None
+    rows: Indices | None = None
     clustered: bool = False
 
     @property

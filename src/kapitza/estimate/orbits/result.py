@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
+from kapitza.arrays import Array
 from kapitza.circle import wrap_states
 from kapitza.errors import Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import Identifiability
+from kapitza.estimate.intervals import truncated_gaussian
 from kapitza.estimate.orbits.correlated import robust_covariance
-from kapitza.estimate.orbits.judge import LARGEST_CHI2, Outcome, post_mortem
+from kapitza.estimate.orbits.judge import LARGEST_CHI2, Outcome, post_mortem, warnings_of
 from kapitza.estimate.orbits.matching import multiplier_mismatch
 from kapitza.estimate.orbits.misfit import misfit_of, widening_of
+from kapitza.estimate.orbits.solver import covariance_of, normal_equations
 from kapitza.estimate.orbits.task import OrbitTask
-from kapitza.estimate.orbits.truncated import draws_within_bounds
-from kapitza.estimate.orbits.warnings import warnings_of
 from kapitza.estimate.parts import Likelihood, NoiseAlone, OrbitMatches
 from kapitza.estimate.result import make_estimate
 from kapitza.orbit import PeriodicOrbit
@@ -28,8 +28,6 @@ from kapitza.orbits_of_models import monodromy, symbolic_code
 
 if TYPE_CHECKING:
     from kapitza.estimate.orbits.fit import OrbitFit
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,7 @@ class OrbitWorkings:
 
 
 def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, settings: OrbitFit) -> Estimate:
-    model, solution, names = task.model, outcome.solution, task.names
-    moved = model.with_values(**dict(zip(names, solution.theta.tolist(), strict=True)))
+    solution, names = outcome.solution, task.names
     covariance, dof = robust_covariance(task, outcome)
     scatter = outcome.chi2 / outcome.dof
     doubtful = task.noise_known and stats.chi2.sf(outcome.chi2, outcome.dof) < 1e-3
@@ -71,7 +68,7 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
         dof=dof,
         chi2=outcome.chi2,
         noise={} if task.noise_known else dict(
-            zip(task.problem.sensors.channels, outcome.deviations.tolist(), strict=True)
+            zip(task.problem.channels.names, outcome.deviations.tolist(), strict=True)
         ),
         residuals=_residuals(outcome),
         warnings=tuple(warnings_of(task, outcome, known, covariance, misfit)),
@@ -85,7 +82,7 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
         post_mortem="" if outcome.accepted else post_mortem(task, outcome),
         matches=OrbitMatches(
             table=matches(task, outcome),
-            orbits=fitted_orbits(moved, outcome),
+            orbits=fitted_orbits(task.request.model_at(solution.theta), outcome),
             unmatched={task.problem.targets[i].label: why for i, why in outcome.reasons.items()},
             put_back=tuple(task.problem.targets[i].label for i in outcome.returned),
             alternatives=tuple(dict(zip(names, v.tolist(), strict=True)) for v in outcome.alternatives),
@@ -96,6 +93,28 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
         ),
         workings=OrbitWorkings(task, outcome),
     )  # fmt: skip
+
+
+def draws_within_bounds(task: OrbitTask, outcome: Outcome, covariance: Array) -> Array | None:
+    """Draws (S, k) from the Gaussian around the unbounded minimum, cut off at the bounds; None where none is active.
+
+    With F the information and g the gradient at the bound, the unbounded minimum of the quadratic is θ - F⁻¹ g. A
+    parameter at its bound then has a one-sided interval, and the others are as uncertain as the data leave them when
+    it is not known to sit there.
+    """
+    solution = outcome.solution
+    if not solution.at_bound.any() or not np.isfinite(covariance).all():
+        return None
+    inside = ~solution.at_bound
+    widening = 1.0
+    plain = np.diag(solution.covariance)[inside]
+    if inside.any() and (plain > 0).all():
+        widening = float((np.diag(covariance)[inside] / plain).mean())
+    _, gradient = normal_equations(outcome.problem.priors, solution.theta, solution.reduced)
+    full = covariance_of(solution.information)
+    if not np.isfinite(full).all():
+        return None
+    return truncated_gaussian(solution.theta - full @ gradient, widening * full, task.low, task.high)
 
 
 def _status(outcome: Outcome, known: Identifiability) -> Status:
@@ -111,17 +130,16 @@ def _likelihood(task: OrbitTask, outcome: Outcome) -> Likelihood:
     total = -0.5 * outcome.chi2 - 0.5 * outcome.count * np.log(2 * np.pi)
     for weight in outcome.solution.weights:
         total += float(np.log(weight).sum()) if weight.ndim == 1 else float(np.linalg.slogdet(weight)[1])
-    noises = 0 if task.noise_known else len(task.problem.sensors.channels)
+    noises = 0 if task.noise_known else len(task.problem.channels.names)
     return Likelihood(float(total), outcome.count, len(task.names) + noises)
 
 
 def _residuals(outcome: Outcome) -> dict[str, Array]:
     """Weighted residuals by channel (decorrelated where an orbit has a covariance), multipliers apart."""
     problem = outcome.problem
-    channel = np.concatenate([t.channel for t in problem.targets])
     pairs = list(zip(outcome.solution.reduced, problem.targets, strict=True))
     weighted = np.concatenate([r.residual[: t.times.size] for r, t in pairs])
-    found = {name: weighted[channel == c] for c, name in enumerate(problem.sensors.channels)}
+    found = {name: weighted[problem.channel == c] for c, name in enumerate(problem.channels.names)}
     extra = np.concatenate([r.residual[t.times.size + (t.period_deviation is not None) :] for r, t in pairs])
     return found | ({"multipliers": extra} if extra.size else {})
 
@@ -138,13 +156,12 @@ def fitted_orbits(model: Any, outcome: Outcome) -> tuple[PeriodicOrbit, ...]:
         elif target.repeats is None:
             points = nodes[np.unique(target.node)]
         points = wrap_states(points, model.angles)
-        gap = float(np.abs(block.gap.reshape(-1, problem.scale.size) / problem.scale).max())
         period = float(z[-1]) if problem.autonomous else target.period - float(target.node_times[0])
         found.append(
             PeriodicOrbit(
                 model.states, points, period, target.repeats, tuple(int(t) for t in block.turns),
-                multipliers=monodromy(block.jacobians).multipliers, closure=gap, code=symbolic_code(model, points),
-                parameters=dict(model.values), method="OrbitFit",
+                multipliers=monodromy(block.jacobians).multipliers, closure=float(problem.gaps(block).max()),
+                code=symbolic_code(model, points), parameters=dict(model.values), method="OrbitFit",
                 section_phase=None if problem.autonomous else float(target.node_times[0]),
             )
         )  # fmt: skip

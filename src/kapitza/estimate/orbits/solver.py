@@ -12,15 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
+from kapitza.arrays import Array, Flags
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.orbits.block import Block, soft_step
 from kapitza.estimate.orbits.problem import OrbitProblem
+from kapitza.estimate.priors import Priors
 from kapitza.monitor import checkpoint
-
-Array = NDArray[np.float64]
 
 SOFTNESS = (0.1, 0.02, 0.004, 0.0008)
 """Levels of the closure, in units of each state's spread."""
@@ -75,7 +74,7 @@ class OrbitSolution:
     information: Array
     covariance: Array
     status: Status
-    at_bound: NDArray[np.bool_]
+    at_bound: Flags
     weights: list[Array]
     history: tuple[dict[str, float], ...] = field(default_factory=tuple)
 
@@ -111,16 +110,12 @@ class Solver:
         """Readings weighed alone and never far better than the closure: a guide, not yet the likelihood."""
         floor = 0.1 * level * self.problem.channel_scale
         result = []
-        for target, weight, block in zip(self.problem.targets, self.weights, self._shapes, strict=True):
-            own = 1 / weight if weight.ndim == 1 else np.linalg.norm(np.linalg.pinv(weight), axis=1)
-            least = np.full(block, 0.1 * level * 0.01 * target.period)
+        for target, weight in zip(self.problem.targets, self.weights, strict=True):
+            own = deviations_of(weight)
+            least = np.full(len(weight), 0.1 * level * 0.01 * target.period)
             least[: target.channel.size] = floor[target.channel]
             result.append(1.0 / np.hypot(own, least))
         return result
-
-    @property
-    def _shapes(self) -> list[int]:
-        return [len(w) for w in self.weights]
 
     def _soften(self, now: OrbitIterate, level: float) -> OrbitIterate:
         """Levenberg-Marquardt over states and parameters at one softness of the closure.
@@ -133,12 +128,12 @@ class Solver:
         for _ in range(self.settings.soft_iterations):
             costs = self._soft_costs(now, weights, slack)
             trust = np.minimum(1.0, 3 * np.median(costs) / np.maximum(costs, 1e-300))
-            cost = float(trust @ costs) + self._prior_cost(now.theta)
+            cost = float(trust @ costs) + self.problem.priors.cost(now.theta)
             step, moves = self._soft_step(now, weights, slack, trust, damping)
             trial = self._try(now, step, moves)
             new = np.inf
             if trial is not None:
-                new = float(trust @ self._soft_costs(trial, weights, slack)) + self._prior_cost(trial.theta)
+                new = float(trust @ self._soft_costs(trial, weights, slack)) + self.problem.priors.cost(trial.theta)
             if trial is None or not new < cost:
                 damping *= 8
                 if damping > 1e8:
@@ -150,9 +145,6 @@ class Solver:
                 break
         return now
 
-    def _prior_cost(self, theta: Array) -> float:
-        return 0.5 * float((self.problem.prior_weight * (theta - self.problem.prior_mean) ** 2).sum())
-
     def _soft_costs(self, now: OrbitIterate, weights: list[Array], slack: Array) -> Array:
         """½|W r|² + ½|c/s|² of every orbit."""
         gaps = [(block.gap.reshape(-1, slack.size) / slack).ravel() for block in now.blocks]
@@ -163,8 +155,7 @@ class Solver:
         self, now: OrbitIterate, weights: list[Array], slack: Array, trust: Array, damping: float
     ) -> tuple[Array, list[Array]]:
         """Step of the parameters and of every orbit's unknowns: states eliminated orbit by orbit."""
-        hessian = np.diag(self.problem.prior_weight)
-        gradient = self.problem.prior_weight * (now.theta - self.problem.prior_mean)
+        hessian, gradient = np.diag(self.problem.priors.weight), self.problem.priors.pull(now.theta)
         parts = [soft_step(b, w, slack, damping) for b, w in zip(now.blocks, weights, strict=True)]
         for part, share in zip(parts, trust, strict=True):
             hessian = hessian + share * part.hessian
@@ -243,23 +234,15 @@ class Solver:
         fits = misfit <= OUTLYING * max(float(np.median(misfit)), 1.0)
         closes = [self._length(r.shift, u) <= RELIABLE for r, u in zip(reduced, self.unit, strict=True)]
         near = [r for r, close, fit in zip(reduced, closes, fits, strict=True) if close and fit]
-        information, gradient = self._normal(now.theta, near)
+        information, gradient = normal_equations(self.problem.priors, now.theta, near)
         size = np.where(now.theta != 0, np.abs(now.theta), 1.0)
         relative = np.linalg.eigvalsh(information * np.outer(size, size)) if near else np.zeros(1)
         if relative[0] <= 1e-14 * relative[-1]:
-            information, gradient = self._normal(now.theta, reduced)
+            information, gradient = normal_equations(self.problem.priors, now.theta, reduced)
         return self._bounded(information, gradient, now.theta, 0.0)
 
-    def _normal(self, theta: Array, reduced: list[Reduced]) -> tuple[Array, Array]:
-        prior = self.problem.prior_weight
-        information, gradient = np.diag(prior), prior * (theta - self.problem.prior_mean)
-        for r in reduced:
-            information = information + r.slope.T @ r.slope
-            gradient = gradient + r.slope.T @ r.residual
-        return information, gradient
-
     def _finish(self, now: OrbitIterate, reduced: list[Reduced], status: Status) -> OrbitSolution:
-        information, _ = self._normal(now.theta, reduced)
+        information, _ = normal_equations(self.problem.priors, now.theta, reduced)
         at_bound = (now.theta <= self.low) | (now.theta >= self.high)
         covariance = np.zeros_like(information)
         inside = np.ix_(~at_bound, ~at_bound)
@@ -270,12 +253,12 @@ class Solver:
         )  # fmt: skip
 
     def cost(self, now: OrbitIterate) -> float:
-        parts = zip(now.blocks, self.weights, strict=True)
-        return self._prior_cost(now.theta) + 0.5 * sum(float((whiten(w, b.residual) ** 2).sum()) for b, w in parts)
+        squares = [float((whiten(w, b.residual) ** 2).sum()) for b, w in zip(now.blocks, self.weights, strict=True)]
+        return self.problem.priors.cost(now.theta) + 0.5 * sum(squares)
 
     def _immaterial(self, step: Array, reduced: list[Reduced], now: OrbitIterate, size: float) -> bool:
         """Whether the step no longer matters beside the standard errors, and the orbits close."""
-        information, _ = self._normal(now.theta, reduced)
+        information, _ = normal_equations(self.problem.priors, now.theta, reduced)
         return size <= 1e-6 and float(step @ information @ step) <= 1e-8
 
     def _try(self, now: OrbitIterate, step: Array, moves: list[Array]) -> OrbitIterate | None:
@@ -306,6 +289,20 @@ class Solver:
         values = dict(zip(self.problem.names, now.theta.tolist(), strict=True))
         self.rows.append(row | values)
         checkpoint(values, f"iteration {len(self.rows)}, cost {cost:.6g}")
+
+
+def normal_equations(priors: Priors, theta: Array, reduced: list[Reduced]) -> tuple[Array, Array]:
+    """Information F (k, k) and gradient (k,) of what is minimised, from orbits whose states are eliminated."""
+    information, gradient = np.diag(priors.weight), priors.pull(theta)
+    for r in reduced:
+        information = information + r.slope.T @ r.slope
+        gradient = gradient + r.slope.T @ r.residual
+    return information, gradient
+
+
+def deviations_of(weight: Array) -> Array:
+    """Standard deviation (m,) of every reading, from W of an orbit."""
+    return 1 / weight if weight.ndim == 1 else np.linalg.norm(np.linalg.pinv(weight), axis=1)
 
 
 def reduce_block(block: Block, weight: Array) -> Reduced:

@@ -7,18 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Indices
 from kapitza.data import Record
 from kapitza.errors import DataError
-from kapitza.estimate.orbits.checks import check_orbit
-from kapitza.estimate.orbits.readings import Index, Sensors, Target
+from kapitza.estimate.orbits.readings import Channels, Target
 from kapitza.estimate.request import Request
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.orbits_of_models import chained_rates, folded_states, hidden_states
-
-Array = NDArray[np.float64]
 
 SMALLEST_CORRELATION = 1e-6
 """Eigenvalues of a correlation matrix below this are raised to it: no orbit is known that much better in a mixture."""
@@ -79,10 +76,10 @@ def common_channels(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[bool,
 
 @dataclass(frozen=True)
 class Reader:
-    """What turns items into targets: the model, the sensors and the settings of the fit."""
+    """What turns items into targets: the model, the channels and the settings of the fit."""
 
     model: Model
-    sensors: Sensors
+    channels: Channels
     free: tuple[str, ...]
     repeats: int | None = None
     nodes: int = 4
@@ -117,9 +114,9 @@ class Reader:
             return False
         return self.profiles if self.profiles is not None else orbit.covariance is None
 
-    def _known(self, channel: Index, covariance: Array | None) -> Array | None:
+    def _known(self, channel: Indices, covariance: Array | None) -> Array | None:
         """Covariance of readings of these channels (m,): the given one, or from the noise of the channels."""
-        names = [self.sensors.channels[c] for c in channel]
+        names = [self.channels.names[c] for c in channel]
         if covariance is None and all(name in self.noise for name in names):
             return np.diag([self.noise[name] ** 2 for name in names])
         return covariance
@@ -131,8 +128,8 @@ class Reader:
             raise DataError(
                 f"Orbit {label} has {len(points)} points over {count} excitation periods: one each is expected."
             )
-        seen = [i for i, name in enumerate(orbit.states) if name in self.sensors.channels]
-        channel = np.tile([self.sensors.channels.index(orbit.states[i]) for i in seen], len(points)).astype(np.intp)
+        seen = [i for i, name in enumerate(orbit.states) if name in self.channels.names]
+        channel = np.tile([self.channels.names.index(orbit.states[i]) for i in seen], len(points)).astype(np.intp)
         times = item.phase + np.arange(len(points)) * period / len(points)
         rows = (np.arange(len(points))[:, None] * len(orbit.states) + seen).ravel()
         known = None if orbit.covariance is None else np.asarray(orbit.covariance, float)[np.ix_(rows, rows)]
@@ -176,11 +173,11 @@ class Reader:
         assert orbit.crossings is not None
         names, values = list(orbit.crossings.channels), orbit.crossings.values
         times, covariance = orbit.crossings.times, orbit.crossings.covariance
-        seen = [i for i, name in enumerate(names) if name in self.sensors.channels]
+        seen = [i for i, name in enumerate(names) if name in self.channels.names]
         if not seen:
             raise DataError(f"Orbit {label} shows {', '.join(names)} at its crossings, none of which the model has.")
         rows = np.append((np.arange(len(values))[:, None] * len(names) + seen).ravel(), len(covariance) - 1)
-        channel = np.tile([self.sensors.channels.index(names[i]) for i in seen], len(values)).astype(np.intp)
+        channel = np.tile([self.channels.names.index(names[i]) for i in seen], len(values)).astype(np.intp)
         nodes, node_times, place = self._path_nodes(orbit, names, values, times, setting)
         return Target(
             label=label, nodes=nodes, node_times=node_times, period=orbit.period, repeats=None, vector=setting.vector,
@@ -191,7 +188,7 @@ class Reader:
 
     def _path_nodes(
         self, orbit: PeriodicOrbit, names: list[str], values: Array, times: Array, setting: Model
-    ) -> tuple[Array, Array, Index]:
+    ) -> tuple[Array, Array, Indices]:
         """Nodes (J, n) and times (J,) at the crossings and between them, and which nodes are the crossings."""
         assert orbit.crossings is not None
         path, instants = orbit.crossings.path_values, orbit.crossings.path_times
@@ -206,7 +203,7 @@ class Reader:
     def _from_path(self, orbit: PeriodicOrbit, label: str, setting: Model) -> Target:
         assert orbit.crossings is not None
         names, path = list(orbit.crossings.channels), orbit.crossings.path_values
-        channels = {name: path[:, i] for i, name in enumerate(names) if name in self.sensors.channels}
+        channels = {name: path[:, i] for i, name in enumerate(names) if name in self.channels.names}
         times = orbit.crossings.path_times
         target = self._sampled(label, setting, times, channels, self.noise, orbit.period, None)
         deviation = orbit.period_deviation or 1e-4 * orbit.period
@@ -215,7 +212,7 @@ class Reader:
     def _from_profile(self, orbit: PeriodicOrbit, label: str, setting: Model) -> Target:
         assert orbit.profile is not None
         period, count = _period(setting, orbit.repeats, orbit.period, label)
-        channels = {n: orbit.profile.states[:, i] for i, n in enumerate(orbit.states) if n in self.sensors.channels}
+        channels = {n: orbit.profile.states[:, i] for i, n in enumerate(orbit.states) if n in self.channels.names}
         times = (orbit.profile.times + _section_phase(orbit)) % period
         target = self._sampled(label, setting, times, channels, self.noise, period, count)
         # The samples of a free motion show its period by themselves; a reading of it counts where its error is known.
@@ -238,7 +235,7 @@ class Reader:
         count = self.repeats or 1
         period = count * setting.period
         elapsed = record.time - record.excitation_start
-        channels = {name: record[name] for name in record.channels if name in self.sensors.channels}
+        channels = {name: record[name] for name in record.channels if name in self.channels.names}
         noise = {**{name: value for name, value in record.noise.items() if value > 0}, **self.noise}
         return replace(self._sampled(label, setting, elapsed % period, channels, noise, period, count), source=record)
 
@@ -252,7 +249,7 @@ class Reader:
         times = np.where(times > period * (1 - 1e-12), 0.0, times)
         segment = np.minimum((times / period * total + 1e-9).astype(np.intp), total - 1)
         names = list(channels)
-        index = np.array([self.sensors.channels.index(name) for name in names], np.intp)
+        index = np.array([self.channels.names.index(name) for name in names], np.intp)
         known = None
         if all(name in noise for name in names):
             known = np.tile([noise[name] ** 2 for name in names], times.size)
@@ -260,7 +257,7 @@ class Reader:
             rows = np.abs((times[None, :] - grid[:, None] + period / 2) % period - period / 2).argmin(axis=1)
             start = np.column_stack([channels[name][rows] for name in setting.states])
         else:
-            circles = dict(zip(self.sensors.channels, self.sensors.angles.tolist(), strict=True))
+            circles = dict(zip(self.channels.names, self.channels.angles.tolist(), strict=True))
             start = folded_states(setting, channels, circles, times, grid, period, count or 1, self.free, self.starts)
         return Target(
             label=label, nodes=start, node_times=grid, period=period, repeats=count, vector=setting.vector,
@@ -291,3 +288,52 @@ def whitening(covariance: Array) -> Array:
     deviation = np.maximum(deviation, 1e-6 * deviation.max())
     values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
     return (vectors / np.sqrt(np.maximum(values, SMALLEST_CORRELATION))).T / deviation
+
+
+def check_orbit(orbit: PeriodicOrbit, label: str, profile: bool) -> None:
+    """Finite readings, and a covariance that can be one."""
+    if not (np.isfinite(orbit.period) and orbit.period > 0):
+        raise DataError(f"Orbit {label} has the period {orbit.period} s: give a positive number.")
+    values, what = orbit.points, "point"
+    if profile and orbit.profile is not None:
+        values, what = orbit.profile.states, "sample"
+        check_profile_times(orbit.profile.times, len(values), orbit.period, label)
+    bad = np.argwhere(~np.isfinite(values))
+    if bad.size:
+        row, column = bad[0]
+        raise DataError(
+            f'Orbit {label} has no number at {what} {row} of "{orbit.states[column]}": leave the orbit out, or clean '
+            "the record."
+        )
+    if orbit.covariance is not None and not profile:
+        check_covariance(np.asarray(orbit.covariance, float), orbit.points.size, label)
+
+
+def check_profile_times(times: Array, count: int, period: float, label: str) -> None:
+    if len(times) != count:
+        raise DataError(f"The profile of orbit {label} has {len(times)} times for {count} samples: give one each.")
+    if not (np.diff(times) > 0).all():
+        raise DataError(f"The times in the profile of orbit {label} must increase: sort them, each with its sample.")
+    if times[0] < 0 or not times[-1] < period * (1 + 1e-9):
+        raise DataError(
+            f"The times in the profile of orbit {label} run from {times[0]:.6g} to {times[-1]:.6g} s; they count from "
+            f"0 up to the period of {period:.6g} s."
+        )
+
+
+def check_covariance(covariance: Array, size: int, label: str) -> None:
+    if covariance.shape != (size, size):
+        raise DataError(
+            f"The covariance of orbit {label} has the shape {covariance.shape}; its points have {size} entries, so "
+            f"({size}, {size}) is expected."
+        )
+    diagonal = np.diag(covariance)
+    cure = "give the standard errors of its points, or with_(covariance=None) and noise={channel: deviation}"
+    if not np.isfinite(covariance).all() or (diagonal < 0).any() or not (diagonal > 0).any():
+        raise DataError(
+            f"The covariance of orbit {label} is not one (variances from {diagonal.min():.3g} to "
+            f"{diagonal.max():.3g}): {cure}."
+        )
+    size_ = np.sqrt(np.outer(diagonal, diagonal)) + 1e-300
+    if (np.abs(covariance) > 1.001 * size_).any() or not np.allclose(covariance, covariance.T, atol=1e-6 * size_.max()):
+        raise DataError(f"The covariance of orbit {label} is not symmetric with correlations within ± 1: {cure}.")

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, ModelError
 from kapitza.estimate.derived import derived_parameters
-from kapitza.estimate.identifiability import Identifiability, analyse
+from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.observation import Differenced, Output
-from kapitza.estimate.orbits.checks import check_freedom
 from kapitza.estimate.orbits.multipliers import known_multipliers
 from kapitza.estimate.orbits.problem import OrbitProblem, lay_out
-from kapitza.estimate.orbits.readings import Sensors, Target, sensors_of
-from kapitza.estimate.orbits.solver import OrbitIterate, reduce_block
+from kapitza.estimate.orbits.readings import Channels, Target, channels_of
+from kapitza.estimate.orbits.solver import normal_equations, reduce_block
 from kapitza.estimate.orbits.targets import Reader, common_channels, items_of, whitening
-from kapitza.estimate.redundancy import named_by_structure
+from kapitza.estimate.priors import no_priors
+from kapitza.estimate.redundancy import identifiable
 from kapitza.estimate.request import Request, Task
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -27,8 +27,6 @@ from kapitza.orbit import PeriodicOrbit
 
 if TYPE_CHECKING:
     from kapitza.estimate.orbits.fit import OrbitFit
-
-Array = NDArray[np.float64]
 
 FLOW_TOLERANCE = 1e-14
 """Of the integration: far below any reading."""
@@ -61,21 +59,21 @@ def prepare(request: Request, settings: OrbitFit) -> OrbitTask:
         if name not in channels:
             raise DataError(f'"{name}" is not a channel of the data: {", ".join(channels)}.')
     derived_parameters(model, names, np.zeros((len(names), len(names))), settings.derived, strict=False)
-    sensors = sensors_of(model, channels, angles, request.outputs, names)
-    reader = Reader(model, sensors, names, settings.period, settings.nodes, settings.profiles, noise, settings.starts)
-    targets = tuple(_inverted(model, sensors, reader.targets(items), request.outputs))
+    seen = channels_of(model, channels, angles, request.outputs, names)
+    reader = Reader(model, seen, names, settings.period, settings.nodes, settings.profiles, noise, settings.starts)
+    targets = tuple(_inverted(model, reader.targets(items), request.outputs))
     _refuse_useless(settings, targets, noise)
-    scale, channel_scale = _spreads(model, sensors, targets)
+    scale, channel_scale = _spreads(model, seen, targets)
     weigh = _estimator(settings.estimator, targets)
     check_freedom(targets, names, weigh == "weighted", model.excitation is None)
-    priors = [model.parameter(name).prior for name in names]
-    if settings.estimator == "bayes" and not any(priors):
+    priors = request.priors
+    if settings.estimator == "bayes" and not priors.weight.any():
         raise ModelError('estimator = "bayes" needs a prior: Parameter(..., prior=Prior(mean, deviation)).')
-    used = [p if settings.estimator in ("auto", "bayes") else None for p in priors]
+    if settings.estimator not in ("auto", "bayes"):
+        priors = no_priors(len(names))
+    flow = Flow(model, wrt=names, tolerance=FLOW_TOLERANCE)
     problem = OrbitProblem(
-        model, names, sensors, targets, Flow(model, wrt=names, tolerance=FLOW_TOLERANCE), scale, channel_scale,
-        np.array([p.mean if p else 0.0 for p in used], float),
-        np.array([p.deviation**-2 if p else 0.0 for p in used], float), lay_out(sensors, targets),
+        model, names, seen, targets, flow, scale, channel_scale, priors, lay_out(seen, targets)
     )  # fmt: skip
     low, high = request.bounds
     return OrbitTask(request, problem, weigh, 0.01 * channel_scale, low, high, typical_sizes(problem, request.start))
@@ -117,6 +115,18 @@ def _refuse_useless(settings: OrbitFit, targets: Sequence[Target], noise: Mappin
         )
 
 
+def check_freedom(targets: Sequence[Target], names: Sequence[str], noise_known: bool, autonomous: bool) -> None:
+    """With unknown noise the residuals must have degrees of freedom left to estimate it from."""
+    count = sum(t.times.size for t in targets)
+    used = len(names) + (2 * len(targets) if autonomous else 0)
+    if not noise_known and count <= used:
+        raise DataError(
+            f"{count} readings are to determine {used} unknowns ({', '.join(names)}"
+            f"{', period and phase of each orbit' if autonomous else ''}) and the noise: give more data, or the noise "
+            "by noise={channel: deviation}."
+        )
+
+
 def typical_sizes(problem: OrbitProblem, theta: Array) -> Array:
     """Size of every parameter: its start, or from zero a change that moves the readings by 1 % of their spread."""
     if (theta != 0).all():
@@ -147,7 +157,7 @@ def _estimator(name: str, targets: Sequence[Target]) -> str:
     return name
 
 
-def _inverted(model: Model, sensors: Sensors, targets: Sequence[Target], outputs: Mapping[str, Output]) -> list[Target]:
+def _inverted(model: Model, targets: Sequence[Target], outputs: Mapping[str, Output]) -> list[Target]:
     """Where a rate is read as a difference quotient, the state at the node is found from the two positions."""
     pairs = [
         (model.states.index(name), model.states.index(o.output), o.step)
@@ -168,21 +178,21 @@ def _inverted(model: Model, sensors: Sensors, targets: Sequence[Target], outputs
                     break
                 quotient = (run.state[:, position] - nodes[:, position]) / step
                 nodes[:, rate] -= quotient - target.nodes[:, rate]
-        result.append(Target(**{**vars(target), "nodes": nodes}))
+        result.append(replace(target, nodes=nodes))
     return result
 
 
-def _spreads(model: Model, sensors: Sensors, targets: Sequence[Target]) -> tuple[Array, Array]:
+def _spreads(model: Model, channels: Channels, targets: Sequence[Target]) -> tuple[Array, Array]:
     """Typical size of every state (n,) and of every channel (c,); angles are measured in radians."""
     channel = np.concatenate([t.channel for t in targets])
     values = np.concatenate([t.values for t in targets])
-    by_channel = np.array([_size(values[channel == c]) for c in range(len(sensors.channels))])
-    by_channel[sensors.angles] = 1.0
+    by_channel = np.array([_size(values[channel == c]) for c in range(len(channels.names))])
+    by_channel[channels.angles] = 1.0
     nodes = np.concatenate([t.nodes for t in targets])
     by_state = np.array([_size(column) for column in nodes.T])
     for i, name in enumerate(model.states):
-        if name in sensors.channels:
-            by_state[i] = max(by_state[i], by_channel[sensors.channels.index(name)])
+        if name in channels.names:
+            by_state[i] = max(by_state[i], by_channel[channels.names.index(name)])
     by_state[np.array(model.angles)] = 1.0
     return by_state, by_channel
 
@@ -240,21 +250,15 @@ def identifiability(task: OrbitTask, starts: Iterable[Array]) -> Identifiability
         )
     # What a reading of one per cent of the spread would resolve is the least size that makes sense for a parameter.
     least = 1e-6 / np.sqrt(np.maximum(np.diag(information), 1e-300))
-    prior = np.diag(problem.prior_weight) * 1e-4
+    prior = np.diag(problem.priors.weight) * 1e-4
     size = np.clip(np.abs(theta), np.minimum(least, 1e6), None) * np.where(theta < 0, -1.0, 1.0)
-    return named_by_structure(
-        analyse(information + prior, task.names, size),
-        task.model.with_values(**dict(zip(task.names, theta.tolist(), strict=True))),
-        problem.sensors.observation.expressions,
-        [part.own for part in task.request.parts],
-    )
+    return identifiable(task.request, theta, information + prior, size, problem.channels.observation.expressions)
 
 
 def _information(problem: OrbitProblem, theta: Array, weights: list[Array]) -> Array:
-    now = OrbitIterate(theta, problem.starts(), problem.evaluate(problem.starts(), theta))
-    reduced = [reduce_block(b, w) for b, w in zip(now.blocks, weights, strict=True)]
-    slopes = [r.slope for r in reduced]
-    return sum((s.T @ s for s in slopes), np.zeros((theta.size, theta.size)))
+    blocks = problem.evaluate(problem.starts(), theta)
+    reduced = [reduce_block(b, w) for b, w in zip(blocks, weights, strict=True)]
+    return normal_equations(no_priors(theta.size), theta, reduced)[0]
 
 
 def start_text(task: OrbitTask) -> str:

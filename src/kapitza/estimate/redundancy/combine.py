@@ -16,10 +16,9 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.estimate.redundancy.symmetries import Sampled
 from kapitza.model import Expression, symbol
-
-Array = NDArray[np.float64]
 
 SAME = 1e-7
 """Relative difference below which two numbers that follow from the equations are the same."""

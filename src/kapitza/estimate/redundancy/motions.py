@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError
 from kapitza.estimate.observation import Observation
 from kapitza.flow import Flow
 from kapitza.model import Model
-
-Array = NDArray[np.float64]
 
 RUNS, SAMPLES, TIME = 8, 60, 4.0
 """Motions from random states, samples of each, and their length in units of 1/(fastest rate at the start)."""

@@ -8,16 +8,14 @@ from functools import lru_cache
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import IdentifiabilityError, KapitzaError, ModelError
-from kapitza.estimate.identifiability import Identifiability, determined, echelon
+from kapitza.estimate.identifiability import Identifiability, analyse, determined, echelon
 from kapitza.estimate.redundancy.combine import combine
 from kapitza.estimate.redundancy.symmetries import Conditions, Sampled
 from kapitza.estimate.request import Request
 from kapitza.model import Expression, Model, parse_expression, symbol, to_text
-
-Array = NDArray[np.float64]
 
 FEW, MANY = 6, 400
 """Parameter sets at which symmetries are sampled: to tell shifts and scales, and to find sums of products."""
@@ -92,17 +90,18 @@ def refuse_redundant(request: Request, outputs: Sequence[Expression]) -> None:
         raise IdentifiabilityError(found.message())
 
 
-def named_by_structure(
-    found: Identifiability, model: Model, outputs: Sequence[Expression], settings: Sequence[Mapping[str, float]] = ({},)
+def identifiable(
+    request: Request, theta: Array, information: Array, size: Array, outputs: Sequence[Expression]
 ) -> Identifiability:
-    """What data do not determine, with the formulas that follow from the equations in place of powers read off numbers.
+    """What an information matrix (k, k) at values theta (k,) determines; size (k,): as `analyse` takes it.
 
-    found: of the data, its directions relative to the values of `model`.
+    What it does not has the formulas that follow from the equations in place of powers read off numbers.
     """
+    found, model = analyse(information, request.names, size), request.model_at(theta)
     if found.complete:
         return found
     try:
-        exact = structural(model, outputs, found.names, settings)
+        exact = structural(model, outputs, found.names, [part.own for part in request.parts])
     except KapitzaError:
         return found
     if exact is None or exact.complete:

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.model import Expression, Model, derived_in_base, rate, symbol, symbolic, time
-
-Array = NDArray[np.float64]
 
 NULL = 1e-10
 """Singular values of the scaled rows below this share of the largest belong to a symmetry."""

@@ -14,15 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
+from kapitza.arrays import Array
 from kapitza.errors import KapitzaError
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.series.held import MotionProfile
-
-Array = NDArray[np.float64]
 
 TOGETHER, LOOSE = 0.95, 0.03
 """Correlation of two parameters, and relative error of one of them, from which their valley is looked at."""

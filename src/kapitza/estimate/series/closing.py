@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.faults import Candidate, candidates
 from kapitza.estimate.series.residuals import ROUNDING, misfit, predicted_rates
@@ -15,8 +15,6 @@ from kapitza.estimate.series.solver import MotionSolution
 from kapitza.estimate.series.sweep import Sweep, chain_of, sweep
 from kapitza.estimate.series.task import MotionTask
 from kapitza.solve import ChainProgram
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

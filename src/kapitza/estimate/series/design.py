@@ -7,20 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from kapitza.data import Record
 from kapitza.errors import DataError, IdentifiabilityError
-from kapitza.estimate.identifiability import analyse
-from kapitza.estimate.redundancy import named_by_structure
+from kapitza.estimate.redundancy import identifiable
 from kapitza.estimate.request import make_request
 from kapitza.estimate.series.fit import ShootingFit
 from kapitza.estimate.series.pieces import place_nodes
 from kapitza.estimate.series.solver import Fitter, SolverSettings
 from kapitza.estimate.series.task import prepare
 from kapitza.model import Model
-
-Array = NDArray[np.float64]
 
 
 def cramer_rao(
@@ -80,9 +76,9 @@ def cramer_rao(
     weights = task.problem.samples.at_readings(task.sensors.deviations) ** -2.0
     fitter = Fitter(task.problem, SolverSettings(), task.scale, task.sensors, *task.request.bounds)
     information = fitter.information(fitter.swept(theta, true, nodes, weights))
-    found = analyse(information, task.names, np.where(theta != 0, theta, 1.0))
+    size = np.where(theta != 0, theta, 1.0)
+    found = identifiable(task.request, theta, information, size, task.observation.expressions)
     if not found.complete:
-        found = named_by_structure(found, model, task.observation.expressions)
         raise IdentifiabilityError("The bound is infinite. " + found.message())
     covariance = np.linalg.inv(information)
     return pd.DataFrame(covariance, index=list(task.names), columns=list(task.names))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import sympy as sp
 
-from kapitza.data import Noise
-from kapitza.errors import ConvergenceError, IdentifiabilityError, Status
+from kapitza import gate
+from kapitza.data import Noise, is_number
+from kapitza.errors import ConvergenceError, DataError, IdentifiabilityError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request
 from kapitza.estimate.series.bent import with_bent_errors
-from kapitza.estimate.series.checks import check_motion, check_settings, check_unknowns
+from kapitza.estimate.series.noise import SensorNoise
+from kapitza.estimate.series.pieces import Samples
 from kapitza.estimate.series.result import estimate_of
 from kapitza.estimate.series.search import in_best_windows, search
 from kapitza.estimate.series.task import prepare
@@ -88,13 +91,38 @@ class ShootingFit:
     throw: bool = True
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        if self.spacing is not None:
+            gate.whole("spacing, in samples,", self.spacing, least=1)
+        gate.whole("window, in samples,", self.window, least=20)
+        gate.whole("windows", self.windows, least=0)
+        gate.whole("max_iterations", self.max_iterations, least=1)
+        gate.number("softness", self.softness, above=0)
+        gate.number("tolerance", self.tolerance, above=0)
+        gate.number("max_gap, in median steps,", self.max_gap, low=1)
+        gate.number("hold_back, a fraction of the record,", self.hold_back, low=0, high=np.nextafter(1.0, 0.0))
+        for name in ("robust", "bridge", "throw"):
+            gate.flag(name, getattr(self, name))
+        wanted = {
+            "outputs": (isinstance(self.outputs, Mapping), 'a mapping of channels, {"theta2": "phi2 - phi1"}'),
+            "initial": (
+                isinstance(self.initial, Mapping | list | tuple),
+                "a mapping of states, or a list with one for each record",
+            ),
+            "process_noise": (
+                isinstance(self.process_noise, bool) or _sizes_by_name(self.process_noise),
+                "True, False, or the standard deviations of the kicks by state, none negative and one positive: "
+                '{"phi\'": 0.1}',
+            ),
+        }
+        for name, (good, rule) in wanted.items():
+            if not good:
+                raise KapitzaError(f"ShootingFit({name}={getattr(self, name)}): it must be {rule}.")
 
     def fit(self, request: Request) -> Estimate:
         """The most likely parameters and motion; without free parameters the motion alone."""
         task = prepare(self, request)
         check_motion(task.problem.samples, task.sensors, task.observation.channels)
-        prior = int(np.count_nonzero(task.problem.prior_weight)) + task.problem.held_count
+        prior = int(np.count_nonzero(task.problem.priors.weight)) + task.problem.held_count
         states = len(request.model.states)
         check_unknowns(task.problem.samples, states, len(request.names), prior, task.sensors.all_known)
         if self.throw and not self.initial:
@@ -107,3 +135,46 @@ class ShootingFit:
         if self.throw and estimate.identifiability is not None and not estimate.identifiability.complete:
             raise IdentifiabilityError(estimate.identifiability.message())
         return with_bent_errors(estimate)
+
+
+def _sizes_by_name(sizes: Any) -> bool:
+    if not isinstance(sizes, Mapping) or not all(is_number(size) for size in sizes.values()):
+        return False
+    return min(sizes.values(), default=-1.0) >= 0 and max(sizes.values(), default=0.0) > 0
+
+
+def check_motion(samples: Samples, sensors: SensorNoise, channels: Sequence[str]) -> None:
+    """Refuse sensors of unknown noise that read the same throughout: dead ones, or a system at rest."""
+    dead, alive = [], []
+    for s, c in enumerate(sensors.channel):
+        readings = samples.values[samples.sensor[:, c] == s, c]
+        still = readings.size > 0 and not np.ptp(readings)
+        name = channels[c] if sensors.record.max() == 0 else f"{channels[c]} of record {sensors.record[s]}"
+        (dead if still and not sensors.known[s] else alive).append((name, readings[:1]))
+    if not alive:
+        raise DataError(
+            "No channel changes over the whole record: a motion at rest says nothing about its parameters. Check the "
+            "sensors, or record a moving system."
+        )
+    if dead:
+        name, first = dead[0]
+        raise DataError(
+            f"{name} reads {first[0]:.6g} throughout while {', '.join(other for other, _ in alive)} moves: a dead "
+            "sensor would count as an exact one. Leave it out by record.select([...]), or give its noise if it "
+            "really stands still."
+        )
+
+
+def check_unknowns(samples: Samples, states: int, free: int, known: int, noise_known: bool) -> None:
+    """Readings (and prior knowledge) must at least be as many as the unknowns, the size of the noise among them."""
+    unknowns, pieces = states * len(samples.pieces) + free, len(samples.pieces)
+    if samples.readings + known == unknowns and not noise_known:
+        raise DataError(
+            f"{samples.readings} readings determine {unknowns} unknowns ({states} initial states for each of {pieces} "
+            f"pieces and {free} parameters) and leave nothing to tell the noise by: give the noise, or record longer."
+        )
+    if samples.readings + known < unknowns:
+        raise DataError(
+            f"{samples.readings} readings cannot determine {unknowns} unknowns ({states} initial states for each of "
+            f"{pieces} pieces and {free} parameters): record longer, free fewer parameters, or give priors."
+        )

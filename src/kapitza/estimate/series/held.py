@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import make_request
@@ -14,8 +14,6 @@ from kapitza.estimate.result import last_method, workings_of
 from kapitza.estimate.series.result import MotionWorkings
 from kapitza.estimate.series.search import Found, finish, fitter_for, search
 from kapitza.estimate.series.task import MotionTask, prepare
-
-Array = NDArray[np.float64]
 
 
 class HeldMotion:

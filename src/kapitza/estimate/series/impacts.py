@@ -10,16 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import signal
 
+from kapitza.arrays import Array, Flags, Indices
 from kapitza.errors import DataError
 from kapitza.estimate.judge import MEDIAN_TO_DEVIATION
 from kapitza.estimate.observation import Observation
 from kapitza.estimate.series.pieces import Samples
 from kapitza.model import Model, compile_expressions, symbol
-
-Array = NDArray[np.float64]
 
 SURELY_AWAY = 4.0
 """Standard deviations of the noise between a node and a wall."""
@@ -46,9 +44,9 @@ class Flights:
     """
 
     stretches: list[slice]
-    free: NDArray[np.bool_]
+    free: Flags
     width: int
-    beside: NDArray[np.bool_]
+    beside: Flags
 
     def slope(self, values: Array, time: Array) -> Array:
         """Rate of a coordinate along one flight by parabolas through as many samples as its noise asks for."""
@@ -60,7 +58,7 @@ class Flights:
         return np.asarray(smooth, float)
 
 
-def find_flights(model: Model, samples: Samples, states: Array, known: NDArray[np.bool_]) -> Flights | None:
+def find_flights(model: Model, samples: Samples, states: Array, known: Flags) -> Flights | None:
     """The flights of states (N, n), of which the known ones (N, n) come from the data; None for models without walls,
     or where the data do not tell the distance from a wall."""
     walls = model.structure.impacts
@@ -106,7 +104,7 @@ def _noise(samples: Samples, distance: Array) -> float:
     return float(MEDIAN_TO_DEVIATION * np.median(np.abs(third)) / np.sqrt(20.0)) if third.size else 0.0
 
 
-def _impacts(samples: Samples, distance: Array, noise: float) -> NDArray[np.bool_]:
+def _impacts(samples: Samples, distance: Array, noise: float) -> Flags:
     """Samples (N,) nearest to an impact: least distances, no larger than a step of the motion on either side, from
     which the motion leaves again by more than the noise."""
     step = np.where(samples.joined[:-1], np.abs(np.diff(distance)), 0.0)
@@ -120,7 +118,7 @@ def _impacts(samples: Samples, distance: Array, noise: float) -> NDArray[np.bool
     return found & (distance < reachable)
 
 
-def _stretches(samples: Samples, impacts: NDArray[np.bool_]) -> list[slice]:
+def _stretches(samples: Samples, impacts: Flags) -> list[slice]:
     """Runs of samples between impacts and ends of pieces, the samples at the impacts left out."""
     found = []
     for piece in samples.pieces:
@@ -130,9 +128,7 @@ def _stretches(samples: Samples, impacts: NDArray[np.bool_]) -> list[slice]:
     return found
 
 
-def in_flight(
-    model: Model, samples: Samples, observation: Observation, flights: Flights
-) -> tuple[Samples, NDArray[np.intp]]:
+def in_flight(model: Model, samples: Samples, observation: Observation, flights: Flights) -> tuple[Samples, Indices]:
     """The samples with nodes in flight only, and their positions: each piece begins and ends in flight.
 
     Channels that jump at an impact are not read beside it, where noise decides on which side a sample is.

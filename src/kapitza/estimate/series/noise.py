@@ -9,16 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from kapitza.arrays import Array, Flags, Indices
 from kapitza.circle import wrap
 from kapitza.data import Record
 from kapitza.estimate.judge import MEDIAN_TO_DEVIATION
 from kapitza.estimate.observation import Observation
 from kapitza.estimate.series.pieces import Samples
-
-Array = NDArray[np.float64]
 
 MANY_READINGS = 100
 """Sensors with at least this many readings have their noise estimated on their own; others of a channel share it."""
@@ -32,9 +30,9 @@ class SensorNoise:
     """Standard deviations (S,) by sensor, which of them are known, and the channel (S,) and record (S,) of each."""
 
     deviations: Array
-    known: NDArray[np.bool_]
-    channel: NDArray[np.intp]
-    record: NDArray[np.intp]
+    known: Flags
+    channel: Indices
+    record: Indices
 
     @property
     def all_known(self) -> bool:
@@ -81,7 +79,7 @@ def noise_of_sensors(
     return samples, sensors
 
 
-def noise_guess(samples: Samples, observation: Observation, channel: NDArray[np.intp]) -> Array:
+def noise_guess(samples: Samples, observation: Observation, channel: Indices) -> Array:
     """Standard deviation (S,) of each sensor's noise from third differences, at least 1e-6 of its channel's spread.
 
     Third differences of a smooth, densely sampled motion are small, those of white noise have 20 times its variance.

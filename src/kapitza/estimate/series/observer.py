@@ -11,13 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Flags, Indices
 from kapitza.circle import difference
 from kapitza.estimate.series.pieces import Samples
 from kapitza.estimate.series.sweep import MotionProblem
-
-Array = NDArray[np.float64]
 
 GUESSES = 12
 """Of the states that no channel shows, from a tenth of their size to twice it, of either sign."""
@@ -39,13 +37,13 @@ LINK_ERROR = 0.3
 class _Windows:
     """first: (W,) sample at which each window starts; at: (W, width + 1) its samples; joined: (W,) to the next one."""
 
-    first: NDArray[np.intp]
-    at: NDArray[np.intp]
-    joined: NDArray[np.bool_]
+    first: Indices
+    at: Indices
+    joined: Flags
 
 
 def observe_unseen(
-    problem: MotionProblem, theta: Array, states: Array, known: NDArray[np.bool_], scale: Array, seed: int = 0
+    problem: MotionProblem, theta: Array, states: Array, known: Flags, scale: Array, seed: int = 0
 ) -> Array | None:
     """States (N, n) at all samples, or None where a record is too short or all guesses of a window run away."""
     windows = _cut(problem.samples)
@@ -97,9 +95,9 @@ def _fill_tails(filled: Array, windows: _Windows, samples: Samples) -> None:
 def _refine(
     problem: MotionProblem,
     theta: Array,
-    windows: NDArray[np.intp],
+    windows: Indices,
     start: Array,
-    known: NDArray[np.bool_],
+    known: Flags,
     scale: Array,
 ) -> tuple[Array, Array, Array]:
     """Start states (B, n) that fit their windows (W, width + 1), their cost (B,), their motions (B, width + 1, n)."""
@@ -131,7 +129,7 @@ def _refine(
 
 
 def _misfit(
-    problem: MotionProblem, state: Array, times: Array, rows: Array, at: NDArray[np.intp], weights: Array
+    problem: MotionProblem, state: Array, times: Array, rows: Array, at: Indices, weights: Array
 ) -> tuple[Array, ...]:
     """½ Σ r² (B,), its gradient (B, n), its Gauss-Newton Hessian (B, n, n), the motions (B, width + 1, n)."""
     run, by_state, by_theta = problem.flow.trajectories(state, times, rows, 2, 1000, refuse=False)
@@ -148,9 +146,7 @@ def _misfit(
     return np.where(failed, np.inf, 0.5 * (gap**2).sum(axis=1)), gradient, np.swapaxes(slopes, 1, 2) @ slopes, run
 
 
-def _chain(
-    starts: Array, ends: Array, cost: Array, windows: _Windows, scale: Array, angles: NDArray[np.bool_]
-) -> NDArray[np.intp]:
+def _chain(starts: Array, ends: Array, cost: Array, windows: _Windows, scale: Array, angles: Flags) -> Indices:
     """Guess (W,) of each window on the cheapest path: misfits, and distances from end to start of neighbours."""
     total, origin = cost.copy(), np.zeros(cost.shape, np.intp)
     for window in range(1, len(cost)):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Flags, Indices
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.estimate.judge import spread_of
@@ -16,7 +16,6 @@ from kapitza.estimate.observation import Observation
 from kapitza.estimate.sensors import lost_readings
 from kapitza.model import Model
 
-Array = NDArray[np.float64]
 Records = Sequence[tuple[Record, Mapping[str, float]]]
 """Records with the parameter values that are their own."""
 
@@ -36,13 +35,13 @@ class Samples:
 
     time: Array
     values: Array
-    joined: NDArray[np.bool_]
+    joined: Flags
     parameters: Array
-    sensor: NDArray[np.intp]
-    record: NDArray[np.intp]
-    begins: NDArray[np.bool_]
+    sensor: Indices
+    record: Indices
+    begins: Flags
     outliers: bool = False
-    free: NDArray[np.bool_] | None = None
+    free: Flags | None = None
 
     @property
     def size(self) -> int:
@@ -77,7 +76,7 @@ class Samples:
     def take(self, start: int, stop: int) -> Samples:
         return self.choose(np.arange(start, stop))
 
-    def choose(self, index: NDArray[np.intp]) -> Samples:
+    def choose(self, index: Indices) -> Samples:
         """The samples at these increasing positions; the motion is cut where samples between them are left out."""
         joined = self.joined[index] & (np.diff(index, append=index[-1] + 2) == 1)
         return Samples(
@@ -137,7 +136,7 @@ def gather(
     return samples
 
 
-def _within(record: Record, max_gap: float, bridge: bool) -> NDArray[np.bool_]:
+def _within(record: Record, max_gap: float, bridge: bool) -> Flags:
     """Where (N,) the motion goes on from sample i to sample i + 1."""
     step = np.diff(record.time)
     within = np.ones(record.size, bool)
@@ -168,9 +167,9 @@ class Nodes:
     length: (J,) samples in that interval (0 where not linked).
     """
 
-    index: NDArray[np.intp]
-    linked: NDArray[np.bool_]
-    length: NDArray[np.intp]
+    index: Indices
+    linked: Flags
+    length: Indices
 
     @property
     def size(self) -> int:
@@ -190,7 +189,7 @@ def place_nodes(samples: Samples, spacing: int) -> Nodes:
     return _nodes_at(samples, chosen)
 
 
-def _nodes_in_flight(samples: Samples, free: NDArray[np.bool_], spacing: int) -> Nodes:
+def _nodes_in_flight(samples: Samples, free: Flags, spacing: int) -> Nodes:
     """The same counted over the samples that may be nodes."""
     chosen = np.zeros(samples.size, bool)
     for piece in samples.pieces:
@@ -199,7 +198,7 @@ def _nodes_in_flight(samples: Samples, free: NDArray[np.bool_], spacing: int) ->
     return _nodes_at(samples, chosen)
 
 
-def _nodes_at(samples: Samples, chosen: NDArray[np.bool_]) -> Nodes:
+def _nodes_at(samples: Samples, chosen: Flags) -> Nodes:
     index = np.flatnonzero(chosen | ~samples.joined)
     linked = samples.joined[index]
     length = np.where(linked, np.diff(np.append(index, samples.size)), 0)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Flags
 from kapitza.circle import mean
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.series.residuals import LARGEST_MISFIT, misfit
 from kapitza.estimate.series.solver import MotionSolution
 from kapitza.estimate.series.sweep import sizes_of
 from kapitza.estimate.series.task import MotionTask
-
-Array = NDArray[np.float64]
 
 FLAT = 0.2
 """A motion with less than this fraction of the data's spread is a flat line beside them."""
@@ -106,7 +104,7 @@ def _out_of_step(task: MotionTask, solution: MotionSolution) -> list[str]:
     return [words + "; check the excitation's period and phase, or fit a shorter window first."]
 
 
-def _oscillations(values: Array, joined: NDArray[np.bool_], angle: bool) -> int:
+def _oscillations(values: Array, joined: Flags, angle: bool) -> int:
     """How often a signal goes from its upper to its lower third and back, over all pieces.
 
     Angles count by their sine about the mean direction, so that turns count too.

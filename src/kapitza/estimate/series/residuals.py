@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.circle import unwrap
 from kapitza.errors import Status
 from kapitza.estimate.judge import NOT_WHITE, robust_scale, whiteness
@@ -12,8 +12,6 @@ from kapitza.estimate.series.noise import SensorNoise, power_of
 from kapitza.estimate.series.pieces import Samples
 from kapitza.estimate.series.solver import MotionSolution
 from kapitza.estimate.series.task import MotionTask
-
-Array = NDArray[np.float64]
 
 LARGEST_MISFIT = 0.5
 """Residuals beyond this fraction of the data's spread are a false minimum, unless they are noise."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.identifiability import Identifiability, analyse
+from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.misfit import Misfit, with_fault
 from kapitza.estimate.parts import FittedMotion, Likelihood, NoiseAlone, Prediction
-from kapitza.estimate.redundancy import named_by_structure
+from kapitza.estimate.redundancy import identifiable
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.series.closing import ClosingSweep, closing_sweep
 from kapitza.estimate.series.faults import fault_of
-from kapitza.estimate.series.kicked_misfit import misfit_of_kicked
-from kapitza.estimate.series.misfit import misfit_of, own_noise
+from kapitza.estimate.series.misfit import misfit_of, misfit_of_kicked, own_noise
 from kapitza.estimate.series.noise import SensorNoise, per_sensor
 from kapitza.estimate.series.post_mortem import explain
 from kapitza.estimate.series.residuals import whiteness_by_channel
@@ -26,8 +25,6 @@ from kapitza.estimate.series.solver import MotionSolution
 from kapitza.estimate.series.stretches import widening_of
 from kapitza.estimate.series.suspicions import warnings_of
 from kapitza.estimate.series.task import MotionTask
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -45,11 +42,8 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
     and by pieces of the record that disagree.
     """
     solution, samples, sensors = found.solution, task.problem.samples, found.sensors
-    identifiability = named_by_structure(
-        analyse(solution.information, task.names, _sizes(solution)),
-        task.request.model_at(solution.theta),
-        task.observation.expressions,
-        [part.own for part in task.request.parts],
+    identifiability = identifiable(
+        task.request, solution.theta, solution.information, _sizes(solution), task.observation.expressions
     )
     converged, kicked = solution.status is Status.CONVERGED, bool(task.settings.process_noise)
     deviations, read = samples.at_readings(sensors.deviations), samples.sensor >= 0

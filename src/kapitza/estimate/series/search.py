@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.errors import Status
 from kapitza.estimate.judge import HUBER
 from kapitza.estimate.series.kicks import first_kicks, with_likeliest_kicks
@@ -18,8 +18,6 @@ from kapitza.estimate.series.solver import Fitter, MotionSolution, SolverSetting
 from kapitza.estimate.series.task import MotionTask
 from kapitza.estimate.series.windows import best_window, best_windows
 from kapitza.model import symbol
-
-Array = NDArray[np.float64]
 
 RESTARTS = (4.0, 0.2, 20.0)
 """Factors on the softness of the links when the first run does not reach the data."""
@@ -170,8 +168,8 @@ def finish(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Found:
 
 def with_noise(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> MotionSolution:
     """Noise of each sensor from the residuals, and the fit again with these weights until their ratios stand."""
-    method, unknown = task.settings, ~task.sensors.known
-    plain = not (method.robust or method.process_noise or task.sensors.known.any() or fitter.problem.prior_weight.any())
+    method, unknown, priors = task.settings, ~task.sensors.known, fitter.problem.priors.weight
+    plain = not (method.robust or method.process_noise or task.sensors.known.any() or priors.any())
     for _ in range(8 if unknown.any() else 0):
         if solution.status is not Status.CONVERGED:
             break

@@ -12,16 +12,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Flags
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.series.noise import SensorNoise, noise_found
 from kapitza.estimate.series.pieces import Nodes, kicks_between, place_nodes
 from kapitza.estimate.series.sweep import MotionProblem, Sweep, anchor_of, chain_of, sizes_of, sweep
 from kapitza.monitor import checkpoint
 from kapitza.solve import UNDETERMINED, ChainProgram, ChainStep, scaled_inverse
-
-Array = NDArray[np.float64]
 
 THIN_BELOW = 1e-3
 """Nodes are thinned once the links are stiffer than this: before, a node at every sample makes the way robust."""
@@ -97,7 +95,7 @@ class MotionSolution(Iterate):
     covariance: Array
     status: Status
     history: pd.DataFrame
-    at_bound: NDArray[np.bool_]
+    at_bound: Flags
     softness: float
     kicks: Array | None = None
     marginal: float | None = None

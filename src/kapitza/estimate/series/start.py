@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import integrate, ndimage
 
+from kapitza.arrays import Array, Flags
 from kapitza.circle import unwrap, unwrap_states
 from kapitza.estimate.judge import MEDIAN_TO_DEVIATION, spread_of
 from kapitza.estimate.observation import Observation, linear_rows
@@ -15,15 +15,11 @@ from kapitza.estimate.series.impacts import Flights, find_flights
 from kapitza.estimate.series.pieces import Samples
 from kapitza.model import Model
 
-Array = NDArray[np.float64]
-
 WIDEST_SLOPE = 40
 """Samples over which a noisy coordinate is differenced at most."""
 
 
-def states_from_data(
-    model: Model, samples: Samples, observation: Observation
-) -> tuple[Array, NDArray[np.bool_], Flights | None]:
+def states_from_data(model: Model, samples: Samples, observation: Observation) -> tuple[Array, Flags, Flights | None]:
     """States (N, n) at all samples, which of them (N, n) the data gave, and the flights between impacts, if any.
 
     Channels that are linear in the states are inverted; the rate of a coordinate that was seen is its smoothed
@@ -90,7 +86,7 @@ def _fill_rates(
     stretches: list[slice],
     slope: Callable[[Array, Array], Array],
     states: Array,
-    known: NDArray[np.bool_],
+    known: Flags,
     coordinate: int,
     rate: int,
     angle: bool,
@@ -105,7 +101,7 @@ def _fill_rates(
 def _fill_positions(
     samples: Samples,
     states: Array,
-    known: NDArray[np.bool_],
+    known: Flags,
     coordinate: int,
     rate: int,
     angle: bool,
@@ -145,7 +141,7 @@ def _slope(values: Array, time: Array) -> Array:
         width = wider
 
 
-def sizes(model: Model, samples: Samples, states: Array, known: NDArray[np.bool_]) -> Array:
+def sizes(model: Model, samples: Samples, states: Array, known: Flags) -> Array:
     """Typical size (n,) of each state: its spread in the data, or of its guess, or the largest for unseen ones."""
     spread = np.array([spread_of(states[known[:, i], i], samples.outliers) for i in range(len(model.states))])
     some = np.asarray(known.any(axis=0))

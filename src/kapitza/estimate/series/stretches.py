@@ -6,23 +6,17 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kapitza.estimate.disagreement import Widening, widening
+from kapitza.arrays import Array, Flags
+from kapitza.estimate.disagreement import PIECES, Widening, widening
 from kapitza.estimate.series.closing import ClosingSweep
 from kapitza.estimate.series.search import Found
 from kapitza.estimate.series.sweep import Sweep, anchor_of, chain_of, sizes_of
 from kapitza.estimate.series.task import MotionTask
 from kapitza.solve import ChainProgram
 
-Array = NDArray[np.float64]
-
 MOST_BLOCKS = 240
 """Blocks into which the intervals are gathered for their scores."""
-
-PIECES = (4, 3, 2)
-"""Into how many pieces a record is cut to see whether they agree: as many as leave each enough readings, but no more
-than quarters, which hold every regime that a record goes through again and again (to and fro, say)."""
 
 READINGS_PER_UNKNOWN = 12
 """Readings of a piece for each of its unknowns: first states and parameters."""
@@ -50,7 +44,7 @@ def widening_of(
     return replace(made, factor=factor)
 
 
-def _program(part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array, here: slice) -> ChainProgram:
+def _program(part: Sweep, linked: Flags, scale: Array, anchor: Array, here: slice) -> ChainProgram:
     """The chain of the nodes in `here` alone, with what its own readings say about the parameters."""
     kept = linked[here].copy()
     kept[-1] = False
@@ -75,7 +69,7 @@ def _scores(part: Sweep, program: ChainProgram) -> Array:
 
 
 def _pieces(
-    task: MotionTask, part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array, free: NDArray[np.bool_]
+    task: MotionTask, part: Sweep, linked: Flags, scale: Array, anchor: Array, free: Flags
 ) -> tuple[Array | None, Array | None]:
     """Steps (P, f) from the estimate that pieces of the record would take on their own, with covariances (P, f, f)."""
     count, n = part.gradient.shape

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from kapitza.arrays import Array
 from kapitza.errors import Status
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.judge import doubtful_parameters, robust_scale
@@ -15,8 +15,6 @@ from kapitza.estimate.series.noise import power_of
 from kapitza.estimate.series.search import Found
 from kapitza.estimate.series.solver import MotionSolution
 from kapitza.estimate.series.task import MotionTask
-
-Array = NDArray[np.float64]
 
 WRONG_NOISE = 1.2
 """Residuals that differ from the noise given by more than this factor (and more than chance allows) are told."""
@@ -32,7 +30,7 @@ def warnings_of(
     if misfit is not None and solution.status is Status.CONVERGED:
         texts += [text + task.doubtful_bridges for text in misfit.warnings()]
     texts += _disagreeing_starts(task, found)
-    priors = list(surprising_priors(task.request, task.names, solution.theta, solution.covariance, solution.at_bound))
+    priors = list(surprising_priors(task.model, task.names, solution.theta, solution.covariance, solution.at_bound))
     return texts + _wrong_noise(task, found, misfit) + priors + _shared_noise(task, solution)
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Flags, Indices
 from kapitza.circle import difference
 from kapitza.estimate.observation import Observation
+from kapitza.estimate.priors import Priors
 from kapitza.estimate.series.pieces import Nodes, Samples
 from kapitza.flow import Flow
 from kapitza.solve import ChainProgram
-
-Array = NDArray[np.float64]
 
 LARGEST_CHUNK = 4_000_000
 """Numbers of the tangents that are held at once."""
@@ -33,17 +32,15 @@ class MotionProblem:
     """What a fit works on: a compiled flow with sensitivities, samples, the observation, prior knowledge.
 
     columns: (k,) positions of the free parameters in the run-time vector; angles: (n,) states on a circle.
-    prior_mean, prior_weight: (k,), weight 1/deviation² (0 without a prior).
     held_state, held_weight: (R, n) known first states of the records with their weights (0 where unknown), or None.
     """
 
     flow: Flow
     samples: Samples
     observation: Observation
-    columns: NDArray[np.intp]
-    angles: NDArray[np.bool_]
-    prior_mean: Array
-    prior_weight: Array
+    columns: Indices
+    angles: Flags
+    priors: Priors
     held_state: Array | None = None
     held_weight: Array | None = None
 
@@ -54,7 +51,7 @@ class MotionProblem:
             return 0
         return int(np.count_nonzero(self.held_weight[self.samples.record[self.samples.begins]]))
 
-    def parameters(self, theta: Array, index: NDArray[np.intp]) -> Array:
+    def parameters(self, theta: Array, index: Indices) -> Array:
         """Run-time vectors (len(index), npar) with the free columns set."""
         rows = self.samples.parameters[index].copy()
         rows[:, self.columns] = theta
@@ -108,7 +105,7 @@ def anchor_of(typical: Array) -> Array:
 
 
 def chain_of(
-    part: Sweep, linked: NDArray[np.bool_], scale: Array, anchor: Array | float = 0.0, slack: Array | None = None
+    part: Sweep, linked: Flags, scale: Array, anchor: Array | float = 0.0, slack: Array | None = None
 ) -> ChainProgram:
     """The equations of a step from what a sweep gives.
 
@@ -153,8 +150,8 @@ def sweep(
         hessian=np.zeros((count, n, n)),
         gradient=np.zeros((count, n)),
         mixed=np.zeros((count, n, k)),
-        parameter_hessian=np.diag(np.append(problem.prior_weight, np.zeros(further))),
-        parameter_gradient=np.append(problem.prior_weight * (theta - problem.prior_mean), np.zeros(further)),
+        parameter_hessian=np.diag(np.append(problem.priors.weight, np.zeros(further))),
+        parameter_gradient=np.append(problem.priors.pull(theta), np.zeros(further)),
         propagators=np.zeros((count, n, n)),
         influence=np.zeros((count, n, k)),
         own_hessian=np.zeros((count, theta.size, theta.size)) if by_interval else None,
@@ -166,8 +163,7 @@ def sweep(
         size -= size % FEWEST_TOGETHER
         for first in range(0, group.size, size):
             _add(problem, nodes, states, theta, weights, result, group[first : first + size], int(length), beside)
-    cost = 0.5 * float((weights * result.residual**2).sum())
-    cost += 0.5 * float((problem.prior_weight * (theta - problem.prior_mean) ** 2).sum())
+    cost = 0.5 * float((weights * result.residual**2).sum()) + problem.priors.cost(theta)
     if problem.held_weight is not None and problem.held_state is not None:
         first_nodes = np.flatnonzero(problem.samples.begins[nodes.index])
         record = problem.samples.record[nodes.index[first_nodes]]
@@ -186,7 +182,7 @@ def _add(
     theta: Array,
     weights: Array,
     result: Sweep,
-    group: NDArray[np.intp],
+    group: Indices,
     length: int,
     beside: Array | None,
 ) -> None:
@@ -233,10 +229,10 @@ def _add_at_nodes(
     matrix: Array,
     problem: MotionProblem,
     states: Array,
-    at: NDArray[np.intp],
+    at: Indices,
     weights: Array,
     result: Sweep,
-    group: NDArray[np.intp],
+    group: Indices,
 ) -> None:
     """Readings at the nodes alone, linear in the states: nothing there depends on the parameters."""
     value = states @ matrix.T

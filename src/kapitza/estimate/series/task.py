@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kapitza.errors import ModelError
+from kapitza.arrays import Array, Flags, Indices
+from kapitza.data import Record, is_number
+from kapitza.errors import DataError, ModelError, nearest_name
 from kapitza.estimate.observation import Observation, observe
 from kapitza.estimate.request import Request, Task
-from kapitza.estimate.series.checks import check_initial, check_left, check_signals
 from kapitza.estimate.series.impacts import in_flight
 from kapitza.estimate.series.noise import SensorNoise, noise_of_sensors
 from kapitza.estimate.series.pieces import Samples, bridged_segments, gather
@@ -23,8 +23,6 @@ from kapitza.model import Model
 
 if TYPE_CHECKING:
     from kapitza.estimate.series.fit import ShootingFit
-
-Array = NDArray[np.float64]
 
 WHO = "ShootingFit"
 
@@ -43,11 +41,11 @@ class MotionTask(Task):
     settings: ShootingFit
     problem: MotionProblem
     states: Array
-    known: NDArray[np.bool_]
+    known: Flags
     scale: Array
     sensors: SensorNoise
     everything: Samples
-    positions: NDArray[np.intp]
+    positions: Indices
 
     @property
     def observation(self) -> Observation:
@@ -81,22 +79,23 @@ def prepare(method: ShootingFit, request: Request) -> MotionTask:
     stated = request.positive_noise(observation.channels)
     everything, sensors = noise_of_sensors(everything, observation, records, stated)
     positions = _positions(everything, method.hold_back)
-    check_left(everything.size, positions.size)
+    if positions.size < 2:
+        raise DataError(
+            f"Only {positions.size} of {everything.size} samples are left to fit: hold back less, or record longer."
+        )
     samples = everything if positions.size == everything.size else everything.choose(positions)
     states, seen, flights = states_from_data(model, samples, observation)
     if flights is not None:
         samples, flying = in_flight(model, samples, observation, flights)
         positions, states, seen = positions[flying], states[flying], seen[flying] | ~flights.free[flying, None]
     scale = sizes(model, samples, states, seen)
-    prior_mean, prior_weight = request.priors
     problem = MotionProblem(
         flow=Flow(model, wrt=names, tolerance=FLOW_TOLERANCE),
         samples=samples,
         observation=observation,
         columns=np.array([model.names.index(name) for name in names], np.intp),
         angles=np.array(model.angles),
-        prior_mean=prior_mean,
-        prior_weight=prior_weight,
+        priors=request.priors,
     )
     if method.initial:
         problem = replace(problem, **_held(model, method.initial, scale, len(records)))
@@ -104,7 +103,7 @@ def prepare(method: ShootingFit, request: Request) -> MotionTask:
     return MotionTask(request, method, problem, states, known, scale, sensors, everything, positions)
 
 
-def _positions(samples: Samples, hold_back: float) -> NDArray[np.intp]:
+def _positions(samples: Samples, hold_back: float) -> Indices:
     """Positions of the samples to fit: all of each record but its end."""
     count = np.bincount(samples.record)
     first = np.concatenate([[0], np.cumsum(count)[:-1]])
@@ -124,3 +123,33 @@ def _held(
     state = np.array([[own.get(name, 0.0) for name in model.states] for own in each])
     weight = np.array([[1e16 if name in own else 0.0 for name in model.states] for own in each]) / scale**2
     return {"held_state": state, "held_weight": weight}
+
+
+def check_initial(model: Model, initial: Mapping[str, float]) -> None:
+    if not isinstance(initial, Mapping):
+        raise ModelError(f"The initial state {initial} must be given by name: {{{model.states[0]!r}: 1.0, ...}}.")
+    for name, value in initial.items():
+        if name not in model.states:
+            raise ModelError(
+                f'initial names "{name}", not a state of {model.name}: {", ".join(model.states)}.'
+                + nearest_name(name, model.states)
+            )
+        if not is_number(value):
+            raise ModelError(f"The initial state {name} = {value} is not a finite number: leave it out if unknown.")
+
+
+def check_signals(model: Model, record: Record) -> None:
+    """An excitation that was recorded must be the one in the model: the motion is driven by the latter."""
+    for signal in model.signals:
+        if signal.name not in record.channels:
+            continue
+        stated, measured = signal(record.time - record.excitation_start), record[signal.name]
+        gap = float(np.sqrt(((measured - stated) ** 2).mean()))
+        noise = record.noise.get(signal.name, 0.0)
+        if gap > 0.1 * max(float(stated.std()), float(measured.std())) + 2 * noise:
+            raise DataError(
+                f'The record\'s channel "{signal.name}" differs from the signal "{signal.name}" of the model by '
+                f"{gap:.3g} (root mean square; the signal's spread is {stated.std():.3g}). ShootingFit drives the "
+                f'motion by the signal of the model: build it from this record, kz.Signal("{signal.name}", times, '
+                "values, period), check the phase, or leave the channel out of the record."
+            )

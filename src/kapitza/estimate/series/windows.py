@@ -9,15 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Indices
 from kapitza.errors import FlowError
 from kapitza.estimate.series.pieces import place_nodes
 from kapitza.estimate.series.solver import Fitter, densest_spacing
 from kapitza.estimate.series.sweep import sizes_of
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 FEW = 5
 """Windows with the largest motion among which the first one is chosen by information."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.signal import find_peaks
 from scipy.spatial.distance import cdist
 
+from kapitza.arrays import Array
 from kapitza.circle import unwrap
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.estimate.validation.result import SectionTest
-
-Array = NDArray[np.float64]
 
 FEWEST = 30
 """Points of a section without which it says nothing."""

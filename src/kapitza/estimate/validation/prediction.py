@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.signal import find_peaks
 
+from kapitza.arrays import Array, Flags, Indices
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.observation import Observation, Output, observe
@@ -21,8 +21,6 @@ from kapitza.estimate.validation.result import NOISES, SHARE, PredictionTest
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.monitor import checkpoint
-
-Array = NDArray[np.float64]
 
 SHORTEST = 12
 """Samples of a stretch whose state is fitted, at least."""
@@ -120,13 +118,13 @@ def _fitted_states(
     return fit.motion.states, seen.residual(fit.motion.predicted.copy(), fit.motion.measured)
 
 
-def _spread(record: Record, seen: Observation, lost: NDArray[np.bool_]) -> Array:
+def _spread(record: Record, seen: Observation, lost: Flags) -> Array:
     columns = zip(record.values(seen.channels).T, seen.angles, lost.T, strict=True)
     return np.array([1.0 if angle else float(v[~gone].std() if not gone.all() else 0.0) or 1.0
                      for v, angle, gone in columns])  # fmt: skip
 
 
-def _horizons(error: Array, limit: Array, lead: Array, lengths: NDArray[np.intp]) -> tuple[Array, NDArray[np.bool_]]:
+def _horizons(error: Array, limit: Array, lead: Array, lengths: Indices) -> tuple[Array, Flags]:
     """How long (S,) every channel stays within its limit (c,), and whether to the end of the stretch.
 
     lengths: (S,) samples predicted. A motion that left the finite numbers has left its limit; a reading that was lost,

@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array, Flags
 from kapitza.data import Record
 from kapitza.errors import Status
 from kapitza.files import replacing
 from kapitza.model import Model
 from kapitza.signal import Lyapunov
-
-Array = NDArray[np.float64]
-
 
 NOISES = 4.0
 """Errors beyond so many standard deviations of the sensor end a prediction."""
@@ -49,7 +46,7 @@ class PredictionTest:
     fit_share: Array
     horizon_noise: Array
     horizon_signal: Array
-    whole: NDArray[np.bool_]
+    whole: Flags
     failed: Mapping[float, str] = field(default_factory=dict)
     noises: float = NOISES
     share: float = SHARE

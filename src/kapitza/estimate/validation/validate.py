@@ -8,9 +8,9 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.arrays import Array, Flags
 from kapitza.circle import difference
 from kapitza.data import Noise, Record, stated_noise
 from kapitza.errors import DataError, FlowError, KapitzaError, nearest_name
@@ -31,8 +31,6 @@ from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_in_data import find_orbits_in_record, inspect
 from kapitza.orbits_of_models import solve_orbit
 from kapitza.signal import noise_level
-
-Array = NDArray[np.float64]
 
 PARTS = ("prediction", "section", "orbits", "exponent", "frequencies")
 
@@ -157,7 +155,7 @@ def _noise_of(record: Record, seen: Observation, stated: Noise) -> dict[str, flo
     return found
 
 
-def _level(values: Array, lost: NDArray[np.bool_]) -> float:
+def _level(values: Array, lost: Flags) -> float:
     """Noise of a channel (N,) by its spectrum; where readings were lost, by sixth differences of those between."""
     if not lost.any():
         return float(noise_level(values[:, None])[0])

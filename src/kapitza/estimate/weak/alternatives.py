@@ -10,21 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.estimate.faults import Candidate, candidates
+from kapitza.estimate.weak.problem import WeakProblem
 from kapitza.estimate.weak.regressors import Regressors, Smoothed
 from kapitza.estimate.weak.weak import Rows, Whitener
 from kapitza.model import rate, symbol
-
-if TYPE_CHECKING:
-    from kapitza.estimate.weak.weak_fit import WeakProblem
-
-Array = NDArray[Any]
 
 MOST_TERMS = 60
 """Terms that are tried; with more equations than that allows none is."""

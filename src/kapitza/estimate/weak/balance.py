@@ -8,12 +8,13 @@ These rows are the weak form with periodic test functions.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
+from kapitza.arrays import Array, Flags
 from kapitza.circle import TURN, turns, unwrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
@@ -21,7 +22,7 @@ from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import determined
 from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.parts import Exclusion, HarmonicRows
-from kapitza.estimate.priors import joined_with_priors, surprising_priors, within_bounds
+from kapitza.estimate.priors import surprising_priors, with_priors_and_bounds
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
@@ -34,6 +35,7 @@ from kapitza.estimate.weak.measured import (
     orbit_set,
     stretch_of,
 )
+from kapitza.estimate.weak.problem import choose_kernels, noise_covariance
 from kapitza.estimate.weak.regressors import Regressors, Smoothed, regressors_of
 from kapitza.estimate.weak.solvers import (
     RowSolution,
@@ -43,7 +45,6 @@ from kapitza.estimate.weak.solvers import (
     solve,
 )
 from kapitza.estimate.weak.weak import adjoint_series
-from kapitza.estimate.weak.weak_fit import choose_kernels, noise_covariance
 from kapitza.model import symbol
 from kapitza.monitor import checkpoint
 from kapitza.orbit import OrbitSet, PeriodicOrbit
@@ -51,8 +52,6 @@ from kapitza.signal import Kernels, low_pass_periodic
 
 if TYPE_CHECKING:
     from kapitza.estimate.weak.settings import HarmonicFit
-
-Array = NDArray[Any]
 
 BOOTSTRAPS = 200
 """Resampled sets of orbits: standard errors then hold within some 5 %."""
@@ -87,10 +86,7 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
     full, noise = values.copy(), None
     rounds = 1 if settings.solver in ("least squares", "exclusion") else 3
     for number in range(rounds):
-        full = values.copy()
-        for name, value in zip(regressors.linear, theta, strict=True):
-            full[regressors.parameters.index(name)] = value
-        noise = None
+        full, noise = regressors.placed(values, regressors.linear, theta), None
         if settings.correct_bias and kernels is not None and (measured.noise > 0).all():
             noise = noise_covariance(regressors, measured, kernels)
         rows = [
@@ -113,7 +109,7 @@ def _judged(
     data: OrbitSet,
     rows: list[OrbitRows],
     theta: Array,
-    used: NDArray[np.bool_],
+    used: Flags,
     taken: tuple[Array, Array | None],
 ) -> list[JudgedRows]:
     """What the misfit is judged by; taken: values of all parameters and covariance of the noise of the rows."""
@@ -266,7 +262,7 @@ def _whitened(rows: OrbitRows) -> tuple[Array, Array]:
 
 def solve_balance(
     settings: HarmonicFit, regressors: Regressors, rows: list[OrbitRows]
-) -> tuple[RowSolution, NDArray[np.bool_], tuple[Exclusion, ...]]:
+) -> tuple[RowSolution, Flags, tuple[Exclusion, ...]]:
     """Solve the rows of all orbits; rows come equation by equation within an orbit."""
     names = regressors.linear
     exclusions: tuple[Exclusion, ...] = ()
@@ -275,13 +271,12 @@ def solve_balance(
         parts = [_whitened(r) for r in rows]
         groups = np.concatenate([np.full(len(p[1]), i) for i, p in enumerate(parts)])
         matrix, rest = np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
-        kind = "robust" if settings.solver == "robust" else "least squares"
         if settings.solver in ("total", "instruments"):
             raise KapitzaError(
                 f'solver="{settings.solver}" works with test="windows": the rows of orbits carry closure errors, not '
                 "sensor noise alone."
             )
-        return solve(System(matrix, rest, groups), names, kind), used, exclusions
+        return solve(System(matrix, rest, groups), names, settings.solver), used, exclusions
     matrix = np.concatenate([r.matrix.reshape(-1, len(names)) for r in rows])
     rest = np.concatenate([r.rest.ravel() for r in rows])
     groups = np.concatenate([np.full(r.rest.size, i) for i, r in enumerate(rows)])
@@ -353,7 +348,7 @@ def bootstrap(rows: list[OrbitRows], names: tuple[str, ...], weighted: bool, see
 def _estimate(
     settings: HarmonicFit, request: Request, measured, regressors, rows, solution, used, exclusions, kernels, misfit
 ) -> Estimate:
-    names = regressors.linear
+    names, model = regressors.linear, request.model
     order = [names.index(name) for name in request.names]
     weighted = settings.solver in ("weighted", "robust")
     spread = bootstrap(rows, names, weighted, settings.seed)
@@ -374,12 +369,10 @@ def _estimate(
     for key, value in identification.items():
         if value > settings.error_limit and settings.solver != "exclusion":
             warnings.append(f"The identification error of {key} is {100 * value:.1f} % (10 % is the usual limit).")
-    theta, covariance = joined_with_priors(
-        request, request.names, solution.theta[order], solution.covariance[np.ix_(order, order)]
-    )
-    theta = within_bounds(request, request.names, theta, covariance)
+    theta, covariance = solution.theta[order], solution.covariance[np.ix_(order, order)]
+    theta, covariance = with_priors_and_bounds(model, request.names, theta, covariance)
     warnings += doubtful_parameters(request, theta, covariance)
-    warnings += surprising_priors(request, request.names, theta, covariance)
+    warnings += surprising_priors(model, request.names, theta, covariance)
     warnings += [] if misfit is None else misfit.warnings()
     return make_estimate(
         request,

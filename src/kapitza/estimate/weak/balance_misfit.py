@@ -8,16 +8,13 @@ and the row is formed again. The change counts as one more error of that row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 from scipy.linalg import cholesky, solve_triangular
 
-from kapitza.estimate.misfit import ALARM, Misfit
-
-Array = NDArray[Any]
+from kapitza.arrays import Array, Flags
+from kapitza.estimate.misfit import ALARM, Misfit, chance_of_level
 
 TOLERANCE = 1.25
 """Mean square of whitened rows that filters, sums in place of integrals and noise of second order may leave."""
@@ -36,7 +33,7 @@ class JudgedRows:
     """
 
     residual: Array
-    used: NDArray[np.bool_]
+    used: Flags
     response: Array
     opened: Array
     terms: Array
@@ -68,11 +65,7 @@ def misfit_of(orbits: list[JudgedRows], fitted: int, source: str, freedom: float
     if dof < 1:
         return None
     level = square / dof
-    chance = (
-        float(special.fdtrc(dof, freedom, level / TOLERANCE))
-        if np.isfinite(freedom)
-        else float(special.chdtrc(dof, dof * level / TOLERANCE))
-    )
+    chance = chance_of_level(level / TOLERANCE, dof, freedom)
     beyond = max(level - 1.0, 0.0)
     share = float(np.sqrt(left / max(whole, np.finfo(float).tiny) * beyond / max(level, np.finfo(float).tiny)))
     where = _place(own, orbits) if chance < ALARM else ""

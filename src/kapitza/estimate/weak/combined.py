@@ -20,23 +20,21 @@ from typing import Any, cast
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, least_squares
 
+from kapitza.arrays import Array
 from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.weak.alternatives import alternatives_of
+from kapitza.estimate.weak.problem import WeakProblem, stack, weigh, whiten
 from kapitza.estimate.weak.regressors import Regressors
 from kapitza.estimate.weak.result import estimate_of
-from kapitza.estimate.weak.second_order import RowsAt
-from kapitza.estimate.weak.solvers import RowSolution, System, check_columns, solve
-from kapitza.estimate.weak.weak import Rows, Whitener, assemble
-from kapitza.estimate.weak.weak_fit import Tested, WeakProblem, careful, corrected, stack, weigh, whiten
+from kapitza.estimate.weak.second_order import RowsAt, Tested, corrected
+from kapitza.estimate.weak.solvers import RowSolution, System, solve
+from kapitza.estimate.weak.weak import Rows, Whitener
 from kapitza.executor import Shared, in_order
 from kapitza.model import combinations_of, compile_derivatives, symbol
 from kapitza.monitor import checkpoint
-
-Array = NDArray[Any]
 
 ROUNDS = 4
 """Weightings by the noise at the present values, until they no longer move."""
@@ -79,17 +77,6 @@ def combine(regressors: Regressors, free: tuple[str, ...]) -> Regressors | None:
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Rows as R [c; 1] per equation, with the mean squares of the terms: what the search works on.
-
-    columns: (equations, rows, combinations + 1) compressed; squares: (equations, combinations + 1).
-    """
-
-    columns: Array
-    squares: Array
-
-
-@dataclass(frozen=True)
 class _Combinations:
     """c(θ) and ∂c/∂θ. values: of all parameters (npar,), those that are free are replaced by θ."""
 
@@ -102,10 +89,6 @@ class _Combinations:
     def size(self) -> int:
         return len(self.factors)
 
-    @property
-    def places(self) -> list[int]:
-        return [self.parameters.index(n) for n in self.free]
-
     @cached_property
     def function(self) -> Callable[..., Array]:
         return compile_derivatives(self.factors, self.free, (), self.parameters)
@@ -117,7 +100,7 @@ class _Combinations:
     def __call__(self, theta: Array) -> tuple[Array, Array]:
         """(k + 1,) combinations and the constant 1, and their derivatives (k + 1, free)."""
         values = self.values.copy()
-        values[self.places] = theta
+        values[[self.parameters.index(n) for n in self.free]] = theta
         flat = self.function(np.empty((0, 1)), values)[:, 0]
         value, slopes = flat[: self.size], flat[self.size :].reshape(self.size, theta.size)
         return np.append(value, 1.0), np.vstack([slopes, np.zeros(theta.size)])
@@ -128,12 +111,10 @@ def fit_combined(problem: WeakProblem) -> Estimate:
     free, model = problem.request.names, problem.model
     regressors = problem.regressors
     combinations = _Combinations(regressors.factors or (), tuple(free), regressors.parameters, problem.values)
-    places = combinations.places
-    rows = assemble(regressors, problem.states, problem.windows, problem.values, problem.noise)
-    functions = problem.windows.functions
+    rows, functions = problem.rows(), problem.windows.functions
     squares = _mean_squares(rows, functions)
-    apart = [_columns(rows, e, functions) for e in range(len(squares))]
-    theta = _search(problem, combinations, _compressed(apart, squares))
+    apart = _apart(rows, functions)
+    theta = _search(problem, combinations, _compressed(apart), squares)
     history = [theta]
     bounds = np.array([model.parameter(n).bounds for n in free]).T
     sizes = _sizes(squares, combinations(theta)[0])
@@ -141,28 +122,24 @@ def fit_combined(problem: WeakProblem) -> Estimate:
     if problem.settings.solver != "least squares":
         for _ in range(ROUNDS):
             sizes = _sizes(squares, combinations(theta)[0])
-            factors = weigh(problem, _with(problem.values, places, theta))
-            white = _whitened(rows, factors, functions, len(squares))
-            found = _settle(combinations, _joined(white, squares, sizes), theta, bounds)
+            white = _apart(rows, functions, weigh(problem, regressors.placed(problem.values, free, theta)))
+            found = _settle(combinations, white, squares, sizes, theta, bounds)
             moved = np.abs(found.x - theta).max() / max(np.abs(theta).max(), 1e-300)
             theta = found.x
             history.append(theta)
             checkpoint(dict(zip(free, theta.tolist(), strict=True)), f"weighting {len(history)}")
             if moved < 1e-9:
                 break
-    names = tuple(free)
-    reported = replace(regressors, linear=names, nonlinear=(), factors=None)
-    kind = "robust" if problem.settings.solver == "robust" else "least squares"
-    unbiased = None if problem.settings.solver == "least squares" else _unbiased(problem, combinations, places, theta)
+    unbiased = None if problem.settings.solver == "least squares" else _unbiased(problem, combinations, theta)
     if unbiased is None:
         system = _linearised(problem, combinations, rows, white, squares, sizes, theta)
-        check_columns(system, names)
-        solution = solve(system, names, kind)
-        tested = Tested(alternatives_of(problem, _with(problem.values, places, solution.theta)))
+        solution = solve(system, free, problem.settings.solver)
+        tested = Tested(alternatives_of(problem, regressors.placed(problem.values, free, solution.theta)))
     else:
         solution, tested = unbiased
         history.append(solution.theta)
-    values = _with(problem.values, places, solution.theta)
+    reported = replace(regressors, linear=free, nonlinear=(), factors=None)
+    values = regressors.placed(problem.values, free, solution.theta)
     now = combinations(solution.theta)[0][:-1]
     left = [r.residual(now) for r in rows]
     return estimate_of(
@@ -170,31 +147,27 @@ def fit_combined(problem: WeakProblem) -> Estimate:
     )
 
 
-def _unbiased(
-    problem: WeakProblem, combinations: _Combinations, places: list[int], theta: Array
-) -> tuple[RowSolution, Tested] | None:
+def _unbiased(problem: WeakProblem, combinations: _Combinations, theta: Array) -> tuple[RowSolution, Tested] | None:
     """The root near θ of the score Jᵀ W r of the rows as they are, without its bias; None where there is none near.
 
     Divided by the size of their terms rows ask for larger terms by as much as their noise, a bias that the score itself
     does not have; but it has roots where the terms vanish, so it is followed only a little way.
     """
-    names, first = tuple(problem.request.names), theta
-    kind = "robust" if problem.settings.solver == "robust" else "least squares"
+    names, first, placed = problem.request.names, theta, problem.regressors.placed
     for _ in range(ROUNDS):
-        factors = weigh(problem, _with(problem.values, places, theta))
+        factors = weigh(problem, placed(problem.values, names, theta))
         rows_at = _rows_of(combinations, theta)
         system = stack(whiten(rows_at(problem), factors), problem.windows.parts)
         system = replace(system, rest=system.rest - system.matrix @ theta)
-        check_columns(system, names)
-        solution = solve(system, names, kind)
+        solution = solve(system, names, problem.settings.solver)
         if (np.abs(solution.theta - first) > FARTHEST_ROOT * np.abs(first)).any():
             return None
         settled = (np.abs(solution.theta - theta) < 0.01 * np.sqrt(np.diag(solution.covariance))).all()
         theta = solution.theta
         if settled:
             break
-    tested = Tested(alternatives_of(problem, _with(problem.values, places, theta)))
-    return corrected(problem, factors, solution, tested, rows_at) if careful(problem) else (solution, tested)
+    tested = Tested(alternatives_of(problem, placed(problem.values, names, theta)))
+    return corrected(problem, factors, solution, tested, rows_at)
 
 
 def _rows_of(combinations: _Combinations, theta: Array) -> RowsAt:
@@ -202,28 +175,24 @@ def _rows_of(combinations: _Combinations, theta: Array) -> RowsAt:
     c, slopes = combinations(theta)
 
     def made(problem: WeakProblem) -> list[Rows]:
-        rows = assemble(problem.regressors, problem.states, problem.windows, problem.values, problem.noise)
-        return [Rows(r.matrix @ slopes[:-1], r.residual(c[:-1])) for r in rows]
+        return [Rows(r.matrix @ slopes[:-1], r.residual(c[:-1])) for r in problem.rows()]
 
     return made
 
 
-def _with(values: Array, places: list[int], theta: Array) -> Array:
-    result = values.copy()
-    result[places] = theta
+def _apart(rows: list[Rows], functions: int, factors: list[Whitener] | None = None) -> list[Array]:
+    """[A b] (rows, combinations + 1) of every equation, all others zero, whitened by `factors`; in order of `stack`."""
+    result = []
+    for first in range(0, rows[0].rest.shape[1], functions):
+        here, alone = slice(first, first + functions), []
+        for piece in rows:
+            matrix, rest = np.zeros_like(piece.matrix), np.zeros_like(piece.rest)
+            matrix[:, here], rest[:, here] = piece.matrix[:, here], piece.rest[:, here]
+            alone.append(Rows(matrix, rest))
+        own = alone if factors is None else whiten(alone, factors)
+        full = [np.concatenate([r.matrix, r.rest[..., None]], axis=2) for r in own]
+        result.append(np.concatenate([f.reshape(-1, f.shape[2]) for f in full]))
     return result
-
-
-def _columns(rows: list[Rows], equation: int, functions: int) -> Array:
-    """[A b] (rows, combinations + 1) of one equation, all others zero, in the order of `stack`."""
-    parts = []
-    for piece in rows:
-        full = np.concatenate([piece.matrix, piece.rest[..., None]], axis=2)
-        own = np.zeros_like(full)
-        here = slice(equation * functions, (equation + 1) * functions)
-        own[:, here] = full[:, here]
-        parts.append(own.reshape(-1, full.shape[2]))
-    return np.concatenate(parts)
 
 
 def _mean_squares(rows: list[Rows], functions: int) -> Array:
@@ -237,28 +206,14 @@ def _sizes(squares: Array, combinations: Array) -> Array:
     return np.sqrt(squares @ combinations**2)
 
 
-def _compressed(columns: list[Array], squares: Array) -> _Rows:
-    """Triangular factors of the rows of every equation: the same sums of squares from few numbers."""
+def _compressed(columns: list[Array]) -> Array:
+    """Triangular factors (equations, k + 1, k + 1) of the rows of every equation: the same sums from few numbers."""
     wide = columns[0].shape[1]
     small = []
     for part in columns:
         factor = np.linalg.qr(part[np.any(part != 0, axis=1)], mode="r")
         small.append(np.vstack([factor, np.zeros((wide - len(factor), wide))]))
-    return _Rows(np.array(small) / np.sqrt(max(len(columns[0]), 1)), squares)
-
-
-@dataclass(frozen=True)
-class _Joined:
-    """Whitened rows of all equations in one triangular factor, with the sizes they were weighted at."""
-
-    factor: Array
-    squares: Array
-    sizes: Array
-
-
-def _joined(white: list[Array], squares: Array, sizes: Array) -> _Joined:
-    factor = np.asarray(np.linalg.qr(np.concatenate(white, axis=1), mode="r"), np.float64)
-    return _Joined(factor, squares, sizes)
+    return np.array(small) / np.sqrt(max(len(columns[0]), 1))
 
 
 def _scaled(squares: Array, sizes: Array | None, c: Array, slopes: Array) -> tuple[Array, Array]:
@@ -274,7 +229,7 @@ def _scaled(squares: Array, sizes: Array | None, c: Array, slopes: Array) -> tup
 _least_squares = cast(Callable[..., OptimizeResult], least_squares)
 
 
-def _search(problem: WeakProblem, combinations: _Combinations, rows: _Rows) -> Array:
+def _search(problem: WeakProblem, combinations: _Combinations, columns: Array, squares: Array) -> Array:
     """The values at which the equations are fulfilled best, relative to their terms, from many starts."""
     free, model = problem.request.names, problem.model
     low, high = np.array([model.parameter(n).bounds for n in free]).T
@@ -283,7 +238,7 @@ def _search(problem: WeakProblem, combinations: _Combinations, rows: _Rows) -> A
     random = np.random.default_rng(problem.settings.seed)
     spread = FARTHEST ** random.uniform(-1.0, 1.0, (STARTS, known.size))
     starts = np.clip(np.vstack([known, known * spread]), low, high)
-    shared = Shared((combinations, rows, low, high))
+    shared = Shared((combinations, columns, squares, low, high))
     parts = [(shared, some) for some in np.array_split(starts, STARTS // TOGETHER)]
     best: OptimizeResult | None = None
     for some in in_order(problem.request.executor, _from_starts, parts):
@@ -299,17 +254,19 @@ def _search(problem: WeakProblem, combinations: _Combinations, rows: _Rows) -> A
     return best.x
 
 
-def _from_starts(shared: Shared[tuple[_Combinations, _Rows, Array, Array]], starts: Array) -> list[OptimizeResult]:
+def _from_starts(
+    shared: Shared[tuple[_Combinations, Array, Array, Array, Array]], starts: Array
+) -> list[OptimizeResult]:
     """Where the search ends from each of some starts (S, free); those at which a term is not defined give nothing."""
-    combinations, rows, low, high = shared.value
+    combinations, columns, squares, low, high = shared.value
 
     def residual(theta: Array) -> Array:
-        value, _ = _scaled(rows.squares, None, *combinations(theta))
-        return np.einsum("erk,ek->er", rows.columns, value).ravel()
+        value, _ = _scaled(squares, None, *combinations(theta))
+        return np.einsum("erk,ek->er", columns, value).ravel()
 
     def jacobian(theta: Array) -> Array:
-        _, slopes = _scaled(rows.squares, None, *combinations(theta))
-        return np.einsum("erk,ekp->erp", rows.columns, slopes).reshape(-1, theta.size)
+        _, slopes = _scaled(squares, None, *combinations(theta))
+        return np.einsum("erk,ekp->erp", columns, slopes).reshape(-1, theta.size)
 
     ends = []
     for start in starts:
@@ -322,37 +279,24 @@ def _from_starts(shared: Shared[tuple[_Combinations, _Rows, Array, Array]], star
     return ends
 
 
-def _settle(combinations: _Combinations, rows: _Joined, theta: Array, bounds: Array) -> OptimizeResult:
-    """The best values for rows whitened at the present ones."""
+def _settle(
+    combinations: _Combinations, white: list[Array], squares: Array, sizes: Array, theta: Array, bounds: Array
+) -> OptimizeResult:
+    """The best values for rows whitened at the present ones, where their terms had these sizes."""
+    factor = np.asarray(np.linalg.qr(np.concatenate(white, axis=1), mode="r"), np.float64)
 
     def residual(trial: Array) -> Array:
-        value, _ = _scaled(rows.squares, rows.sizes, *combinations(trial))
-        return rows.factor @ value.ravel()
+        value, _ = _scaled(squares, sizes, *combinations(trial))
+        return factor @ value.ravel()
 
     def jacobian(trial: Array) -> Array:
-        _, slopes = _scaled(rows.squares, rows.sizes, *combinations(trial))
-        return rows.factor @ slopes.reshape(-1, trial.size)
+        _, slopes = _scaled(squares, sizes, *combinations(trial))
+        return factor @ slopes.reshape(-1, trial.size)
 
     scale = np.where(theta != 0, np.abs(theta), 1.0)
     return _least_squares(
         residual, np.clip(theta, *bounds), jacobian, (bounds[0], bounds[1]), x_scale=scale, xtol=1e-12, ftol=1e-14
     )
-
-
-def _whitened(rows: list[Rows], factors: list[Whitener], functions: int, equations: int) -> list[Array]:
-    """[A b] of every equation alone after whitening, (rows, combinations + 1) each."""
-    result = []
-    for equation in range(equations):
-        here = slice(equation * functions, (equation + 1) * functions)
-        alone = []
-        for piece in rows:
-            matrix, rest = np.zeros_like(piece.matrix), np.zeros_like(piece.rest)
-            matrix[:, here], rest[:, here] = piece.matrix[:, here], piece.rest[:, here]
-            alone.append(Rows(matrix, rest))
-        white = whiten(alone, factors)
-        full = [np.concatenate([w.matrix, w.rest[..., None]], axis=2) for w in white]
-        result.append(np.concatenate([f.reshape(-1, f.shape[2]) for f in full]))
-    return result
 
 
 def _linearised(

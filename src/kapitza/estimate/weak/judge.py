@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from kapitza.arrays import Array
 from kapitza.estimate.faults import strongest
-from kapitza.estimate.misfit import ALARM, Misfit, place_of, scores_of, structure, with_fault
+from kapitza.estimate.misfit import ALARM, Misfit, chance_of_level, place_of, scores_of, structure, with_fault
 from kapitza.estimate.weak.alternatives import linear_values
+from kapitza.estimate.weak.problem import SHORTEST_WINDOW, WeakProblem, weigh
 from kapitza.estimate.weak.regressors import Regressors, Smoothed
+from kapitza.estimate.weak.second_order import HOPELESS, Tested
 from kapitza.estimate.weak.solvers import RowSolution
 from kapitza.estimate.weak.weak import Rows, Whitener, assemble, row_covariance, whitener
-from kapitza.estimate.weak.weak_fit import HOPELESS, SHORTEST_WINDOW, Tested, WeakProblem, weigh
 from kapitza.estimate.weak.windows import Windows
-
-Array = NDArray[Any]
 
 TOLERANCE = 1.03
 """Mean square of whitened rows that second-order noise and sums in place of integrals may leave on a right model."""
@@ -55,7 +53,7 @@ def misfit_of(
     hopeless = tested.share >= HOPELESS
     # Values that noise has pulled away leave more than noise, by about as much as it makes up of the regressors.
     allowed = TOLERANCE * (1.0 + tested.share) ** 2 if hopeless else TOLERANCE
-    chances = [_upper(level / allowed, dof, problem.measured.noise_freedom)]
+    chances = [chance_of_level(level / allowed, dof, problem.measured.noise_freedom)]
     # Products of large noise leave a faint band in long records of a right model.
     chances.append(1.0 if hopeless or curved >= LARGE else structure(flat))
     known = solution.matrix if len(solution.matrix) == flat.size else np.ones((flat.size, 1))
@@ -95,13 +93,6 @@ def _curved(problem: WeakProblem) -> float:
     spread = np.std(np.concatenate([p.channels for p in problem.measured.pieces]), axis=0)
     moving = spread > 0
     return CURVED * float((problem.measured.noise[moving] / spread[moving]).max(initial=0.0))
-
-
-def _upper(level: float, dof: float, freedom: float) -> float:
-    """Probability of a larger mean square; the noise it is measured in may be an estimate itself."""
-    if np.isfinite(freedom):
-        return float(special.fdtrc(dof, freedom, level))
-    return float(special.chdtrc(dof, level * dof))
 
 
 def _terms(problem: WeakProblem, factors: list[Whitener], values: Array) -> float:

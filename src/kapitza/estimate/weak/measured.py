@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.circle import unwrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError, ModelError, nearest_name
@@ -18,8 +17,6 @@ from kapitza.estimate.request import Request
 from kapitza.model import Model, Signal, symbol
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.signal import noise_level, scatter
-
-Array = NDArray[Any]
 
 UNEVEN = 1e-3
 """Largest deviation of a sampling interval from the mean one, relative to it."""
@@ -92,10 +89,7 @@ def measured_from(request: Request) -> Measured:
     pieces: list[Piece] = []
     for record, own in records:
         pieces += _pieces(record, channels, model.signals, own)
-    first = records[0][0]
-    given = _given_noise(request, channels, first)
-    measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, given, model.period)
-    return replace(measured, input_noise=_input_noise(model, first, measured.pieces, given))
+    return _with_noise(request, pieces, channels, mixing, offset, records[0][0])
 
 
 def orbit_set(request: Request) -> OrbitSet | None:
@@ -124,12 +118,6 @@ def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[
                 "the same channels, and outputs that do not depend on values of single records."
             )
     return found[0]
-
-
-def _given_noise(request: Request, channels: Sequence[str], record: Record | None) -> Mapping[str, float]:
-    """Noise as stated, else as the record knows it."""
-    stated = request.stated((*channels, *(signal.name for signal in request.model.signals)))
-    return {**(record.noise if record is not None else {}), **stated}
 
 
 def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: Mapping[str, float]) -> Array:
@@ -230,21 +218,31 @@ def _common_step(pieces: list[Piece]) -> float:
     return step
 
 
-def _with_noise(pieces, step, channels, mixing, offset, given, period: float | None) -> Measured:
-    """Attach the noise: as given, else read off the longest piece, channel by channel; period [s] of the drive."""
+def _with_noise(
+    request: Request,
+    pieces: list[Piece],
+    channels: tuple[str, ...],
+    mixing: Array,
+    offset: Array,
+    record: Record | None,
+) -> Measured:
+    """Attach the noise: as stated, as the record knows it, else read off the longest piece, channel by channel."""
+    model, step = request.model, _common_step(pieces)
+    stated = request.stated((*channels, *(signal.name for signal in model.signals)))
+    given = {**(record.noise if record is not None else {}), **stated}
     known = all(name in given for name in channels)
     noise = np.array([float(given.get(name, np.nan)) for name in channels])
-    inputs = pieces[0].inputs.shape[1]
+    inputs = np.zeros(len(model.signals)) if record is None else _input_noise(model, record, pieces, given)
     source, freedom = "the noise stated", float("inf")
     if not known:
         longest = max(pieces, key=lambda p: len(p.times))
-        seen = scatter(longest.channels, None if period is None else period / step)
+        seen = scatter(longest.channels, None if model.period is None else model.period / step)
         read = np.flatnonzero(~np.isfinite(noise))
         # Too short a stretch for `scatter` may still be long enough for its differences.
         noise[read] = (seen.level if np.isfinite(seen.level).all() else noise_level(longest.channels))[read]
         source = ", ".join(dict.fromkeys(seen.source[i] for i in read))
         freedom = float(seen.freedom[read].min())
-    return Measured(pieces, step, tuple(channels), mixing, offset, noise, known, np.zeros(inputs), source, freedom)
+    return Measured(tuple(pieces), step, channels, mixing, offset, noise, known, inputs, source, freedom)
 
 
 def known_values(request: Request, linear: Sequence[str]) -> Array:
@@ -276,11 +274,7 @@ def _from_orbits(request: Request, orbits: OrbitSet) -> Measured:
             pieces.append(Piece(raw.times[stretch], raw.channels[stretch], raw.inputs[stretch], own))
         else:
             pieces.append(replace(_profile_piece(model, orbit, number, channels), own=own))
-    given = _given_noise(request, channels, record)
-    measured = _with_noise(tuple(pieces), _common_step(pieces), channels, mixing, offset, given, model.period)
-    if record is not None:
-        measured = replace(measured, input_noise=_input_noise(model, record, pieces, given))
-    return measured
+    return _with_noise(request, pieces, channels, mixing, offset, record)
 
 
 def stretch_of(orbits: OrbitSet, number: int) -> slice | None:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import erf
 
+from kapitza.arrays import Array, Indices
 from kapitza.errors import ModelError
 from kapitza.model import (
     Model,
@@ -29,8 +29,6 @@ from kapitza.model import (
     symbol,
     time,
 )
-
-Array = NDArray[Any]
 
 SUBCELLS = 16
 """Points per sampling interval at which a switching function is looked at between the samples."""
@@ -60,8 +58,8 @@ class Smoothed:
 class Slopes:
     """∂g/∂z that are not identically zero: of which equation (k,), by which variable (k,), series (k, n)."""
 
-    equation: Array
-    variable: Array
+    equation: Indices
+    variable: Indices
     series: Array
 
 
@@ -69,9 +67,9 @@ class Slopes:
 class Bends:
     """∂²g/∂z_p∂z_q, p <= q, that are not identically zero: equation (k,), first (k,), second (k,), series (k, n)."""
 
-    equation: Array
-    first: Array
-    second: Array
+    equation: Indices
+    first: Indices
+    second: Indices
     series: Array
 
 
@@ -79,9 +77,9 @@ class Bends:
 class _Curvature:
     """Second-order bias of the terms (rows) that are bent: a function of the covariances at (first, second)."""
 
-    rows: Array
-    first: Array
-    second: Array
+    rows: Indices
+    first: Indices
+    second: Indices
     function: Any
 
 
@@ -104,6 +102,12 @@ class Regressors:
     coefficients: tuple[tuple[sp.Expr, ...], ...]
     switches: tuple[Switch, ...]
     factors: tuple[sp.Expr, ...] | None = None
+
+    def placed(self, values: Array, names: Sequence[str], theta: Array) -> Array:
+        """Values (p,) of all parameters with those of these names at theta."""
+        result = values.copy()
+        result[[self.parameters.index(name) for name in names]] = theta
+        return result
 
     @property
     def equations(self) -> int:
@@ -349,7 +353,7 @@ def _whole(regressors: Regressors) -> list[sp.Expr]:
 
 
 @lru_cache(maxsize=64)
-def _bends(regressors: Regressors) -> tuple[Array, Any]:
+def _bends(regressors: Regressors) -> tuple[Indices, Any]:
     """Places (k, 3) of the second derivatives that do not vanish, and the function that gives them."""
     found = []
     for i, full in enumerate(_whole(regressors)):
@@ -366,7 +370,7 @@ def _bends(regressors: Regressors) -> tuple[Array, Any]:
 
 
 @lru_cache(maxsize=64)
-def _gradients(regressors: Regressors) -> tuple[Array, Any]:
+def _gradients(regressors: Regressors) -> tuple[Indices, Any]:
     """Places (k, 2) of the derivatives that do not vanish, and the function that gives them."""
     modes = [s.mode for s in regressors.switches]
     by = (*regressors._noisy, *map(symbol, regressors.inputs), *modes)

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import Any
-
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from kapitza.estimate.disagreement import FEWEST_BLOCKS, Widening, widening
+from kapitza.arrays import Array
+from kapitza.estimate.disagreement import FEWEST_BLOCKS, PIECES, Widening, widening
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import determined
 from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.parts import NoiseAlone, WeakRows
-from kapitza.estimate.priors import joined_with_priors, surprising_priors, within_bounds
+from kapitza.estimate.priors import surprising_priors, with_priors_and_bounds
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.judge import NUMERICAL, loss_of, misfit_of
+from kapitza.estimate.weak.problem import WeakProblem
 from kapitza.estimate.weak.regressors import Regressors
-from kapitza.estimate.weak.solvers import RowSolution
-from kapitza.estimate.weak.weak_fit import HOPELESS, Tested, WeakProblem
-
-Array = NDArray[Any]
-
-PIECES = (4, 3, 2)
-"""Into how many pieces a record is cut to see whether they agree: as many as leave each enough rows, but no more than
-quarters, which hold every regime that a record goes through again and again (to and fro, say)."""
+from kapitza.estimate.weak.second_order import HOPELESS, Tested
+from kapitza.estimate.weak.solvers import RowSolution, by_group, without_each
 
 ROWS_PER_PARAMETER = 12
 """Rows that a piece needs per parameter."""
@@ -60,9 +52,8 @@ def estimate_of(
     widened = _widening(solution, alone, misfit, freedom, weighted, tested)
     theta = solution.theta[order]
     covariance = widened.of(alone)[np.ix_(order, order)]
-    theta, covariance = joined_with_priors(problem.request, free, theta, covariance)
-    theta = within_bounds(problem.request, free, theta, covariance)
-    _, noise_only = joined_with_priors(problem.request, free, theta, alone[np.ix_(order, order)])
+    theta, covariance = with_priors_and_bounds(problem.model, free, theta, covariance)
+    _, noise_only = with_priors_and_bounds(problem.model, free, theta, alone[np.ix_(order, order)])
     loss = loss_of(problem, solution, regressors, values)
     return make_estimate(
         problem.request,
@@ -103,28 +94,18 @@ def _widening(
     solution: RowSolution, alone: Array, misfit: Misfit, freedom: float, weighted: bool, tested: Tested
 ) -> Widening:
     """What groups of windows and pieces of the record make of the intervals."""
-    parts = _slices(solution.groups)
-    informations = np.array([solution.left[p].T @ solution.matrix[p] for p in parts])
-    scores = np.array([solution.left[p].T @ solution.residual[p] for p in parts])
+    informations, scores = by_group(solution.left, solution.matrix, solution.residual, solution.groups)
     if tested.pulls is not None:
         # A steady stretch that says little by itself would be pulled away by noise, and seem to disagree.
         scores = scores - tested.pulls.by_group
     pulls = None
-    if len(parts) >= FEWEST_BLOCKS:
-        # Without a group the estimate moves by (J - J_g)⁻¹ s_g: where few groups hold much of the information that is
-        # more than J⁻¹ s_g.
-        moves = np.linalg.solve(solution.information - informations, scores[..., None])[..., 0]
-        pulls = moves @ np.linalg.inv(alone)
+    if len(scores) >= FEWEST_BLOCKS:
+        pulls = without_each(solution.information, informations, scores) @ np.linalg.inv(alone)
     steps, covariances = _pieces(solution, informations, scores, alone)
     level = solution.chi2 / max(len(solution.residual) - len(solution.theta), 1) if weighted else 1.0
     # Exact data leave what sampling leaves: no misfit, but larger than their noise.
     white = misfit.to_the_noise and not (misfit.share < NUMERICAL and misfit.size > 1)
     return widening(alone, pulls, steps, covariances, white, freedom, level)
-
-
-def _slices(groups: NDArray[np.integer]) -> list[slice]:
-    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
-    return [slice(a, b) for a, b in itertools.pairwise([*starts.tolist(), len(groups)])]
 
 
 def _pieces(
@@ -156,7 +137,7 @@ def warnings_of(
 ) -> tuple[str, ...]:
     request = problem.request
     found = list(doubtful_parameters(request, theta, covariance))
-    found += surprising_priors(request, request.names, theta, covariance)
+    found += surprising_priors(problem.model, request.names, theta, covariance)
     found += misfit.warnings()
     if loss > FAR and misfit.to_the_noise:
         found.append(

@@ -14,27 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.arrays import Array
 from kapitza.estimate.weak.alternatives import Alternatives
+from kapitza.estimate.weak.problem import WeakProblem, calmed, smooth, weigh
 from kapitza.estimate.weak.solvers import RowSolution
 from kapitza.estimate.weak.weak import Rows, Whitener
 from kapitza.monitor import checkpoint
-
-if TYPE_CHECKING:
-    from kapitza.estimate.weak.weak_fit import WeakProblem
-
-Array = NDArray[Any]
 
 ENOUGH = 200_000
 """Readings of all copies together: short records are copied more often, as the mean is over noise."""
 
 MOST_COPIES = 4
 
-RowsAt = Callable[["WeakProblem"], list[Rows]]
+HOPELESS = 0.4
+"""Part of noise in what the regressors say about a combination from which taking it off no longer helps."""
+
+RowsAt = Callable[[WeakProblem], list[Rows]]
 """Columns ∂r/∂θ as matrix and residuals r as rest, of every piece, at fixed θ, from the data of a problem."""
 
 
@@ -50,6 +49,42 @@ class Pulls:
     columns: Array
     alternatives: Array
     by_group: Array
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What the rows are tested against, and how noise alone pulls at it, where that is known.
+
+    share: part of noise in what the regressors say about the weakest combination of the parameters.
+    """
+
+    alternatives: Alternatives
+    pulls: Pulls | None = None
+    share: float = 0.0
+
+
+def careful(problem: WeakProblem) -> bool:
+    """Is the noise known, and what it does to weights and regressors to be taken off?"""
+    settings = problem.settings
+    return settings.solver == "weighted" and settings.correct_bias and bool((problem.measured.noise > 0).all())
+
+
+def corrected(
+    problem: WeakProblem,
+    factors: list[Whitener] | None,
+    solution: RowSolution,
+    tested: Tested,
+    rows_at: RowsAt,
+    own: bool = True,
+) -> tuple[RowSolution, Tested]:
+    """The solution without its bias of second order, and what noise alone pulls at the alternatives.
+
+    Both as they are where the rows were not weighed, or where the noise is not known.
+    """
+    if factors is None or not careful(problem):
+        return solution, tested
+    pulls = pulls_of_noise(problem, factors, solution.groups, rows_at, tested.alternatives)
+    return without_bias(solution, pulls, own), replace(tested, pulls=pulls)
 
 
 def without_bias(solution: RowSolution, pulls: Pulls, own: bool) -> RowSolution:
@@ -68,8 +103,6 @@ def pulls_of_noise(
     tested: Alternatives,
 ) -> Pulls:
     """Draws of what noise of second order does, at the values of the alternatives; groups (n,): labels of the rows."""
-    from kapitza.estimate.weak.weak_fit import calmed, smooth, weigh
-
     readings = sum(len(state.times) for state in problem.states) * len(problem.measured.channels)
     copies = int(np.clip(ENOUGH // max(readings, 1), 1, MOST_COPIES))
     generator = np.random.default_rng(problem.settings.seed)

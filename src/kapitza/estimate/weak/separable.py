@@ -6,23 +6,20 @@ For given p the rows A(p) θ + b(p) are solved for θ; what is left, r(p) = (1 -
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from kapitza.arrays import Array
 from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.weak.alternatives import alternatives_of
+from kapitza.estimate.weak.problem import WeakProblem, stack, weigh, whiten
 from kapitza.estimate.weak.result import estimate_of
-from kapitza.estimate.weak.second_order import RowsAt
-from kapitza.estimate.weak.solvers import System, check_columns, solve
-from kapitza.estimate.weak.weak import Rows, Whitener, assemble
-from kapitza.estimate.weak.weak_fit import Tested, WeakProblem, careful, corrected, stack, weigh, whiten
+from kapitza.estimate.weak.second_order import RowsAt, Tested, corrected
+from kapitza.estimate.weak.solvers import System, solve
+from kapitza.estimate.weak.weak import Rows, Whitener
 from kapitza.monitor import checkpoint
-
-Array = NDArray[Any]
 
 ROUNDS = 3
 DIFFERENCE = 1e-5
@@ -31,20 +28,12 @@ DIFFERENCE = 1e-5
 
 def with_nonlinear(problem: WeakProblem, p: Array) -> WeakProblem:
     """The problem at other values of the nonlinear parameters."""
-    values = problem.values.copy()
-    for name, value in zip(problem.regressors.nonlinear, p, strict=True):
-        values[problem.regressors.parameters.index(name)] = value
-    return replace(problem, values=values)
-
-
-def rows_at(problem: WeakProblem, p: Array) -> list[Rows]:
-    here = with_nonlinear(problem, p)
-    return assemble(here.regressors, here.states, here.windows, here.values, here.noise)
+    return replace(problem, values=problem.regressors.placed(problem.values, problem.regressors.nonlinear, p))
 
 
 def eliminate(problem: WeakProblem, p: Array, factors: list[Whitener] | None, scale: Array) -> tuple[System, Array]:
     """Whitened rows at p and the linear parameters that fit them best."""
-    rows = rows_at(problem, p)
+    rows = with_nonlinear(problem, p).rows()
     white = (
         [Rows(r.matrix / scale[:, None], r.rest / scale) for r in rows] if factors is None else whiten(rows, factors)
     )
@@ -70,7 +59,7 @@ def fit_separable(problem: WeakProblem) -> Estimate:
     history: list[Array] = []
     outcome = None
     for _ in range(ROUNDS):
-        rows = rows_at(problem, p)
+        rows = with_nonlinear(problem, p).rows()
         scale = np.sqrt(np.mean([np.mean(r.rest**2, axis=0) for r in rows], axis=0))
         scale = np.where(scale > 0, scale, 1.0)
 
@@ -99,15 +88,12 @@ def fit_separable(problem: WeakProblem) -> Estimate:
     rows = _rows_of(theta, p, size)(problem)
     system = stack(rows if factors is None else whiten(rows, factors), problem.windows.parts)
     final = System(system.matrix, system.rest - system.matrix @ np.concatenate([theta, p]), system.groups)
-    check_columns(final, (*problem.regressors.linear, *names))
-    kind = "robust" if problem.settings.solver == "robust" else "least squares"
-    solution = solve(final, (*problem.regressors.linear, *names), kind)
+    solution = solve(final, (*problem.regressors.linear, *names), problem.settings.solver)
     here = with_nonlinear(problem, p)
     tested = Tested(alternatives_of(here, here.full_values(theta)))
-    if factors is not None and careful(problem):
-        solution, tested = corrected(here, factors, solution, tested, _rows_of(theta, p, size))
+    solution, tested = corrected(here, factors, solution, tested, _rows_of(theta, p, size))
     linear, final_p = solution.theta[: len(theta)], solution.theta[len(theta) :]
-    rest = [r.residual(linear) for r in rows_at(problem, final_p)]
+    rest = [r.residual(linear) for r in with_nonlinear(problem, final_p).rows()]
     return estimate_of(with_nonlinear(problem, final_p), solution, history, rest, tested)
 
 
@@ -115,11 +101,12 @@ def _rows_of(theta: Array, p: Array, size: Array) -> RowsAt:
     """Rows linear in all parameters near (θ, p): columns of the nonlinear ones by central differences."""
 
     def made(problem: WeakProblem) -> list[Rows]:
-        here = rows_at(problem, p)
+        here = with_nonlinear(problem, p).rows()
         columns = [[r.matrix] for r in here]
         for k in range(len(p)):
             step = DIFFERENCE * size[k] * (np.arange(len(p)) == k)
-            for own, ahead, behind in zip(columns, rows_at(problem, p + step), rows_at(problem, p - step), strict=True):
+            sides = [with_nonlinear(problem, moved).rows() for moved in (p + step, p - step)]
+            for own, ahead, behind in zip(columns, *sides, strict=True):
                 own.append(((ahead.residual(theta) - behind.residual(theta)) / (2.0 * step[k]))[..., None])
         return [Rows(np.concatenate(own, axis=2), r.residual(theta)) for own, r in zip(columns, here, strict=True)]
 

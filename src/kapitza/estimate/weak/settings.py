@@ -12,6 +12,8 @@ from kapitza.data import Noise
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import Request
+from kapitza.estimate.weak.balance import fit_balance
+from kapitza.estimate.weak.weak_fit import fit_weak
 
 CHOICES = {
     "test": ("windows", "harmonics"),
@@ -120,10 +122,4 @@ class HarmonicFit:
     def fit(self, request: Request) -> Estimate:
         """Estimate the free parameters from records or a set of orbits."""
         request.require_free()
-        if self.test == "windows":
-            from kapitza.estimate.weak.weak_fit import fit_weak
-
-            return fit_weak(self, request)
-        from kapitza.estimate.weak.balance import fit_balance
-
-        return fit_balance(self, request)
+        return (fit_weak if self.test == "windows" else fit_balance)(self, request)

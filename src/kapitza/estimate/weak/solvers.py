@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from kapitza.arrays import Array
 from kapitza.errors import IdentifiabilityError
 from kapitza.estimate.identifiability import analyse
 from kapitza.estimate.judge import huber_weights, robust_scale
 from kapitza.estimate.parts import Exclusion
-
-Array = NDArray[Any]
 
 GROUPS_PER_PARAMETER = 8
 """Below so many groups per parameter the covariance over groups is too rough, and that of the weights is used."""
@@ -119,21 +117,29 @@ def _least_squares(system: System, condition: float) -> Array:
 def _covariance(
     left: Array, matrix: Array, residual: Array, information: Array, groups: NDArray[np.integer], level: float
 ) -> tuple[Array, float]:
-    """Jackknife over groups, with its degrees of freedom.
-
-    Without group g the estimate moves by (J - J_g)⁻¹ s_g, with its information J_g and its score s_g. A sandwich of the
-    scores alone is too narrow where few groups hold much of the information (slow passages of a chaotic motion).
-    """
-    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
-    count, size = len(starts), len(information)
+    """Jackknife over groups, with its degrees of freedom."""
+    own, scores = by_group(left, matrix, residual, groups)
+    count, size = len(scores), len(information)
     if count < GROUPS_PER_PARAMETER * size:
         inverse = np.linalg.inv(information)
         return (inverse + inverse.T) / 2 * level, float(max(len(residual) - size, 1))
-    parts = [slice(a, b) for a, b in itertools.pairwise([*starts.tolist(), len(residual)])]
-    own = np.array([left[p].T @ matrix[p] for p in parts])
-    scores = np.array([left[p].T @ residual[p] for p in parts])
-    moves = np.linalg.solve(information - own, scores[..., None])[..., 0]
+    moves = without_each(information, own, scores)
     return moves.T @ moves * (count - 1) / count, float(count - size)
+
+
+def by_group(left: Array, matrix: Array, residual: Array, groups: NDArray[np.integer]) -> tuple[Array, Array]:
+    """Information J_g (G, k, k) and score s_g (G, k) of every group of rows."""
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    parts = [slice(a, b) for a, b in itertools.pairwise([*starts.tolist(), len(residual)])]
+    return np.array([left[p].T @ matrix[p] for p in parts]), np.array([left[p].T @ residual[p] for p in parts])
+
+
+def without_each(information: Array, own: Array, scores: Array) -> Array:
+    """Moves (G, k) of the estimate without each of the groups, (J - J_g)⁻¹ s_g.
+
+    J⁻¹ s_g would be too small where few groups hold much of the information (slow passages of a chaotic motion).
+    """
+    return np.linalg.solve(information - own, scores[..., None])[..., 0]
 
 
 def _robust(system: System, theta: Array) -> tuple[Array, Array]:

@@ -17,18 +17,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky_banded, get_lapack_funcs
 
+from kapitza.arrays import Array, Indices
 from kapitza.errors import DataError
 from kapitza.estimate.weak.measured import Measured
 from kapitza.estimate.weak.regressors import Regressors, Slopes, Smoothed
 from kapitza.estimate.weak.windows import Windows
-
-Array = NDArray[Any]
 
 LARGEST_RESPONSE = 4_000_000
 """Numbers of the noise responses of windows that are held in memory at a time."""
@@ -214,7 +211,7 @@ class RowCovariance:
     """Covariance of all rows of one piece in lower band storage, of rows in `order` (None: window by window)."""
 
     band: Array
-    order: NDArray[np.intp] | None = None
+    order: Indices | None = None
 
 
 def row_covariance(
@@ -260,7 +257,7 @@ def row_covariance(
     return RowCovariance(band, order)
 
 
-def _fill_band(band: Array, response: Array, places: NDArray[np.intp], here: int, windows: Windows) -> None:
+def _fill_band(band: Array, response: Array, places: Indices, here: int, windows: Windows) -> None:
     """Add the products of the responses of windows that overlap to the band; places (windows, rows): in its order."""
     rows = places.shape[1]
     for lag in range(windows.parts):
@@ -276,7 +273,7 @@ def _fill_band(band: Array, response: Array, places: NDArray[np.intp], here: int
 
 
 @lru_cache(maxsize=64)
-def _pairs(rows: int, within: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _pairs(rows: int, within: bool) -> tuple[Indices, Indices]:
     """Rows of two windows, or within a window, every pair once."""
     return np.tril_indices(rows) if within else np.divmod(np.arange(rows**2), rows)
 
@@ -290,7 +287,7 @@ class Whitener:
 
     factor: Array
     variances: Array
-    order: NDArray[np.intp] | None = None
+    order: Indices | None = None
 
     def __call__(self, piece: Rows) -> Rows:
         count, size, parameters = piece.matrix.shape
