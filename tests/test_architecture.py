@@ -48,3 +48,35 @@ def test_what_a_folder_names_is_there():
         module = __import__(f"kapitza.{folder}", fromlist=["__all__"])
         missing = [name for name in getattr(module, "__all__", ()) if not hasattr(module, name)]
         assert missing == [], folder
+
+
+def constants(path: Path) -> list[tuple[int, str, bool]]:
+    """Line, name and whether a reason stands below or beside, of the numbers that a module names."""
+    text = path.read_text(encoding="utf-8")
+    lines, body, found = text.splitlines(), ast.parse(text).body, []
+    for node, below in zip(body, [*body[1:], None], strict=True):
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        name, value = node.targets[0].id, node.value
+        value = value.operand if isinstance(value, ast.UnaryOp) else value
+        if not name.isupper() or not (isinstance(value, ast.Constant) and isinstance(value.value, int | float)):
+            continue
+        said = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+        said |= "#" in lines[node.lineno - 1] or lines[node.lineno - 2].lstrip().startswith("#")
+        found.append((node.lineno, name, said))
+    return found
+
+
+LIMITS = ("MOST_", "LARGEST_", "LONGEST_", "DEEPEST")
+"""Of what is accepted: they refuse with a message and decide no result."""
+
+
+def test_numbers_that_decide_results_have_a_reason():
+    named = [(path, *constant) for path in FILES for constant in constants(path)]
+    assert len(named) > 300
+    bare = [
+        f"{path.relative_to(SOURCE)}:{line} {name}"
+        for path, line, name, said in named
+        if not said and not name.startswith(LIMITS)
+    ]
+    assert bare == []

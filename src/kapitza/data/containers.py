@@ -34,7 +34,7 @@ from kapitza.errors import DataError, KapitzaError, nearest_name
 
 Variable = NDArray[Any] | list[NDArray[Any]]
 
-FLOOR = 64_000_000
+FLOOR = 64_000_000  # bytes
 RATIO = 200
 """A file may unpack to FLOOR bytes, or to RATIO times its own size: more is damage, or made to fill the memory."""
 

@@ -17,7 +17,7 @@ MATRIX, PACKED = 14, 15
 NUMBERS = {1, 2, 3, 4, 5, 6, 7, 9, 12, 13}
 TEXTS = {16, 17, 18}
 CELL, STRUCTURE, OBJECT, TEXT, SPARSE, LAST_CLASS = 1, 2, 3, 4, 5, 17
-COMPLEX = 0x0800
+COMPLEX = 0x0800  # the flag of an array of complex numbers
 DEEPEST = 50
 
 

@@ -25,6 +25,8 @@ MOST_TANGENTS = 4000
 """Equations of tangents that are compiled as one program."""
 
 LANES = 8
+"""Members of a SIMD batch; twice the register width still gains."""
+
 WIDTH = 16
 """Columns in a lane, besides those of the parameters; with fewer the states cost more than the columns."""
 

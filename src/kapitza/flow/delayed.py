@@ -36,6 +36,8 @@ LARGEST = 1e100
 """Beyond this a state counts as blown up."""
 
 MOST_SEGMENTS = 4_000_000
+"""Segments of one stretch of a run: a minute."""
+
 
 MOST_IN_ALL = 100_000_000
 """Segments of a whole run: half an hour."""

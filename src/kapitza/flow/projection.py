@@ -21,7 +21,11 @@ from kapitza.model import Model, Structure, compile_expressions, symbol, time
 Array = NDArray[np.float64]
 
 ITERATIONS = 8
+"""Newton steps onto the invariants: integrated states are so near that two or three suffice."""
+
 ROUNDING = 64 * np.finfo(float).eps
+"""Of the largest term of an invariant, below which its defect is rounding."""
+
 SAMPLES_PER_RESTART = 32
 """Samples after which the integration goes on from the projected state."""
 LARGEST_POWER = 1e-10

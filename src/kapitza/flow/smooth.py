@@ -39,6 +39,8 @@ Array = NDArray[np.float64]
 (_getrf,) = cast(Sequence[Any], get_lapack_funcs(("getrf",), dtype=np.float64))
 
 STEP_LIMIT = 100_000
+"""Taylor steps after which a run is given up; a smooth motion takes a few in each oscillation."""
+
 LANES = 8
 """Members of a SIMD batch; twice the register width still gains."""
 

@@ -26,6 +26,8 @@ from kapitza.monitor import checkpoint
 Array = NDArray[np.float64]
 
 STEPS = 200
+"""Steps after which the minimisation is called not converged."""
+
 CLEAN = 1e-12
 """Noise factor below which the data are clean to rounding and the correction is left out."""
 

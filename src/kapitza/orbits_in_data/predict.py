@@ -22,6 +22,7 @@ from kapitza.orbits_in_data.turning_points import turning_section
 
 Array = NDArray[np.float64]
 BATCH = 4096
+"""Points whose local maps are fitted together: their neighbours stay in memory."""
 
 
 class StepMap(Protocol):

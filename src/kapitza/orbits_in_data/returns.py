@@ -13,6 +13,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 CHUNK = 1 << 20
+"""Samples that are compared at once."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ SAME = 1e-3
 """Orbits of two parts this close, as a share of the attractor, are one, or within `WIDTHS` of their deviations."""
 
 WIDTHS = 5.0
+"""Five standard deviations: of some hundred orbits none is then split by chance."""
 
 
 def find_orbits_in_parts(

@@ -45,6 +45,8 @@ SCOUTS = 2048
 """Starts, spread over the grid, that are followed to the end and show the attractors."""
 
 SCOUTS_PER_PART = 256
+"""Scouts that are followed together."""
+
 
 LOOKS = 2
 """Excitation periods between two looks at whether a motion has come to an attractor."""

@@ -35,6 +35,15 @@ CHAOS = 4000
 PART = 64
 """Starts that travel to a worker together."""
 
+SHAKEN = 0.05
+"""Of the region, by which points of known orbits are moved to be starts: long orbits pass near short ones."""
+
+SAME_POINT = 1e-5
+"""Of the region: points of a cycle this close are one, and the cycle repeats."""
+
+WIDENED = 0.25
+"""Of what trajectories visit, by which the region is widened: unstable orbits may lie around it."""
+
 CYCLES = 8
 """Cycles that travel to a worker together to be polished."""
 
@@ -168,7 +177,7 @@ def _visited(model: Model) -> Array:
     if path.size == 0:
         raise DataError(f'Every trajectory of "{model.name}" from around its start fails: give region={{…}}.')
     low, high = path.min(axis=0), path.max(axis=0)
-    margin = 0.25 * (high - low) + 1e-3
+    margin = WIDENED * (high - low) + 1e-3
     return np.column_stack([low - margin, high + margin])
 
 
@@ -240,7 +249,7 @@ class _Search:
         if not known or count < 1:
             return np.zeros((0, period, self.step.size))
         chosen = np.array(known)[self.rng.integers(len(known), size=count)]
-        shaken = chosen + 0.05 * self.scale * self.rng.normal(size=chosen.shape)
+        shaken = chosen + SHAKEN * self.scale * self.rng.normal(size=chosen.shape)
         return cycles_from(self.step, wrap_states(shaken, self.step.angles), period)
 
     def _solve(self, starts: Array) -> Array:
@@ -250,7 +259,7 @@ class _Search:
 
     def _note(self, cycles: Array) -> None:
         for cycle in cycles:
-            least = minimal_period(cycle, self.model.angles, 1e-5 * float(self.scale.max()))
+            least = minimal_period(cycle, self.model.angles, SAME_POINT * float(self.scale.max()))
             if self.catalogue.add(cycle[:least]):
                 for partner in self._partners(cycle[:least]):
                     self.catalogue.add(partner)

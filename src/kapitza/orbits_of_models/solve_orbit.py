@@ -24,6 +24,18 @@ from kapitza.orbits_of_models.surfaces import grazing_note
 
 Array = NDArray[np.float64]
 
+CLOSED = 1e-6
+"""Gap, relative to the orbit, below which Newton stopped for want of a Jacobian, not of an orbit."""
+
+DIFFERENT = 1e-3
+"""Of the size of a state: section points this far apart are surely two."""
+
+SAME = 1e-7
+"""Of the size of a state: points this close are one, so that the orbit repeats earlier. Solvers reach 1e-10."""
+
+AT_REST = 1e-8
+"""Of the size of a state, within which a motion that does not turn is an equilibrium."""
+
 CURES = {
     Status.ITERATION_LIMIT: "Raise max_iterations, or start nearer: from a stretch of data, or by homotopy.",
     Status.STALLED: "There may be no such orbit near the guess: try another guess, MultipleShooting, or homotopy.",
@@ -107,7 +119,7 @@ def described(problem: Problem, solution: Solution, method: str, profile: bool =
     if status.ok:
         portrait.look_for_checks()
     points = portrait.points
-    if not status.ok and solution.report.gap < 1e-6 * problem.scale(loop).max():
+    if not status.ok and solution.report.gap < CLOSED * problem.scale(loop).max():
         # It closes, yet Newton stopped: where the orbit grazes there is no Jacobian to go on with.
         graze = grazing_note(problem, loop)
         if graze:
@@ -154,7 +166,7 @@ def _turns(loop: Loop) -> tuple[int, ...]:
 
 def _clearly_minimal(problem: Problem, loop: Loop, points: Array) -> bool:
     """Whether a few states show it already, and the sizes along the orbit need not be known."""
-    different = 1e-3 * float(problem.sizes_at(points[0]).max())
+    different = DIFFERENT * float(problem.sizes_at(points[0]).max())
     if not problem.autonomous:
         return minimal_period(points, tuple(problem.angles), different) == problem.repeats
     states = loop(TELLING)
@@ -167,18 +179,18 @@ def _shorter_period(problem: Problem, loop: Loop, points: Array) -> str:
         return ""
     size = problem.scale(loop)
     if not problem.autonomous:
-        least = minimal_period(points, tuple(problem.angles), 1e-7 * float(size.max()))
+        least = minimal_period(points, tuple(problem.angles), SAME * float(size.max()))
         if least < (problem.repeats or 1):
             return (
                 f"The orbit found repeats after {least} excitation periods already, {problem.repeats} were asked for."
             )
         return ""
     states = loop(MINIMAL_GRID)
-    if np.ptp(states[:, ~problem.angles], axis=0).max(initial=0.0) <= 1e-8 * size.max() and not any(_turns(loop)):
+    if np.ptp(states[:, ~problem.angles], axis=0).max(initial=0.0) <= AT_REST * size.max() and not any(_turns(loop)):
         return "The iteration ended on an equilibrium."
     for parts in (2, 3, 4, 5):
         gaps = difference(states[60 // parts :][: 60 // parts], states[: 60 // parts], problem.angles)
-        if np.abs(gaps / size).max() < 1e-7:
+        if np.abs(gaps / size).max() < SAME:
             return (
                 f"The orbit found repeats after {loop.period / parts:.9g} s already, 1/{parts} of what was asked for."
             )

@@ -14,6 +14,7 @@ from kapitza.report.interactive import ENOUGH, FIT, STACK, broken, floats, label
 from kapitza.study import ForceCurve, ForceSurface, Motion
 
 LEVELS = 14
+"""Lines of equal force, half of them on either side of zero."""
 
 PALE = ((0.0, "#5b9bd5"), (0.25, "#bdd7ee"), (0.5, "#f7f7f7"), (0.75, "#f8cbad"), (1.0, "#e07b54"))
 """Blue for negative, red for positive forces, pale enough for lines and labels on top."""

@@ -14,6 +14,7 @@ from kapitza.errors import ConvergenceError
 Complex = NDArray[np.complex128]
 
 NEWTON_STEPS = 60
+"""Newton steps, of limited length; starts that have not converged then are left out."""
 
 
 @dataclass(frozen=True)

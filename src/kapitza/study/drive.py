@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.circle import TURN
 from kapitza.data import Record
 from kapitza.model import Model
 
@@ -22,7 +23,6 @@ CARRIES = 0.6
 FEWEST_CYCLES = 5
 """Cycles over a recording below which a peak is a drift and no line."""
 
-TURN = 2 * np.pi
 
 LINE = 5.0
 """Height over the median from which a peak is a line: noise without one reaches it with a chance of 3e-8 per bin."""

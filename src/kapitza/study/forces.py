@@ -16,6 +16,7 @@ from kapitza.study.outcome import ForceCurve, ForceSurface, Motion, Outcome
 Array = NDArray[np.float64]
 
 POINTS = 121
+"""Of a curve, over the range that was measured."""
 
 SIDE = 41
 """Points of each side of a surface."""

@@ -14,6 +14,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.circle import TURN
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.model import Model, symbol
@@ -21,7 +22,6 @@ from kapitza.study.drive import line_near
 
 Array = NDArray[np.float64]
 
-TURN = 2 * math.pi
 
 SCALES = {
     180 / math.pi: "deg",

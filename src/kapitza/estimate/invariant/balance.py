@@ -62,6 +62,8 @@ REACH = 3
 LEAST_SAMPLES = 4
 """Samples that a window must hold for its sums to be integrals."""
 REWEIGHTINGS = 6
+"""Fits, each weighed by the noise at the values of the one before."""
+
 OPEN = 2.0
 """Mean square of the weighted residuals from which a balance does not close within the stated noise."""
 

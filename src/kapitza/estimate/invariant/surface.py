@@ -21,9 +21,13 @@ from kapitza.invariants import Bounds, Form, Points
 from kapitza.monitor import checkpoint
 
 PROJECTION_STEPS = 40
+"""Newton steps of a point onto the surface; what has not settled then stays where it is."""
+
 PROJECTION_TOLERANCE = 1e-9
 """Change of a projection, in standard deviations of the noise, at which it counts as found."""
 STEPS = 60
+"""Gauss-Newton steps, after which a fit is called not converged."""
+
 ROUNDING = 1e-11
 """Relative decrease of the cost that is lost in rounding and in the tolerance of the projections."""
 

@@ -40,6 +40,7 @@ LONGEST = 20_000
 """Samples up to which a dozen fits of the others are worth the time."""
 
 DRAWS = 4000
+"""Samples of a bent valley: ends of 95 % intervals then scatter by 4 % of the deviation."""
 
 
 @dataclass(frozen=True)

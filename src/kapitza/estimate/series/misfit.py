@@ -120,6 +120,7 @@ def _place(task: MotionTask, found: Found, c: int) -> str:
 
 
 LAGS = 10
+"""Lags at which kicks are asked whether they hang together."""
 
 
 def misfit_of_kicked(task: MotionTask, found: Found) -> Misfit | None:

@@ -20,6 +20,8 @@ from kapitza.estimate.series.sweep import MotionProblem
 GUESSES = 12
 """Of the states that no channel shows, from a tenth of their size to twice it, of either sign."""
 ROUNDS = 12
+"""Damped steps of the states of each window, which are starts of the fit proper."""
+
 WIDTH = 24
 """Samples of a window."""
 

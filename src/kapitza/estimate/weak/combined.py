@@ -40,6 +40,8 @@ ROUNDS = 4
 """Weightings by the noise at the present values, until they no longer move."""
 
 STARTS = 48
+"""Random starts of products and powers, besides the values of the model."""
+
 
 TOGETHER = 6
 """Starts that travel to a worker together."""

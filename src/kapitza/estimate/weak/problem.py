@@ -27,6 +27,8 @@ SHORTEST_WINDOW = 32
 """Samples that a test function needs so that sums over them are integrals."""
 
 GROUPS_WANTED = 10
+"""Groups of rows per parameter: fewer would say too little about how the rows scatter."""
+
 LONGEST_GROUP = 8
 """Groups over which the covariance is taken: at least so many per parameter, of at most so many window lengths."""
 

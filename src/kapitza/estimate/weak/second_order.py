@@ -29,6 +29,8 @@ ENOUGH = 200_000
 """Readings of all copies together: short records are copied more often, as the mean is over noise."""
 
 MOST_COPIES = 4
+"""Copies of a short record: their mean scatters half as much as one."""
+
 
 HOPELESS = 0.4
 """Part of noise in what the regressors say about a combination from which taking it off no longer helps."""

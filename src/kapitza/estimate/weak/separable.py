@@ -22,6 +22,8 @@ from kapitza.estimate.weak.weak import Rows, Whitener
 from kapitza.monitor import checkpoint
 
 ROUNDS = 3
+"""Weightings at most; it ends when the values no longer move."""
+
 DIFFERENCE = 1e-5
 """Relative step of the differences by the nonlinear parameters."""
 

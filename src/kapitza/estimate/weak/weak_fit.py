@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from kapitza.estimate.weak.settings import HarmonicFit
 
 REWEIGHTINGS = 3
+"""At most; it ends when no value moves by a hundredth of its deviation."""
+
 WEAK = 10.0
 """Condition of the rows from which noise in the regressors may pass for information about a weak combination."""
 
