@@ -20,6 +20,12 @@ from kapitza.flow.smooth import SmoothEngine
 
 Array = NDArray[Any]
 
+FEW_SAMPLES = 16
+"""Samples that are asked for at once in the first stretch."""
+
+MORE_SAMPLES = 4
+"""Times as many as the last stretch had are asked for in the next."""
+
 
 class EventEngine:
     """Engine for systems with discontinuous switches or walls; see `kapitza.flow.engine.Engine`.
@@ -157,7 +163,7 @@ def travel(journey: Journey, t1: float, grid: Array) -> tuple[Array, Array, Arra
     tangents = np.empty((0 if journey.tangents is None else grid.size, n, columns))
     rates = np.empty((len(tangents), n))
     begin(journey)
-    done = 0
+    done, together = 0, FEW_SAMPLES
     while True:
         here = int(np.searchsorted(grid, journey.t, side="right"))
         if here > done:
@@ -168,7 +174,10 @@ def travel(journey: Journey, t1: float, grid: Array) -> tuple[Array, Array, Arra
             done = here
         if journey.t >= t1 and done == grid.size:
             return states, tangents, rates
-        ending, samples = journey.advance(t1, grid[done:])
+        ending, samples = journey.advance(t1, grid[done : done + together])
+        # An integrator makes room for all samples it is asked for, and fills it up to the next event.
+        taken = 0 if samples is None else len(samples)
+        together = MORE_SAMPLES * (together if ending is None else max(FEW_SAMPLES, taken))
         if samples is not None:
             stop = done + len(samples)
             states[done:stop] = samples[:, :n]

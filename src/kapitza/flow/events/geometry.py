@@ -142,7 +142,7 @@ class Geometry:
         self.motions: Recent[Any, Any] = Recent()
         self.domain = Domain(system)
         self._smooth_when_zero: dict[bytes, bool] = {}
-        self._flags: dict[Regime, Array] = {}
+        self._flags: dict[tuple[tuple[int, ...], tuple[int, ...]], Array] = {}
         self._products: dict[tuple[int, int], bool] = {}
         for number, (wall, speed) in enumerate(zip(system.walls, self.speeds, strict=True), start=1):
             if not speed.free_symbols.isdisjoint((*self.modes, *(name for name, _ in system.smooth_steps))):
@@ -180,19 +180,23 @@ class Geometry:
     def joints(self) -> Joints | None:
         """The same in numbers, where all switches are plain joints."""
         form = self.joint_form
-        return Joints(self.system, form, self.inputs) if form is not None and form.is_plain else None
+        if form is None or not form.is_plain:
+            return None
+        return Joints(self.system, form, self.inputs, self.flags, self.slipping)
 
     def flags_of(self, regime: Regime) -> Array:
         """1 for the surfaces that hold the motion, 0 for the others; empty where no flow asks for them."""
-        if regime not in self._flags:
-            values = np.zeros(len(self.flags))
+        key = regime.stuck, regime.contact
+        found = self._flags.get(key)
+        if found is None:
+            found = np.zeros(len(self.flags))
             if self.flags:
-                values[[*regime.stuck, *(self.switches + j for j in regime.contact)]] = 1.0
+                found[[*regime.stuck, *(self.switches + j for j in regime.contact)]] = 1.0
             if self.joint_form is not None:
                 free = [i not in regime.stuck for i in self.joint_form.switches]
-                values[self.switches + self.walls :] = [free[i] and free[j] for i, j in self.slipping]
-            self._flags[regime] = values
-        return self._flags[regime]
+                found[self.switches + self.walls :] = [free[i] and free[j] for i, j in self.slipping]
+            self._flags[key] = found
+        return found
 
     @cached_property
     def speeds(self) -> tuple[sp.Expr, ...]:

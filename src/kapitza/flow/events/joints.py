@@ -12,23 +12,20 @@ exactly one answer to which joints stick and which slip.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
 
 from kapitza.flow.engine import System
 from kapitza.flow.events.held import ABOVE_ZERO, HeldSteps, forces_alone_are_affine, offset
-from kapitza.model import compile_expressions, derivative, solve_definite, vanishes
+from kapitza.model import Step, compile_expressions, derivative, solve_definite, vanishes
 from kapitza.model import time as time_symbol
 
 Array = NDArray[Any]
-
-(_gesv,) = cast(Sequence[Any], get_lapack_funcs(("gesv",), dtype=np.float64))
 
 
 @dataclass(frozen=True)
@@ -185,13 +182,22 @@ Flags = dict[tuple[int, int], Any]
 """Of pairs of joints, the smaller one first: 1 while both slip, 0 otherwise."""
 
 
-def joint_program(
-    system: System, form: JointForm, flags: tuple[Any, ...], slipping: Flags
-) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
-    """Steps, accelerations v' (n), and for every switch what falls through zero where its stretch ends.
-
-    flags: 1 for the switches that stick. slipping: symbols of pairs of joints.
+@dataclass(frozen=True)
+class JointProgram:
+    """Steps, and in them: accelerations v' (n), rates r' (n), shares m = torque / c of the joints (k), what is positive
+    where these brake (k), and for every switch what falls through zero where its stretch ends.
     """
+
+    steps: tuple[Step, ...]
+    accelerations: tuple[Any, ...]
+    rates: list[Any]
+    shares: list[Any]
+    brakes: list[Any]
+    ends: list[Any]
+
+
+def joint_program(system: System, form: JointForm, flags: tuple[Any, ...], slipping: Flags) -> JointProgram:
+    """The motion whatever sticks; flags: 1 for the switches that do; slipping: symbols of pairs of joints."""
     relative = relative_system(system, form)
     held, size, count = relative.held, len(relative.rest), len(form.switches)
     sticks = [flags[i] for i in form.switches]
@@ -227,85 +233,69 @@ def joint_program(
             k = form.switches.index(i)
             left = slipping[k, k] * left + sticks[k] * (form.laws[k] ** 2 - torques[k] ** 2 + ABOVE_ZERO)
         ends.append(left)
-    return held.steps, speeds, ends
+    shares = [-sign * torque / law for sign, torque, law in zip(form.signs, torques, form.laws, strict=True)]
+    brakes = [law * relative.mass[0][0] for law in form.laws]
+    return JointProgram(tuple(held.steps), speeds, rates, shares, brakes, ends)
 
 
 @dataclass(frozen=True)
 class JointMotion:
-    """Rates r' (n) of the speeds in the joints, ds/dt of the switching functions (k), and shares m = torque / c (k),
-    within ±1 where a joint sticks.
+    """The motion at a place, with some joints stuck and the others in their modes.
+
+    accelerations: v' (n); slips: ds/dt of the switching functions (k); shares: m = torque / c (k), within ±1 where a
+    joint sticks. has_one_answer: every joint brakes, as friction does; then one answer fits to which stick and slip.
+    walls: g, wall_slopes: (walls, 2 n + 1) their derivatives by states and time.
     """
 
-    rates: Array
+    accelerations: Array
     slips: list[float]
     shares: list[float]
+    has_one_answer: bool
+    walls: list[float]
+    wall_slopes: Array
 
 
 class Joints:
     """A linkage with plain joints in numbers: what sticks and what slips at a place.
 
-    slopes: J (k, n), sizes: |J|; inverse: T⁻¹ (n, n); lift: its columns that take back a unit of each s, (n, k).
+    inputs: of the points, then flags of the surfaces, then those of pairs of joints.
+    slopes: J (k, n), sizes: |J|; lift: (n, k) speeds that take back a unit of each s and change no other.
     """
 
-    def __init__(self, system: System, form: JointForm, inputs: tuple[sp.Symbol, ...]):
-        relative = relative_system(system, form)
-        self.size, self.count = len(relative.rest), len(form.switches)
-        lower = [entry for row in relative.mass for entry in row]
-        self._compiled = compile_expressions([*lower, *relative.rest, *form.laws], inputs, steps=relative.held.steps)
-        places = np.zeros((self.size, self.size), int)
-        for k, (i, j) in enumerate(zip(*np.tril_indices(self.size), strict=True)):
-            places[i, j] = places[j, i] = k
-        self._places, self._split = places, (len(lower), len(lower) + self.size)
-        self._masks: dict[tuple[int, ...], tuple[Array, Array, Array]] = {}
-        self.slopes, self.signs = np.array(form.slopes, float), np.array(form.signs, float)
+    def __init__(
+        self, system: System, form: JointForm, inputs: tuple[sp.Symbol, ...], flags: tuple[Any, ...], slipping: Flags
+    ):
+        self.size, self.count, self.walls = len(system.states) // 2, len(form.switches), len(system.walls)
+        program = joint_program(system, form, flags, slipping)
+        slips = [sign * r for sign, r in zip(form.signs, program.rates, strict=False)]
+        surfaces = [w.surface for w in system.walls]
+        slopes = [derivative(g, x) for g in surfaces for x in (*system.states, time_symbol)]
+        outputs = [*program.accelerations, *slips, *program.shares, *program.brakes, *surfaces, *slopes]
+        self._compiled = compile_expressions(outputs, (*inputs, *flags), steps=program.steps)
+        self.slopes = np.array(form.slopes, float)
         self.sizes = np.abs(self.slopes)
-        self.inverse = np.array(form.inverse, float)
-        self.lift = self.inverse[:, : self.count] * self.signs
+        self._terms = [[(a, w) for a, w in enumerate(row) if w] for row in self.sizes.tolist()]
+        self.lift = np.array(form.inverse, float)[:, : self.count] * np.array(form.signs, float)
 
-    def at(self, point: Array) -> JointPlace:
-        """The equations at a point (x, t, θ, m) of the geometry."""
-        found = self._compiled(point)
-        first, last = self._split
-        return JointPlace(self, found[self._places], found[first:last], self.signs * found[last:])
-
-    def masks(self, stuck: tuple[int, ...]) -> tuple[Array, Array, Array]:
-        """What makes of M_r that of the rows that slip, ones in the others: a factor, a summand; a factor for h_r."""
-        found = self._masks.get(stuck)
-        if found is None:
-            free = np.ones(self.size)
-            free[list(stuck)] = 0.0
-            found = self._masks[stuck] = np.outer(free, free), np.diag(1.0 - free), free
-        return found
+    def motion(self, state: Array, t: float, parameters: Array, modes: Array, flags: Array) -> JointMotion:
+        """The motion at a place in given modes, with the joints stuck that the flags say."""
+        n, k = self.size, self.count
+        found = self._compiled(np.concatenate((state, (t,), parameters, modes, flags)))
+        numbers = found.tolist()
+        first = n + 3 * k + self.walls
+        return JointMotion(
+            found[:n],
+            numbers[n : n + k],
+            numbers[n + k : n + 2 * k],
+            min(numbers[n + 2 * k : n + 3 * k]) > 0.0,
+            numbers[n + 3 * k : first],
+            found[first:].reshape(self.walls, 2 * n + 1),
+        )
 
     def speeds(self, state: Array) -> list[float]:
         """s (k) of a state."""
         return (self.slopes @ state[self.size :]).tolist()
 
-
-@dataclass(frozen=True)
-class JointPlace:
-    """M_r (n, n), h_r (n) and c (k), with the signs of the joints, at a place."""
-
-    joints: Joints
-    mass: Array
-    rest: Array
-    laws: Array
-
-    @property
-    def has_one_answer(self) -> bool:
-        """Every joint brakes, as friction does: then exactly one answer fits."""
-        sign = float(self.mass[0, 0])
-        return all(sign * c > 0.0 for c in (self.joints.signs * self.laws).tolist())
-
-    def motion(self, stuck: tuple[int, ...], modes: Array) -> JointMotion:
-        """The motion while some joints stick and the others slip with their modes."""
-        joints, count = self.joints, self.laws.size
-        factor, summand, free = joints.masks(stuck)
-        given = -self.rest
-        given[:count] -= self.laws * modes
-        _, _, rates, failed = _gesv(self.mass * factor + summand, given * free)
-        if failed:
-            rates = np.full(given.size, np.nan)
-        torques = self.mass @ rates + self.rest
-        shares = torques[:count] / -self.laws
-        return JointMotion(rates, (joints.signs * rates[:count]).tolist(), shares.tolist())
+    def size_of(self, joint: int, values: list[float]) -> float:
+        """|J| times values (n), for one joint."""
+        return sum([w * values[a] for a, w in self._terms[joint]])

@@ -15,6 +15,7 @@ from kapitza.errors import EventError, FlowError
 from kapitza.flow.domains import LastFinite
 from kapitza.flow.engine import Event, described
 from kapitza.flow.events.geometry import Geometry
+from kapitza.flow.events.joints import JointMotion
 from kapitza.flow.events.regimes import CompiledRegime, Ending, compiled_regime, flow_of
 from kapitza.flow.events.settle import Place, Regime
 from kapitza.model import compile_expressions
@@ -70,8 +71,9 @@ class Journey:
         self.longest = np.inf
         self._count = self._at_once = 0
         self._last, self._stretch = -np.inf, 0.0
-        self.accelerations: Array | None = None
-        """v' (n) of a linkage where it stands now, if that is known."""
+        self._joint_motion: tuple[Array, Array, Regime, JointMotion] | None = None
+        self.speeds: list[float] = []
+        """s of the joints of a linkage at the end of the last stretch."""
 
     @property
     def place(self) -> Place:
@@ -79,6 +81,30 @@ class Journey:
 
     def point(self) -> Array:
         return self.geometry.point(self.state, self.t, self.parameters, self.modes)
+
+    def joint_motion(self) -> JointMotion | None:
+        """The motion of a linkage with friction where it stands, in its modes and regime; None for other systems."""
+        joints = self.geometry.joints
+        if joints is None or self.regime.contact:
+            return None
+        motion = self._known_motion()
+        if motion is None:
+            flags = self.geometry.flags_of(self.regime)
+            motion = joints.motion(self.state, self.t, self.parameters, self.modes, flags)
+            self._joint_motion = self.state, self.modes, self.regime, motion
+        return motion
+
+    def _known_motion(self) -> JointMotion | None:
+        """The same if it is known; a state or modes that were replaced since are not those it belongs to."""
+        if self._joint_motion is None:
+            return None
+        state, modes, regime, motion = self._joint_motion
+        return motion if state is self.state and modes is self.modes and regime is self.regime else None
+
+    def go_on_as(self, state: Array, modes: Array, regime: Regime, motion: JointMotion) -> None:
+        """Take a state, modes and regime whose motion is known."""
+        self.state, self.modes, self.regime, self.changed = state, modes, regime, True
+        self._joint_motion = state, modes, regime, motion
 
     def read_modes(self) -> Array:
         """Set m = sign s, again where the function of one switch holds the mode of another; returns all s, then g."""
@@ -117,7 +143,8 @@ class Journey:
         """Integrate to the next ending of the regime, the end of the grid, or t1; check what was passed."""
         settings = self.settings
         t1, self.longest = min(t1, self.t + self.longest), np.inf
-        grid = grid[grid <= t1]
+        if grid.size and grid[-1] > t1:
+            grid = grid[: int(np.searchsorted(grid, t1, side="right"))]
         compiled = compiled_regime(self.geometry, self.regime, settings.wrt, settings.tolerance, settings.observe)
         integrator, now, values = compiled.integrator, compiled.state, compiled.values
         now[:], runtime = self.packed()
@@ -131,9 +158,12 @@ class Journey:
             samples = result[5][1:]
         else:
             result = integrator.propagate_until(t1, max_steps=settings.max_steps)
-        if not is_finite(now[: self.geometry.size]):
+        reached, t = now.copy(), integrator.time
+        if is_finite(reached[: self.geometry.size]):
+            self._take_over(reached, t)
+        else:
             self._go_to_the_last_finite(integrator, t1)
-        self.unpack(now.copy(), integrator.time)
+            self.unpack(reached, t)
         ending = self.ending_of(compiled.endings, result[0])
         self._read_notes(compiled)
         self.guard()
@@ -182,8 +212,11 @@ class Journey:
                 f"The trajectory left the finite numbers after {self.described()}. "
                 "It diverges, or the equations are singular there; check the parameters and the start."
             )
+        self._take_over(values, t)
+
+    def _take_over(self, values: Array, t: float) -> None:
+        n = self.geometry.size
         self.state, self.t, self._stretch = values[:n], t, t - self.t
-        self.accelerations = None
         if self.tangents is not None:
             self.tangents = values[n : n * (1 + self.columns)].reshape(n, self.columns)
             self.log_determinant += values[n * (1 + self.columns) :].sum()
@@ -191,9 +224,9 @@ class Journey:
     def _offsets(self) -> Array:
         """For every surface a few roundings of what its function can reach in the time of the last stretch."""
         geometry, reach = self.geometry, np.abs(self.state)
-        if self.accelerations is not None and geometry.joints is not None and not geometry.walls:
-            speeds = reach[geometry.joints.size :] + 2 * self._stretch * np.abs(self.accelerations)
-            return ROUNDING * (geometry.joints.sizes @ speeds) + 1e-100
+        known = self._known_motion()
+        if known is not None:
+            return self._offsets_of_joints(known)
         if self._stretch:
             sides = (geometry.point(self.state, self.t, self.parameters, m) for m in (self.modes, -self.modes))
             # On the other side a term may have no value.
@@ -203,6 +236,19 @@ class Journey:
         return np.concatenate(
             [ROUNDING * (np.abs(g.by_state) @ reach + np.abs(g.by_time) * self._stretch) + 1e-100 for g in tables]
         )
+
+    def _offsets_of_joints(self, motion: JointMotion) -> Array:
+        """The same where the motion of a linkage is known: on the other side of a joint it is of the same size."""
+        joints = self.geometry.joints
+        assert joints is not None
+        reach, stretch, n = np.abs(self.state), self._stretch, joints.size
+        speeds = reach[n:] + 2 * stretch * np.abs(motion.accelerations)
+        offsets = ROUNDING * (joints.sizes @ speeds) + 1e-100
+        if not joints.walls:
+            return offsets
+        places = reach[:n] + stretch * reach[n:]
+        reached = np.abs(motion.wall_slopes) @ np.concatenate((places, speeds, (stretch,)))
+        return np.concatenate((offsets, ROUNDING * reached + 1e-100))
 
     def ending_of(self, endings: tuple[Ending, ...], outcome: Any) -> Ending | None:
         """Which ending an integrator stopped at, None at the end of the time; anything else is a failure."""
@@ -247,7 +293,8 @@ class Journey:
     def guard(self) -> None:
         """Refuse to go on from a state that contradicts the modes: an event was lost."""
         geometry = self.geometry
-        if geometry.joints is not None and not geometry.walls and self._is_right(geometry.joints.speeds(self.state)):
+        motion = self.joint_motion()
+        if motion is not None and self._is_right(motion):
             return
         values = geometry.values(self.point())
         allowed = WRONG_SIDE * (1.0 + float(np.abs(self.state).max()))
@@ -264,11 +311,16 @@ class Journey:
         if distances.size and distances.min() < -allowed:
             self._refuse_penetration(int(distances.argmin()), float(distances.min()), self.t)
 
-    def _is_right(self, speeds: list[float]) -> bool:
-        """Are joints on the sides of their modes, and those that stick at rest? Beyond rounding `guard` says which."""
+    def _is_right(self, motion: JointMotion) -> bool:
+        """Are joints on the sides of their modes, those that stick at rest, and walls not penetrated?
+
+        Beyond rounding `guard` says which is not.
+        """
+        assert self.geometry.joints is not None
         stuck, modes = self.regime.stuck, self.modes.tolist()
-        signed = (-abs(s) if k in stuck else m * s for k, (s, m) in enumerate(zip(speeds, modes, strict=True)))
-        return min(signed) >= -WRONG_SIDE
+        self.speeds = self.geometry.joints.speeds(self.state)
+        signed = [-abs(s) if k in stuck else m * s for k, (s, m) in enumerate(zip(self.speeds, modes, strict=True))]
+        return min(*signed, *motion.walls) >= -WRONG_SIDE
 
     def _refuse_penetration(self, wall: int, distance: float, t: float) -> None:
         raise EventError(

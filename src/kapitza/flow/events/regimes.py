@@ -234,11 +234,12 @@ def joint_flow(geometry: Geometry) -> tuple[System, tuple[sp.Expr, ...]]:
     """The same as `gated_flow` for stick at the joints of a linkage, at little more than the cost of free motion."""
     system, form = geometry.system, geometry.joint_form
     assert form is not None
-    steps, speeds, ends = joint_program(system, form, geometry.flags, geometry.slipping)
+    program = joint_program(system, form, geometry.flags, geometry.slipping)
+    ends = [*program.ends]
     ends += [w.surface + offset(geometry.switches + j) for j, w in enumerate(system.walls)]
     ends += [edge.watched for edge in system.edges if edge.watched is not None]
-    rates = (*system.smooth_rates[: len(speeds)], *speeds)
-    gated = replace(system, smooth_steps=tuple(steps), smooth_rates=rates, elimination=None, flags=geometry.flags)
+    rates = (*system.smooth_rates[: len(program.accelerations)], *program.accelerations)
+    gated = replace(system, smooth_steps=program.steps, smooth_rates=rates, elimination=None, flags=geometry.flags)
     return gated, tuple(ends)
 
 
