@@ -93,6 +93,24 @@ def test_all_modes_give_the_motion_of_the_whole_and_few_say_what_they_leave_out(
     assert set(few.outputs) == {f"x{i}" for i in range(1, 7)}
 
 
+def test_a_reduced_model_says_where_its_modes_hold():
+    mass, stiffness = chain(6)
+    local = np.zeros((6, 6))
+    local[0, 0] = 1.0
+    given = {"parameters": {"k": 1.0, "ka": 0.5, "w": 0.3}, "forces": {"x6": "cos(w*t)"}, "period": "2*pi/w"}
+    model = kz.Model.from_matrices(mass, None, {"k": stiffness, "ka": local}, modes=2, **given)
+    assert "The modes are those at k = 1, ka = 0.5" in model.description
+    assert "lies above" not in model.description
+    given["parameters"]["w"] = 4.0
+    fast = kz.Model.from_matrices(mass, None, {"k": stiffness, "ka": local}, modes=2, **given)
+    assert "0.6366 Hz, lies above all modes that are kept" in fast.description
+    # All modes: nothing is left out, whatever the values.
+    assert "those at" not in kz.Model.from_matrices(mass, None, {"k": stiffness}, modes=6, **given).description
+    springs = np.array([[1.0, -1, 0], [-1, 2, -1], [0, -1, 1]])
+    free = kz.Model.from_matrices(np.eye(3), None, springs, modes=2, forces={"x1": 1.0})
+    assert "can move freely" in free.description
+
+
 def test_what_is_missing_is_the_static_displacement_of_the_modes_left_out():
     mass, stiffness = chain(8)
     reduction = kz.modal_reduction(mass, stiffness, 3)
@@ -113,6 +131,7 @@ def test_what_is_missing_is_the_static_displacement_of_the_modes_left_out():
         ({"nonlinear": {"x9": "x1**3"}}, r'"x9", which is none of x1, x2'),
         ({"coordinates": ["a"]}, "1 coordinates for matrices of 2 rows"),
         ({"M": np.zeros((2, 2))}, "singular"),
+        ({"modes": 1, "coordinates": ["q2", "q1"]}, '"q1" is the name of a modal amplitude'),
         ({"modes": 3}, "modes = 3; give a whole number from 1 to 2"),
         ({"modes": 1, "K": [["unknown", 0], [0, 1]], "parameters": ["unknown"]}, "give unknown a value"),
         ({"modes": 1, "K": [[1, 2], [0, 1]]}, "K is not symmetric"),

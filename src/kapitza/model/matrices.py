@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -189,9 +190,9 @@ def _reduced(
     if modes.shapes.shape[0] != len(places):
         raise ModelError(f"The modes have {modes.shapes.shape[0]} rows, the matrices {len(places)}.")
     amplitudes = [f"q{j}" for j in range(1, modes.shapes.shape[1] + 1)]
-    taken = {p.name for p in constants} & set(amplitudes)
+    taken = {*(p.name for p in constants), *places} & set(amplitudes)
     if taken:
-        raise ModelError(f'"{min(taken)}" is the name of a modal amplitude; rename the parameter.')
+        raise ModelError(f'"{min(taken)}" is the name of a modal amplitude; rename the parameter or coordinate.')
     own = {
         symbol(p + mark): sp.Add(*[sp.Float(w) * symbol(q + mark) for w, q in zip(row, amplitudes, strict=True) if w])
         for p, row in zip(places, modes.shapes, strict=True)
@@ -205,9 +206,22 @@ def _reduced(
         equations[j] = sp.Add(equations[j], *along)
     outputs = {p: own[symbol(p)] for p in places} | (parts.pop("outputs", None) or {})
     about = modes.about([p for p in places if p in acting], places)
+    used = {s.name for matrix in (mass, stiffness) for factor, _ in matrix.parts for s in factor.free_symbols}
+    if used and modes.left_out.size:
+        at = ", ".join(f"{name} = {values[symbol(name)]:.6g}" for name in sorted(used))
+        about += f" The modes are those at {at}: other values change them, unless all of K or of M scales alike."
     parts["description"] = f"{parts.get('description', '')}\n{about}".strip()
     found = make_coordinates(amplitudes, {}, ())
-    return assemble(found, tuple(equations), {"parameters": constants, "outputs": outputs, **parts})
+    model = assemble(found, tuple(equations), {"parameters": constants, "outputs": outputs, **parts})
+    return replace(model, description=f"{model.description}{_drive_above(model, modes)}")
+
+
+def _drive_above(model: Model, modes: ModalReduction) -> str:
+    """What is said when the excitation is faster than all modes that are kept."""
+    drive = 0.0 if model.period is None or not modes.left_out.size else 2 * np.pi / model.period
+    if not np.isfinite(drive) or drive <= modes.frequencies[-1]:
+        return ""
+    return f" The excitation, {drive / (2 * np.pi):.4g} Hz, lies above all modes that are kept: keep more."
 
 
 def _values_of(constants: tuple[Parameter, ...], matrices: list[Terms]) -> dict[sp.Symbol, float]:

@@ -54,6 +54,8 @@ class ModalReduction:
                 f" Of the static displacement under a force where forces act, up to {100 * worst:.2g} % is missing "
                 f"(at {place})."
             )
+        elif loaded:
+            text += " The structure can move freely: what static displacement is missing is not defined."
         return text
 
     def __str__(self) -> str:

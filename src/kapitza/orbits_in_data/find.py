@@ -34,6 +34,15 @@ from kapitza.orbits_in_data.section import Section
 from kapitza.orbits_in_data.stable import stable_orbit
 
 Array = NDArray[np.float64]
+MOST_NEIGHBOURS = 768
+"""Neighbours that a map of the search looks at."""
+
+FINE_NEIGHBOURS = 2**14
+"""The same for the maps that locate a cycle in the end, where their memory allows."""
+
+FINE_MEMORY = 40_000_000
+"""Numbers that the maps of one cycle hold at most."""
+
 KEEP_REJECTED = 200
 """Cycles refused that are kept with their reason: a report stays readable."""
 
@@ -152,12 +161,21 @@ def said_noise(section: Section) -> str:
     return ", ".join(f"{100 * s:.2g} % of {name}" for s, name in zip(section.noise, section.states, strict=True))
 
 
-def search_size(section: Section, settings: SectionSearch, neighbours: int) -> int:
-    """How many neighbours to look at so that windows as wide as the noise asks are full."""
+def filled_windows(
+    section: Section, settings: SectionSearch, neighbours: int, most: int = MOST_NEIGHBOURS
+) -> tuple[Section, int]:
+    """The section to take neighbours from, and how many to look at, so that windows as wide as the noise asks are full.
+
+    Where more than `most` points lie in such a window, fewer points are offered: the nearest `most` of all would make
+    it narrower than the noise, and then nothing tells where its points were.
+    """
     reach = REACH * settings.noise_widths * float(np.max(section.noise))
     rows = section.starts[np.linspace(0, len(section.starts) - 1, min(200, len(section.starts))).astype(int)]
     inside = section.tree.query_ball_point(section.unit[rows], reach, return_length=True, workers=-1)
-    return int(min(max(neighbours, 1.5 * float(np.median(inside))), 768, len(section.starts)))
+    wanted = 1.5 * float(np.median(inside))
+    if wanted > most > neighbours:
+        return section.thinned(max(int(len(section.starts) * most / wanted), most)), most
+    return section, int(min(max(neighbours, wanted), max(most, neighbours), len(section.starts)))
 
 
 def _search_period(section: Section, period: int, settings: SectionSearch, ledger: Ledger, task: Task) -> None:
@@ -170,7 +188,7 @@ def _search_period(section: Section, period: int, settings: SectionSearch, ledge
     terms = term_count(section.dimension, settings.degree)
     # In short records windows of the usual count would span too much of the attractor for a polynomial.
     neighbours = min(max(settings.neighbours, 6 * terms), max(3 * terms, section.size // 30))
-    search = search_size(section, settings, neighbours)
+    offered, search = filled_windows(section, settings, neighbours)
     # Bound the memory of one batch of fits: rows × neighbours × terms.
     batch = max(1, 4_000_000 // (period * search * term_count(section.dimension, settings.degree)))
     for first in range(0, len(rows), batch):
@@ -179,7 +197,7 @@ def _search_period(section: Section, period: int, settings: SectionSearch, ledge
         # Where a cubic map wanders (thin clouds of noisy points) a stiffer one may settle.
         for degree in range(settings.degree, 0, -1):
             cycles = refine_cycles(
-                section,
+                offered,
                 cycle_starts(section, left, period),
                 degree=degree,
                 neighbours=neighbours,
@@ -211,20 +229,22 @@ def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledg
     and a Gaussian density leave out can each shift a cycle by more than its standard deviation. Where the higher maps
     do not settle, the lower ones stay, and their uncertainty holds all that one degree changes.
     """
-    most = fine_maps(section, settings)
+    fine = fine_maps(section, settings)
     left = np.array([points for points, _ in ledger.kept if len(points) == period])
-    if not len(left) or not most:
+    if not len(left) or not fine:
         return
     terms = term_count(section.dimension, settings.degree + 1)
     ledger.kept = [entry for entry in ledger.kept if len(entry[0]) != period]
-    for degree, neighbours, doubt in ((settings.degree + 1, most, 0.0), (settings.degree, most // 2, 1.0)):
-        search = search_size(section, settings, neighbours)
+    for degree, neighbours, doubt in ((settings.degree + 1, fine, 0.0), (settings.degree, fine // 2, 1.0)):
+        n = section.dimension
+        most = max(MOST_NEIGHBOURS, min(FINE_NEIGHBOURS, FINE_MEMORY // (period * terms * (1 + n + n * n))))
+        offered, search = filled_windows(section, settings, neighbours, most)
         batch = max(1, 1_000_000 // (period * search * terms))
         unsettled = np.ones(len(left), bool)
         for first in range(0, len(left), batch):
             task.check()
             cycles = refine_cycles(
-                section,
+                offered,
                 left[first : first + batch],
                 degree=degree,
                 neighbours=neighbours,

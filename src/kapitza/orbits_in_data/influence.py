@@ -23,6 +23,8 @@ class Influence:
     rows: (p, K) rows of the section that each map uses; value, slope: (p, K) and (p, n, K) weights of their images in
     the value and the slopes of the map at its point; jacobian: (p, n, n); gradient: (n, p, n, n) of |μ| by the
     Jacobians; curvature: (p, n, n, n) of the maps; noise, scale: (n,) of the section.
+    common: (p n + n, p n + n) the part of the orbit's covariance, in scaled units, that further points of the same kind
+    would not make smaller.
     """
 
     rows: Index
@@ -33,6 +35,7 @@ class Influence:
     curvature: Array
     noise: Array
     scale: Array
+    common: Array | None = None
 
     def root(self) -> tuple[Index, Array]:
         """Samples (S,) and the square root (p n + n, S, n) of the covariance that their noise causes."""
@@ -52,6 +55,14 @@ class Influence:
         slope *= self.noise
         moved = self.results(value.reshape(p, n, -1), slope.reshape(p, n, n, -1))
         return np.asarray(samples, np.intp), moved.reshape(len(moved), len(samples), n)
+
+    def physical_common(self) -> Array:
+        """`common` of the points alone (p n, p n), in the units of the record."""
+        p, n = self.jacobian.shape[:2]
+        if self.common is None:
+            return np.zeros((p * n, p * n))
+        units = np.tile(self.scale, p)
+        return np.outer(units, units) * self.common[: p * n, : p * n]
 
     def physical_root(self) -> tuple[Index, Array]:
         """The same with the points in the units of the record."""

@@ -6,7 +6,7 @@ equations are solved for all points together, so that long unstable cycles are n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,19 @@ from kapitza.orbits_in_data.section import Section
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+KNOWN_TO = 0.05
+"""Share of the scatter about a map within which noisy points tell the map, however many they are.
+
+Where noisy points were is told by their density, which no polynomial describes to the last: layers of an attractor
+closer than the noise are seen as one.
+"""
+
+DENSITY_DOUBT = 0.5
+"""Share that counts as uncertainty of what other assumptions change, beyond what scatter explains: a density of degree
+two instead of four, and windows narrower by `NARROWER`."""
+
+NARROWER = 1.6
 
 
 @dataclass(frozen=True)
@@ -172,7 +185,9 @@ def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array,
 
     The noise of every sample is followed through all maps it takes part in (see `Influence`). What the residuals show
     beyond the noise (a map that is not polynomial, noise in the dynamics) is added sample by sample. `doubt` (0 … 1) is
-    the least share of what one degree of the maps changes that counts as uncertainty.
+    the least share of what one degree of the maps changes that counts as uncertainty. What the density of noisy points
+    leaves open (`_density_part`) is added as well: without it the errors of long records would go to zero, and stay
+    behind what the maps are wrong by.
     """
     p, n = points.shape
     local = section.wrap(points - fits.centre) / fits.width[:, None]
@@ -188,7 +203,12 @@ def propagate(section: Section, fits: LocalFits, points: Array, jacobian: Array,
     excess = _excess_part(section, fits, influence)
     covariance = noise @ noise.T + excess @ excess.T
     bend = misfit(section, fits, points, multipliers, doubt)
-    covariance += np.outer(bend, bend)
+    common = np.outer(bend, bend)
+    if noisy:
+        density = _density_part(section, fits, points, influence, np.diag(covariance))
+        common += density @ density.T
+        influence = replace(influence, common=common)
+    covariance += common
     split = p * n
     deviation = np.sqrt(np.diag(covariance)[split:])
     return Uncertainty(covariance[:split, :split], multipliers, deviation, covariance, influence if noisy else None)
@@ -220,10 +240,17 @@ def misfit(
 
 def lower_cycle(section: Section, fits: LocalFits, points: Array) -> tuple[LocalFits, Array, Array]:
     """Maps one degree lower in the same windows, with the cycle (p, n) and the Jacobians (p, n, n) they give."""
+    return _other_cycle(section, fits, points, fits.degree - 1, fits.density, fits.width)
+
+
+def _other_cycle(
+    section: Section, fits: LocalFits, points: Array, degree: int, density: int, width: Array
+) -> tuple[LocalFits, Array, Array]:
+    """Maps of another form to the same neighbours, with the cycle (p, n) and the Jacobians (p, n, n) they give."""
     distance = np.linalg.norm(section.wrap(section.unit[fits.rows] - fits.centre[:, None, :]), axis=2)
-    lower = fit_windows(section, fits.centre, distance, fits.rows, fits.width, fits.degree - 1, fits.density)
-    moved, jacobian = solve_cycle(section, lower, points[None])
-    return lower, moved[0], jacobian[0]
+    other = fit_windows(section, fits.centre, distance, fits.rows, width, degree, density)
+    moved, jacobian = solve_cycle(section, other, points[None])
+    return other, moved[0], jacobian[0]
 
 
 def multiplier_gradient(jacobian: Array) -> tuple[NDArray[np.complex128], Array]:
@@ -257,6 +284,32 @@ def map_curvature(section: Section, fits: LocalFits, points: Array) -> Array:
     local = section.wrap(points - fits.centre) / fits.width[:, None]
     curvature = np.einsum("kqbc,kqa->kabc", monomial_curvatures(local, fits.degree), fits.coefficient)
     return curvature / fits.width[:, None, None, None] ** 2
+
+
+def _density_part(section: Section, fits: LocalFits, points: Array, influence: Influence, scatter: Array) -> Array:
+    """Square root (p n + n, S) of the covariance from what is not known of the density of noisy points.
+
+    scatter (p n + n): variances of the results as far as they come from the scatter of the samples.
+    """
+    p, n = points.shape
+    value = np.zeros((p, n, p, n, 1 + n))
+    slope = np.zeros((p, n, n, p, n, 1 + n))
+    for k in range(p):
+        for a in range(n):
+            value[k, a, k, a, 0] = KNOWN_TO * fits.spread[k, a]
+            for m in range(n):
+                slope[k, a, m, k, a, 1 + m] = KNOWN_TO * fits.spread[k, a] / fits.width[k]
+    root = influence.results(value.reshape(p, n, -1), slope.reshape(p, n, n, -1))
+    if fits.density == 2:
+        return root
+    changes = []
+    for density, width in ((2, fits.width), (4, fits.width / NARROWER)):
+        moved = _other_cycle(section, fits, points, fits.degree, density, width)[1]
+        # Of the points alone: slopes in narrow windows scatter so much that their change says nothing.
+        change = np.concatenate([section.wrap(moved - points).ravel(), np.zeros(n)])
+        change = np.where(np.isfinite(change), change, 0.0)
+        changes.append(DENSITY_DOUBT * np.sign(change) * np.sqrt(np.maximum(change**2 - scatter, 0.0)))
+    return np.column_stack([root, *changes])
 
 
 def _excess_part(section: Section, fits: LocalFits, influence: Influence) -> Array:

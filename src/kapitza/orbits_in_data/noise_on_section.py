@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
@@ -27,7 +25,7 @@ def section_noise(section: Section, centres: int = 600, seed: int = 0) -> Array:
     widened until they are wider than the noise found.
     """
     rng = np.random.default_rng(seed)
-    thinned = _thin(section, rng)
+    thinned = section.thinned(LARGEST_SAMPLE, seed)
     rows = thinned.starts[rng.choice(len(thinned.starts), min(centres, len(thinned.starts)), replace=False)]
     neighbours = 8 * term_count(section.dimension, 2)
     noise = np.zeros(section.dimension)
@@ -44,15 +42,6 @@ def section_noise(section: Section, centres: int = 600, seed: int = 0) -> Array:
         if wide_enough or 2 * neighbours > min(len(thinned.starts) // 4, 3000):
             return noise
         neighbours *= 2
-
-
-def _thin(section: Section, rng: np.random.Generator) -> Section:
-    """The section with at most `LARGEST_SAMPLE` rows that count as having an image: enough for an estimate of noise."""
-    if len(section.starts) <= LARGEST_SAMPLE:
-        return section
-    follows = np.zeros(section.size, bool)
-    follows[rng.choice(section.starts, LARGEST_SAMPLE, replace=False)] = True
-    return replace(section, follows=follows)
 
 
 def _solve_variances(jacobian: Array, variance: Array) -> Array:

@@ -109,6 +109,14 @@ class Section:
                 other.__dict__[name] = self.__dict__[name]
         return other
 
+    def thinned(self, most: int, seed: int = 0) -> Section:
+        """The section with at most `most` rows, drawn at random, that count as having an image."""
+        if len(self.starts) <= most:
+            return self
+        follows = np.zeros(self.size, bool)
+        follows[np.random.default_rng(seed).choice(self.starts, most, replace=False)] = True
+        return replace(self, follows=follows)
+
     def nearest(self, centres: Array, count: int) -> tuple[Array, Index]:
         """Distances (C, K) and rows (C, K) of the nearest points that have an image."""
         count = min(count, len(self.starts))

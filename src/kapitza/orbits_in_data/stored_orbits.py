@@ -1,13 +1,14 @@
 """Periodic orbits of recordings beyond memory: searched part by part, the same orbit of several parts made one.
 
 Forced flows are first brought to one point per excitation period, a part at a time: 10^8 samples of 100 per period are
-10^6 points. Of an orbit that several parts visit, the points are the mean weighted by their inverse covariances.
+10^6 points. Of an orbit that several parts visit, the points are the mean weighted by their inverse covariances. What a
+part's covariance holds that more points do not reduce (`Influence.common`) stays in that of the whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from kapitza.errors import DataError, Status
 from kapitza.monitor import Monitor, watch
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.orbits_in_data.from_record import samples_per_period, strobe_record
+from kapitza.orbits_in_data.influence import Influence
 from kapitza.orbits_in_data.inspection import Inspection, inspect
 from kapitza.orbits_in_data.record_orbits import find_orbits_in_record
 
@@ -54,7 +56,7 @@ def find_orbits_in_parts(
             "and searched on its section. Take a stretch, stored.rows(0, 1000000), for these."
         )
     pieces = _strobed(stored, part, phase, channels) if dense else stored.parts(part)
-    kept: list[list[PeriodicOrbit]] = []
+    kept: list[list[Seen]] = []
     first: OrbitSet | None = None
     failures: list[str] = []
     searched = points = 0
@@ -72,7 +74,7 @@ def find_orbits_in_parts(
             first = found if first is None else first
             scale = _scale(found, scale)
             for orbit in found:
-                _sort_in(kept, _moved(orbit, None if dense else before), found.angles, scale)
+                _sort_in(kept, _seen(orbit, None if dense else before), found.angles, scale)
     if first is None:
         raise DataError(f"No part of {stored.path.name} can be searched. {failures[0] if failures else ''}".rstrip())
     orbits = sorted((_joined(group, first.angles) for group in kept), key=lambda o: (len(o.points), -o.visits))
@@ -116,12 +118,22 @@ def _record_of(gathered: list[tuple[Array, NDArray[np.bool_]]], example: Any, st
     )
 
 
-def _moved(orbit: PeriodicOrbit, rows: int | None) -> PeriodicOrbit:
+@dataclass(frozen=True)
+class Seen:
+    """An orbit as one part shows it; common: (p n, p n) what every part has of its covariance, None without noise."""
+
+    orbit: PeriodicOrbit
+    common: Array | None
+
+
+def _seen(orbit: PeriodicOrbit, rows: int | None) -> Seen:
     """The orbit with the rows of its stretch counted from the start of the recording; unknown in strobed flows."""
+    influence = orbit.influence
+    common = influence.physical_common() if isinstance(influence, Influence) else None
     stretch = orbit.stretch
     if stretch is not None:
         stretch = None if rows is None else replace(stretch, first=stretch.first + rows, last=stretch.last + rows)
-    return orbit.with_(stretch=stretch, influence=None, joint_covariance=None, partner=None)
+    return Seen(orbit.with_(stretch=stretch, influence=None, joint_covariance=None, partner=None), common)
 
 
 def _scale(found: OrbitSet, known: Array | None) -> Array | None:
@@ -131,25 +143,25 @@ def _scale(found: OrbitSet, known: Array | None) -> Array | None:
     return np.where(np.asarray(found.angles, bool), 2 * np.pi, np.where(size > 0, size, 1.0))
 
 
-def _sort_in(
-    kept: list[list[PeriodicOrbit]], orbit: PeriodicOrbit, angles: Sequence[bool], scale: Array | None
-) -> None:
+def _sort_in(kept: list[list[Seen]], seen: Seen, angles: Sequence[bool], scale: Array | None) -> None:
     """Put the orbit to those it equals, turned so that its points stand in their order."""
+    orbit = seen.orbit
     size = np.ones(orbit.points.shape[1]) if scale is None else scale
-    best, place, turned = np.inf, None, orbit
+    best, place, turned = np.inf, None, 0
     for number, group in enumerate(kept):
-        if group[0].points.shape != orbit.points.shape:
+        other = group[0].orbit
+        if other.points.shape != orbit.points.shape:
             continue
         for shift in range(len(orbit.points)):
-            gap = difference(np.roll(orbit.points, shift, axis=0), group[0].points, angles) / size
-            allowed = np.maximum(SAME, WIDTHS * (_deviation(group[0], 0) + _deviation(orbit, shift)) / size)
+            gap = difference(np.roll(orbit.points, shift, axis=0), other.points, angles) / size
+            allowed = np.maximum(SAME, WIDTHS * (_deviation(other, 0) + _deviation(orbit, shift)) / size)
             excess = float(np.abs(gap / allowed).max())
             if excess < best:
-                best, place, turned = excess, number, _rolled(orbit, shift)
+                best, place, turned = excess, number, shift
     if place is not None and best < 1.0:
-        kept[place].append(turned)
+        kept[place].append(_rolled(seen, turned))
     else:
-        kept.append([orbit])
+        kept.append([seen])
 
 
 def _deviation(orbit: PeriodicOrbit, shift: int) -> Array:
@@ -160,29 +172,38 @@ def _deviation(orbit: PeriodicOrbit, shift: int) -> Array:
     return np.roll(spread, shift, axis=0)
 
 
-def _rolled(orbit: PeriodicOrbit, shift: int) -> PeriodicOrbit:
+def _rolled(seen: Seen, shift: int) -> Seen:
+    orbit = seen.orbit
     p, n = orbit.points.shape
-    covariance = orbit.covariance
-    if covariance is not None:
-        blocks = np.roll(covariance.reshape(p, n, p, n), (shift, shift), axis=(0, 2))
-        covariance = blocks.reshape(p * n, p * n)
+
+    def turned(matrix: Array | None) -> Array | None:
+        if matrix is None:
+            return None
+        blocks = np.roll(matrix.reshape(p, n, p, n), (shift, shift), axis=(0, 2))
+        return blocks.reshape(p * n, p * n)
+
     code = orbit.code[p - shift :] + orbit.code[: p - shift] if len(orbit.code) == p else orbit.code
-    return orbit.with_(points=np.roll(orbit.points, shift, axis=0), covariance=covariance, code=code)
+    points = np.roll(orbit.points, shift, axis=0)
+    return Seen(orbit.with_(points=points, covariance=turned(orbit.covariance), code=code), turned(seen.common))
 
 
-def _joined(group: list[PeriodicOrbit], angles: Sequence[bool]) -> PeriodicOrbit:
+def _joined(seen: list[Seen], angles: Sequence[bool]) -> PeriodicOrbit:
     """One orbit from those of several parts; its covariance is widened by what they disagree in beyond it."""
+    group = [s.orbit for s in seen]
     first = max(group, key=lambda orbit: orbit.visits)
     visits = sum(orbit.visits for orbit in group)
     if len(group) == 1:
         return first
     gaps = [difference(orbit.points, first.points, angles).ravel() for orbit in group]
-    weights = _weights(group)
+    weights = _weights(seen)
     total = np.linalg.inv(sum(weights))
     mean = total @ sum(w @ g for w, g in zip(weights, gaps, strict=True))
     spread = sum(float((g - mean) @ w @ (g - mean)) for w, g in zip(weights, gaps, strict=True))
     freedom = (len(group) - 1) * mean.size
-    covariance = total * max(1.0, spread / freedom) if first.covariance is not None else None
+    covariance = None
+    if first.covariance is not None:
+        common = [s.common for s in seen if s.common is not None]
+        covariance = total * max(1.0, spread / freedom) + (np.mean(common, axis=0) if common else 0.0)
     deviations = [o.multiplier_deviation for o in group if o.multiplier_deviation is not None]
     shares = np.array([max(orbit.visits, 1) for orbit in group], float)
     multipliers = first.multipliers
@@ -198,13 +219,18 @@ def _joined(group: list[PeriodicOrbit], angles: Sequence[bool]) -> PeriodicOrbit
     )
 
 
-def _weights(group: list[PeriodicOrbit]) -> list[Array]:
-    """Inverse covariances, or the numbers of visits where a covariance is lacking or singular."""
-    size = group[0].points.size
+def _weights(seen: list[Seen]) -> list[Array]:
+    """Inverse covariances without what all parts have in common; numbers of visits where one is lacking or singular."""
+    size = seen[0].orbit.points.size
     try:
-        return [np.linalg.inv(np.asarray(orbit.covariance, float).reshape(size, size)) for orbit in group]
+        return [
+            np.linalg.inv(
+                np.asarray(s.orbit.covariance, float).reshape(size, size) - (0.0 if s.common is None else s.common)
+            )
+            for s in seen
+        ]
     except (np.linalg.LinAlgError, ValueError, TypeError):
-        return [max(orbit.visits, 1) * np.eye(size) for orbit in group]
+        return [max(s.orbit.visits, 1) * np.eye(size) for s in seen]
 
 
 def inspect_stored(

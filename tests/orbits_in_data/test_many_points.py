@@ -1,0 +1,82 @@
+"""Errors of orbits in long noisy records: windows as wide as the noise asks, and what more points do not better."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.orbits_in_data.find import SectionSearch, filled_windows
+from kapitza.orbits_in_data.from_record import strobe_record
+from kapitza.orbits_in_data.local_fit import fit_local
+from kapitza.orbits_in_data.stored_orbits import Seen, _joined
+
+FIXED = (-0.7 + np.sqrt(0.49 + 5.6)) / 2.8
+NOISE = 1e-3
+
+
+def henon_record(size: int, seed: int) -> kz.Record:
+    """100 motions of the Hénon map, each a segment."""
+    random = np.random.default_rng(seed)
+    state = random.uniform(-0.1, 0.1, (2, 100))
+    points = np.empty((size // 100 + 100, 2, 100))
+    for k in range(len(points)):
+        points[k] = state
+        state = np.array([1 - 1.4 * state[0] ** 2 + state[1], 0.3 * state[0]])
+    values = points[100:].transpose(1, 2, 0).reshape(2, -1)
+    steps = len(points) - 100
+    times = np.arange(steps)[None] + (steps + 1.0) * np.arange(100)[:, None]
+    noisy = values + NOISE * random.standard_normal(values.shape)
+    return kz.Record.from_arrays(
+        times.ravel(), dict(zip("xy", noisy, strict=True)), segment=np.repeat(np.arange(100), steps), period=1.0,
+        noise=dict.fromkeys("xy", NOISE),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def record():
+    return henon_record(300_000, 5)
+
+
+def test_windows_stay_as_wide_as_the_noise_asks(record):
+    """The nearest 768 of all points would fill a window of one noise deviation, within which all is noise."""
+    section, settings = strobe_record(record), SectionSearch()
+    asked = settings.noise_widths * section.noise.max()
+    centre = np.array([[FIXED, 0.3 * FIXED]]) / section.scale
+    for most in (768, 1500):
+        offered, search = filled_windows(section, settings, 128, most)
+        assert search == most
+        fits = fit_local(offered, centre, neighbours=128, search=search, noise_widths=settings.noise_widths)
+        assert fits.width[0] > 0.8 * asked
+    narrow = fit_local(section, centre, neighbours=128, search=768, noise_widths=settings.noise_widths)
+    assert narrow.width[0] < 0.7 * asked
+
+
+def test_the_fixed_point_lies_where_its_errors_say(record):
+    orbit = kz.find_orbits(record, max_period=1)[0]
+    deviation = np.sqrt(np.diag(orbit.covariance))
+    assert (np.abs(orbit.points[0] - [FIXED, 0.3 * FIXED]) < 3 * deviation).all()
+    # Some hundred points of noise 1e-3 around it: neither nothing nor more than the noise.
+    assert (deviation > 2e-5).all()
+    assert (deviation < 3e-4).all()
+    common = np.diag(orbit.influence.physical_common())
+    assert (common > 0).all()
+    assert (common < np.diag(orbit.covariance)).all()
+
+
+def test_parts_do_not_average_away_what_they_have_in_common():
+    """Scatter of the parts shrinks with their number, what all have in common stays."""
+    common, scatter = np.diag([4e-8, 1e-8]), np.diag([1e-6, 2e-6])
+    random = np.random.default_rng(0)
+    seen = [
+        Seen(
+            kz.PeriodicOrbit(
+                ("x", "y"), np.array([[0.6, 0.2]]) + 1e-3 * random.standard_normal(2), 1.0,
+                covariance=scatter + common, visits=10,
+            ),
+            common,
+        )
+        for _ in range(100)
+    ]  # fmt: skip
+    joined = _joined(seen, (False, False))
+    assert np.diag(joined.covariance) == pytest.approx(np.diag(scatter) / 100 + np.diag(common), rel=0.3)
+    alone = _joined([Seen(s.orbit, None) for s in seen], (False, False))
+    assert np.diag(alone.covariance) == pytest.approx(np.diag(scatter + common) / 100, rel=0.3)
