@@ -221,6 +221,22 @@ def test_chain_program_equals_dense_program(kind, count):
     np.testing.assert_allclose(ours, exact, atol=1e-9 * np.abs(exact).max())
 
 
+@pytest.mark.parametrize("kind", ["open", "closed", "pieces"])
+@pytest.mark.parametrize("soft", [False, True])
+def test_blocks_of_a_chain_are_its_band(kind, soft):
+    """What refines a step, the product from the blocks, is the matrix that was factorised."""
+    rng, count, n = np.random.default_rng(7), 5, 7
+    hessian = rng.normal(size=(count, n, n))
+    linked = np.arange(count) < count - (kind != "closed")
+    linked[1] &= kind != "pieces"
+    gradient, gaps, slack = rng.uniform(1.0, 2.0, (3, count, n))
+    propagators = rng.normal(size=(count, n, n))
+    program = ChainProgram(hessian, gradient, propagators, gaps, linked=linked, slack=slack if soft else None)
+    unit = np.eye(2 * n * count)
+    solved = np.stack([program.system.solve_given(column, np.zeros(0))[0] for column in unit], axis=1)
+    np.testing.assert_allclose(program.system.multiply(solved), unit, atol=1e-10)
+
+
 def test_chain_over_chaotic_growth_recovers_the_parameter():
     """300 nodes with growth 10 per link: the condensed propagator would be 1e300."""
     count, n, rng = 300, 2, np.random.default_rng(2)

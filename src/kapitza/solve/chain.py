@@ -28,6 +28,39 @@ class ChainStep:
     covariance: Array
 
 
+@dataclass(frozen=True)
+class _Blocks:
+    """What the band of a chain program is made of: hessian (J, n, n), propagators (L, n, n) of the links that exist,
+    `chained` (L,), their slack, and the seats of the nodes in the band.
+    """
+
+    hessian: Array
+    propagators: Array
+    chained: NDArray[np.intp]
+    slack: Array | None
+    seats: NDArray[np.intp] | slice
+
+    def product(self, x: Array) -> Array:
+        """The band times x (N, q)."""
+        count, n = self.hessian.shape[:2]
+        shape, chained = (count, 2 * n), self.chained
+        following, result = (chained + 1) % count, np.empty_like(x)
+        for column in range(x.shape[1]):
+            by_node = x[:, column].reshape(shape)[self.seats]
+            states, multipliers = by_node[:, :n], by_node[:, n:].copy()
+            linked = multipliers[chained]
+            made = np.einsum("jab,jb->ja", self.hessian, states)
+            made[chained] += np.einsum("jba,jb->ja", self.propagators, linked)
+            made[following] -= linked
+            multipliers[chained] = np.einsum("jab,jb->ja", self.propagators, states[chained]) - states[following]
+            if self.slack is not None:
+                multipliers[chained] -= np.broadcast_to(self.slack, (count, n))[chained] * linked
+            seated = np.empty(shape)
+            seated[self.seats, :n], seated[self.seats, n:] = made, multipliers
+            result[:, column] = seated.ravel()
+        return result
+
+
 class ChainProgram:
     """Minimise ½ Σ x_iᵀH_i x_i + Σ x_iᵀ(g_i + M_i p) + ½ pᵀK p + pᵀh subject to G_i x_i + B_i p - x_{i+1} = c_i + e_i.
 
@@ -66,7 +99,9 @@ class ChainProgram:
         place = (fold(count) if closed else np.arange(count)) * 2 * n
         # In an open chain identity blocks reach n away and propagators 2n - 1; a folded one reaches two nodes further.
         width = min((6 * n if closed else 2 * n) - 1, 2 * n * count - 1)
-        band = np.zeros((2 * width + 1, 2 * n * count), order="F")
+        # The factors take the place of the band: of many states two such arrays would be most of the memory.
+        room = np.zeros((3 * width + 1, 2 * n * count), order="F")
+        band = room[width:]
         chained = np.flatnonzero(linked)
         here, following = place[chained], place[(chained + 1) % count]
         diagonal = np.arange(n)
@@ -90,7 +125,8 @@ class ChainProgram:
         columns, self._right = columns.reshape(2 * n * count, border), right.ravel()
         corner = np.zeros((border, border)) if parameter_hessian is None else parameter_hessian
         self._pull = np.zeros(border) if parameter_gradient is None else -parameter_gradient
-        self.system = BorderedBand(band, width, width, columns, columns.T, corner, truncate=UNDETERMINED)
+        blocks = _Blocks(hessian, propagators[chained], chained, slack, self._seats)
+        self.system = BorderedBand(room, width, width, columns, columns.T, corner, UNDETERMINED, blocks.product)
         self.information = self.system.schur
 
     @property

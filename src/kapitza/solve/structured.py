@@ -7,7 +7,8 @@ touch everything: the border. Both solvers here take time and memory proportiona
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -230,6 +231,8 @@ class BorderedBand:
     band: (lower + upper + 1, N) in diagonal order, band[upper + i - j, j] = A[i, j]; columns C (N, k), rows D (k, N),
     corner E (k, k). A is factorised with row pivoting (LAPACK gbtrf), the border by its Schur complement E - D A⁻¹ C,
     with one step of refinement. A must be regular on its own.
+    product: A x of x (N, q) by other means. The band is not kept then: it comes as the last rows of an array
+    (2 lower + upper + 1, N), column by column in memory, in which the factors take its place.
     """
 
     def __init__(
@@ -241,12 +244,15 @@ class BorderedBand:
         rows: Array | None = None,
         corner: Array | None = None,
         truncate: float = 0.0,
+        product: Callable[[Array], Array] | None = None,
     ):
         self.lower, self.upper, self.count = lower, upper, band.shape[1]
-        self.band = band
-        # Column by column in memory, as LAPACK wants it: a copy would cost twice the factorisation.
-        padded = np.zeros((2 * lower + upper + 1, self.count), order="F")
-        padded[lower:] = band
+        padded = band
+        if product is None:
+            # Column by column in memory, as LAPACK wants it: a copy would cost twice the factorisation.
+            padded = np.zeros((2 * lower + upper + 1, self.count), order="F")
+            padded[lower:] = band
+        self.multiply = product or functools.partial(_by_diagonals, band, lower, upper)
         self._lu, self._pivots, info = _gbtrf(padded, lower, upper, overwrite_ab=True)
         if info > 0:
             raise np.linalg.LinAlgError(f"the band matrix is singular at row {info}")
@@ -268,15 +274,6 @@ class BorderedBand:
     def log_determinant(self) -> float:
         """log|det A| of the band alone."""
         return float(np.log(np.abs(self._lu[self.lower + self.upper])).sum())
-
-    def multiply(self, x: Array) -> Array:
-        """A x for x (N, q)."""
-        total = np.zeros_like(x)
-        for offset in range(-self.lower, self.upper + 1):
-            start, stop = max(0, -offset), min(self.count, self.count - offset)
-            diagonal = self.band[self.upper - offset, start + offset : stop + offset]
-            total[start:stop] += diagonal[:, None] * x[start + offset : stop + offset]
-        return total
 
     def _once(self, right: Array, border: Array) -> tuple[Array, Array]:
         x = self._band_solve(right)
@@ -300,6 +297,16 @@ class BorderedBand:
     def solve_given(self, right: Array, p: Array) -> tuple[Array, Array]:
         """x (N,) of A x = r - C p for a border p (k,) that is known."""
         return self._band_solve((right - self.columns @ p)[:, None])[:, 0], p
+
+
+def _by_diagonals(band: Array, lower: int, upper: int, x: Array) -> Array:
+    """A x for x (N, q)."""
+    total, count = np.zeros_like(x), band.shape[1]
+    for offset in range(-lower, upper + 1):
+        start, stop = max(0, -offset), min(count, count - offset)
+        diagonal = band[upper - offset, start + offset : stop + offset]
+        total[start:stop] += diagonal[:, None] * x[start + offset : stop + offset]
+    return total
 
 
 def scaled_inverse(matrix: Array, truncate: float) -> Array:
@@ -344,12 +351,10 @@ def scatter_blocks(band: Array, upper: int, blocks: Array, rows: NDArray[np.intp
     # Blocks in even rows of their own, the usual case, are reached by slices: several times faster than by index.
     regular = apart > 0 and (below == below[0]).all() and (np.diff(columns) == apart).all()
     place = upper + below[0]
-    if regular and apart >= b >= WIDE and band.flags.f_contiguous and b - 1 <= place <= band.shape[0] - a:
+    if regular and apart >= b >= WIDE and band.strides[0] == band.itemsize and b - 1 <= place <= band.shape[0] - a:
         # No two share a column: element (i, j) of each lies at the same distance from its corner, all at once.
-        item, height = band.itemsize, band.shape[0]
-        corner = band.T.reshape(-1)[columns[0] * height + place :]
-        strides = (apart * height * item, item, (height - 1) * item)
-        as_strided(corner, blocks.shape, strides)[...] += blocks
+        item, column = band.strides
+        as_strided(band[place:, columns[0] :], blocks.shape, (apart * column, item, column - item))[...] += blocks
         return
     for i in range(a):
         for j in range(b):
