@@ -209,7 +209,7 @@ def _written(table: _Table, terms: Terms, named: _Pending) -> Expression:
     return sp.Add(*result)
 
 
-def _rational(value: Fraction) -> sp.Rational:
+def _rational(value: Fraction) -> Expression:
     return sp.Rational(value.numerator, value.denominator)
 
 

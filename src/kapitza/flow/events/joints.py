@@ -135,16 +135,17 @@ def relative_system(system: System, form: JointForm) -> RelativeSystem:
     gone = {system.switches[i].mode: sp.Integer(0) for i in form.switches}
     held = HeldSteps([(name, e.xreplace(gone)) for name, e in system.smooth_steps])
     sums = _Sums(form.inverse, held)
-    size = len(elimination.rest)
+    entries, forces = elimination.mass, elimination.rest
+    size = len(forces)
     rows: list[dict[int, Any]] = [{} for _ in range(size)]
     columns: list[dict[int, Any]] = [{} for _ in range(size)]
 
     def half(j: int) -> Callable[[int], Any]:
-        return lambda a: sums(j, lambda b: elimination.mass[a][b], rows[a])
+        return lambda a: sums(j, lambda b: entries[a][b], rows[a])
 
     mass = [[sums(i, half(j), columns[j]) for j in range(i + 1)] for i in range(size)]
     known: dict[int, Any] = {}
-    return RelativeSystem(held, mass, [sums(i, lambda a: elimination.rest[a], known) for i in range(size)])
+    return RelativeSystem(held, mass, [sums(i, lambda a: forces[a], known) for i in range(size)])
 
 
 class _Sums:
