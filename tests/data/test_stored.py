@@ -179,3 +179,53 @@ def test_parts_that_are_gone_are_missed(tmp_path, whole):
         chunks[0].unlink()
         with pytest.raises(DataError, match=rf'"{name}" (is missing|from 0 to 100 are lost)|Time'):
             kz.open_record(path).rows(0, 100)
+
+
+@pytest.mark.parametrize("suffix", [".zarr", ".parquet"])
+def test_one_description_holds_for_all_that_is_appended(tmp_path, suffix):
+    """Noise, angles or a phase of the drive that differ were those of the first record without a word."""
+    times = np.arange(10.0)
+
+    def record(begin=0.0, **more):
+        facts = {"units": {"x": "m"}, "noise": {"x": 0.1}, "period": 2.0} | more
+        return kz.Record.from_arrays(begin + times, {"x": np.sin(times)}, **facts)
+
+    path = kz.write(record(), tmp_path / f"log{suffix}", append=True)
+    for other, message in (
+        (record(10.0, noise={"x": 0.2}), 'noise of "x" is stored as 0.1, that of the record is 0.2'),
+        (record(10.0, units={"x": "rad"}, angles=["x"]), 'stored in "m"'),
+        (record(10.3, phase=0.0), r"starts at 10\.3 s, that of the recording at 0 s, 0\.15 periods apart"),
+        (record(10.0, phase=0.5), "0.25 periods apart"),
+    ):
+        with pytest.raises(DataError, match=message):
+            kz.write(other, path, append=True)
+    # A start that lies whole periods later is the same drive.
+    kz.write(record(10.0, phase=0.0), path, append=True)
+    assert kz.open_record(path).size == 20
+    assert len(kz.open_record(path).rows(0, 20).segments()) == 1
+    angle = kz.write(
+        kz.Record.from_arrays(times, {"x": times}, units={"x": "rad"}), tmp_path / f"a{suffix}", append=True
+    )
+    turned = kz.Record.from_arrays(10 + times, {"x": times}, units={"x": "rad"}, angles=["x"])
+    with pytest.raises(DataError, match='"x" is an angle in one'):
+        kz.write(turned, angle, append=True)
+
+
+@pytest.mark.parametrize("suffix", [".zarr", ".parquet"])
+def test_another_sampling_rate_begins_a_segment(tmp_path, suffix):
+    path = tmp_path / f"log{suffix}"
+    kz.write(kz.Record.from_arrays(np.arange(10.0), {"x": np.zeros(10)}), path, append=True)
+    kz.write(kz.Record.from_arrays(10 + 0.01 * np.arange(50), {"x": np.zeros(50)}), path, append=True)
+    assert [piece.start for piece in kz.open_record(path).rows(0, 60).segments()] == [0, 10]
+
+
+def test_a_part_of_other_units_put_in_by_hand_is_refused(tmp_path):
+    times = np.arange(10.0)
+    for begin in (0.0, 10.0):
+        path = kz.write(
+            kz.Record.from_arrays(begin + times, {"x": times}, units={"x": "m"}), tmp_path / "log.parquet", append=True
+        )
+    other = kz.write(kz.Record.from_arrays(10 + times, {"x": times}, units={"x": "mm"}), tmp_path / "other.parquet")
+    (path / "part-000001.parquet").write_bytes(other.read_bytes())
+    with pytest.raises(DataError, match=r"part-000001\.parquet in log\.parquet has other channels, units or angles"):
+        kz.open_record(path)

@@ -19,7 +19,10 @@ CHUNK = 2**18
 """Samples of a chunk of a Zarr array: 2 MB before compression."""
 
 CONTINUES = 1.5
-"""Sampling intervals within which an appended record goes on where the recording ended."""
+"""Sampling intervals within which an appended record goes on where the recording ended; its own differ less, too."""
+
+SAME_PHASE = 1e-3
+"""Periods of the excitation by which the clocks of record and recording may differ."""
 
 
 def append_parquet(record: Record, path: Path, write: Any) -> None:
@@ -79,16 +82,43 @@ def continued(record: Record, before: StoredRecord) -> Record:
             f"{', '.join(record.channels)}: append records of the same channels."
         )
     tail = before.rows(max(before.size - 2, 0), before.size)
-    for name in record.channels:
-        if record.units[name] != tail.units[name]:
-            raise DataError(f'"{name}" is stored in "{tail.units[name]}", the record has it in "{record.units[name]}".')
-    if record.period != before.period:
-        raise DataError(f"The stored excitation period is {before.period} s, that of the record {record.period} s.")
+    _require_alike(record, tail)
     # A record numbers its segments anew; the labels on disk go on.
     last = int(before.source.read("segment", before.size - 1, before.size)[0])
     interval = float(np.diff(tail.time)[-1]) if tail.size > 1 else 0.0
     step = float(record.time[0] - tail.time[-1])
+    own = float(np.median(np.diff(record.time))) if record.size > 1 else interval
     labels = record.dataset["segment"].values
-    goes_on = 0.0 < step <= CONTINUES * interval
+    goes_on = 0.0 < step <= CONTINUES * interval and 1 / CONTINUES <= own / interval <= CONTINUES
     shifted = labels - labels[0] + last + (0 if goes_on else 1)
     return Record(record.dataset.assign_coords(segment=("time", shifted.astype(np.int32))))
+
+
+def _require_alike(record: Record, stored: Record) -> None:
+    """Refuse a record whose channels or excitation are not those of the recording: one description holds for all."""
+    for name in record.channels:
+        if record.units[name] != stored.units[name]:
+            raise DataError(
+                f'"{name}" is stored in "{stored.units[name]}", the record has it in "{record.units[name]}".'
+            )
+        if record.noise.get(name) != stored.noise.get(name):
+            raise DataError(
+                f'The noise of "{name}" is stored as {stored.noise.get(name)}, that of the record is '
+                f"{record.noise.get(name)}: append it to a recording of its own, or give it the stored one."
+            )
+    if record.angles != stored.angles:
+        angles = [
+            n for n, one, other in zip(record.channels, record.angles, stored.angles, strict=True) if one != other
+        ]
+        raise DataError(f'"{angles[0]}" is an angle in one of record and recording, and none in the other.')
+    if record.period != stored.period:
+        raise DataError(f"The stored excitation period is {stored.period} s, that of the record {record.period} s.")
+    if record.period is not None:
+        # Whole periods between the two starts change nothing; what rounding of time stamps leaves is no other phase.
+        apart = (record.excitation_start - stored.excitation_start) / record.period
+        if abs(apart - round(apart)) > SAME_PHASE:
+            raise DataError(
+                f"The excitation of the record starts at {record.excitation_start:.9g} s, that of the recording at "
+                f"{stored.excitation_start:.9g} s, {abs(apart - round(apart)):.3g} periods apart: give the record time "
+                "stamps of the recording's clock, or a recording of its own."
+            )

@@ -91,9 +91,16 @@ class ParquetFiles:
         """File, row group, first row and the row after its last, of every row group."""
         import pyarrow.parquet as pq
 
-        found, first = [], 0
+        found, first, named = [], 0, None
         for path in self.files:
             facts = pq.read_metadata(path)
+            about = _channels_of(facts.metadata)
+            named = about if named is None else named
+            if about != named:
+                # One description holds for all parts; a part put in by hand may be of other units.
+                raise DataError(
+                    f"{path.name} in {self.path.name} has other channels, units or angles than the first part."
+                )
             for number in range(facts.num_row_groups):
                 rows = facts.row_group(number).num_rows
                 found.append((path, number, first, first + rows))
@@ -128,6 +135,12 @@ class ParquetFiles:
                 values = column_values(file.read_row_group(number, columns=[name]).column(0))
             pieces.append(values[max(first - begin, 0) : last - begin])
         return np.concatenate(pieces)
+
+
+def _channels_of(metadata: Any) -> list[tuple[str, Any, Any]]:
+    """Names, units and angles of the channels as a part of a Parquet folder has them."""
+    about = parse_metadata((metadata or {}).get(METADATA.encode(), b"").decode("utf-8", "replace"))
+    return [(name, facts.get("unit"), facts.get("angle")) for name, facts in about.facts.items()]
 
 
 @dataclass(frozen=True)
