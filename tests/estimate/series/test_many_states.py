@@ -61,3 +61,18 @@ def test_the_answer_does_not_depend_on_what_is_saved(ring, monkeypatch):
         assert saving.deviations[name] == pytest.approx(plain.deviations[name], rel=1e-3)
         assert abs(saving.values[name] - model.values[name]) < 4 * saving.deviations[name]
         assert saving.deviations[name] == pytest.approx(bound[i], rel=0.1)
+
+
+def test_nodes_that_start_apart_are_thinned_as_others_are(monkeypatch):
+    """Two samples apart because of the memory, more in the end, at states that belong to them: the same answer."""
+    model = kz.library.lorenz()
+    record = kz.measure(kz.simulate(model, x0=[1, 1, 20], t=0.005 * np.arange(1201)), noise=0.1, seed=2)
+    start, free = model.with_values(sigma=11.0, rho=26.0, beta=2.9), ["sigma", "rho", "beta"]
+    usual = kz.identify(start, record, free, kz.ShootingFit())
+    monkeypatch.setattr("kapitza.estimate.series.solver.LARGEST_CHAIN", 20 * 9 * 1201 // 2 + 1)
+    apart = kz.identify(start, record, free, kz.ShootingFit())
+    assert len(apart.motion.times) == pytest.approx(len(usual.motion.times), rel=0.3)
+    assert 2 * len(apart.motion.times) < 1201 / 2
+    for name in free:
+        assert abs(apart.values[name] - usual.values[name]) < 2e-3 * usual.deviations[name]
+        assert apart.deviations[name] == pytest.approx(usual.deviations[name], rel=1e-3)

@@ -164,12 +164,14 @@ class Nodes:
     """Where the trajectory is cut into shooting intervals.
 
     index: (J,) sample of each node; linked: (J,) whether node j starts an interval that ends at node j + 1;
-    length: (J,) samples in that interval (0 where not linked).
+    length: (J,) samples in that interval (0 where not linked); spacing: from one to the next, in samples that may be
+    nodes.
     """
 
     index: Indices
     linked: Flags
     length: Indices
+    spacing: int
 
     @property
     def size(self) -> int:
@@ -186,7 +188,7 @@ def place_nodes(samples: Samples, spacing: int) -> Nodes:
     piece_start[starts] = starts
     piece_start = np.maximum.accumulate(piece_start)
     chosen = (np.arange(count) - piece_start) % spacing == 0
-    return _nodes_at(samples, chosen)
+    return _nodes_at(samples, chosen, spacing)
 
 
 def _nodes_in_flight(samples: Samples, free: Flags, spacing: int) -> Nodes:
@@ -195,14 +197,14 @@ def _nodes_in_flight(samples: Samples, free: Flags, spacing: int) -> Nodes:
     for piece in samples.pieces:
         chosen[piece.start + np.flatnonzero(free[piece])[::spacing]] = True
         chosen[piece.start] = True
-    return _nodes_at(samples, chosen)
+    return _nodes_at(samples, chosen, spacing)
 
 
-def _nodes_at(samples: Samples, chosen: Flags) -> Nodes:
+def _nodes_at(samples: Samples, chosen: Flags, spacing: int) -> Nodes:
     index = np.flatnonzero(chosen | ~samples.joined)
     linked = samples.joined[index]
     length = np.where(linked, np.diff(np.append(index, samples.size)), 0)
-    return Nodes(index, linked, length)
+    return Nodes(index, linked, length, spacing)
 
 
 def kicks_between(samples: Samples, nodes: Nodes) -> Array:

@@ -172,7 +172,7 @@ class Fitter:
         if self.settings.huber is not None:
             # The states are those of the readings but where these are wild.
             now = self._reweigh(now, 0.0)
-        return self._iterate(now, self.settings.softness if softness is None else softness, thin=spacing == 1)
+        return self._iterate(now, self.settings.softness if softness is None else softness, thin=True)
 
     def resume(self, solution: MotionSolution) -> MotionSolution:
         """Go on from a solution with rigid links, after the weights have changed."""
@@ -245,8 +245,9 @@ class Fitter:
                     largest, trouble, smallest = 0.5, 0, np.inf
             if fraction == 1 and moved <= self.settings.advance:
                 level = self._next(level, moved)
-                if thin and level < THIN_BELOW and (spacing := self._spacing(now)) > 1:
-                    now, thin = self._thinned(now, spacing), False
+                if thin and level < THIN_BELOW and (times := self._spacing(now) // now.nodes.spacing) > 1:
+                    # Every second, third, … node stays, with its state.
+                    now, thin = self._thinned(now, times * now.nodes.spacing), False
         at_bound = ((now.theta <= self.low) | (now.theta >= self.high)) & (self.low < self.high)
         names = [f"theta_{i}" for i in range(self.low.size)]
         columns = ["softness", "cost", "fraction", "step", "state_step", "defect", *names]
@@ -384,6 +385,7 @@ class Fitter:
         return fraction, None
 
     def _spacing(self, now: Iterate) -> int:
+        """Samples per interval at the end."""
         if self.settings.spacing is not None:
             return self.settings.spacing
         if self.settings.process_noise is not None or now.nodes.size < 50:
@@ -391,7 +393,7 @@ class Fitter:
         some = np.flatnonzero(now.nodes.linked)
         some = some[:: max(1, some.size // 200)]
         growth = np.linalg.norm(now.sweep.propagators[some], ord=2, axis=(1, 2))
-        rate = max(float(np.log(np.median(growth))), 1e-3)
+        rate = max(float(np.log(np.median(growth))) / now.nodes.spacing, 1e-3)
         return int(np.clip(np.log(5.0) / rate, 1, 10))
 
     def _thinned(self, now: Iterate, spacing: int) -> Iterate:
