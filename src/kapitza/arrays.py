@@ -1,6 +1,8 @@
-"""Kinds of arrays, named once: numbers, yes or no, positions."""
+"""Kinds of arrays, named once: numbers, yes or no, positions; numbers whose kind linear algebra does not tell."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,3 +10,4 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.intp]
+Numbers = NDArray[Any]

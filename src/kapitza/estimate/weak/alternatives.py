@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import sympy as sp
 
-from kapitza.arrays import Array
+from kapitza.arrays import Numbers
 from kapitza.estimate.faults import Candidate, candidates
 from kapitza.estimate.weak.problem import WeakProblem
 from kapitza.estimate.weak.regressors import Regressors, Smoothed
@@ -34,10 +34,10 @@ class Law:
 
     equation: int
     variable: tuple[int, int] | None
-    shape: Callable[[Array], Array]
+    shape: Callable[[Numbers], Numbers]
     place: str
 
-    def series(self, state: Smoothed) -> Array:
+    def series(self, state: Smoothed) -> Numbers:
         if self.variable is None:
             return self.shape(state.times)
         coordinate, order = self.variable
@@ -50,7 +50,7 @@ class Alternatives:
 
     laws: tuple[Law, ...]
     faults: tuple[Candidate, ...]
-    values: Array
+    values: Numbers
 
     @property
     def count(self) -> int:
@@ -60,7 +60,7 @@ class Alternatives:
         """Where each of the terms acts."""
         return tuple(f"equation {law.equation + 1} {law.place}" if several else law.place for law in self.laws)
 
-    def columns(self, problem: WeakProblem) -> list[Array]:
+    def columns(self, problem: WeakProblem) -> list[Numbers]:
         """(windows, rows, m) of every piece, along the path of `problem`."""
         made = []
         for state in problem.calm:
@@ -78,7 +78,7 @@ class Alternatives:
             made.append(matrix)
         return made
 
-    def white(self, problem: WeakProblem, factors: list[Whitener]) -> Array:
+    def white(self, problem: WeakProblem, factors: list[Whitener]) -> Numbers:
         """(n, m) after whitening, all pieces under each other."""
         parts = [
             factor(Rows(matrix, np.zeros(matrix.shape[:2]))).matrix.reshape(-1, self.count)
@@ -86,7 +86,7 @@ class Alternatives:
         ]
         return np.concatenate(parts)
 
-    def _moved(self, problem: WeakProblem, state: Smoothed) -> Array:
+    def _moved(self, problem: WeakProblem, state: Smoothed) -> Numbers:
         """(m, equations, n): what a unit of each fault adds to the equations."""
         regressors, measured = problem.regressors, problem.measured
         slopes = regressors.slopes(state, self.values, problem.noise)
@@ -114,7 +114,7 @@ class Alternatives:
                     made[number, equation] += share * series * (here @ readings[channel])
         return made
 
-    def _by_time(self, problem: WeakProblem, state: Smoothed) -> Array:
+    def _by_time(self, problem: WeakProblem, state: Smoothed) -> Numbers:
         """∂g/∂t (equations, n) at fixed motion."""
         regressors, period = problem.regressors, problem.model.period
         if period is None:
@@ -127,7 +127,7 @@ class Alternatives:
         return (sides[0] - sides[1]) / (2 * step)
 
 
-def linear_values(regressors: Regressors, values: Array) -> Array:
+def linear_values(regressors: Regressors, values: Numbers) -> Numbers:
     """What multiplies the regressors: the linear parameters, or combinations of them, at values (p,)."""
     if regressors.factors is None:
         return values[[regressors.parameters.index(n) for n in regressors.linear]]
@@ -135,7 +135,7 @@ def linear_values(regressors: Regressors, values: Array) -> Array:
     return np.array([complex(sp.N(f.xreplace(at))).real for f in regressors.factors])
 
 
-def alternatives_of(problem: WeakProblem, values: Array) -> Alternatives:
+def alternatives_of(problem: WeakProblem, values: Numbers) -> Alternatives:
     """What the rows of a problem are tested against."""
     model = problem.model
     signals = bool(model.signals)
@@ -150,7 +150,7 @@ def alternatives_of(problem: WeakProblem, values: Array) -> Alternatives:
 def _laws(problem: WeakProblem) -> list[Law]:
     """Candidates of every equation, as many as whiten at little cost; none where the equations are many."""
     model = problem.model
-    powers: list[Callable[[Array], Array]] = [lambda z: z, lambda z: z**2, lambda z: z * np.abs(z), lambda z: z**3]
+    powers: list[Callable[[Numbers], Numbers]] = [lambda z: z, lambda z: z**2, lambda z: z * np.abs(z), lambda z: z**3]
     found: list[Law] = []
     for e, equation in enumerate(model.equations):
         if len(found) > MOST_TERMS:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from kapitza.arrays import Array, Flags
+from kapitza.arrays import Flags, Numbers
 from kapitza.circle import TURN, turns, unwrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
@@ -64,10 +64,10 @@ class OrbitRows:
     response: (equations x r, samples x channels) what noise of unit size on each sample adds to a row.
     """
 
-    matrix: Array
-    rest: Array
+    matrix: Numbers
+    rest: Numbers
     order: NDArray[np.integer]
-    response: Array
+    response: Numbers
 
 
 def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
@@ -82,7 +82,7 @@ def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
     values = known_values(request, regressors.linear)
     kernels = None if settings.derivatives == "series" else choose_kernels(settings, measured)
     states = [periodic_state(settings, measured, kernels, data, i) for i in range(len(data))]
-    theta: Array = np.zeros(len(free))
+    theta: Numbers = np.zeros(len(free))
     full, noise = values.copy(), None
     rounds = 1 if settings.solver in ("least squares", "exclusion") else 3
     for number in range(rounds):
@@ -108,9 +108,9 @@ def _judged(
     kernels: Kernels | None,
     data: OrbitSet,
     rows: list[OrbitRows],
-    theta: Array,
+    theta: Numbers,
     used: Flags,
-    taken: tuple[Array, Array | None],
+    taken: tuple[Numbers, Numbers | None],
 ) -> list[JudgedRows]:
     """What the misfit is judged by; taken: values of all parameters and covariance of the noise of the rows."""
     alone, judged, first = OrbitSet(data.orbits, data.angles), [], 0
@@ -166,7 +166,7 @@ def periodic_state(
     return Smoothed(piece.times, derivatives, piece.inputs, measured.step, piece.own)
 
 
-def _rotation(orbit: PeriodicOrbit, measured: Measured) -> Array:
+def _rotation(orbit: PeriodicOrbit, measured: Measured) -> Numbers:
     """Mean rate Ω of each coordinate: whole turns of the channels over the period."""
     turns = np.zeros(len(measured.channels))
     if orbit.winding:
@@ -174,7 +174,7 @@ def _rotation(orbit: PeriodicOrbit, measured: Measured) -> Array:
     return measured.mixing @ (2.0 * np.pi * turns / orbit.period)
 
 
-def _by_series(periodic: Array, step: float) -> Array:
+def _by_series(periodic: Numbers, step: float) -> Numbers:
     count = len(periodic)
     spectrum = np.fft.rfft(periodic, axis=0)
     rate = 2j * np.pi * np.fft.rfftfreq(count, step)[:, None]
@@ -183,7 +183,7 @@ def _by_series(periodic: Array, step: float) -> Array:
     return np.stack([np.fft.irfft(spectrum * rate**order, n=count, axis=0) for order in range(3)])
 
 
-def _with_margins(measured: Measured, orbits: OrbitSet, number: int, margin: int, rotation: Array) -> Array:
+def _with_margins(measured: Measured, orbits: OrbitSet, number: int, margin: int, rotation: Numbers) -> Numbers:
     """The stretch with `margin` raw samples on both sides, from the record it came from, else by periodicity."""
     orbit, piece = orbits[number], measured.pieces[number]
     inside = measured.coordinates(piece)
@@ -207,8 +207,8 @@ def orbit_rows(
     measured: Measured,
     state: Smoothed,
     orbit: PeriodicOrbit,
-    values: Array,
-    noise: Array | None,
+    values: Numbers,
+    noise: Numbers | None,
 ) -> OrbitRows:
     """Cosine and sine coefficients of every term at the chosen sub-harmonics."""
     coefficients, rest = regressors.terms(state, values, noise)
@@ -250,7 +250,7 @@ def _informative(rows: OrbitRows) -> OrbitRows:
     )
 
 
-def _whitened(rows: OrbitRows) -> tuple[Array, Array]:
+def _whitened(rows: OrbitRows) -> tuple[Numbers, Numbers]:
     size = rows.matrix.shape[2]
     covariance = rows.response @ rows.response.T
     scale = np.diag(covariance).max()
@@ -285,7 +285,7 @@ def solve_balance(
     return solve(System(matrix[used], rest[used], groups[used]), names), used, exclusions
 
 
-def _exclude(settings: HarmonicFit, regressors: Regressors, rows: list[OrbitRows], matrix: Array, rest: Array):
+def _exclude(settings: HarmonicFit, regressors: Regressors, rows: list[OrbitRows], matrix: Numbers, rest: Numbers):
     """The document's exclusion, for every equation (or set of equations that share parameters) by itself."""
     equation = np.concatenate([np.repeat(np.arange(r.rest.shape[0]), r.rest.shape[1]) for r in rows])
     unit = np.concatenate([i * 10_000 + np.tile(r.order, r.rest.shape[0]) for i, r in enumerate(rows)])
@@ -317,9 +317,9 @@ def _independent_equations(regressors: Regressors) -> list[list[int]]:
     return [sorted(members) for members, _ in sorted(groups, key=lambda g: min(g[0]))]
 
 
-def residue_table(regressors: Regressors, rows: list[OrbitRows], theta: Array) -> dict[str, Array]:
+def residue_table(regressors: Regressors, rows: list[OrbitRows], theta: Numbers) -> dict[str, Numbers]:
     """Per equation the predicted right-hand side and the residue of every row, with orbit and sub-harmonic."""
-    table: dict[str, Array] = {}
+    table: dict[str, Numbers] = {}
     for e in range(regressors.equations):
         predicted = np.concatenate([-(r.matrix[e] @ theta) for r in rows])
         residue = np.concatenate([r.rest[e] + r.matrix[e] @ theta for r in rows])
@@ -329,7 +329,7 @@ def residue_table(regressors: Regressors, rows: list[OrbitRows], theta: Array) -
     return table
 
 
-def bootstrap(rows: list[OrbitRows], names: tuple[str, ...], weighted: bool, seed: int) -> Array | None:
+def bootstrap(rows: list[OrbitRows], names: tuple[str, ...], weighted: bool, seed: int) -> Numbers | None:
     """Standard errors from resampled orbits; None with fewer than three orbits."""
     if len(rows) < 3:
         return None

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from kapitza.arrays import Array, Flags
+from kapitza.arrays import Flags, Numbers
 from kapitza.estimate.misfit import ALARM, Misfit, chance_of_level
 
 TOLERANCE = 1.25
@@ -32,16 +32,16 @@ class JudgedRows:
     sub-harmonic of the rows; repeats: excitation periods of the orbit.
     """
 
-    residual: Array
+    residual: Numbers
     used: Flags
-    response: Array
-    opened: Array
-    terms: Array
+    response: Numbers
+    opened: Numbers
+    terms: Numbers
     order: NDArray[np.integer]
     repeats: int
 
     @property
-    def covariance(self) -> Array:
+    def covariance(self) -> Numbers:
         """(equations x r, equations x r) of all errors that a right model may have."""
         opened, size = self.opened.ravel(), self.terms.ravel()
         floor = NUMERICAL * np.maximum(size, np.sqrt(np.mean(size**2)))
@@ -72,7 +72,7 @@ def misfit_of(orbits: list[JudgedRows], fitted: int, source: str, freedom: float
     return Misfit(float(np.sqrt(beyond)), share, chance, "the equations", where, source)
 
 
-def _place(own: list[Array], orbits: list[JudgedRows]) -> str:
+def _place(own: list[Numbers], orbits: list[JudgedRows]) -> str:
     """Equation and harmonic of the drive whose rows stand out most."""
     squares = np.array([(o**2).mean(axis=1) for o in own]).mean(axis=0)
     worst = int(np.argmax(squares))

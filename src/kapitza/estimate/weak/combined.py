@@ -22,7 +22,7 @@ import numpy as np
 import sympy as sp
 from scipy.optimize import OptimizeResult, least_squares
 
-from kapitza.arrays import Array
+from kapitza.arrays import Numbers
 from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.weak.alternatives import alternatives_of
@@ -85,21 +85,21 @@ class _Combinations:
     factors: tuple[Any, ...]
     free: tuple[str, ...]
     parameters: tuple[str, ...]
-    values: Array
+    values: Numbers
 
     @property
     def size(self) -> int:
         return len(self.factors)
 
     @cached_property
-    def function(self) -> Callable[..., Array]:
+    def function(self) -> Callable[..., Numbers]:
         return compile_derivatives(self.factors, self.free, (), self.parameters)
 
     def __getstate__(self) -> dict[str, Any]:
         # Compiled code does not travel to other processes.
         return {name: value for name, value in self.__dict__.items() if name != "function"}
 
-    def __call__(self, theta: Array) -> tuple[Array, Array]:
+    def __call__(self, theta: Numbers) -> tuple[Numbers, Numbers]:
         """(k + 1,) combinations and the constant 1, and their derivatives (k + 1, free)."""
         values = self.values.copy()
         values[[self.parameters.index(n) for n in self.free]] = theta
@@ -149,7 +149,7 @@ def fit_combined(problem: WeakProblem) -> Estimate:
     )
 
 
-def _unbiased(problem: WeakProblem, combinations: _Combinations, theta: Array) -> tuple[RowSolution, Tested] | None:
+def _unbiased(problem: WeakProblem, combinations: _Combinations, theta: Numbers) -> tuple[RowSolution, Tested] | None:
     """The root near θ of the score Jᵀ W r of the rows as they are, without its bias; None where there is none near.
 
     Divided by the size of their terms rows ask for larger terms by as much as their noise, a bias that the score itself
@@ -172,7 +172,7 @@ def _unbiased(problem: WeakProblem, combinations: _Combinations, theta: Array) -
     return corrected(problem, factors, solution, tested, rows_at)
 
 
-def _rows_of(combinations: _Combinations, theta: Array) -> RowsAt:
+def _rows_of(combinations: _Combinations, theta: Numbers) -> RowsAt:
     """Rows r(θ) with their derivatives by θ."""
     c, slopes = combinations(theta)
 
@@ -182,7 +182,7 @@ def _rows_of(combinations: _Combinations, theta: Array) -> RowsAt:
     return made
 
 
-def _apart(rows: list[Rows], functions: int, factors: list[Whitener] | None = None) -> list[Array]:
+def _apart(rows: list[Rows], functions: int, factors: list[Whitener] | None = None) -> list[Numbers]:
     """[A b] (rows, combinations + 1) of every equation, all others zero, whitened by `factors`; in order of `stack`."""
     result = []
     for first in range(0, rows[0].rest.shape[1], functions):
@@ -197,18 +197,18 @@ def _apart(rows: list[Rows], functions: int, factors: list[Whitener] | None = No
     return result
 
 
-def _mean_squares(rows: list[Rows], functions: int) -> Array:
+def _mean_squares(rows: list[Rows], functions: int) -> Numbers:
     """(equations, combinations + 1): mean square of every term of an equation over its rows."""
     full = np.concatenate([np.concatenate([r.matrix, r.rest[..., None]], axis=2) for r in rows])
     return (full**2).mean(axis=0).reshape(-1, functions, full.shape[2]).mean(axis=1)
 
 
-def _sizes(squares: Array, combinations: Array) -> Array:
+def _sizes(squares: Numbers, combinations: Numbers) -> Numbers:
     """(equations,) root of the sum of the mean squares of the terms."""
     return np.sqrt(squares @ combinations**2)
 
 
-def _compressed(columns: list[Array]) -> Array:
+def _compressed(columns: list[Numbers]) -> Numbers:
     """Triangular factors (equations, k + 1, k + 1) of the rows of every equation: the same sums from few numbers."""
     wide = columns[0].shape[1]
     small = []
@@ -218,7 +218,7 @@ def _compressed(columns: list[Array]) -> Array:
     return np.array(small) / np.sqrt(max(len(columns[0]), 1))
 
 
-def _scaled(squares: Array, sizes: Array | None, c: Array, slopes: Array) -> tuple[Array, Array]:
+def _scaled(squares: Numbers, sizes: Numbers | None, c: Numbers, slopes: Numbers) -> tuple[Numbers, Numbers]:
     """Combinations over the size of the terms, (equations, k + 1), and derivatives (equations, k + 1, free)."""
     now = _sizes(squares, c)
     weight = (1.0 if sizes is None else sizes) / now
@@ -231,7 +231,7 @@ def _scaled(squares: Array, sizes: Array | None, c: Array, slopes: Array) -> tup
 _least_squares = cast(Callable[..., OptimizeResult], least_squares)
 
 
-def _search(problem: WeakProblem, combinations: _Combinations, columns: Array, squares: Array) -> Array:
+def _search(problem: WeakProblem, combinations: _Combinations, columns: Numbers, squares: Numbers) -> Numbers:
     """The values at which the equations are fulfilled best, relative to their terms, from many starts."""
     free, model = problem.request.names, problem.model
     low, high = np.array([model.parameter(n).bounds for n in free]).T
@@ -257,16 +257,16 @@ def _search(problem: WeakProblem, combinations: _Combinations, columns: Array, s
 
 
 def _from_starts(
-    shared: Shared[tuple[_Combinations, Array, Array, Array, Array]], starts: Array
+    shared: Shared[tuple[_Combinations, Numbers, Numbers, Numbers, Numbers]], starts: Numbers
 ) -> list[OptimizeResult]:
     """Where the search ends from each of some starts (S, free); those at which a term is not defined give nothing."""
     combinations, columns, squares, low, high = shared.value
 
-    def residual(theta: Array) -> Array:
+    def residual(theta: Numbers) -> Numbers:
         value, _ = _scaled(squares, None, *combinations(theta))
         return np.einsum("erk,ek->er", columns, value).ravel()
 
-    def jacobian(theta: Array) -> Array:
+    def jacobian(theta: Numbers) -> Numbers:
         _, slopes = _scaled(squares, None, *combinations(theta))
         return np.einsum("erk,ekp->erp", columns, slopes).reshape(-1, theta.size)
 
@@ -282,16 +282,16 @@ def _from_starts(
 
 
 def _settle(
-    combinations: _Combinations, white: list[Array], squares: Array, sizes: Array, theta: Array, bounds: Array
+    combinations: _Combinations, white: list[Numbers], squares: Numbers, sizes: Numbers, theta: Numbers, bounds: Numbers
 ) -> OptimizeResult:
     """The best values for rows whitened at the present ones, where their terms had these sizes."""
     factor = np.asarray(np.linalg.qr(np.concatenate(white, axis=1), mode="r"), np.float64)
 
-    def residual(trial: Array) -> Array:
+    def residual(trial: Numbers) -> Numbers:
         value, _ = _scaled(squares, sizes, *combinations(trial))
         return factor @ value.ravel()
 
-    def jacobian(trial: Array) -> Array:
+    def jacobian(trial: Numbers) -> Numbers:
         _, slopes = _scaled(squares, sizes, *combinations(trial))
         return factor @ slopes.reshape(-1, trial.size)
 
@@ -305,10 +305,10 @@ def _linearised(
     problem: WeakProblem,
     combinations: _Combinations,
     rows: list[Rows],
-    white: list[Array],
-    squares: Array,
-    sizes: Array,
-    theta: Array,
+    white: list[Numbers],
+    squares: Numbers,
+    sizes: Numbers,
+    theta: Numbers,
 ) -> System:
     """Rows linear in θ near the solution, in the groups over which the covariance is taken."""
     value, slopes = _scaled(squares, sizes, *combinations(theta))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import special
 
-from kapitza.arrays import Array
+from kapitza.arrays import Numbers
 from kapitza.estimate.faults import strongest
 from kapitza.estimate.misfit import ALARM, Misfit, chance_of_level, place_of, scores_of, structure, with_fault
 from kapitza.estimate.weak.alternatives import linear_values
@@ -32,9 +32,9 @@ EXACT = 1e-6
 def misfit_of(
     problem: WeakProblem,
     solution: RowSolution,
-    left: list[Array],
+    left: list[Numbers],
     regressors: Regressors,
-    values: Array,
+    values: Numbers,
     tested: Tested,
 ) -> Misfit:
     """Judge the rows left (windows, rows) of every piece at the solution `values`.
@@ -95,7 +95,7 @@ def _curved(problem: WeakProblem) -> float:
     return CURVED * float((problem.measured.noise[moving] / spread[moving]).max(initial=0.0))
 
 
-def _terms(problem: WeakProblem, factors: list[Whitener], values: Array) -> float:
+def _terms(problem: WeakProblem, factors: list[Whitener], values: Numbers) -> float:
     """Root mean square, over whitened rows, of the equations' terms: of all that does not cancel by itself."""
     regressors = problem.regressors
     rows = assemble(regressors, problem.calm, problem.windows, values, None)
@@ -113,7 +113,7 @@ def _terms(problem: WeakProblem, factors: list[Whitener], values: Array) -> floa
     return float(np.sqrt(total / max(count, 1)))
 
 
-def _place(problem: WeakProblem, left: list[Array], factors: list[Whitener]) -> str:
+def _place(problem: WeakProblem, left: list[Numbers], factors: list[Whitener]) -> str:
     """The equation whose rows stand out most beside their own noise, and at which states."""
     functions = problem.windows.functions
     ratios = []
@@ -122,7 +122,7 @@ def _place(problem: WeakProblem, left: list[Array], factors: list[Whitener]) -> 
         ratios.append(own.reshape(len(rest), -1, functions).mean(axis=2))
     every = np.concatenate(ratios)
     worst = int(np.argmax(every.mean(axis=0)))
-    signals: dict[str, Array] = {}
+    signals: dict[str, Numbers] = {}
     names = [c.name for c in problem.model.coordinates]
     for index, name in enumerate(names):
         for order, mark in ((0, ""), (1, "'")):
@@ -167,7 +167,7 @@ def _stretches(states: list[Smoothed], windows: Windows, size: int) -> tuple[lis
     return found, chosen / float(counts.sum())
 
 
-def loss_of(problem: WeakProblem, solution: RowSolution, regressors: Regressors, values: Array) -> float:
+def loss_of(problem: WeakProblem, solution: RowSolution, regressors: Regressors, values: Numbers) -> float:
     """How many times the standard errors exceed what the best use of these readings would give, at least.
 
     Rows of the shortest test functions, linearised along the path and weighed by the linear noise alone, hold nearly

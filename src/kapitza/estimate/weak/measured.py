@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import sympy as sp
 
-from kapitza.arrays import Array
+from kapitza.arrays import Numbers
 from kapitza.circle import unwrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError, ModelError, nearest_name
@@ -29,9 +29,9 @@ class Piece:
     own: parameter values that hold for this stretch alone.
     """
 
-    times: Array
-    channels: Array
-    inputs: Array
+    times: Numbers
+    channels: Numbers
+    inputs: Numbers
     own: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -47,11 +47,11 @@ class Measured:
     pieces: tuple[Piece, ...]
     step: float
     channels: tuple[str, ...]
-    mixing: Array
-    offset: Array
-    noise: Array
+    mixing: Numbers
+    offset: Numbers
+    noise: Numbers
     noise_known: bool
-    input_noise: Array
+    input_noise: Numbers
     noise_source: str = "the noise stated"
     noise_freedom: float = float("inf")
 
@@ -60,10 +60,10 @@ class Measured:
         return sum(len(p.times) for p in self.pieces)
 
     @property
-    def coordinate_covariance(self) -> Array:
+    def coordinate_covariance(self) -> Numbers:
         return self.mixing @ np.diag(self.noise**2) @ self.mixing.T
 
-    def coordinates(self, piece: Piece) -> Array:
+    def coordinates(self, piece: Piece) -> Numbers:
         """(n, c) coordinates of a piece, angles continuous."""
         return piece.channels @ self.mixing.T + self.offset
 
@@ -105,7 +105,7 @@ def orbit_set(request: Request) -> OrbitSet | None:
     return sets[0].source
 
 
-def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], Array, Array]:
+def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], Numbers, Numbers]:
     """The map from channels to coordinates, which must be the same for all of the data."""
     found = [
         _coordinate_map(part.setting(request.model), names, request.outputs)
@@ -120,7 +120,7 @@ def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[
     return found[0]
 
 
-def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: Mapping[str, float]) -> Array:
+def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: Mapping[str, float]) -> Numbers:
     """Noise of excitations that were recorded: as given, else read off the spectrum."""
     signals = model.signals
     result = np.zeros(len(signals))
@@ -135,7 +135,7 @@ def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: M
 
 def _coordinate_map(
     model: Model, available: tuple[str, ...], outputs: Mapping[str, Output]
-) -> tuple[tuple[str, ...], Array, Array]:
+) -> tuple[tuple[str, ...], Numbers, Numbers]:
     """Channels to use and the linear map from them to the coordinates.
 
     A coordinate is a channel of its own name, or follows from outputs of the model that are linear in coordinates
@@ -185,7 +185,9 @@ def _pieces(
     return [Piece(times[part], values[part], inputs[part], own) for part in record.segments()]
 
 
-def _continuous(record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...]) -> tuple[Array, Array, Array]:
+def _continuous(
+    record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...]
+) -> tuple[Numbers, Numbers, Numbers]:
     """Model time (n,), channels (n, m) with angles continuous within segments, and excitations (n, s).
 
     An excitation recorded as a channel goes before the signal stored in the model.
@@ -222,8 +224,8 @@ def _with_noise(
     request: Request,
     pieces: list[Piece],
     channels: tuple[str, ...],
-    mixing: Array,
-    offset: Array,
+    mixing: Numbers,
+    offset: Numbers,
     record: Record | None,
 ) -> Measured:
     """Attach the noise: as stated, as the record knows it, else read off the longest piece, channel by channel."""
@@ -245,7 +247,7 @@ def _with_noise(
     return Measured(tuple(pieces), step, channels, mixing, offset, noise, known, inputs, source, freedom)
 
 
-def known_values(request: Request, linear: Sequence[str]) -> Array:
+def known_values(request: Request, linear: Sequence[str]) -> Numbers:
     """Values of all parameters; those to be solved for may be unknown (NaN), and are then set to 0."""
     model = request.model
     values = np.array([model.values[n] for n in model.names])

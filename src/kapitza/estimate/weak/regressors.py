@@ -16,7 +16,7 @@ import sympy as sp
 from scipy.sparse import csr_array
 from scipy.special import erf
 
-from kapitza.arrays import Array, Indices
+from kapitza.arrays import Indices, Numbers
 from kapitza.errors import ModelError
 from kapitza.model import (
     Model,
@@ -41,13 +41,13 @@ class Smoothed:
     own: parameter values that hold for this piece alone.
     """
 
-    times: Array
-    derivatives: Array
-    inputs: Array
+    times: Numbers
+    derivatives: Numbers
+    inputs: Numbers
     step: float
     own: Mapping[str, float] = field(default_factory=dict)
 
-    def values(self, names: Sequence[str], common: Array) -> Array:
+    def values(self, names: Sequence[str], common: Numbers) -> Numbers:
         """Values (p,) of the named parameters along this piece, from those that all pieces share."""
         if not self.own:
             return common
@@ -60,7 +60,7 @@ class Slopes:
 
     equation: Indices
     variable: Indices
-    series: Array
+    series: Numbers
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Bends:
     equation: Indices
     first: Indices
     second: Indices
-    series: Array
+    series: Numbers
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Regressors:
     switches: tuple[Switch, ...]
     factors: tuple[sp.Expr, ...] | None = None
 
-    def placed(self, values: Array, names: Sequence[str], theta: Array) -> Array:
+    def placed(self, values: Numbers, names: Sequence[str], theta: Numbers) -> Numbers:
         """Values (p,) of all parameters with those of these names at theta."""
         result = values.copy()
         result[[self.parameters.index(name) for name in names]] = theta
@@ -114,7 +114,7 @@ class Regressors:
         return len(self.rest)
 
     @cached_property
-    def straight(self) -> Array:
+    def straight(self) -> Numbers:
         """(equations, 1 + parameters, z): constant factors of u, u', u'' in g0 and in every regressor.
 
         These terms need no derivative of the data: it goes onto the test function as a whole.
@@ -134,14 +134,14 @@ class Regressors:
     def _rows(self) -> list[tuple[sp.Expr, ...]]:
         return [(r, *c) for r, c in zip(self.rest, self.coefficients, strict=True)]
 
-    def bent(self, state: Smoothed, values: Array, noise: Array | None = None) -> tuple[Array, Array]:
+    def bent(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> tuple[Numbers, Numbers]:
         """As `terms`, less the straight terms."""
         coefficients, rest = self.terms(state, values, noise)
         known = np.array([state.derivatives[order, :, i] for i, order in self.noisy])
         lines = (self._straight_rows @ known).reshape(self.equations, -1, known.shape[1])
         return coefficients - lines[:, 1:], rest - lines[:, 0]
 
-    def terms(self, state: Smoothed, values: Array, noise: Array | None = None) -> tuple[Array, Array]:
+    def terms(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> tuple[Numbers, Numbers]:
         """Regressors c (equations, parameters, n) and rest g0 (equations, n) at the smoothed states.
 
         values: (p,) of `parameters`. noise: (z, z) covariance of the noisy variables; then the second-order bias
@@ -158,7 +158,7 @@ class Regressors:
         shaped = flat.reshape(self.equations, len(self.linear) + 1, -1)
         return shaped[:, 1:], shaped[:, 0]
 
-    def gradients(self, state: Smoothed, values: Array, noise: Array | None = None) -> Array:
+    def gradients(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> Numbers:
         """∂g/∂z of every equation by noisy variables, then inputs, then modes: (equations, z + inputs + modes, n)."""
         slopes = self.slopes(state, values, noise)
         width = len(self.noisy) + len(self.inputs) + len(self.switches)
@@ -166,14 +166,14 @@ class Regressors:
         result[slopes.equation, slopes.variable] = slopes.series
         return result
 
-    def slopes(self, state: Smoothed, values: Array, noise: Array | None = None) -> Slopes:
+    def slopes(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> Slopes:
         """The same without what is identically zero: in a chain of masses an equation holds few coordinates."""
         values = state.values(self.parameters, values)
         places, function = _gradients(self)
         equation, variable = places.T
         return Slopes(equation, variable, function(self.columns(state, values, noise), values))
 
-    def bends(self, state: Smoothed, values: Array, noise: Array | None = None) -> Bends:
+    def bends(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> Bends:
         """Second derivatives of every equation by the noisy variables, without what is identically zero."""
         values = state.values(self.parameters, values)
         places, function = _bends(self)
@@ -182,7 +182,7 @@ class Regressors:
             return Bends(equation, first, second, np.empty((0, len(state.times))))
         return Bends(equation, first, second, function(self.columns(state, values, noise), values))
 
-    def columns(self, state: Smoothed, values: Array, noise: Array | None, unbiased: bool = False) -> Array:
+    def columns(self, state: Smoothed, values: Numbers, noise: Numbers | None, unbiased: bool = False) -> Numbers:
         """Variables as rows (nvars, n): coordinates, rates, accelerations, t, inputs, modes.
 
         A mode is the expected sign given the measurement, or (unbiased) one whose mean over the noise is the sign.
@@ -195,7 +195,9 @@ class Regressors:
             parts.append(self._mode(switch, known, values, state.step, noise, unbiased))
         return np.array(parts)
 
-    def _mode(self, switch: Switch, known: Array, values: Array, step: float, noise: Array | None, unbiased: bool):
+    def _mode(
+        self, switch: Switch, known: Numbers, values: Numbers, step: float, noise: Numbers | None, unbiased: bool
+    ):
         """Sign of the switching function, averaged over the sampling cell.
 
         Between samples s is a cubic through its values and rates. With noise of deviation σ on s, the expected sign
@@ -231,7 +233,7 @@ class Regressors:
         return result
 
 
-def _cell_average(s: Array, change: Array, deviation: Array, unbiased: bool = False) -> Array:
+def _cell_average(s: Numbers, change: Numbers, deviation: Numbers, unbiased: bool = False) -> Numbers:
     """Mean over t ± step/2 of the expected sign, or of twice the sign less it; `change` is ds/dt times the step."""
     if s.size < 3:
         return np.sign(s)
@@ -253,7 +255,7 @@ def _cell_average(s: Array, change: Array, deviation: Array, unbiased: bool = Fa
     return sign
 
 
-def _cubic(a: Array, da: Array, b: Array, db: Array, x: Array) -> Array:
+def _cubic(a: Numbers, da: Numbers, b: Numbers, db: Numbers, x: Numbers) -> Numbers:
     """Hermite cubic between values a, b with slopes da, db per unit: (k,), (f,) -> (k, f)."""
     a, da, b, db = a[:, None], da[:, None], b[:, None], db[:, None]
     return a + x * (da + x * (3 * (b - a) - 2 * da - db + x * (2 * (a - b) + da + db)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from kapitza.arrays import Array
+from kapitza.arrays import Numbers
 from kapitza.estimate.disagreement import FEWEST_BLOCKS, PIECES, Widening, widening
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import determined
@@ -30,8 +30,8 @@ FAR = 3.0
 def estimate_of(
     problem: WeakProblem,
     solution: RowSolution,
-    history: list[Array],
-    left: list[Array],
+    history: list[Numbers],
+    left: list[Numbers],
     tested: Tested,
     weighed: Regressors | None = None,
 ) -> Estimate:
@@ -83,7 +83,7 @@ def estimate_of(
     )
 
 
-def _noise_alone(solution: RowSolution, weighted: bool) -> Array:
+def _noise_alone(solution: RowSolution, weighted: bool) -> Numbers:
     """Covariance (k, k) by the noise alone: rows whitened by it have unit variance, others that of their residuals."""
     inverse = np.linalg.inv(solution.information)
     rows = max(len(solution.residual) - len(solution.theta), 1)
@@ -91,7 +91,7 @@ def _noise_alone(solution: RowSolution, weighted: bool) -> Array:
 
 
 def _widening(
-    solution: RowSolution, alone: Array, misfit: Misfit, freedom: float, weighted: bool, tested: Tested
+    solution: RowSolution, alone: Numbers, misfit: Misfit, freedom: float, weighted: bool, tested: Tested
 ) -> Widening:
     """What groups of windows and pieces of the record make of the intervals."""
     informations, scores = by_group(solution.left, solution.matrix, solution.residual, solution.groups)
@@ -109,8 +109,8 @@ def _widening(
 
 
 def _pieces(
-    solution: RowSolution, informations: Array, scores: Array, alone: Array
-) -> tuple[Array | None, Array | None]:
+    solution: RowSolution, informations: Numbers, scores: Numbers, alone: Numbers
+) -> tuple[Numbers | None, Numbers | None]:
     """Steps (P, k) that pieces of neighbouring groups would take from the estimate, with their covariances."""
     free = len(solution.theta)
     rows = len(solution.residual)
@@ -129,8 +129,8 @@ def _pieces(
 def warnings_of(
     problem: WeakProblem,
     solution: RowSolution,
-    theta: Array,
-    covariance: Array,
+    theta: Numbers,
+    covariance: Numbers,
     misfit: Misfit,
     loss: float,
     share: float,

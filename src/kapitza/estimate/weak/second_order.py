@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.arrays import Array
+from kapitza.arrays import Numbers
 from kapitza.estimate.weak.alternatives import Alternatives
 from kapitza.estimate.weak.problem import WeakProblem, calmed, smooth, weigh
 from kapitza.estimate.weak.solvers import RowSolution
@@ -47,10 +47,10 @@ class Pulls:
     noise in the parameters' own columns makes. by_group (G, k): mean pull of every group of rows at the parameters.
     """
 
-    parameters: Array
-    columns: Array
-    alternatives: Array
-    by_group: Array
+    parameters: Numbers
+    columns: Numbers
+    alternatives: Numbers
+    by_group: Numbers
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,6 @@ def pulls_of_noise(
     return Pulls(total[:, :size], own, total[:, size:], by_group)
 
 
-def _products(white: Rows) -> Array:
+def _products(white: Rows) -> Numbers:
     """(n, columns): what every row pulls at each of its columns."""
     return (white.matrix * white.rest[..., None]).reshape(-1, white.matrix.shape[-1])

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import least_squares
 
-from kapitza.arrays import Array
+from kapitza.arrays import Numbers
 from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.weak.alternatives import alternatives_of
@@ -28,12 +28,14 @@ DIFFERENCE = 1e-5
 """Relative step of the differences by the nonlinear parameters."""
 
 
-def with_nonlinear(problem: WeakProblem, p: Array) -> WeakProblem:
+def with_nonlinear(problem: WeakProblem, p: Numbers) -> WeakProblem:
     """The problem at other values of the nonlinear parameters."""
     return replace(problem, values=problem.regressors.placed(problem.values, problem.regressors.nonlinear, p))
 
 
-def eliminate(problem: WeakProblem, p: Array, factors: list[Whitener] | None, scale: Array) -> tuple[System, Array]:
+def eliminate(
+    problem: WeakProblem, p: Numbers, factors: list[Whitener] | None, scale: Numbers
+) -> tuple[System, Numbers]:
     """Whitened rows at p and the linear parameters that fit them best."""
     rows = with_nonlinear(problem, p).rows()
     white = (
@@ -58,14 +60,14 @@ def fit_separable(problem: WeakProblem) -> Estimate:
     bounds = np.array([problem.model.parameter(n).bounds for n in names]).T
     size = np.where(p != 0, np.abs(p), 1.0)
     factors: list[Whitener] | None = None
-    history: list[Array] = []
+    history: list[Numbers] = []
     outcome = None
     for _ in range(ROUNDS):
         rows = with_nonlinear(problem, p).rows()
         scale = np.sqrt(np.mean([np.mean(r.rest**2, axis=0) for r in rows], axis=0))
         scale = np.where(scale > 0, scale, 1.0)
 
-        def left(trial: Array, factors: list[Whitener] | None = factors, scale: Array = scale) -> Array:
+        def left(trial: Numbers, factors: list[Whitener] | None = factors, scale: Numbers = scale) -> Numbers:
             system, theta = eliminate(problem, trial, factors, scale)
             return system.rest + system.matrix @ theta
 
@@ -99,7 +101,7 @@ def fit_separable(problem: WeakProblem) -> Estimate:
     return estimate_of(with_nonlinear(problem, final_p), solution, history, rest, tested)
 
 
-def _rows_of(theta: Array, p: Array, size: Array) -> RowsAt:
+def _rows_of(theta: Numbers, p: Numbers, size: Numbers) -> RowsAt:
     """Rows linear in all parameters near (θ, p): columns of the nonlinear ones by central differences."""
 
     def made(problem: WeakProblem) -> list[Rows]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from kapitza.arrays import Array
+from kapitza.arrays import Numbers
 from kapitza.errors import IdentifiabilityError
 from kapitza.estimate.identifiability import analyse
 from kapitza.estimate.judge import huber_weights, robust_scale
@@ -31,11 +31,11 @@ class System:
     noise_matrix: (k + 1, k + 1) expected noise in [matrix rest]ᵀ[matrix rest], when known.
     """
 
-    matrix: Array
-    rest: Array
+    matrix: Numbers
+    rest: Numbers
     groups: NDArray[np.integer]
-    instruments: Array | None = None
-    noise_matrix: Array | None = None
+    instruments: Numbers | None = None
+    noise_matrix: Numbers | None = None
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ class RowSolution:
     and groups (n,): of the system that was solved; left (n, k): what its rows were multiplied by.
     """
 
-    theta: Array
-    covariance: Array
-    residual: Array
-    weights: Array
+    theta: Numbers
+    covariance: Numbers
+    residual: Numbers
+    weights: Numbers
     chi2: float
     dof: float
-    information: Array
+    information: Numbers
     condition: float
-    matrix: Array
-    left: Array
+    matrix: Numbers
+    left: Numbers
     groups: NDArray[np.integer]
 
 
@@ -105,7 +105,7 @@ def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -
     )  # fmt: skip
 
 
-def _least_squares(system: System, condition: float) -> Array:
+def _least_squares(system: System, condition: float) -> Numbers:
     """By normal equations where the rows allow it (they are many and well conditioned as a rule), else by SVD."""
     if condition > 1e4:
         return np.linalg.lstsq(system.matrix, -system.rest, rcond=None)[0]
@@ -115,8 +115,8 @@ def _least_squares(system: System, condition: float) -> Array:
 
 
 def _covariance(
-    left: Array, matrix: Array, residual: Array, information: Array, groups: NDArray[np.integer], level: float
-) -> tuple[Array, float]:
+    left: Numbers, matrix: Numbers, residual: Numbers, information: Numbers, groups: NDArray[np.integer], level: float
+) -> tuple[Numbers, float]:
     """Jackknife over groups, with its degrees of freedom."""
     own, scores = by_group(left, matrix, residual, groups)
     count, size = len(scores), len(information)
@@ -127,14 +127,14 @@ def _covariance(
     return moves.T @ moves * (count - 1) / count, float(count - size)
 
 
-def by_group(left: Array, matrix: Array, residual: Array, groups: NDArray[np.integer]) -> tuple[Array, Array]:
+def by_group(left: Numbers, matrix: Numbers, residual: Numbers, groups: NDArray[np.integer]) -> tuple[Numbers, Numbers]:
     """Information J_g (G, k, k) and score s_g (G, k) of every group of rows."""
     starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
     parts = [slice(a, b) for a, b in itertools.pairwise([*starts.tolist(), len(residual)])]
     return np.array([left[p].T @ matrix[p] for p in parts]), np.array([left[p].T @ residual[p] for p in parts])
 
 
-def without_each(information: Array, own: Array, scores: Array) -> Array:
+def without_each(information: Numbers, own: Numbers, scores: Numbers) -> Numbers:
     """Moves (G, k) of the estimate without each of the groups, (J - J_g)⁻¹ s_g.
 
     J⁻¹ s_g would be too small where few groups hold much of the information (slow passages of a chaotic motion).
@@ -142,7 +142,7 @@ def without_each(information: Array, own: Array, scores: Array) -> Array:
     return np.linalg.solve(information - own, scores[..., None])[..., 0]
 
 
-def _robust(system: System, theta: Array) -> tuple[Array, Array]:
+def _robust(system: System, theta: Numbers) -> tuple[Numbers, Numbers]:
     """Huber's weights by iteration; the scale follows from the median residual."""
     weights = np.ones(len(system.rest))
     for _ in range(30):
@@ -157,7 +157,7 @@ def _robust(system: System, theta: Array) -> tuple[Array, Array]:
     return theta, weights
 
 
-def _total(system: System) -> Array:
+def _total(system: System) -> Numbers:
     """Koopmans' estimate: the direction of [A b] that noise alone explains best.
 
     Smallest λ with [A b]ᵀ[A b] v = λ N v for the noise matrix N; θ = v_A / v_b.
@@ -174,15 +174,20 @@ def _total(system: System) -> Array:
     return direction[:-1] / direction[-1]
 
 
-def identification_error(matrix: Array, rest: Array, theta: Array) -> float:
+def identification_error(matrix: Numbers, rest: Numbers, theta: Numbers) -> float:
     """ε = max|e| / max|q̂|: largest residue over largest predicted right-hand side (HARMONIC 5.5.3)."""
     predicted = matrix @ theta
     return float(np.abs(predicted + rest).max() / np.abs(predicted).max())
 
 
 def exclude_by_residue(
-    matrix: Array, rest: Array, units: NDArray[np.integer], share: float = 0.05, limit: float = 0.1, rounds: int = 50
-) -> tuple[Array, Exclusion]:
+    matrix: Numbers,
+    rest: Numbers,
+    units: NDArray[np.integer],
+    share: float = 0.05,
+    limit: float = 0.1,
+    rounds: int = 50,
+) -> tuple[Numbers, Exclusion]:
     """Drop the sub-harmonics whose residue exceeds (1 - β) of the largest, until ε < limit (HARMONIC 5.5.3).
 
     units: (n,) label of the sub-harmonic a row belongs to (its cosine and sine rows go together).

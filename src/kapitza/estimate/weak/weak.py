@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky_banded, get_lapack_funcs
 
-from kapitza.arrays import Array, Indices
+from kapitza.arrays import Indices, Numbers
 from kapitza.errors import DataError
 from kapitza.estimate.weak.measured import Measured
 from kapitza.estimate.weak.regressors import Regressors, Slopes, Smoothed
@@ -35,15 +35,15 @@ LARGEST_RESPONSE = 4_000_000
 class Rows:
     """Rows of one uninterrupted piece: matrix (windows, equations x functions, parameters), rest (windows, ...)."""
 
-    matrix: Array
-    rest: Array
+    matrix: Numbers
+    rest: Numbers
 
-    def residual(self, theta: Array) -> Array:
+    def residual(self, theta: Numbers) -> Numbers:
         return self.rest + self.matrix @ theta
 
 
 def assemble(
-    regressors: Regressors, states: list[Smoothed], windows: Windows, values: Array, noise: Array | None
+    regressors: Regressors, states: list[Smoothed], windows: Windows, values: Numbers, noise: Numbers | None
 ) -> list[Rows]:
     """Rows of every piece that is long enough for one window."""
     rows = []
@@ -75,14 +75,14 @@ def assemble(
     return rows
 
 
-def _time_derivative(series: Array, step: float) -> Array:
+def _time_derivative(series: Numbers, step: float) -> Numbers:
     result = np.gradient(series, step, axis=-1)
     inner = 8 * (series[..., 3:-1] - series[..., 1:-3]) - series[..., 4:] + series[..., :-4]
     result[..., 2:-2] = inner / (12 * step)
     return result
 
 
-def adjoint_series(regressors: Regressors, measured: Measured, gradients: Array) -> Array:
+def adjoint_series(regressors: Regressors, measured: Measured, gradients: Numbers) -> Numbers:
     """(3, equations, channels, n): what multiplies φ, φ', φ'' in the response of a row to channel noise."""
     equation, variable = np.nonzero(gradients.any(axis=-1))
     result = np.zeros((3, regressors.equations, len(measured.channels), gradients.shape[-1]))
@@ -94,7 +94,7 @@ def adjoint_series(regressors: Regressors, measured: Measured, gradients: Array)
     return result
 
 
-Responses = dict[int, Array]
+Responses = dict[int, Numbers]
 """For each equation that a source of noise reaches: (3, n), what multiplies φ, φ', φ'' in the response of its rows."""
 
 
@@ -124,7 +124,7 @@ def _channel_series(regressors: Regressors, measured: Measured, slopes: Slopes) 
 
 
 def _sources(
-    regressors: Regressors, measured: Measured, state: Smoothed, values: Array, noise: Array | None, memory: float
+    regressors: Regressors, measured: Measured, state: Smoothed, values: Numbers, noise: Numbers | None, memory: float
 ) -> list[Responses]:
     """Responses to every independent source of noise: channels, measured inputs, signs that noise makes uncertain."""
     slopes = regressors.slopes(state, values, noise)
@@ -161,7 +161,7 @@ MOST_TOGETHER = 6
 
 
 def _quadratic_sources(
-    regressors: Regressors, state: Smoothed, values: Array, noise: Array | None, memory: float
+    regressors: Regressors, state: Smoothed, values: Numbers, noise: Numbers | None, memory: float
 ) -> list[Responses]:
     """Sources with the variance of ½ nᵀ H n, at most one for every equation, each white.
 
@@ -210,7 +210,7 @@ def _quadratic_sources(
 class RowCovariance:
     """Covariance of all rows of one piece in lower band storage, of rows in `order` (None: window by window)."""
 
-    band: Array
+    band: Numbers
     order: Indices | None = None
 
 
@@ -219,8 +219,8 @@ def row_covariance(
     measured: Measured,
     state: Smoothed,
     windows: Windows,
-    values: Array,
-    noise: Array | None,
+    values: Numbers,
+    noise: Numbers | None,
     memory: float,
     by_window: bool = False,
 ) -> RowCovariance:
@@ -257,7 +257,7 @@ def row_covariance(
     return RowCovariance(band, order)
 
 
-def _fill_band(band: Array, response: Array, places: Indices, here: int, windows: Windows) -> None:
+def _fill_band(band: Numbers, response: Numbers, places: Indices, here: int, windows: Windows) -> None:
     """Add the products of the responses of windows that overlap to the band; places (windows, rows): in its order."""
     rows = places.shape[1]
     for lag in range(windows.parts):
@@ -285,8 +285,8 @@ class Whitener:
     order: of the rows in the factor, None where it is theirs.
     """
 
-    factor: Array
-    variances: Array
+    factor: Numbers
+    variances: Numbers
     order: Indices | None = None
 
     def __call__(self, piece: Rows) -> Rows:

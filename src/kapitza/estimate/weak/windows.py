@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kapitza.arrays import Array
+from kapitza.arrays import Numbers
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Windows:
         return 1 + 2 * self.modulation
 
     @cached_property
-    def values(self) -> Array:
+    def values(self) -> Numbers:
         """(3, functions, width): the test functions with their first and second time derivatives."""
         x = (np.arange(self.width) + 0.5) / self.width * 2.0 - 1.0
         p, inner = self.power, 1.0 - x**2
@@ -71,7 +71,7 @@ class Windows:
         """Number of windows in a stretch of so many samples."""
         return max(0, samples // self.stride - self.parts + 1)
 
-    def integrate(self, series: Array, order: int = 0) -> Array:
+    def integrate(self, series: Numbers, order: int = 0) -> Numbers:
         """∫ φ f dt in every window: (..., n) -> (..., windows, functions); with `order`, (-1)^order ∫ φ^(order) f dt.
 
         The latter is ∫ φ f^(order) dt without any derivative of f having been taken.
@@ -86,13 +86,13 @@ class Windows:
             total += blocks[..., part : part + count, :] @ weights[:, part].T
         return total * self.step
 
-    def cut(self, series: Array, first: int, count: int) -> Array:
+    def cut(self, series: Numbers, first: int, count: int) -> Numbers:
         """(..., n) -> (..., count, width): the samples under `count` windows from window `first` on."""
         view = np.lib.stride_tricks.sliding_window_view(series, self.width, axis=-1)
         return view[..., first * self.stride : (first + count - 1) * self.stride + 1 : self.stride, :]
 
 
-def _consistent(values: Array, x: Array) -> Array:
+def _consistent(values: Numbers, x: Numbers) -> Numbers:
     """Mend φ' and φ'' by small multiples of φ so that their sums treat straight lines exactly.
 
     Σ φ' = 0, Σ φ' x = -Σ φ, Σ φ'' = 0, Σ φ'' x = 0: an angle that has wound up to thousands of radians then adds
