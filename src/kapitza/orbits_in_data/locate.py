@@ -31,6 +31,7 @@ DENSITY_DOUBT = 0.5
 two instead of four, and windows narrower by `NARROWER`."""
 
 NARROWER = 1.6
+"""Factor between two widths of a window, both within what the noise asks for: another one would do as well."""
 
 
 @dataclass(frozen=True)
