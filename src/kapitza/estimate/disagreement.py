@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from kapitza.arrays import Array
 
@@ -20,12 +20,8 @@ DISAGREE = 0.01
 SURELY_CORRELATED = 2.5
 """Standard deviations by which a variance from blocks must exceed that of the noise before it counts."""
 
-SMALLEST_RATIO = 1e-3
-"""Pieces that agree better than this, in variances of their noise, do so by rounding."""
-
-PIECES = (4, 3, 2)
-"""Into how many pieces a record is cut to see whether they agree: as many as leave each enough readings, but no more
-than quarters, which hold every regime that a record goes through again and again (to and fro, say)."""
+PIECES = (8, 6, 4, 3, 2)
+"""Into how many pieces a record is cut to see whether they agree: as many as leave each enough readings."""
 
 FEWEST_BLOCKS = 20
 """Blocks from which their scores say something about their variance."""
@@ -69,17 +65,14 @@ def long_run(scores: Array) -> tuple[Array, float]:
     return total, count / (1 + 4 * reach / 3)
 
 
-def pieces_disagree(steps: Array, covariances: Array) -> tuple[Array, float, Array]:
-    """Deviation τ (k,) of each parameter between pieces, the probability of as much by noise alone, and the degrees of
-    freedom (k,) with which τ² is known.
+def pieces_disagree(steps: Array, covariances: Array) -> tuple[Array, float]:
+    """Deviation τ (k,) of each parameter between pieces, and the probability of as much by noise alone.
 
     steps (P, k): estimates of the pieces less a common value, covariances (P, k, k) by noise alone. DerSimonian and
-    Laird's moment estimate: with s² = Σ (step - mean)²/variance per degree of freedom, τ² is s² - 1 in units of the
-    variance of a piece. Few pieces know s² badly, but all parameters speak about the same pieces: their s² are drawn
-    together as far as they are alike (`moderated`). The smallest probability is corrected for their number.
+    Laird's moment estimate, parameter by parameter; the smallest probability is corrected for their number.
     """
     free = steps.shape[1]
-    ratio, unit, own, chances = np.ones(free), np.zeros(free), np.zeros(free), np.ones(free)
+    spread, chances = np.zeros(free), np.ones(free)
     for i in range(free):
         variance = covariances[:, i, i]
         known = np.isfinite(variance) & (variance > 0) & np.isfinite(steps[:, i])
@@ -88,38 +81,11 @@ def pieces_disagree(steps: Array, covariances: Array) -> tuple[Array, float, Arr
         weight, step = 1.0 / variance[known], steps[known, i]
         mean = float(weight @ step / weight.sum())
         excess = float(weight @ (step - mean) ** 2)
-        own[i] = known.sum() - 1
-        chances[i] = float(special.chdtrc(own[i], excess))
+        freedom = int(known.sum()) - 1
+        chances[i] = float(special.chdtrc(freedom, excess))
         room = float(weight.sum() - (weight**2).sum() / weight.sum())
-        ratio[i], unit[i] = excess / own[i], own[i] / room
-    seen = own > 0
-    ratio[seen], own[seen] = moderated(ratio[seen], own[seen])
-    spread = np.sqrt(np.maximum(ratio - 1.0, 0.0) * unit)
-    return spread, float(min(1.0, chances.min(initial=1.0) * free)), own
-
-
-def moderated(variances: Array, freedom: Array) -> tuple[Array, Array]:
-    """Variances (k,) known with few degrees of freedom each, drawn together as far as they are alike, and the degrees
-    of freedom that they have then.
-
-    Empirical Bayes by G. K. Smyth (2004): variances of one scale scatter as χ²/f does, var(log s²) = ψ'(f/2). What is
-    beyond that is their own, and the common scale counts as d₀ more degrees of freedom with ψ'(d₀/2) = the rest:
-    infinitely many where nothing is left, hardly any where one of them stands out.
-    """
-    count = variances.size
-    if count < 2:
-        return variances, freedom
-    logs = np.log(np.maximum(variances, SMALLEST_RATIO))
-    beyond = float(logs.var(ddof=1) - special.polygamma(1, freedom / 2).mean())
-    common = float((logs - special.digamma(freedom / 2) + np.log(freedom / 2)).mean())
-    added = (count - 1) * freedom
-    if beyond > 1e-6:
-        found = optimize.root_scalar(lambda x: special.polygamma(1, np.exp(x)) - beyond, bracket=(-20.0, 20.0))
-        prior = 2.0 * float(np.exp(found.root))
-        common += float(special.digamma(prior / 2) - np.log(prior / 2))
-        # All of them together know no more than each of them does.
-        added = np.minimum(prior, added)
-    return (added * np.exp(common) + freedom * variances) / (added + freedom), added + freedom
+        spread[i] = np.sqrt(max(excess - freedom, 0.0) / room)
+    return spread, float(min(1.0, chances.min(initial=1.0) * free))
 
 
 def widening(
@@ -148,19 +114,18 @@ def widening(
         correlated = np.where(ratio > least, np.maximum(ratio, correlated), correlated)
         if (correlated > 1).any():
             blocks = min(freedom, max(independent - 1.0, 2.0))
-    spread, chance, count, known_by = np.zeros(own.size), 1.0, 0, np.ones(own.size)
+    spread, chance, count = np.zeros(own.size), 1.0, 0
     if steps is not None and covariances is not None and len(steps) > 1:
         count = len(steps)
         # Noise that hangs together makes pieces differ by itself; of a model that is wrong each difference counts.
-        noise = covariances * (correlated.max(initial=1.0) if white else 1.0)
-        spread, chance, known_by = pieces_disagree(steps, noise)
+        spread, chance = pieces_disagree(steps, covariances * (correlated.max(initial=1.0) if white else 1.0))
         spread = spread if chance < DISAGREE else np.zeros_like(spread)
     base = own * correlated
     total = base + spread**2
     factor = np.sqrt(np.divide(total, own, out=np.ones_like(own), where=usable))
     left = np.inf
     if usable.any():
-        parts = (base**2 / blocks if np.isfinite(blocks) else 0.0) + spread**4 / np.maximum(known_by, 1.0)
+        parts = (base**2 / blocks if np.isfinite(blocks) else 0.0) + spread**4 / max(count - 1, 1)
         known = usable & (parts > 0)
         left = float((total[known] ** 2 / parts[known]).min(initial=np.inf))
     return Widening(factor, left, np.sqrt(correlated), spread, chance, count)
