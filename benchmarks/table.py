@@ -30,6 +30,8 @@ LIMITS = {
     "harmonic": "Cramér-Rao (error); one pass over the samples (time)",
     "invariant": "one pass over the points a step",
     "growth": "N³ operations of the elimination a right-hand side",
+    "continuation": "two propagations a step, one of them with tangents",
+    "jobs": "the integrator alone (flows); one pass of a k-d tree (returns)",
     "ensembles": "the periods until a start comes to its attractor, at the speed of the integrator",
 }
 """What bounds a job from below, by page; numbers are those of `benchmarks limits`."""
@@ -131,8 +133,9 @@ def peers_of(path: Path) -> Iterator[Peer]:
                 yield Peer(name, job, ours, "", "SciPy DOP853 with lambdified matrices", row[2], row[4], row[3])
         elif name == "ensembles" and header[0] == "starts":
             for row in table.rows:
-                yield Peer(name, f"basins, {row[0]} starts [s]", row[1], "", "SciPy DOP853", row[2], "1e-9", row[3])
-                yield Peer(name, f"basins, {row[0]} starts [s]", row[1], "", "diffrax Dopri8", row[4], "1e-9", row[5])
+                job = f"basins, {row[0]} starts [s]"
+                for peer, column in (("SciPy DOP853, from 32 starts", 2), ("diffrax Dopri8, from 4096 starts", 4)):
+                    yield Peer(name, job, row[1], "", peer, row[column], "1e-9", row[column + 1])
 
 
 def _at(row: tuple[str, ...], column: int | None) -> str:
