@@ -219,7 +219,7 @@ def _joined(seen: list[Seen], angles: Sequence[bool]) -> PeriodicOrbit:
     )
 
 
-def _weights(seen: list[Seen]) -> list[Array]:
+def _weights(seen: list[Seen]) -> list[NDArray[Any]]:
     """Inverse covariances without what all parts have in common; numbers of visits where one is lacking or singular."""
     size = seen[0].orbit.points.size
     try:

@@ -75,7 +75,8 @@ def windows_of(estimate: Estimate, terms: Sequence[Term], held: Sequence[str]) -
             node = int(np.searchsorted(nodes, begin, side="right")) - 1
             state = states[node]
             if nodes[node] < begin:
-                state = flow.propagate(state, samples.time[nodes[node]], samples.time[begin], vector).state
+                known = float(samples.time[nodes[node]])
+                state = flow.propagate(state, known, float(samples.time[begin]), vector).state
             stretch = _stretch(Along(flow, observation, samples, deviations, vector), terms, begin, stop, state, free)
             if stretch is None:
                 break
