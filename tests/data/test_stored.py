@@ -1,5 +1,8 @@
 """Recordings that grow on disk and are read part by part."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -112,7 +115,18 @@ def test_a_fit_of_parts_is_the_fit_of_the_whole(tmp_path):
     from kapitza.estimate.stored_fit import identify_parts
 
     together = kz.identify(model, whole, free=["k", "B"], method=kz.HarmonicFit())
-    apart = identify_parts(kz.identify, model, stored, ["k", "B"], kz.HarmonicFit(), None, part=2400)
+    parts, alive = [], []
+
+    def fit_and_look(*arguments):
+        gc.collect()
+        alive.append(sum(part() is not None for part in parts))
+        parts.append(weakref.ref(arguments[1]))
+        return kz.identify(*arguments)
+
+    apart = identify_parts(fit_and_look, model, stored, ["k", "B"], kz.HarmonicFit(), None, part=2400)
+    # Of the parts before, at most the last one is still in memory.
+    assert len(alive) == 4
+    assert max(alive) <= 1
     for name in ("k", "B"):
         assert abs(apart[name] - model.values[name]) < 4 * apart.deviations[name]
         assert abs(apart[name] - together[name]) < 2 * together.deviations[name]

@@ -54,7 +54,7 @@ def identify_parts(
                 failures.append(f"part {number}: {error}")
             else:
                 if found.status.ok and np.isfinite(found.covariance).all():
-                    fits.append(found)
+                    fits.append(_without_samples(found))
                     # The next part starts from what is known.
                     model = model.with_values(**{n: found.values[n] for n in found.names if n in model.names})
                 else:
@@ -63,6 +63,14 @@ def identify_parts(
     if not fits:
         raise ConvergenceError(f"No part of {stored.path.name} could be fitted. {failures[0] if failures else ''}")
     return _together(fits, failures, task.status)
+
+
+def _without_samples(fit: Estimate) -> Estimate:
+    """A fit without all that is as long as its part: kept for every part these would be the recording again."""
+    return replace(
+        fit, residuals={}, data=None, history=None, draws=None, rows=None, level_sets=None, likelihood=None,
+        noise_alone=None, workings=None, whiteness={}, base=None if fit.base is None else _without_samples(fit.base),
+    )  # fmt: skip
 
 
 def _together(fits: list[Estimate], failures: list[str], status: Status) -> Estimate:
@@ -93,8 +101,6 @@ def _together(fits: list[Estimate], failures: list[str], status: Status) -> Esti
         values.setdefault(name, float(np.average([f.values[name] for f in fits], weights=shares)))
     return replace(
         first, values={**first.values, **values}, covariance=covariance, derived=derived, status=status,
-        dof=sum(f.dof for f in fits), chi2=sum(f.chi2 for f in fits), residuals={}, warnings=tuple(warnings),
-        start=first.start, data=None, history=None, draws=None, rows=None, level_sets=None, likelihood=None,
-        noise_alone=None, workings=None, whiteness={},
+        dof=sum(f.dof for f in fits), chi2=sum(f.chi2 for f in fits), warnings=tuple(warnings), start=first.start,
         chain=(*first.chain, f"{len(fits)} parts of the recording fitted one by one"),
     )  # fmt: skip
