@@ -115,7 +115,8 @@ def peers_of(path: Path) -> Iterator[Peer]:
                 )  # fmt: skip
         elif name == "periodic" and header[0] == "orbit":
             for row in table.rows:
-                for peer, column in (("SciPy shooting", 4), ("SciPy solve_bvp", 7)):
+                for peer, named in (("SciPy shooting", "SciPy shooting [ms]"), ("SciPy solve_bvp", "solve_bvp [ms]")):
+                    column = header.index(named)
                     verdict = "met" if float(row[column + 2]) >= 20 else MISSED
                     yield Peer(
                         name, f"{row[0]} [ms]", row[1], row[2], peer, row[column], row[column + 1], row[column + 2],
