@@ -70,13 +70,17 @@ def test_parts_do_not_average_away_what_they_have_in_common():
         Seen(
             kz.PeriodicOrbit(
                 ("x", "y"), np.array([[0.6, 0.2]]) + 1e-3 * random.standard_normal(2), 1.0,
-                covariance=scatter + common, visits=10,
+                covariance=scatter + common, visits=10, multipliers=np.array([-1.9, 0.16]),
+                multiplier_deviation=np.array([0.1, 0.02]),
             ),
             common,
+            np.array([0.06**2, 0.0]),
         )
         for _ in range(100)
     ]  # fmt: skip
     joined = _joined(seen, (False, False))
     assert np.diag(joined.covariance) == pytest.approx(np.diag(scatter) / 100 + np.diag(common), rel=0.3)
+    assert joined.multiplier_deviation == pytest.approx([np.hypot(0.08 / 10, 0.06), 0.02 / 10], rel=1e-9)
     alone = _joined([Seen(s.orbit, None) for s in seen], (False, False))
     assert np.diag(alone.covariance) == pytest.approx(np.diag(scatter + common) / 100, rel=0.3)
+    assert alone.multiplier_deviation == pytest.approx([0.1 / 10, 0.02 / 10], rel=1e-9)

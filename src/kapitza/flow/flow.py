@@ -124,7 +124,7 @@ class Flow:
     ) -> Propagation:
         """Many runs at once: X (B, n), t0 and t1 scalars or (B,), parameters one set or (B, npar).
 
-        processes: a number of worker processes, or any concurrent.futures.Executor whose workers can import kapitza.
+        processes: how many work, this one included, or a concurrent.futures.Executor whose workers can import kapitza.
         throw=False gives NaN for members that fail instead of raising.
         """
         states = arguments.state_rows(self.model, X)

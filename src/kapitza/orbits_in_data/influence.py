@@ -64,6 +64,11 @@ class Influence:
         units = np.tile(self.scale, p)
         return np.outer(units, units) * self.common[: p * n, : p * n]
 
+    def common_of_multipliers(self) -> Array:
+        """Variances (n,) of |μ| in `common`."""
+        p, n = self.jacobian.shape[:2]
+        return np.zeros(n) if self.common is None else np.diag(self.common)[p * n :].copy()
+
     def physical_root(self) -> tuple[Index, Array]:
         """The same with the points in the units of the record."""
         samples, root = self.root()

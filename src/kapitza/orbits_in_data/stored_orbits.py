@@ -35,6 +35,9 @@ SAME = 1e-3
 WIDTHS = 5.0
 """Five standard deviations: of some hundred orbits none is then split by chance."""
 
+ROUNDING = 1e-12
+"""Share of a variance that is lost in a difference of two."""
+
 
 def find_orbits_in_parts(
     stored: StoredRecord,
@@ -120,20 +123,28 @@ def _record_of(gathered: list[tuple[Array, NDArray[np.bool_]]], example: Any, st
 
 @dataclass(frozen=True)
 class Seen:
-    """An orbit as one part shows it; common: (p n, p n) what every part has of its covariance, None without noise."""
+    """An orbit as one part shows it.
+
+    common: (p n, p n) what every part has of its covariance, None without noise; of_multipliers: (n,) the same of the
+    variances of |μ|.
+    """
 
     orbit: PeriodicOrbit
     common: Array | None
+    of_multipliers: Array | None = None
 
 
 def _seen(orbit: PeriodicOrbit, rows: int | None) -> Seen:
     """The orbit with the rows of its stretch counted from the start of the recording; unknown in strobed flows."""
     influence = orbit.influence
-    common = influence.physical_common() if isinstance(influence, Influence) else None
+    common = of_multipliers = None
+    if isinstance(influence, Influence):
+        common, of_multipliers = influence.physical_common(), influence.common_of_multipliers()
     stretch = orbit.stretch
     if stretch is not None:
         stretch = None if rows is None else replace(stretch, first=stretch.first + rows, last=stretch.last + rows)
-    return Seen(orbit.with_(stretch=stretch, influence=None, joint_covariance=None, partner=None), common)
+    alone = orbit.with_(stretch=stretch, influence=None, joint_covariance=None, partner=None)
+    return Seen(alone, common, of_multipliers)
 
 
 def _scale(found: OrbitSet, known: Array | None) -> Array | None:
@@ -184,7 +195,8 @@ def _rolled(seen: Seen, shift: int) -> Seen:
 
     code = orbit.code[p - shift :] + orbit.code[: p - shift] if len(orbit.code) == p else orbit.code
     points = np.roll(orbit.points, shift, axis=0)
-    return Seen(orbit.with_(points=points, covariance=turned(orbit.covariance), code=code), turned(seen.common))
+    moved = orbit.with_(points=points, covariance=turned(orbit.covariance), code=code)
+    return replace(seen, orbit=moved, common=turned(seen.common))
 
 
 def _joined(seen: list[Seen], angles: Sequence[bool]) -> PeriodicOrbit:
@@ -204,7 +216,6 @@ def _joined(seen: list[Seen], angles: Sequence[bool]) -> PeriodicOrbit:
     if first.covariance is not None:
         common = [s.common for s in seen if s.common is not None]
         covariance = total * max(1.0, spread / freedom) + (np.mean(common, axis=0) if common else 0.0)
-    deviations = [o.multiplier_deviation for o in group if o.multiplier_deviation is not None]
     shares = np.array([max(orbit.visits, 1) for orbit in group], float)
     multipliers = first.multipliers
     if multipliers is not None and all(o.multipliers is not None for o in group):
@@ -214,9 +225,21 @@ def _joined(seen: list[Seen], angles: Sequence[bool]) -> PeriodicOrbit:
         covariance=covariance,
         visits=visits,
         multipliers=multipliers,
-        multiplier_deviation=1.0 / np.sqrt(sum(d**-2.0 for d in deviations)) if deviations else None,
+        multiplier_deviation=_multiplier_deviation(seen),
         notes=(*first.notes, f"seen in {len(group)} parts of the recording"),
     )
+
+
+def _multiplier_deviation(seen: list[Seen]) -> Array | None:
+    """Deviations (n,) of |μ| from all parts: what each has of its own is averaged, what they have in common stays."""
+    told = [s for s in seen if s.orbit.multiplier_deviation is not None]
+    if not told:
+        return None
+    variances = np.array([s.orbit.multiplier_deviation for s in told]) ** 2
+    common = np.array([np.zeros_like(v) if s.of_multipliers is None else s.of_multipliers
+                       for s, v in zip(told, variances, strict=True)])  # fmt: skip
+    own = np.maximum(variances - common, ROUNDING * variances)
+    return np.sqrt(1.0 / (1.0 / own).sum(axis=0) + common.mean(axis=0))
 
 
 def _weights(seen: list[Seen]) -> list[NDArray[Any]]:
