@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kapitza import Flow, library
+from kapitza import Flow, Model, library
 from kapitza.errors import FlowError
 from kapitza.flow.simulation import start_of
 
@@ -92,3 +92,19 @@ def test_few_long_runs_through_events_are_those_of_many():
     assert any(len(flow.propagate(x, float(times[0, 0]), float(times[0, -1])).events) for x in starts)
     for k, tolerance in ((0, 1e-10), (1, 1e-7), (2, 1e-7)):
         np.testing.assert_allclose(np.concatenate([one[k] for one in few]), many[k], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("samples", [2, 6])
+@pytest.mark.parametrize("rates", [[1.0, 1.0, 1.0], [1.0, 1.0, 2.0]])
+def test_a_run_that_leaves_the_finite_numbers_does_not_take_others_with_it(samples, rates):
+    """x' = a x³: x(t) = x₀ / √(1 - 2 a t x₀²); one start overflows at once."""
+    model = Model.from_equations("x' = a*x**3", parameters={"a": 1.0}, start={"x": 0.1}, name="cubic growth")
+    starts = np.array([[0.1], [1e200], [0.2]])
+    times = np.tile(np.linspace(0.0, 1.0, samples), (3, 1))
+    states, tangents, _ = Flow(model).trajectories(starts, times, np.array(rates)[:, None], refuse=False)
+    good = [0, 2]
+    growth = 1 - 2 * np.array(rates)[good, None] * times[good] * starts[good] ** 2
+    assert states[good, :, 0] == pytest.approx(starts[good] / np.sqrt(growth), rel=1e-12)
+    assert tangents[good, :, 0, 0] == pytest.approx(growth**-1.5, rel=1e-12)
+    assert states[:, 0, 0].tolist() == starts[:, 0].tolist()
+    assert np.isnan(states[1, 1:]).all()

@@ -119,21 +119,34 @@ def _run(
         np.full((len(starts), samples, n * (1 + columns), LANES), np.nan),
         np.zeros((len(starts), LANES), bool),
     )
-    for batch, (start, instants) in enumerate(zip(starts, grid, strict=True)):
-        if not alike:
-            values[:] = runtime[batch]
+
+    def go(start: Array, instants: Array, out: Array) -> Any:
+        """Write the samples (m, q, lanes) of one batch; which members arrived."""
         state[:] = start
         integrator.set_time(instants[0])
         if ends:
             integrator.reset_cooldowns()
-        if samples == 2:
-            # Without samples on the way the dense output, three times the work of the step, is not needed.
-            integrator.propagate_until(instants[1], max_steps=limit)
-            result[batch, 1] = state
-        else:
-            result[batch] = integrator.propagate_grid(instants, max_steps=limit)[1]
         # A grid that was left early ends in NaN; a state that ran out of steps stands somewhere on the way.
-        arrived[batch] = True if samples > 2 else clock == instants[1]
+        if samples > 2:
+            out[:] = integrator.propagate_grid(instants, max_steps=limit)[1]
+            return True
+        # Without samples on the way the dense output, three times the work of the step, is not needed.
+        integrator.propagate_until(instants[1], max_steps=limit)
+        out[1] = state
+        return clock == instants[1]
+
+    for batch, (start, instants) in enumerate(zip(starts, grid, strict=True)):
+        if not alike:
+            values[:] = runtime[batch]
+        arrived[batch] = go(start, instants, result[batch])
+        if not refuse and samples > 2:
+            # A member that leaves the finite numbers stops the others as well: each in a batch of its own copies.
+            for lane in np.flatnonzero(~np.isfinite(result[batch, -1]).all(axis=0)):
+                alone, copies = np.empty_like(result[batch]), np.full(LANES, lane)
+                if not alike:
+                    values[:] = runtime[batch][:, copies]
+                go(start[:, copies], instants[:, copies], alone)
+                result[batch, :, :, lane] = alone[:, :, 0]
         if ends and not (arrived[batch].all() and np.isfinite(result[batch, -1]).all()):
             # A member at the end of a root stops the others as well: each on its own.
             chosen = members[batch * LANES : (batch + 1) * LANES]
@@ -142,8 +155,7 @@ def _run(
             recent = slice(max(0, batch - BATCHES_PER_CHECK), batch + 1)
             if not (arrived[recent].all() and np.isfinite(result[recent, -1]).all()):
                 break
-    if samples == 2:
-        result[:, 0] = starts
+    result[:, 0] = starts
     rows = np.ascontiguousarray(result.transpose(0, 3, 1, 2)).reshape(members.size, samples, -1)[:count]
     good = np.isfinite(rows[:, -1]).all(axis=1) & arrived.ravel()[:count]
     rows[~good, 1:] = np.nan
