@@ -139,13 +139,13 @@ def _run(
         if not alike:
             values[:] = runtime[batch]
         arrived[batch] = go(start, instants, result[batch])
-        if not refuse and samples > 2:
+        if not refuse:
             # A member that leaves the finite numbers stops the others as well: each in a batch of its own copies.
-            for lane in np.flatnonzero(~np.isfinite(result[batch, -1]).all(axis=0)):
+            for lane in np.flatnonzero(~(np.isfinite(result[batch, -1]).all(axis=0) & arrived[batch])):
                 alone, copies = np.empty_like(result[batch]), np.full(LANES, lane)
                 if not alike:
                     values[:] = runtime[batch][:, copies]
-                go(start[:, copies], instants[:, copies], alone)
+                arrived[batch, lane] = np.all(go(start[:, copies], instants[:, copies], alone))
                 result[batch, :, :, lane] = alone[:, :, 0]
         if ends and not (arrived[batch].all() and np.isfinite(result[batch, -1]).all()):
             # A member at the end of a root stops the others as well: each on its own.
