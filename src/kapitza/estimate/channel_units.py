@@ -7,7 +7,7 @@ from typing import Any
 
 from kapitza.data import Record
 from kapitza.errors import DataError
-from kapitza.estimate.sensors import Sensor
+from kapitza.estimate.sensors import Sensor, each_record, single_data
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet
 from kapitza.units import Conversion, conversion, is_unit, to_si
@@ -22,13 +22,10 @@ def in_model_units(model: Any, data: Any, method: Any = None) -> Any:
     """
     if not isinstance(model, Model):
         return data
-    if isinstance(data, Record):
-        return converted(model, data, method)
-    if isinstance(data, OrbitSet) and isinstance(data.source, Record):
-        refuse_other_units(model, data.source)
-    if isinstance(data, list | tuple):
-        return type(data)(in_model_units(model, item, method) for item in data)
-    return data
+    for one in single_data(data):
+        if isinstance(one, OrbitSet) and isinstance(one.source, Record):
+            refuse_other_units(model, one.source)
+    return each_record(data, lambda record: converted(model, record, method))
 
 
 def wanted_units(model: Model, record: Record) -> dict[str, str]:

@@ -16,7 +16,7 @@ from scipy.linalg import qr
 
 from kapitza.arrays import Array, Indices
 from kapitza.errors import IdentifiabilityError, ModelError
-from kapitza.estimate.derived import carried_covariance
+from kapitza.estimate.derived import carried_covariance, slopes_at, values_at
 from kapitza.estimate.estimate import Estimate
 from kapitza.model import Model, derived_in_base, parse_expression, symbol
 
@@ -30,10 +30,6 @@ class Combinations:
     expressions: tuple[sp.Expr, ...]
     names: tuple[str, ...]
 
-    def values(self, model: Model) -> Array:
-        at = {symbol(n): sp.Float(v, 17) for n, v in zip(model.names, model.vector, strict=True)}
-        return np.array([float(sp.N(e.xreplace(at))) for e in self.expressions])
-
 
 def combinations_of(model: Model, free: Sequence[str] | str | None) -> Combinations | None:
     """How to fit `free` where it names something else than independent parameters; None where it does not."""
@@ -46,7 +42,7 @@ def combinations_of(model: Model, free: Sequence[str] | str | None) -> Combinati
         return None  # plain misspellings: the model says which names it has
     expressions = tuple(parse_expression(text, known).xreplace(base) for text in free)
     used = sorted({str(s) for e in expressions for s in e.free_symbols}, key=model.names.index)
-    slopes = _slopes(model, expressions, used)
+    slopes = slopes_at(model, expressions, used)
     # Pivoting takes the parameters that move the combinations most, relative to their own size.
     size = np.array([abs(model.values[name]) or 1.0 for name in used])
     sizes = np.linalg.norm(slopes * size, axis=1, keepdims=True)
@@ -67,17 +63,11 @@ def _pivots(matrix: Array) -> tuple[Array, Indices]:
     return np.asarray(factors[0], float), np.asarray(factors[-1], np.intp)
 
 
-def _slopes(model: Model, expressions: Sequence[sp.Expr], names: Sequence[str]) -> Array:
-    """∂ combinations / ∂ parameters at the values of the model, (c, k)."""
-    at = {symbol(n): sp.Float(v, 17) for n, v in zip(model.names, model.vector, strict=True)}
-    return np.array([[float(sp.N(sp.diff(e, symbol(n)).xreplace(at))) for n in names] for e in expressions])
-
-
 def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
     """The same estimate in the combinations asked for; the base parameters fitted become derived ones."""
-    slopes = _slopes(fit.model, free.expressions, fit.names)
+    slopes = slopes_at(fit.model, free.expressions, fit.names)
     covariance = carried_covariance(slopes, fit.covariance)
-    values = dict(zip(free.labels, free.values(fit.model).tolist(), strict=True))
+    values = dict(zip(free.labels, values_at(fit.model, free.expressions).tolist(), strict=True))
     rest = {name: value for name, value in fit.values.items() if name not in values}
     errors = _known_without(fit, free, {**fit.derived, **fit.deviations})
     held = tuple(sorted({str(s) for e in free.expressions for s in e.free_symbols} - set(fit.names)))
@@ -89,7 +79,7 @@ def in_combinations(fit: Estimate, free: Combinations) -> Estimate:
         known = replace(known, names=free.labels, determined=free.labels)
     return replace(
         fit, names=free.labels, values={**values, **rest}, covariance=covariance,
-        start=dict(zip(free.labels, free.values(free.model).tolist(), strict=True)),
+        start=dict(zip(free.labels, values_at(free.model, free.expressions).tolist(), strict=True)),
         derived={name: error for name, error in errors.items() if name not in values},
         draws=None if fit.draws is None else values_of(fit.draws, fit, slopes, values),
         base=fit, held=held, identifiability=known, noise_alone=alone,
@@ -103,13 +93,13 @@ def _known_without(fit: Estimate, free: Combinations, errors: Mapping[str, float
     """
     model, base = fit.model, derived_in_base(fit.model)
     used = tuple(dict.fromkeys(str(s) for e in free.expressions for s in e.free_symbols))
-    rows = _slopes(model, free.expressions, used)
+    rows = slopes_at(model, free.expressions, used)
     kept = {}
     for name, error in errors.items():
         expression = base.get(symbol(name), symbol(name))
         inside = [n for n in used if symbol(n) in expression.free_symbols]
         if inside:
-            slope = _slopes(model, [expression], used)[0]
+            slope = slopes_at(model, [expression], used)[0]
             rest = slope - rows.T @ np.linalg.lstsq(rows.T, slope, rcond=None)[0]
             if np.linalg.norm(rest) > 1e-9 * np.linalg.norm(slope):
                 continue

@@ -29,14 +29,26 @@ def derived_parameters(
     known = {p.name for p in model.parameters}
     for label, text in (wanted or {}).items():
         expressions[label] = parse_expression(text, known).xreplace(base)
-    at = {symbol(n): sp.Float(v, 17) for n, v in zip(model.names, model.vector, strict=True)}
     rows = []
     for label, expression in expressions.items():
-        slope = np.array([_number(sp.diff(expression, symbol(n)).xreplace(at)) for n in names])
-        value = _number(expression.xreplace(at))
+        value = float(values_at(model, [expression])[0])
         if strict or np.isfinite(value):
-            rows.append((label, value, float(np.sqrt(max(carried_covariance(slope[None], covariance)[0, 0], 0.0)))))
+            variance = carried_covariance(slopes_at(model, [expression], names), covariance)[0, 0]
+            rows.append((label, value, float(np.sqrt(max(variance, 0.0)))))
     return pd.DataFrame(rows, columns=["name", "value", "error"])
+
+
+def values_at(model: Model, expressions: Sequence[sp.Expr]) -> Array:
+    """Expressions (c,) of the parameters at the values of the model, NaN where one has none (a division by zero)."""
+    at = {symbol(n): sp.Float(v, 17) for n, v in zip(model.names, model.vector, strict=True)}
+    found = [sp.N(e.xreplace(at)) for e in expressions]
+    return np.array([float(v) if v.is_Float or v.is_Integer or v.is_Rational else np.nan for v in found])
+
+
+def slopes_at(model: Model, expressions: Sequence[sp.Expr], names: Sequence[str]) -> Array:
+    """∂ expressions / ∂ parameters (c, k) at the values of the model."""
+    flat = values_at(model, [sp.diff(e, symbol(n)) for e in expressions for n in names])
+    return flat.reshape(len(expressions), len(names))
 
 
 def carried_covariance(slopes: Array, covariance: Array) -> Array:
@@ -47,9 +59,3 @@ def carried_covariance(slopes: Array, covariance: Array) -> Array:
     touched = (slopes[:, endless] != 0).any(axis=1)
     result[touched, touched] = np.inf
     return result
-
-
-def _number(expression: sp.Basic) -> float:
-    """The value of an expression without symbols, NaN where it has none (a division by zero)."""
-    value = sp.N(expression)
-    return float(value) if value.is_Float or value.is_Integer or value.is_Rational else float("nan")

@@ -14,6 +14,7 @@ from kapitza.errors import KapitzaError
 from kapitza.estimate.bayes import at_walkers, bayes_packages, count_walkers, walk
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits import OrbitFit, expand, log_posterior
+from kapitza.estimate.priors import bounds_of
 from kapitza.estimate.result import last_method
 from kapitza.estimate.series import MotionDensity, ShootingFit
 from kapitza.estimate.weak import HarmonicFit
@@ -99,17 +100,12 @@ def posterior(
     return walk(estimate.names, density, error, start, random, draws, tune, monitor)
 
 
-def _limits(estimate: Estimate) -> tuple[Array, Array]:
-    bounds = np.array([estimate.model.parameter(name).bounds for name in estimate.names], float)
-    return bounds[:, 0], bounds[:, 1]
-
-
 def _inside_bounds(estimate: Estimate, count: int, random: np.random.RandomState) -> Array:
     """Some of the draws of an estimate, else of the Gaussian approximation, put on the bounds where few lie inside."""
     if estimate.draws is not None:
         return estimate.draws[random.choice(len(estimate.draws), count, replace=False)]
     centre = np.array([estimate.values[n] for n in estimate.names])
-    low, high = _limits(estimate)
+    low, high = bounds_of(estimate.model, estimate.names)
     root = np.linalg.cholesky(estimate.covariance)
     drawn = centre + random.standard_normal((20 * count, len(centre))) @ root.T
     inside = drawn[((drawn > low) & (drawn < high)).all(axis=1)]
@@ -126,7 +122,7 @@ def _density(
     """The density that is sampled, and the error of the expansion it is taken from (NaN where the model is run)."""
     centre = np.array([estimate.values[n] for n in estimate.names])
     root = np.linalg.cholesky(estimate.covariance)
-    low, high = _limits(estimate)
+    low, high = bounds_of(estimate.model, estimate.names)
 
     def scaled(theta: Array) -> Array:
         return np.asarray(np.linalg.solve(root, (theta - centre).T).T, np.float64)

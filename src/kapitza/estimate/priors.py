@@ -35,6 +35,12 @@ class Priors:
         return self.weight * (theta - self.mean)
 
 
+def bounds_of(model: Model, names: Sequence[str]) -> tuple[Array, Array]:
+    """Lower and upper bounds (k,) of parameters."""
+    low, high = np.array([model.parameter(name).bounds for name in names], float).reshape(-1, 2).T
+    return low, high
+
+
 def priors_of(model: Model, names: Sequence[str]) -> Priors:
     known = [model.parameter(name).prior for name in names]
     return Priors(
@@ -64,7 +70,7 @@ def _within_bounds(model: Model, names: Sequence[str], theta: Array, covariance:
 
     Minimises (θ - θ̂)ᵀ Σ⁻¹ (θ - θ̂): where one parameter is held at its bound the others move with it.
     """
-    low, high = np.array([model.parameter(name).bounds for name in names], float).reshape(-1, 2).T
+    low, high = bounds_of(model, names)
     if ((low <= theta) & (theta <= high)).all() or not np.isfinite(theta).all():
         return theta
     if not np.isfinite(covariance).all() or (low >= high).any():

@@ -16,13 +16,20 @@ from kapitza.continuation import MeasuredBranch
 from kapitza.data import Noise, Record, check_noise, is_number, stated_noise
 from kapitza.errors import DataError, ModelError
 from kapitza.estimate.observation import Output
-from kapitza.estimate.priors import Priors, priors_of
+from kapitza.estimate.priors import Priors, bounds_of, priors_of
 from kapitza.executor import Executor
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 
 SAME_PERIOD = 1e-3
 """Relative difference between the excitation periods of data and model that rounding may explain."""
+
+KINDS: dict[type, str] = {
+    Record: "record",
+    PeriodicOrbit: "orbit",
+    OrbitSet: "set of orbits",
+    MeasuredBranch: "measured branch",
+}
 
 
 @dataclass(frozen=True)
@@ -35,9 +42,7 @@ class Part:
 
     @property
     def label(self) -> str:
-        kinds = {Record: "record", PeriodicOrbit: "orbit", OrbitSet: "set of orbits", MeasuredBranch: "measured branch"}
-        kind = kinds[type(self.source)]
-        return f"{kind} {self.number}"
+        return f"{KINDS[type(self.source)]} {self.number}"
 
     @property
     def record(self) -> Record | None:
@@ -83,8 +88,7 @@ class Request:
     @property
     def bounds(self) -> tuple[Array, Array]:
         """Lower and upper bounds (k,) of the free parameters."""
-        pairs = np.array([self.model.parameter(name).bounds for name in self.names], float).reshape(-1, 2)
-        return pairs[:, 0], pairs[:, 1]
+        return bounds_of(self.model, self.names)
 
     @property
     def priors(self) -> Priors:
@@ -210,13 +214,8 @@ def _flatten(data: Any, own: Mapping[str, float], found: list[tuple[Any, Mapping
 
 
 def _kind(data: Any) -> str:
-    known = {
-        PeriodicOrbit: "an orbit",
-        OrbitSet: "a set of orbits",
-        Record: "a record",
-        MeasuredBranch: "a measured branch",
-    }
-    return known.get(type(data), type(data).__name__)
+    word = KINDS.get(type(data))
+    return type(data).__name__ if word is None else f"{'an' if word == 'orbit' else 'a'} {word}"
 
 
 def _check_own(model: Model, part: Part, free: tuple[str, ...] | None) -> None:

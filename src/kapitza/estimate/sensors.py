@@ -98,7 +98,7 @@ def with_sensors(model: Any, data: Any, free: list[str] | None, method: Any) -> 
     """Unknowns of sensors become parameters, other channels in outputs are taken off, limits are marked."""
     inner = getattr(method, "shooting", method)
     outputs = dict(getattr(inner, "outputs", {}) or {})
-    channels = _channels(data)
+    channels = tuple(dict.fromkeys(c for one in single_data(data) if isinstance(one, Record) for c in one.channels))
     if not isinstance(model, Model) or not any(
         isinstance(o, Sensor) or (isinstance(o, str) and _needs_writing(o, model, channels)) for o in outputs.values()
     ):
@@ -137,7 +137,7 @@ def with_sensors(model: Any, data: Any, free: list[str] | None, method: Any) -> 
     free = None if free is None else [*free, *(n for n in added if n not in free)]
     inner, chained = replace(inner, outputs=outputs), hasattr(method, "shooting")
     method = replace(method, shooting=inner) if chained else inner
-    return Rewritten(model, _each(data, lambda r: _prepared(r, change, limits, series)), free, method, late)
+    return Rewritten(model, each_record(data, lambda r: _prepared(r, change, limits, series)), free, method, late)
 
 
 def without_zeros(warnings: Sequence[str], outputs: Mapping[str, Any]) -> tuple[str, ...]:
@@ -173,34 +173,25 @@ def _refuse_unsupported(sensor: Sensor, channel: str, method: Any, data: Any) ->
     if "drift" in sensor.unknown and who == "OrbitFit":
         raise DataError(f'"{channel}" cannot drift along a periodic orbit: fit the series itself, by ShootingFit().')
     asked = "drift" if sensor.drift else "limits" if sensor.limits is not None else ""
-    if asked and not _records_only(data):
+    if asked and not all(isinstance(item, Record) for item in single_data(data)):
         raise DataError(
             f'"{channel}": the {asked} of a sensor can be undone in a record, not in orbits that were found in one. '
             "Find the orbits in a record without, or fit the record."
         )
 
 
-def _records_only(data: Any) -> bool:
+def single_data(data: Any) -> list[Any]:
+    """Records and orbits, one by one, of data that may be pairs with values, and lists."""
     if isinstance(data, list | tuple):
-        return all(_records_only(item) for item in data if not isinstance(item, Mapping))
-    return isinstance(data, Record)
+        return [one for item in data if not isinstance(item, Mapping) for one in single_data(item)]
+    return [data]
 
 
-def _channels(data: Any) -> tuple[str, ...]:
-    if isinstance(data, Record):
-        return data.channels
-    if isinstance(data, list | tuple):
-        return tuple(dict.fromkeys(c for item in data for c in _channels(item)))
-    return ()
-
-
-def _each(data: Any, change: Callable[[Record], Record]) -> Any:
+def each_record(data: Any, change: Callable[[Record], Record]) -> Any:
     """The same data with every record changed."""
-    if isinstance(data, Record):
-        return change(data)
     if isinstance(data, list | tuple):
-        return type(data)(_each(item, change) for item in data)
-    return data
+        return type(data)(each_record(item, change) for item in data)
+    return change(data) if isinstance(data, Record) else data
 
 
 def _own_names(model: Model) -> set[str]:

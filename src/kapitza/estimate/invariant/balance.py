@@ -22,14 +22,18 @@ from kapitza.arrays import Array, Flags, Indices
 from kapitza.errors import DataError, IdentifiabilityError, ModelError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.invariant.drains import likely_drain
-from kapitza.estimate.invariant.identifiability import (
+from kapitza.estimate.invariant.report import finish
+from kapitza.estimate.invariant.setup import (
+    USUAL,
+    Setup,
+    free_names,
     generic_point,
     refuse_dependent,
     scale_direction,
+    shared_channels,
+    start_of,
     words,
 )
-from kapitza.estimate.invariant.report import finish
-from kapitza.estimate.invariant.setup import USUAL, Setup, free_names, shared_channels, start_of
 from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.request import Request
 from kapitza.invariants import (

@@ -15,11 +15,11 @@ from kapitza.data import Noise
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.observation import Output
+from kapitza.estimate.orbits.covariance import residual_deviations
 from kapitza.estimate.orbits.judge import Outcome, acceptable, decided, post_mortem
 from kapitza.estimate.orbits.matching import hopeless, sort_out
 from kapitza.estimate.orbits.multipliers import MultiplierTerms
 from kapitza.estimate.orbits.nested import NestedFit
-from kapitza.estimate.orbits.noise import residual_deviations
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.result import estimate_of
 from kapitza.estimate.orbits.solver import SOFTNESS, OrbitSolution, Solver, SolverSettings

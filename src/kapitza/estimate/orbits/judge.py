@@ -1,4 +1,4 @@
-"""A fit from one start, whether its minimum is believed, and what is suspicious about it."""
+"""A fit from one start: whether its minimum is believed, how well it follows the data, and what is suspicious."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from kapitza.arrays import Array
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.judge import NOT_WHITE, doubtful_parameters, whiteness
-from kapitza.estimate.misfit import Misfit
+from kapitza.estimate.misfit import Misfit, floor_of, structure, worst
 from kapitza.estimate.orbits.matching import multiplier_mismatch
 from kapitza.estimate.orbits.problem import OrbitProblem
+from kapitza.estimate.orbits.readings import Target
 from kapitza.estimate.orbits.solver import OUTLYING, Extra, OrbitSolution
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.priors import surprising_priors
+from kapitza.orbit import PeriodicOrbit
 
 LARGEST_CHI2 = 25.0
 """χ² per degree of freedom of a believable minimum; false minima lie at 1e2 (coarse data) to 1e8 (precise data)."""
@@ -44,6 +46,9 @@ PLENTY = 10
 
 SUSPECT = 0.05
 """Probability of a larger χ² below which, with fewer degrees of freedom than that, other minima are looked for."""
+
+FOUND = 2.0
+"""Variance over the stated one that orbits found in a record may have: it is an estimate from few visits."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,53 @@ def residual_pattern(outcome: Outcome) -> dict[str, float]:
             if chance < NOT_WHITE and correlation > 0:
                 found[name] = chance
     return found
+
+
+def misfit_of(task: OrbitTask, outcome: Outcome) -> Misfit | None:
+    """χ² beside the covariances where these are known, correlated residuals of sampled motions where they are not."""
+    if not outcome.freedom > 0:
+        return None
+    return _stated(outcome) if task.noise_known else _sampled(outcome)
+
+
+def _stated(outcome: Outcome) -> Misfit:
+    """Residuals beside the errors of the orbits."""
+    found = any(_was_found(target) for target in outcome.problem.targets)
+    scatter = outcome.chi2 / outcome.dof
+    chance = float(special.chdtrc(outcome.dof, outcome.chi2 / (FOUND if found else 1.0)))
+    beyond = np.sqrt(max(scatter - 1.0, 0.0))
+    share = outcome.misfit * beyond / np.sqrt(max(scatter, 1e-300))
+    per_orbit = [float((r.residual**2).mean()) for r in outcome.solution.reduced]
+    loudest = int(np.argmax(per_orbit))
+    where = f"orbit {outcome.problem.targets[loudest].label}" if len(per_orbit) > 1 else ""
+    noise = "the errors of the orbits" if found else "the noise stated"
+    return Misfit(float(beyond), float(share), chance, "the orbits", where, noise)
+
+
+def _was_found(target: Target) -> bool:
+    source = target.source
+    return isinstance(source, PeriodicOrbit) and (source.influence is not None or bool(source.visits))
+
+
+def _sampled(outcome: Outcome) -> Misfit | None:
+    """Residuals of sampled motions beside their own white part."""
+    patterns, judged = residual_pattern(outcome), []
+    channels = outcome.problem.channels.names
+    for c, channel in enumerate(channels):
+        left = np.concatenate(sampled_residuals(outcome, c) or [np.empty(0)])
+        scale = float(outcome.problem.channel_scale[c])
+        if left.size < 16 or float(left @ left) <= 1e-18 * left.size * scale**2:
+            continue
+        # What a fit of few numbers to few readings leaves is correlated by itself, at most by their share.
+        chance = min(1.0, 2 * structure(left))
+        if channel in patterns:
+            chance = min(chance, patterns[channel])
+        floor = floor_of(left)
+        beyond = np.sqrt(max(float(np.mean(left**2)) - floor**2, 0.0))
+        where = f'"{channel}"' if len(channels) > 1 else ""
+        size = beyond / max(floor, 1e-300)
+        judged.append(Misfit(size, beyond / scale, chance, "the orbits", where, "scatter of the readings"))
+    return worst(judged)
 
 
 def post_mortem(task: OrbitTask, outcome: Outcome) -> str:

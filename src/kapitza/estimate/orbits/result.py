@@ -15,10 +15,9 @@ from kapitza.errors import Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.intervals import truncated_gaussian
-from kapitza.estimate.orbits.correlated import robust_covariance
-from kapitza.estimate.orbits.judge import LARGEST_CHI2, Outcome, post_mortem, warnings_of
+from kapitza.estimate.orbits.covariance import robust_covariance, widening_of
+from kapitza.estimate.orbits.judge import LARGEST_CHI2, Outcome, misfit_of, post_mortem, warnings_of
 from kapitza.estimate.orbits.matching import multiplier_mismatch
-from kapitza.estimate.orbits.misfit import misfit_of, widening_of
 from kapitza.estimate.orbits.solver import covariance_of, normal_equations
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.parts import Likelihood, NoiseAlone, OrbitMatches

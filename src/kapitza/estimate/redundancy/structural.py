@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-import sympy as sp
 
 from kapitza.arrays import Array
 from kapitza.errors import IdentifiabilityError, KapitzaError, ModelError
+from kapitza.estimate.derived import slopes_at
 from kapitza.estimate.identifiability import Identifiability, analyse, determined, echelon
 from kapitza.estimate.redundancy.combine import combine
 from kapitza.estimate.redundancy.symmetries import Conditions, Sampled
 from kapitza.estimate.request import Request
-from kapitza.model import Expression, Model, parse_expression, symbol, to_text
+from kapitza.model import Expression, Model, parse_expression, to_text
 
 FEW, MANY = 6, 400
 """Parameter sets at which symmetries are sampled: to tell shifts and scales, and to find sums of products."""
@@ -116,7 +116,6 @@ def identifiable(
 def _untouched(text: str, found: Identifiability, model: Model) -> bool:
     """Whether a combination keeps its value, to first order, along the directions that the data do not see."""
     expression = parse_expression(text, found.names)
-    at = {symbol(n): sp.Float(model.values[n], 17) for n in found.names}
-    slope = np.array([float(sp.N((sp.diff(expression, symbol(n)) * symbol(n)).xreplace(at))) for n in found.names])
+    slope = slopes_at(model, [expression], found.names)[0] * [model.values[n] for n in found.names]
     size = np.abs(slope).max(initial=0.0) * np.abs(found.directions).max(initial=1.0)
     return bool((np.abs(slope @ found.directions) <= 1e-4 * size).all())

@@ -14,16 +14,13 @@ from kapitza.estimate.misfit import Misfit, with_fault
 from kapitza.estimate.parts import FittedMotion, Likelihood, NoiseAlone, Prediction
 from kapitza.estimate.redundancy import identifiable
 from kapitza.estimate.result import make_estimate
-from kapitza.estimate.series.closing import ClosingSweep, closing_sweep
-from kapitza.estimate.series.faults import fault_of
+from kapitza.estimate.series.advice import explain, warnings_of
+from kapitza.estimate.series.closing import ClosingSweep, closing_sweep, fault_of, widening_of
 from kapitza.estimate.series.misfit import misfit_of, misfit_of_kicked, own_noise
 from kapitza.estimate.series.noise import SensorNoise, per_sensor
-from kapitza.estimate.series.post_mortem import explain
 from kapitza.estimate.series.residuals import whiteness_by_channel
 from kapitza.estimate.series.search import Found
 from kapitza.estimate.series.solver import MotionSolution
-from kapitza.estimate.series.stretches import widening_of
-from kapitza.estimate.series.suspicions import warnings_of
 from kapitza.estimate.series.task import MotionTask
 
 

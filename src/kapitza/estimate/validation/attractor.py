@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from scipy.signal import find_peaks
 from scipy.spatial.distance import cdist
 
-from kapitza.arrays import Array
-from kapitza.circle import unwrap
+from kapitza.arrays import Array, Indices
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.estimate.validation.result import SectionTest
+from kapitza.signal import on_circles
 
 FEWEST = 30
 """Points of a section without which it says nothing."""
 
 MOST = 1500
 """Points of each cloud that are compared: distances between all pairs are formed."""
+
+SHORTEST = 20
+"""Samples of a piece whose maxima are taken."""
 
 PROMINENT = 0.3
 """Height of a maximum above its surroundings, in standard deviations of the channel."""
@@ -41,7 +45,7 @@ def section_points(record: Record, channels: Sequence[str]) -> tuple[Array, tupl
         strobed = record.strobed()
         columns, pieces, kind = strobed.values(channels), strobed.segments(), "once per excitation period"
     else:
-        columns, pieces, kind = _maxima(record, channels, angles)
+        columns, pieces, kind = _maxima(record, channels)
     names = list(channels)
     if len(channels) == 1:
         pairs = [(columns[p][:-1], columns[p][1:]) for p in pieces if p.stop - p.start > 1]
@@ -54,30 +58,22 @@ def section_points(record: Record, channels: Sequence[str]) -> tuple[Array, tupl
     return columns, tuple(names), kind
 
 
-def _maxima(record: Record, channels: Sequence[str], angles: dict[str, bool]) -> tuple[Array, list[slice], str]:
-    rows, pieces = [], []
-    for piece in record.split_at_gaps().segments():
-        lead = record[channels[0]][piece]
-        lead = unwrap(lead) if angles[channels[0]] else lead
-        if len(lead) < 20:
-            continue
-        # Prominent enough that noise makes none of its own.
-        tops = find_peaks(lead, prominence=PROMINENT * lead.std())[0]
-        if len(tops) > 1:
-            first = sum(len(r) for r in rows)
-            rows.append(record.values(channels)[piece][tops])
-            pieces.append(slice(first, first + len(tops)))
-    if not rows:
+def _maxima(record: Record, channels: Sequence[str]) -> tuple[Array, list[slice], str]:
+    tops = [t for piece, t in maxima_of(record, channels[0]) if piece.stop - piece.start >= SHORTEST and len(t) > 1]
+    if not tops:
         raise DataError("the first channel has no maxima to section at")
-    return np.concatenate(rows), pieces, f"at maxima of {channels[0]}"
+    edges = np.cumsum([0, *map(len, tops)]).tolist()
+    pieces = [slice(a, b) for a, b in pairwise(edges)]
+    return record.values(channels)[np.concatenate(tops)], pieces, f"at maxima of {channels[0]}"
 
 
-def on_circles(points: Array, angles: Sequence[bool]) -> Array:
-    """Angles as points of the unit circle."""
-    columns = []
-    for column, angle in zip(points.T, angles, strict=True):
-        columns += [np.cos(column), np.sin(column)] if angle else [column]
-    return np.column_stack(columns)
+def maxima_of(record: Record, channel: str) -> list[tuple[slice, Indices]]:
+    """Samples at the maxima of a channel, piece by piece; prominent enough that noise makes none of its own."""
+    continuous, found = record.unwrapped()[channel], []
+    for piece in record.split_at_gaps().segments():
+        values = continuous[piece]
+        found.append((piece, piece.start + find_peaks(values, prominence=PROMINENT * values.std())[0]))
+    return found
 
 
 def energy_distance(one: Array, other: Array) -> float:

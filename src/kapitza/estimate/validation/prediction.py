@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.signal import find_peaks
 
 from kapitza.arrays import Array, Flags, Indices
 from kapitza.data import Record
@@ -16,7 +15,7 @@ from kapitza.estimate.observation import Observation, Output, observe
 from kapitza.estimate.request import make_request
 from kapitza.estimate.sensors import lost_readings
 from kapitza.estimate.series import ShootingFit
-from kapitza.estimate.validation.attractor import PROMINENT
+from kapitza.estimate.validation.attractor import maxima_of
 from kapitza.estimate.validation.result import NOISES, SHARE, PredictionTest
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -138,11 +137,7 @@ def _horizons(error: Array, limit: Array, lead: Array, lengths: Indices) -> tupl
 
 def maxima_intervals(record: Record, channel: str) -> Array:
     """Times [s] between successive prominent maxima of a channel."""
-    continuous, found = record.unwrapped()[channel], [np.zeros(0)]
-    for piece in record.split_at_gaps().segments():
-        values = continuous[piece]
-        found.append(np.diff(record.time[piece][find_peaks(values, prominence=PROMINENT * values.std())[0]]))
-    return np.concatenate(found)
+    return np.concatenate([np.zeros(0), *(np.diff(record.time[tops]) for _, tops in maxima_of(record, channel))])
 
 
 def oscillation_of(record: Record, channels: Sequence[str]) -> float:

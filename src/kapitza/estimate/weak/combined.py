@@ -110,15 +110,13 @@ class _Combinations:
 
 def fit_combined(problem: WeakProblem) -> Estimate:
     """Gauss-Newton on the weak rows in the physical parameters, from the best of many starts."""
-    free, model = problem.request.names, problem.model
-    regressors = problem.regressors
+    free, bounds, regressors = problem.request.names, problem.request.bounds, problem.regressors
     combinations = _Combinations(regressors.factors or (), tuple(free), regressors.parameters, problem.values)
     rows, functions = problem.rows(), problem.windows.functions
     squares = _mean_squares(rows, functions)
     apart = _apart(rows, functions)
     theta = _search(problem, combinations, _compressed(apart), squares)
     history = [theta]
-    bounds = np.array([model.parameter(n).bounds for n in free]).T
     sizes = _sizes(squares, combinations(theta)[0])
     white = [part / size for part, size in zip(apart, sizes, strict=True)]
     if problem.settings.solver != "least squares":
@@ -233,9 +231,7 @@ _least_squares = cast(Callable[..., OptimizeResult], least_squares)
 
 def _search(problem: WeakProblem, combinations: _Combinations, columns: Numbers, squares: Numbers) -> Numbers:
     """The values at which the equations are fulfilled best, relative to their terms, from many starts."""
-    free, model = problem.request.names, problem.model
-    low, high = np.array([model.parameter(n).bounds for n in free]).T
-    given = np.array([model.values[n] for n in free])
+    free, given, (low, high) = problem.request.names, problem.request.start, problem.request.bounds
     known = np.where(np.isfinite(given), given, np.clip(1.0, low, high))
     random = np.random.default_rng(problem.settings.seed)
     spread = FARTHEST ** random.uniform(-1.0, 1.0, (STARTS, known.size))
@@ -282,7 +278,12 @@ def _from_starts(
 
 
 def _settle(
-    combinations: _Combinations, white: list[Numbers], squares: Numbers, sizes: Numbers, theta: Numbers, bounds: Numbers
+    combinations: _Combinations,
+    white: list[Numbers],
+    squares: Numbers,
+    sizes: Numbers,
+    theta: Numbers,
+    bounds: tuple[Numbers, Numbers],
 ) -> OptimizeResult:
     """The best values for rows whitened at the present ones, where their terms had these sizes."""
     factor = np.asarray(np.linalg.qr(np.concatenate(white, axis=1), mode="r"), np.float64)
@@ -296,9 +297,7 @@ def _settle(
         return factor @ slopes.reshape(-1, trial.size)
 
     scale = np.where(theta != 0, np.abs(theta), 1.0)
-    return _least_squares(
-        residual, np.clip(theta, *bounds), jacobian, (bounds[0], bounds[1]), x_scale=scale, xtol=1e-12, ftol=1e-14
-    )
+    return _least_squares(residual, np.clip(theta, *bounds), jacobian, bounds, x_scale=scale, xtol=1e-12, ftol=1e-14)
 
 
 def _linearised(

@@ -13,6 +13,7 @@ from scipy.optimize import least_squares
 from kapitza.arrays import Numbers
 from kapitza.errors import ConvergenceError, ModelError
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.priors import bounds_of
 from kapitza.estimate.weak.alternatives import alternatives_of
 from kapitza.estimate.weak.problem import WeakProblem, stack, weigh, whiten
 from kapitza.estimate.weak.result import estimate_of
@@ -57,7 +58,6 @@ def fit_separable(problem: WeakProblem) -> Estimate:
             f"No value for {', '.join(missing)}, which do not enter linearly: give starting values by "
             f"model.with_values({missing[0]}=...)."
         )
-    bounds = np.array([problem.model.parameter(n).bounds for n in names]).T
     size = np.where(p != 0, np.abs(p), 1.0)
     factors: list[Whitener] | None = None
     history: list[Numbers] = []
@@ -71,7 +71,7 @@ def fit_separable(problem: WeakProblem) -> Estimate:
             system, theta = eliminate(problem, trial, factors, scale)
             return system.rest + system.matrix @ theta
 
-        outcome = least_squares(left, p, bounds=(bounds[0], bounds[1]), x_scale=size, diff_step=DIFFERENCE)
+        outcome = least_squares(left, p, bounds=bounds_of(problem.model, names), x_scale=size, diff_step=DIFFERENCE)
         moved = np.abs(outcome.x - p).max()
         p = outcome.x
         _, theta = eliminate(problem, p, factors, scale)
