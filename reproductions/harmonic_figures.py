@@ -14,10 +14,8 @@ import numpy as np
 import kapitza as kz
 from kapitza.circle import wrap
 from kapitza.estimate.request import make_request
-from kapitza.estimate.weak.balance import periodic_state
-from kapitza.estimate.weak.measured import measured_from
+from kapitza.estimate.weak.balance import pose_balance
 from kapitza.report import plot_residues
-from kapitza.signal import five_point
 from reproductions._close_stretches import close_stretches
 from reproductions._shaken_double_pendulum import first_minutes, measured, motion, rig
 
@@ -59,16 +57,15 @@ def figure_two(record: kz.Record) -> tuple[str, str]:
     return save(figure, "harmonic_figure_2"), first
 
 
-def orbit_states(orbits: kz.OrbitSet, settings: kz.HarmonicFit, digital: bool):
+def orbit_states(orbits: kz.OrbitSet, settings: kz.HarmonicFit):
     chosen = orbits[len(orbits) - 1 : len(orbits)]
-    data = measured_from(make_request(rig(), chosen, None))
-    return periodic_state(settings, data, five_point() if digital else None, chosen, 0)
+    return pose_balance(settings, make_request(rig(), chosen, None)).state(0)
 
 
 def figure_eleven(orbits: kz.OrbitSet) -> str:
     figure, axes = plt.subplots(1, 2, figsize=(9.6, 3.6), layout="constrained")
     for low_pass, style, label in ((None, "0.7", "no filter"), (0.2, "tab:blue", "cut-off f_s/5")):
-        state = orbit_states(orbits, kz.HarmonicFit(test="harmonics", derivatives="series", low_pass=low_pass), False)
+        state = orbit_states(orbits, kz.HarmonicFit(test="harmonics", derivatives="series", low_pass=low_pass))
         for order, panel in enumerate(axes, start=1):
             amplitude = np.abs(np.fft.rfft(state.derivatives[order][:, 0])) * 2 / len(state.times)
             panel.semilogy(amplitude + 1e-12, color=style, lw=0.8, label=label)
@@ -81,8 +78,8 @@ def figure_eleven(orbits: kz.OrbitSet) -> str:
 
 def figure_thirteen(orbits: kz.OrbitSet) -> str:
     figure, axes = plt.subplots(2, 2, figsize=(9.6, 5.2), sharex=True, layout="constrained")
-    for row, (digital, text) in enumerate(((False, "Fourier series"), (True, "five-point differences"))):
-        state = orbit_states(orbits, kz.HarmonicFit(test="harmonics", derivatives="five-point", low_pass=None), digital)
+    for row, (rule, text) in enumerate((("series", "Fourier series"), ("five-point", "five-point differences"))):
+        state = orbit_states(orbits, kz.HarmonicFit(test="harmonics", derivatives=rule, low_pass=None))
         for column, name in enumerate(("θ1'", "θ1''"), start=1):
             axes[row, column - 1].plot(state.derivatives[column][:, 0], lw=0.7)
             axes[row, column - 1].set(title=f"{name} by {text}", ylabel=name)

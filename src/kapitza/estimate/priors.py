@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import lsq_linear
 
 from kapitza.arrays import Array, Flags
 from kapitza.model import Model
-from kapitza.solve import scaled_inverse
+from kapitza.solve import nearest_within, scaled_inverse
 
 SURPRISING = 4.0
 """Standard deviations between a prior and what the data say that are told."""
@@ -75,12 +74,7 @@ def _within_bounds(model: Model, names: Sequence[str], theta: Array, covariance:
         return theta
     if not np.isfinite(covariance).all() or (low >= high).any():
         return np.clip(theta, low, high)
-    information = scaled_inverse(covariance, WEAK)
-    scale = np.sqrt(np.clip(np.diag(information), np.finfo(float).tiny, None))
-    values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
-    root = np.sqrt(np.clip(values, 0.0, None))[:, None] * vectors.T
-    found = lsq_linear(root, root @ (scale * theta), (low * scale, high * scale), tol=1e-14)
-    return np.clip(found.x / scale, low, high)
+    return nearest_within(scaled_inverse(covariance, WEAK), theta, low, high)
 
 
 def surprising_priors(

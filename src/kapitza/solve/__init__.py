@@ -1,5 +1,6 @@
 """Numerics that know no dynamics: Newton corrector, families and walks, structured linear systems, least squares."""
 
+from kapitza.solve.bounded import nearest_within
 from kapitza.solve.by_differences import Minimum, minimise_by_differences
 from kapitza.solve.chain import UNDETERMINED, ChainProgram, ChainStep
 from kapitza.solve.family import (
@@ -75,6 +76,7 @@ __all__ = [
     "fold",
     "gauss_newton",
     "minimise_by_differences",
+    "nearest_within",
     "newton",
     "scaled_inverse",
     "scatter_blocks",

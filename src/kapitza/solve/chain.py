@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.solve.bounded import nearest_within
 from kapitza.solve.structured import BorderedBand, fold, scaled_inverse, scatter_blocks
 
 Array = NDArray[np.float64]
@@ -135,6 +136,12 @@ class ChainProgram:
         x, _ = self.system.solve_given(self._right, np.zeros_like(self._pull))
         return self._pull - self.system.rows @ x
 
+    @property
+    def response(self) -> Array:
+        """What a unit of each parameter does to the nodes (J, n, k)."""
+        count, width = self._shape
+        return -self.system.reached.reshape(count, width, -1)[self._seats][:, : width // 2]
+
     def solve(self) -> ChainStep:
         """The minimiser."""
         # Soft links are on the way only: their steps need not be refined.
@@ -154,19 +161,9 @@ class ChainProgram:
     def solve_within(self, low: Array, high: Array) -> ChainStep:
         """The minimiser with low ≤ p ≤ high; parameters that end at a limit have no variance."""
         free = self.solve()
-        if ((free.parameters >= low) & (free.parameters <= high)).all():
+        p = nearest_within(self.information, free.parameters, low, high)
+        if p is free.parameters:
             return free
-        size = np.sqrt(np.abs(np.diag(self.information)))
-        size = np.where(size > 0, size, 1.0)
-        values, vectors = np.linalg.eigh((self.information + self.information.T) / (2 * np.outer(size, size)))
-        root = np.sqrt(np.clip(values, values.max() * UNDETERMINED, None))
-        target = root * (vectors.T @ (size * free.parameters))
-        # lsq_linear wants room between the limits, a parameter that sits on one has it on the other side.
-        limits = low * size, np.maximum(high * size, low * size + 1e-300)
-        from scipy.optimize import lsq_linear
-
-        bounded = lsq_linear(root[:, None] * vectors.T, target, limits, method="bvls")
-        p = np.clip(bounded.x / size, low, high)
         inside = (p > low) & (p < high)
         covariance = np.zeros_like(self.information)
         covariance[np.ix_(inside, inside)] = scaled_inverse(self.information[np.ix_(inside, inside)], UNDETERMINED)

@@ -230,7 +230,7 @@ class BorderedBand:
 
     band: (lower + upper + 1, N) in diagonal order, band[upper + i - j, j] = A[i, j]; columns C (N, k), rows D (k, N),
     corner E (k, k). A is factorised with row pivoting (LAPACK gbtrf), the border by its Schur complement E - D A⁻¹ C,
-    with one step of refinement. A must be regular on its own.
+    with one step of refinement. A must be regular on its own. reached: A⁻¹ C (N, k).
     product: A x of x (N, q) by other means. The band is not kept then: it comes as the last rows of an array
     (2 lower + upper + 1, N), column by column in memory, in which the factors take its place.
     """
@@ -260,8 +260,8 @@ class BorderedBand:
         self.border = self.columns.shape[1]
         self.rows = np.zeros((self.border, self.count)) if rows is None else rows
         self.corner = np.zeros((self.border, self.border)) if corner is None else corner
-        self._reached = self._band_solve(self.columns) if self.border else self.columns
-        self.schur = self.corner - self.rows @ self._reached
+        self.reached = self._band_solve(self.columns) if self.border else self.columns
+        self.schur = self.corner - self.rows @ self.reached
         self.schur_inverse = scaled_inverse(self.schur, truncate)
 
     def _band_solve(self, right: Array) -> Array:
@@ -280,7 +280,7 @@ class BorderedBand:
         if not self.border:
             return x, border
         p = self.schur_inverse @ (border - self.rows @ x)
-        return x - self._reached @ p, p
+        return x - self.reached @ p, p
 
     def solve(self, right: Array, border: Array | None = None, refine: bool = True) -> tuple[Array, Array]:
         """x (N, q) or (N,), and p (k, q) or (k,)."""

@@ -193,17 +193,10 @@ def _soft_chain(block: Block, weight: Array, slack: Array, damping: float) -> So
 def _without_period(program: ChainProgram, k: int) -> SoftStep:
     """The quadratic in the parameters alone, and how nodes and period follow them."""
     information, pull = program.information, program.pull
-    border = np.zeros((len(pull), k + 1))
-    border[:k, 1:] = np.eye(k)
-    if len(pull) > k:
-        alone = information[k, k]
-        border[k, 0], border[k, 1:] = pull[k] / alone, -information[k, :k] / alone
-        information, pull = (
-            information[:k, :k] - np.outer(information[:k, k], information[k, :k]) / alone,
-            pull[:k] - information[:k, k] * pull[k] / alone,
-        )
-    origin = program.solve_given(border[:, 0]).nodes.ravel()
-    moves = [program.solve_given(border[:, 0] + border[:, 1 + i]).nodes.ravel() - origin for i in range(k)]
-    follow = np.column_stack([*moves]) if moves else np.zeros((origin.size, 0))
-    shift = np.concatenate([origin, border[k:, 0]])
-    return SoftStep(information[:k, :k], -pull[:k], shift, np.vstack([follow, border[k:, 1:]]))
+    across = information[:k, k:]
+    period = np.linalg.solve(information[k:, k:], np.column_stack([pull[k:], -across.T]))
+    alone = program.solve_given(np.zeros_like(pull)).nodes.ravel()
+    response = program.response.reshape(alone.size, -1)
+    moves = np.vstack([np.column_stack([alone, response[:, :k]]) + response[:, k:] @ period, period])
+    gradient = across @ period[:, 0] - pull[:k]
+    return SoftStep(information[:k, :k] + across @ period[:, 1:], gradient, moves[:, 0], moves[:, 1:])

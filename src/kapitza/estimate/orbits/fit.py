@@ -22,7 +22,7 @@ from kapitza.estimate.orbits.multipliers import MultiplierTerms
 from kapitza.estimate.orbits.nested import NestedFit
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.result import estimate_of
-from kapitza.estimate.orbits.solver import SOFTNESS, OrbitSolution, Solver, SolverSettings
+from kapitza.estimate.orbits.solver import OrbitSolution, Solver, SolverSettings
 from kapitza.estimate.orbits.starts import continue_readings, further_starts
 from kapitza.estimate.orbits.task import OrbitTask, identifiability, prepare, refuse_unidentifiable, weights_of
 from kapitza.estimate.request import Request
@@ -206,75 +206,58 @@ class OrbitFit:
         outcome = Outcome(problem, solution, deviations, matched, reasons, np.ones(len(matched)), solution.covariance)
         if not solution.status.ok:
             return outcome
-        solution, deviations = self._settle_noise(task, problem, solution, deviations)
-        solution, inflation = self._tame(task, problem, solution, deviations)
-        outcome = replace(
-            outcome, solution=solution, deviations=deviations, inflation=inflation,
-            without_multipliers=solution.covariance, returned=tuple(sorted(returned & set(matched))),
-        )  # fmt: skip
+        outcome = self._tamed(task, self._settled(task, outcome))
+        back = tuple(sorted(returned & set(matched)))
+        outcome = replace(outcome, without_multipliers=outcome.solution.covariance, returned=back)
         if self.multipliers:
-            solution, extra = self._with_multipliers(task, problem, solution, deviations, inflation)
-            outcome = replace(outcome, solution=solution, extra=extra)
+            outcome = self._with_multipliers(task, outcome)
         return replace(outcome, accepted=acceptable(task, outcome))
 
     def _solve(
-        self,
-        task: OrbitTask,
-        problem: OrbitProblem,
-        weights: list[Array],
-        theta: Array,
-        unknowns: list[Array],
+        self, task: OrbitTask, problem: OrbitProblem, weights: list[Array], theta: Array, unknowns: list[Array],
         far: bool,
-    ) -> OrbitSolution:
-        settings = SolverSettings(self.tolerance, self.max_iterations, softness=SOFTNESS)
+    ) -> OrbitSolution:  # fmt: skip
+        settings = SolverSettings(self.tolerance, self.max_iterations)
         solver = Solver(problem, settings, weights, task.low, task.high, task.typical)
         if self.formulation == "nested":
             return NestedFit(solver, self.method).solve(theta, unknowns, self.tolerance, self.max_iterations)
         return solver.solve(theta, unknowns, far)
 
-    def _settle_noise(
-        self, task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution, deviations: Array
-    ) -> tuple[OrbitSolution, Array]:
+    def _again(self, task: OrbitTask, outcome: Outcome) -> Outcome:
+        """The solution anew, from where it was, for the noise and the inflation of the outcome."""
+        weights = weights_of(task, outcome.problem, outcome.deviations, outcome.inflation)
+        last = outcome.solution
+        return replace(outcome, solution=self._solve(task, outcome.problem, weights, last.theta, last.unknowns, False))
+
+    def _settled(self, task: OrbitTask, outcome: Outcome) -> Outcome:
         """Maximum likelihood: noise of every channel and parameters in turn; least squares: one common factor."""
-        if task.noise_known:
-            return solution, deviations
-        for _ in range(10):
-            if not solution.status.ok:
+        for _ in range(0 if task.noise_known else 10):
+            if not outcome.solution.status.ok:
                 break
-            now = residual_deviations(task, problem, solution)
-            change = np.log(now / deviations)
-            deviations = now
-            weights = weights_of(task, problem, deviations)
-            solution = self._solve(task, problem, weights, solution.theta, solution.unknowns, False)
+            now = residual_deviations(task, outcome.problem, outcome.solution)
+            change = np.log(now / outcome.deviations)
+            outcome = self._again(task, replace(outcome, deviations=now))
             if np.ptp(change) < 1e-3:
                 break
-        return solution, deviations
+        return outcome
 
-    def _tame(
-        self, task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution, deviations: Array
-    ) -> tuple[OrbitSolution, Array]:
+    def _tamed(self, task: OrbitTask, outcome: Outcome) -> Outcome:
         """Orbits that fit worse than their covariance allows count with a larger one (a factor on the variances)."""
-        inflation = np.ones(len(problem.targets))
         # With few orbits there is no telling which of them is wrong.
-        if not task.noise_known or not self.set_aside or inflation.size < 4:
-            return solution, inflation
-        for _ in range(3):
-            misfit = np.array([float((r.residual**2).mean()) for r in solution.reduced]) * inflation
-            sizes = np.array([r.residual.size for r in solution.reduced])
-            limit = stats.chi2.isf(1e-3, sizes) / sizes
-            wanted = np.maximum(1.0, misfit / limit)
-            if np.allclose(wanted, inflation, rtol=0.05):
+        told = task.noise_known and self.set_aside and len(outcome.matched) >= 4
+        for _ in range(3 if told else 0):
+            sizes = np.array([r.residual.size for r in outcome.solution.reduced])
+            misfit = np.array([float((r.residual**2).mean()) for r in outcome.solution.reduced]) * outcome.inflation
+            wanted = np.maximum(1.0, misfit * sizes / stats.chi2.isf(1e-3, sizes))
+            if np.allclose(wanted, outcome.inflation, rtol=0.05):
                 break
-            inflation = wanted
-            weights = weights_of(task, problem, deviations, inflation)
-            solution = self._solve(task, problem, weights, solution.theta, solution.unknowns, False)
-        return solution, inflation
+            outcome = self._again(task, replace(outcome, inflation=wanted))
+        return outcome
 
-    def _with_multipliers(
-        self, task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution, deviations: Array, inflation: Array
-    ) -> tuple[OrbitSolution, MultiplierTerms]:
+    def _with_multipliers(self, task: OrbitTask, outcome: Outcome) -> Outcome:
+        problem, solution = outcome.problem, outcome.solution
         settings = SolverSettings(max(self.tolerance, 1e-8), self.max_iterations)
-        weights = weights_of(task, problem, deviations, inflation)
+        weights = weights_of(task, problem, outcome.deviations, outcome.inflation)
         spread = np.ones(len(problem.targets))
         for _ in range(3):
             terms = MultiplierTerms(problem, spread, weights)
@@ -286,7 +269,7 @@ class OrbitFit:
             if np.allclose(wanted, spread, rtol=0.05):
                 break
             spread = wanted
-        return found, terms
+        return replace(outcome, solution=found, extra=terms)
 
 
 def _attempted(settings: OrbitFit, task: Shared[OrbitTask], theta: Array) -> Outcome | FlowError:

@@ -106,10 +106,10 @@ class OrbitProblem:
         if not (np.isfinite(states).all() and np.isfinite(theta).all()):
             raise FlowError("The iterate left the finite numbers.")
         vectors = self.vectors(theta)
-        reached, by_start, by_theta = self._sample(states, vectors)
-        arrival = [a[self.layout.end] for a in (reached, by_start, by_theta)]
+        sampled = self._sample(states, vectors)
+        arrival = [a[self.layout.end] for a in sampled]
         rates = self._close_with_period(unknowns, states, vectors, arrival) if self.autonomous else None
-        readings = self._read(reached, by_start, by_theta, vectors)
+        readings = self._read(sampled, vectors)
         blocks, segment, row = [], 0, 0
         for index, target in enumerate(self.targets):
             part, mine = slice(segment, segment + target.count), slice(row, row + target.times.size)
@@ -131,7 +131,7 @@ class OrbitProblem:
                 reached[row : row + instants.size] = curves[owner[segment]](instants)
                 row += instants.size
         still = np.zeros((self.layout.rows, n, n)), np.zeros((self.layout.rows, n, k))
-        residual = self._read(reached, *still, self.vectors(theta))[0]
+        residual = self._read((reached, *still), self.vectors(theta))[0]
         return np.split(residual, np.cumsum([t.times.size for t in self.targets])[:-1])
 
     def _sample(self, states: Array, vectors: Array) -> tuple[Array, Array, Array]:
@@ -161,19 +161,17 @@ class OrbitProblem:
         arrival[0][last], arrival[1][last], arrival[2][last] = run.state, run.jacobian, run.sensitivity
         return np.array([self.flow.rates(x, 0.0, v) for x, v in zip(run.state, vectors[last], strict=True)])
 
-    def _read(self, reached: Array, by_start: Array, by_theta: Array, vectors: Array) -> list[Array]:
+    def _read(self, sampled: tuple[Array, Array, Array], vectors: Array) -> list[Array]:
         """Residuals (M,), their derivatives by the node's state (M, n) and by θ (M, k)."""
         channel = self.channel
         measured = np.concatenate([t.values for t in self.targets])
         times = np.concatenate([t.times for t in self.targets])
         offset = np.cumsum([0, *(t.count for t in self.targets)])
-        segment = np.concatenate([t.node + offset[i] for i, t in enumerate(self.targets)])
+        vectors = vectors[np.concatenate([t.node + offset[i] for i, t in enumerate(self.targets)])]
         delay = self.channels.delays[channel]
-        first = self._outputs(reached, by_start, by_theta, self.layout.station, channel, times, vectors[segment])
+        first = self._outputs([a[self.layout.station] for a in sampled], channel, times, vectors)
         if delay.any():
-            second = self._outputs(
-                reached, by_start, by_theta, self.layout.later, channel, times + delay, vectors[segment]
-            )
+            second = self._outputs([a[self.layout.later] for a in sampled], channel, times + delay, vectors)
             quotient = delay > 0
             for a, b in zip(first, second, strict=True):
                 shape = (-1,) + (1,) * (a.ndim - 1)
@@ -183,21 +181,14 @@ class OrbitProblem:
         gap[wrapped] = wrap(gap[wrapped])
         return [gap, first[1], first[2]]
 
-    def _outputs(
-        self,
-        reached: Array,
-        by_start: Array,
-        by_theta: Array,
-        rows: Indices,
-        channel: Indices,
-        times: Array,
-        vectors: Array,
-    ) -> list[Array]:
-        value, by_state, by_parameter = self.channels.observation.linearise(reached[rows], times, vectors)
-        index = np.arange(rows.size)
+    def _outputs(self, sampled: list[Array], channel: Indices, times: Array, vectors: Array) -> list[Array]:
+        """What one channel (M,) reads at each of these samples, with its derivatives."""
+        reached, by_start, by_theta = sampled
+        value, by_state, by_parameter = self.channels.observation.linearise(reached, times, vectors)
+        index = np.arange(channel.size)
         slope = by_state[index, channel]
-        start = np.einsum("in,inm->im", slope, by_start[rows])
-        theta = np.einsum("in,ink->ik", slope, by_theta[rows]) + by_parameter[index, channel]
+        start = np.einsum("in,inm->im", slope, by_start)
+        theta = np.einsum("in,ink->ik", slope, by_theta) + by_parameter[index, channel]
         return [value[index, channel].copy(), start, theta]
 
     def _block(

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import lsq_linear
 
 from kapitza.arrays import Array, Flags
 from kapitza.errors import FlowError, Status
@@ -20,6 +19,7 @@ from kapitza.estimate.orbits.block import Block, soft_step
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.priors import Priors
 from kapitza.monitor import checkpoint
+from kapitza.solve import UNDETERMINED, nearest_within, scaled_inverse
 
 SOFTNESS = (0.1, 0.02, 0.004, 0.0008)
 """Levels of the closure, in units of each state's spread."""
@@ -52,7 +52,7 @@ class Reduced:
     follow: Array
 
 
-@dataclass
+@dataclass(frozen=True)
 class OrbitIterate:
     """Parameters, unknowns of every orbit, the equations there."""
 
@@ -66,10 +66,7 @@ Extra = Callable[[OrbitIterate, list[Reduced]], list[Reduced]]
 
 
 @dataclass(frozen=True)
-class OrbitSolution:
-    theta: Array
-    unknowns: list[Array]
-    blocks: list[Block]
+class OrbitSolution(OrbitIterate):
     reduced: list[Reduced]
     information: Array
     covariance: Array
@@ -165,20 +162,10 @@ class Solver:
 
     def _bounded(self, hessian: Array, gradient: Array, theta: Array, damping: float) -> Array:
         """Minimiser of the quadratic within the bounds; directions without curvature stay where they are."""
-        power = np.sqrt(np.clip(np.diag(hessian), 0.0, None))
-        size = np.where(power > 0, power, 1.0)
-        scaled = hessian / np.outer(size, size)
-        values, vectors = np.linalg.eigh((scaled + scaled.T) / 2 + damping * np.eye(theta.size))
-        root = np.sqrt(np.clip(values, 1e-14 * max(values.max(), 1e-300), None))
-        target = -(vectors.T @ (gradient / size)) / root
-        reach = np.maximum(np.abs(theta), self.typical)
-        low = np.maximum(self.low - theta, -0.5 * reach) * size
-        high = np.minimum(self.high - theta, 0.5 * reach) * size
-        free = vectors @ (target / root)
-        if ((free >= low) & (free <= high)).all():
-            return free / size
-        bounds = (low, np.maximum(high, low + 1e-300))
-        return np.clip(lsq_linear(root[:, None] * vectors.T, target, bounds, method="bvls").x, low, high) / size
+        damped = hessian + damping * np.diag(np.diag(hessian))
+        free = -scaled_inverse(damped, UNDETERMINED) @ gradient
+        reach = 0.5 * np.maximum(np.abs(theta), self.typical)
+        return nearest_within(damped, free, np.maximum(self.low - theta, -reach), np.minimum(self.high - theta, reach))
 
     # ---------------------------------------------------------------------------------------------- rigid closure
 

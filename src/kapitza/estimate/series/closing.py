@@ -146,10 +146,7 @@ def _scores(part: Sweep, program: ChainProgram) -> Array:
     """
     assert part.own_gradient is not None
     count, free = part.gradient.shape[0], part.own_gradient.shape[1]
-    border = len(program.information)
-    still = program.solve_given(np.zeros(border)).nodes
-    moved = np.stack([program.solve_given(unit).nodes - still for unit in np.eye(free, border)], axis=2)
-    pulls = np.einsum("jn,jnk->jk", part.gradient, moved) + part.own_gradient
+    pulls = np.einsum("jn,jnk->jk", part.gradient, program.response[..., :free]) + part.own_gradient
     edges = np.linspace(0, count, min(MOST_BLOCKS, count) + 1).astype(int)
     return np.add.reduceat(pulls, edges[:-1], axis=0)
 

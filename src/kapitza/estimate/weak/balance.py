@@ -24,7 +24,7 @@ from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.parts import Exclusion, HarmonicRows
 from kapitza.estimate.priors import surprising_priors, with_priors_and_bounds
 from kapitza.estimate.redundancy import refuse_redundant
-from kapitza.estimate.request import Request
+from kapitza.estimate.request import Request, Task
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.weak.balance_misfit import JudgedRows, misfit_of
 from kapitza.estimate.weak.measured import (
@@ -47,7 +47,7 @@ from kapitza.estimate.weak.solvers import (
 from kapitza.estimate.weak.weak import adjoint_series
 from kapitza.model import symbol
 from kapitza.monitor import checkpoint
-from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.orbit import OrbitSet
 from kapitza.signal import Kernels, low_pass_periodic
 
 if TYPE_CHECKING:
@@ -70,56 +70,143 @@ class OrbitRows:
     response: Numbers
 
 
+@dataclass(frozen=True)
+class Balance(Task):
+    """Orbits brought into the coordinates of the model; values (p,) of its parameters, kernels None for Fourier series.
+
+    noise: (z, z) covariance of the smoothed variables, None where it is not taken off.
+    """
+
+    settings: HarmonicFit
+    orbits: OrbitSet
+    measured: Measured
+    regressors: Regressors
+    values: Numbers
+    kernels: Kernels | None
+    noise: Numbers | None
+
+    def rotation(self, number: int) -> Numbers:
+        """Mean rate Ω of each coordinate: whole turns of the channels over the period."""
+        orbit, measured = self.orbits[number], self.measured
+        turns = np.zeros(len(measured.channels))
+        if orbit.winding:
+            turns = np.array([orbit.winding[orbit.states.index(n)] for n in measured.channels], float)
+        return measured.mixing @ (2.0 * np.pi * turns / orbit.period)
+
+    def state(self, number: int) -> Smoothed:
+        """Coordinates of one orbit with derivatives by its Fourier series or by a digital rule on the raw samples."""
+        measured, piece, rotation = self.measured, self.measured.pieces[number], self.rotation(number)
+        coordinates = measured.coordinates(piece)
+        count = len(coordinates)
+        times = np.arange(count) * measured.step
+        ramp = np.zeros((3, *coordinates.shape))
+        ramp[0], ramp[1] = times[:, None] * rotation, rotation
+        if self.kernels is None:
+            derivatives = _by_series(coordinates - ramp[0], measured.step) + ramp
+        else:
+            derivatives = self.kernels.apply(self.with_margins(number, self.kernels.half_width), measured.step)
+        if self.settings.low_pass is not None:
+            harmonics = max(1, int(self.settings.low_pass * count))
+            filtered = low_pass_periodic((derivatives - ramp).transpose(1, 0, 2), harmonics)
+            derivatives = filtered.transpose(1, 0, 2) + ramp
+        return Smoothed(piece.times, derivatives, piece.inputs, measured.step, piece.own)
+
+    def with_margins(self, number: int, margin: int) -> Numbers:
+        """The stretch with `margin` raw samples on both sides, from the record it came from, else by periodicity."""
+        measured, piece = self.measured, self.measured.pieces[number]
+        stretch, record = stretch_of(self.orbits, number), self.orbits.source
+        if isinstance(record, Record) and stretch is not None:
+            first, last = stretch.start - margin, stretch.stop + margin
+            label = record.dataset["segment"].values
+            if first >= 0 and last <= record.size and label[first] == label[last - 1]:
+                raw = np.column_stack([record[n] for n in measured.channels])[first:last]
+                angle = [record.angles[record.channels.index(n)] for n in measured.channels]
+                raw = unwrap_states(raw, angle)
+                raw += TURN * turns(piece.channels[0] - raw[margin], angle)
+                return measured.coordinates(Piece(piece.times, raw, piece.inputs))
+        inside, turn = measured.coordinates(piece), self.rotation(number) * self.orbits[number].period
+        return np.concatenate([inside[-margin:] - turn, inside, inside[:margin] + turn])
+
+    def closed(self, number: int) -> Balance:
+        """The same with the gap between the ends of one orbit spread over it, and without its record."""
+        piece, around = self.measured.pieces[number], self.with_margins(number, 1)
+        gap = around[-1] - around[1] - self.rotation(number) * self.orbits[number].period
+        ramp = np.outer(np.arange(len(piece.times)) / len(piece.times), np.linalg.pinv(self.measured.mixing) @ gap)
+        pieces = list(self.measured.pieces)
+        pieces[number] = replace(piece, channels=piece.channels - ramp)
+        measured = replace(self.measured, pieces=tuple(pieces))
+        return replace(self, measured=measured, orbits=OrbitSet(self.orbits.orbits, self.orbits.angles))
+
+    def rows(self, number: int, state: Smoothed, theta: Numbers) -> OrbitRows:
+        """Cosine and sine coefficients of every term at the chosen sub-harmonics, noise weighed at θ."""
+        regressors, measured, chosen = self.regressors, self.measured, self.settings.harmonics
+        base = self.orbits[number].repeats or 1
+        values = regressors.placed(self.values, regressors.linear, theta)
+        coefficients, rest = regressors.terms(state, values, self.noise)
+        count = rest.shape[-1]
+        largest = base if isinstance(chosen, str) else int(chosen * base)
+        if chosen == "informative":
+            largest = max(base, int(0.1 * count))
+        largest = min(largest, count // 2 - 1)
+        phase = 2.0 * np.pi * np.outer(np.arange(largest + 1), np.arange(count)) / count
+        waves = np.concatenate([np.cos(phase), np.sin(phase[1:])])
+        order = np.concatenate([np.arange(largest + 1), np.arange(1, largest + 1)])
+        scale = 2.0 / count
+        series = adjoint_series(regressors, measured, regressors.slopes(state, values, self.noise))
+        rate = 2.0 * np.pi / (count * measured.step) * order
+        slopes = rate[:, None] * np.concatenate([-np.sin(phase), np.cos(phase[1:])])
+        bends = -(rate[:, None] ** 2) * waves
+        response = np.einsum("prn,pecn->ercn", np.stack([waves, slopes, bends]), series, optimize=True) * scale
+        rows = OrbitRows(
+            np.einsum("rn,ekn->erk", waves, coefficients, optimize=True) * scale,
+            np.einsum("rn,en->er", waves, rest, optimize=True) * scale,
+            order,
+            response.reshape(regressors.equations * len(order), -1),
+        )
+        return _informative(rows) if chosen == "informative" else rows
+
+
 def fit_balance(settings: HarmonicFit, request: Request) -> Estimate:
     """Harmonic balance on an OrbitSet, solver by solver as set."""
-    model, free, data = request.model, request.names, orbit_set(request)
-    if data is None:
+    balance = pose_balance(settings, request)
+    names, states = balance.regressors.linear, [balance.state(i) for i in range(len(balance.orbits))]
+    theta: Numbers = np.zeros(len(names))
+    weighed = theta
+    rounds = 1 if settings.solver in ("least squares", "exclusion") else 3
+    for number in range(rounds):
+        weighed, rows = theta, [balance.rows(i, state, theta) for i, state in enumerate(states)]
+        solution, used, exclusions = solve_balance(balance, rows)
+        theta = solution.theta
+        checkpoint(dict(zip(names, theta.tolist(), strict=True)), f"weighting {number + 1} of {rounds}")
+    judged, measured = _judged(balance, rows, theta, used, weighed), balance.measured
+    misfit = misfit_of(judged, len(theta), measured.noise_source, measured.noise_freedom)
+    return _estimate(balance, rows, solution, used, exclusions, misfit)
+
+
+def pose_balance(settings: HarmonicFit, request: Request) -> Balance:
+    model, orbits = request.model, orbit_set(request)
+    if orbits is None:
         raise DataError('test="harmonics" needs an OrbitSet: find orbits first, by find_orbits.')
     refuse_redundant(request, [symbol(c.name) for c in model.coordinates])
     measured = measured_from(request)
-    inputs = tuple(s.name for s in model.signals)
-    regressors = regressors_of(model, free, inputs)
+    regressors = regressors_of(model, request.names, tuple(s.name for s in model.signals))
     values = known_values(request, regressors.linear)
     kernels = None if settings.derivatives == "series" else choose_kernels(settings, measured)
-    states = [periodic_state(settings, measured, kernels, data, i) for i in range(len(data))]
-    theta: Numbers = np.zeros(len(free))
-    full, noise = values.copy(), None
-    rounds = 1 if settings.solver in ("least squares", "exclusion") else 3
-    for number in range(rounds):
-        full, noise = regressors.placed(values, regressors.linear, theta), None
-        if settings.correct_bias and kernels is not None and (measured.noise > 0).all():
-            noise = noise_covariance(regressors, measured, kernels)
-        rows = [
-            orbit_rows(settings, regressors, measured, state, orbit, full, noise)
-            for state, orbit in zip(states, data, strict=True)
-        ]
-        solution, used, exclusions = solve_balance(settings, regressors, rows)
-        theta = solution.theta
-        checkpoint(dict(zip(regressors.linear, theta.tolist(), strict=True)), f"weighting {number + 1} of {rounds}")
-    judged = _judged(settings, regressors, measured, kernels, data, rows, solution.theta, used, (full, noise))
-    misfit = misfit_of(judged, len(solution.theta), measured.noise_source, measured.noise_freedom)
-    return _estimate(settings, request, measured, regressors, rows, solution, used, exclusions, kernels, misfit)
+    noise = None
+    if settings.correct_bias and kernels is not None and (measured.noise > 0).all():
+        noise = noise_covariance(regressors, measured, kernels)
+    return Balance(request, settings, orbits, measured, regressors, values, kernels, noise)
 
 
-def _judged(
-    settings: HarmonicFit,
-    regressors: Regressors,
-    measured: Measured,
-    kernels: Kernels | None,
-    data: OrbitSet,
-    rows: list[OrbitRows],
-    theta: Numbers,
-    used: Flags,
-    taken: tuple[Numbers, Numbers | None],
-) -> list[JudgedRows]:
-    """What the misfit is judged by; taken: values of all parameters and covariance of the noise of the rows."""
-    alone, judged, first = OrbitSet(data.orbits, data.angles), [], 0
-    for number, (orbit, own) in enumerate(zip(data, rows, strict=True)):
+def _judged(balance: Balance, rows: list[OrbitRows], theta: Numbers, used: Flags, weighed: Numbers) -> list[JudgedRows]:
+    """What the misfit is judged by; weighed: the values that the rows were formed at."""
+    judged, first = [], 0
+    for number, (orbit, own) in enumerate(zip(balance.orbits, rows, strict=True)):
         residual = own.rest + own.matrix @ theta
         opened = np.zeros_like(residual)
-        if kernels is None:
-            state = periodic_state(settings, _closed(measured, data, number), kernels, alone, number)
-            again = orbit_rows(settings, regressors, measured, state, orbit, *taken)
+        if balance.kernels is None:
+            closed = balance.closed(number)
+            again = closed.rows(number, closed.state(number), weighed)
             if again.rest.shape == own.rest.shape:
                 opened = again.rest + again.matrix @ theta - residual
         terms = np.maximum(np.abs(own.rest), np.abs(own.matrix * theta).max(axis=2))
@@ -129,51 +216,6 @@ def _judged(
     return judged
 
 
-def _closed(measured: Measured, orbits: OrbitSet, number: int) -> Measured:
-    """The measurement with the gap between the ends of one orbit spread over it."""
-    piece, rotation = measured.pieces[number], _rotation(orbits[number], measured)
-    around = _with_margins(measured, orbits, number, 1, rotation)
-    gap = around[-1] - around[1] - rotation * orbits[number].period
-    ramp = np.outer(np.arange(len(piece.times)) / len(piece.times), np.linalg.pinv(measured.mixing) @ gap)
-    pieces = list(measured.pieces)
-    pieces[number] = replace(piece, channels=piece.channels - ramp)
-    return replace(measured, pieces=tuple(pieces))
-
-
-def periodic_state(
-    settings: HarmonicFit, measured: Measured, kernels: Kernels | None, orbits: OrbitSet, number: int
-) -> Smoothed:
-    """Coordinates of one orbit with derivatives by its Fourier series or by a digital rule on the raw samples."""
-    orbit, piece = orbits[number], measured.pieces[number]
-    coordinates = measured.coordinates(piece)
-    count = len(coordinates)
-    rotation = _rotation(orbit, measured)
-    times = np.arange(count) * measured.step
-    if settings.derivatives == "series" or kernels is None:
-        derivatives = _by_series(coordinates - times[:, None] * rotation, measured.step)
-        derivatives[0] += times[:, None] * rotation
-        derivatives[1] += rotation
-    else:
-        derivatives = kernels.apply(
-            _with_margins(measured, orbits, number, kernels.half_width, rotation), measured.step
-        )
-    if settings.low_pass is not None:
-        harmonics = max(1, int(settings.low_pass * count))
-        ramp = np.zeros_like(derivatives)
-        ramp[0], ramp[1] = times[:, None] * rotation, rotation
-        filtered = low_pass_periodic((derivatives - ramp).transpose(1, 0, 2), harmonics)
-        derivatives = filtered.transpose(1, 0, 2) + ramp
-    return Smoothed(piece.times, derivatives, piece.inputs, measured.step, piece.own)
-
-
-def _rotation(orbit: PeriodicOrbit, measured: Measured) -> Numbers:
-    """Mean rate Ω of each coordinate: whole turns of the channels over the period."""
-    turns = np.zeros(len(measured.channels))
-    if orbit.winding:
-        turns = np.array([orbit.winding[orbit.states.index(n)] for n in measured.channels], float)
-    return measured.mixing @ (2.0 * np.pi * turns / orbit.period)
-
-
 def _by_series(periodic: Numbers, step: float) -> Numbers:
     count = len(periodic)
     spectrum = np.fft.rfft(periodic, axis=0)
@@ -181,60 +223,6 @@ def _by_series(periodic: Numbers, step: float) -> Numbers:
     if count % 2 == 0:
         rate[-1] = 0.0
     return np.stack([np.fft.irfft(spectrum * rate**order, n=count, axis=0) for order in range(3)])
-
-
-def _with_margins(measured: Measured, orbits: OrbitSet, number: int, margin: int, rotation: Numbers) -> Numbers:
-    """The stretch with `margin` raw samples on both sides, from the record it came from, else by periodicity."""
-    orbit, piece = orbits[number], measured.pieces[number]
-    inside = measured.coordinates(piece)
-    stretch, record = stretch_of(orbits, number), orbits.source
-    if isinstance(record, Record) and stretch is not None:
-        first, last = stretch.start - margin, stretch.stop + margin
-        label = record.dataset["segment"].values
-        if first >= 0 and last <= record.size and label[first] == label[last - 1]:
-            raw = np.column_stack([record[n] for n in measured.channels])[first:last]
-            angle = [record.angles[record.channels.index(n)] for n in measured.channels]
-            raw = unwrap_states(raw, angle)
-            raw += TURN * turns(piece.channels[0] - raw[margin], angle)
-            return measured.coordinates(Piece(piece.times, raw, piece.inputs))
-    turn = rotation * orbit.period
-    return np.concatenate([inside[-margin:] - turn, inside, inside[:margin] + turn])
-
-
-def orbit_rows(
-    settings: HarmonicFit,
-    regressors: Regressors,
-    measured: Measured,
-    state: Smoothed,
-    orbit: PeriodicOrbit,
-    values: Numbers,
-    noise: Numbers | None,
-) -> OrbitRows:
-    """Cosine and sine coefficients of every term at the chosen sub-harmonics."""
-    coefficients, rest = regressors.terms(state, values, noise)
-    count = rest.shape[-1]
-    base = orbit.repeats or 1
-    largest = base if isinstance(settings.harmonics, str) else int(settings.harmonics * base)
-    if settings.harmonics == "informative":
-        largest = max(base, int(0.1 * count))
-    largest = min(largest, count // 2 - 1)
-    phase = 2.0 * np.pi * np.outer(np.arange(largest + 1), np.arange(count)) / count
-    waves = np.concatenate([np.cos(phase), np.sin(phase[1:])])
-    order = np.concatenate([np.arange(largest + 1), np.arange(1, largest + 1)])
-    scale = 2.0 / count
-    gradients = regressors.gradients(state, values, noise)[:, : len(regressors.noisy)]
-    series = adjoint_series(regressors, measured, gradients)
-    rate = 2.0 * np.pi / (count * measured.step) * order
-    slopes = rate[:, None] * np.concatenate([-np.sin(phase), np.cos(phase[1:])])
-    bends = -(rate[:, None] ** 2) * waves
-    response = np.einsum("prn,pecn->ercn", np.stack([waves, slopes, bends]), series, optimize=True) * scale
-    rows = OrbitRows(
-        np.einsum("rn,ekn->erk", waves, coefficients, optimize=True) * scale,
-        np.einsum("rn,en->er", waves, rest, optimize=True) * scale,
-        order,
-        response.reshape(regressors.equations * len(order), -1),
-    )
-    return _informative(rows) if settings.harmonics == "informative" else rows
 
 
 def _informative(rows: OrbitRows) -> OrbitRows:
@@ -260,11 +248,9 @@ def _whitened(rows: OrbitRows) -> tuple[Numbers, Numbers]:
     return solved[:, :size], solved[:, size]
 
 
-def solve_balance(
-    settings: HarmonicFit, regressors: Regressors, rows: list[OrbitRows]
-) -> tuple[RowSolution, Flags, tuple[Exclusion, ...]]:
+def solve_balance(balance: Balance, rows: list[OrbitRows]) -> tuple[RowSolution, Flags, tuple[Exclusion, ...]]:
     """Solve the rows of all orbits; rows come equation by equation within an orbit."""
-    names = regressors.linear
+    settings, names = balance.settings, balance.regressors.linear
     exclusions: tuple[Exclusion, ...] = ()
     used = np.ones(sum(r.rest.size for r in rows), bool)
     if settings.solver in ("weighted", "robust", "total", "instruments"):
@@ -281,17 +267,17 @@ def solve_balance(
     rest = np.concatenate([r.rest.ravel() for r in rows])
     groups = np.concatenate([np.full(r.rest.size, i) for i, r in enumerate(rows)])
     if settings.solver == "exclusion":
-        used, exclusions = _exclude(settings, regressors, rows, matrix, rest)
+        used, exclusions = _exclude(balance, rows, matrix, rest)
     return solve(System(matrix[used], rest[used], groups[used]), names), used, exclusions
 
 
-def _exclude(settings: HarmonicFit, regressors: Regressors, rows: list[OrbitRows], matrix: Numbers, rest: Numbers):
+def _exclude(balance: Balance, rows: list[OrbitRows], matrix: Numbers, rest: Numbers):
     """The document's exclusion, for every equation (or set of equations that share parameters) by itself."""
     equation = np.concatenate([np.repeat(np.arange(r.rest.shape[0]), r.rest.shape[1]) for r in rows])
     unit = np.concatenate([i * 10_000 + np.tile(r.order, r.rest.shape[0]) for i, r in enumerate(rows)])
-    used = np.ones(len(rest), bool)
+    used, settings = np.ones(len(rest), bool), balance.settings
     found: list[Exclusion] = []
-    for members in _independent_equations(regressors):
+    for members in _independent_equations(balance.regressors):
         here = np.isin(equation, members)
         columns = np.flatnonzero(np.abs(matrix[here]).any(axis=0))
         _, report = exclude_by_residue(
@@ -345,15 +331,14 @@ def bootstrap(rows: list[OrbitRows], names: tuple[str, ...], weighted: bool, see
     return np.std(estimates, axis=0, ddof=1)
 
 
-def _estimate(
-    settings: HarmonicFit, request: Request, measured, regressors, rows, solution, used, exclusions, kernels, misfit
-) -> Estimate:
-    names, model = regressors.linear, request.model
+def _estimate(balance: Balance, rows: list[OrbitRows], solution: RowSolution, used, exclusions, misfit) -> Estimate:
+    settings, request, measured, kernels = balance.settings, balance.request, balance.measured, balance.kernels
+    names, model = balance.regressors.linear, request.model
     order = [names.index(name) for name in request.names]
     weighted = settings.solver in ("weighted", "robust")
     spread = bootstrap(rows, names, weighted, settings.seed)
     errors = np.sqrt(np.diag(solution.covariance))
-    table = residue_table(regressors, rows, solution.theta)
+    table = residue_table(balance.regressors, rows, solution.theta)
     identification = {
         key: identification_error(np.ones((len(t), 1)) * t[:, :1], -t[:, 0] + t[:, 1], np.ones(1))
         for key, t in table.items()

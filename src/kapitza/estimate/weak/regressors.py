@@ -158,16 +158,11 @@ class Regressors:
         shaped = flat.reshape(self.equations, len(self.linear) + 1, -1)
         return shaped[:, 1:], shaped[:, 0]
 
-    def gradients(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> Numbers:
-        """∂g/∂z of every equation by noisy variables, then inputs, then modes: (equations, z + inputs + modes, n)."""
-        slopes = self.slopes(state, values, noise)
-        width = len(self.noisy) + len(self.inputs) + len(self.switches)
-        result = np.zeros((self.equations, width, len(state.times)))
-        result[slopes.equation, slopes.variable] = slopes.series
-        return result
-
     def slopes(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> Slopes:
-        """The same without what is identically zero: in a chain of masses an equation holds few coordinates."""
+        """∂g/∂z of the equations by noisy variables, then inputs, then modes.
+
+        What is identically zero is left out: in a chain of masses an equation holds few coordinates.
+        """
         values = state.values(self.parameters, values)
         places, function = _gradients(self)
         equation, variable = places.T

@@ -82,13 +82,10 @@ def _time_derivative(series: Numbers, step: float) -> Numbers:
     return result
 
 
-def adjoint_series(regressors: Regressors, measured: Measured, gradients: Numbers) -> Numbers:
+def adjoint_series(regressors: Regressors, measured: Measured, slopes: Slopes) -> Numbers:
     """(3, equations, channels, n): what multiplies φ, φ', φ'' in the response of a row to channel noise."""
-    equation, variable = np.nonzero(gradients.any(axis=-1))
-    result = np.zeros((3, regressors.equations, len(measured.channels), gradients.shape[-1]))
-    for channel, series in _channel_series(
-        regressors, measured, Slopes(equation, variable, gradients[equation, variable])
-    ).items():
+    result = np.zeros((3, regressors.equations, len(measured.channels), slopes.series.shape[-1]))
+    for channel, series in _channel_series(regressors, measured, slopes).items():
         for number, own in series.items():
             result[:, number, channel] = own
     return result
@@ -102,9 +99,9 @@ def _channel_series(regressors: Regressors, measured: Measured, slopes: Slopes) 
     """Responses to the noise of every channel; equations that a channel does not reach are left out."""
     found: dict[int, Responses] = {}
     for equation, variable, g in zip(slopes.equation, slopes.variable, slopes.series, strict=True):
-        coordinate, order = regressors.noisy[variable]
-        if not g.any():
+        if variable >= len(regressors.noisy) or not g.any():
             continue
+        coordinate, order = regressors.noisy[variable]
         first = _time_derivative(g, measured.step) if order else g
         second = _time_derivative(first, measured.step) if order == 2 else first
         for channel in np.flatnonzero(measured.mixing[coordinate]):
@@ -129,9 +126,7 @@ def _sources(
     """Responses to every independent source of noise: channels, measured inputs, signs that noise makes uncertain."""
     slopes = regressors.slopes(state, values, noise)
     states, inputs = len(regressors.noisy), len(regressors.inputs)
-    of_states = slopes.variable < states
-    channels = Slopes(slopes.equation[of_states], slopes.variable[of_states], slopes.series[of_states])
-    sources = list(_channel_series(regressors, measured, channels).values())
+    sources = list(_channel_series(regressors, measured, slopes).values())
     doubt = None
     if regressors.switches and noise is not None and np.any(noise):
         modes = regressors.columns(state, values, noise)[-len(regressors.switches) :]

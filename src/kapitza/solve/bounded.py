@@ -1,0 +1,27 @@
+"""Quadratic functions of a few variables between limits."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+FLATTEST = 1e-14
+"""Relative curvature that every direction counts with at least."""
+
+
+def nearest_within(hessian: Array, best: Array, low: Array, high: Array) -> Array:
+    """The x (k,) with low ≤ x ≤ high at which (x - best)ᵀ H (x - best) is least, H (k, k) in any units."""
+    if ((low <= best) & (best <= high)).all():
+        return best
+    from scipy.optimize import lsq_linear
+
+    size = np.sqrt(np.abs(np.diag(hessian)))
+    size = np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh((hessian + hessian.T) / (2 * np.outer(size, size)))
+    root = np.sqrt(np.clip(values, values.max() * FLATTEST, None))[:, None] * vectors.T
+    # lsq_linear wants room between the limits, a variable that sits on one has it on the other side.
+    limits = low * size, np.maximum(high * size, low * size + 1e-300)
+    found = lsq_linear(root, root @ (size * best), limits, method="bvls")
+    return np.clip(found.x / size, low, high)
