@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kapitza.errors import Status
-from kapitza.solve import minimise_by_differences
+from kapitza.solve import minimise_by_differences, slopes_by_differences
 
 NO_LIMIT = np.full(2, np.inf)
 
@@ -47,3 +47,10 @@ def test_function_that_does_not_exist_everywhere():
     found = minimise_by_differences(function, np.array([0.05, 3.0]), np.array([0.1, 1.0]), -NO_LIMIT, NO_LIMIT)
     assert found.status is Status.CONVERGED
     assert found.x == pytest.approx([1.0, 0.0], abs=0.03)
+
+
+def test_slopes_by_central_differences_are_exact_up_to_the_third_derivative():
+    """Of a parabola they are the slopes themselves, of a cube they are too large by the square of the step."""
+    x, steps = np.array([2.0, -3.0]), np.array([1e-3, 1e-2])
+    slopes = slopes_by_differences(lambda v: np.array([v[0] ** 2, v[0] * v[1], v[1] ** 3]), x, steps)
+    assert slopes == pytest.approx(np.array([[4.0, 0.0], [-3.0, 2.0], [0.0, 27.0 + steps[1] ** 2]]), abs=1e-11)

@@ -71,3 +71,12 @@ def test_limits_on_parameters_satisfy_the_optimality_conditions(program):
     np.testing.assert_allclose(inner, 0, atol=1e-10)
     assert slope[-3] < 0
     assert step.covariance[0, 0] == 0
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_nodes_respond_to_parameters_as_they_are_solved_for(program, closed):
+    program["linked"] = program["linked"] | closed
+    made = ChainProgram(**program)
+    still = made.solve_given(np.zeros(3)).nodes
+    moved = np.stack([made.solve_given(unit).nodes - still for unit in np.eye(3)], axis=2)
+    assert made.response == pytest.approx(moved, abs=1e-10)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from kapitza.data import Noise, Record
-from kapitza.errors import KapitzaError
+from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.invariant import InvariantFit
 from kapitza.estimate.observation import Output, linear_rows, observe
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Part, Request, make_request
-from kapitza.estimate.series import ShootingFit, progressive_start
+from kapitza.estimate.series import ShootingFit
 from kapitza.estimate.weak import HarmonicFit
 from kapitza.model import Model
 
@@ -26,6 +26,12 @@ STARTS = {
     "horizons": "progressive horizons",
 }
 """Where starting values come from, and how the story calls it."""
+
+READINGS_PER_UNKNOWN = 5
+"""Of the first horizon."""
+
+LONGEST_HORIZON = 5000
+"""Samples beyond which the whole record, or its window, is within reach."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,41 @@ class Automatic:
         if not np.isfinite(list(values.values())).all():
             raise KapitzaError("no finite values")
         return model.with_values(**values), ", ".join(f"{n} = {v:.4g}" for n, v in values.items())
+
+
+def progressive_start(method: ShootingFit, request: Request, part: Part) -> tuple[Model, str]:
+    """The model with parameters from ever longer stretches of the longest segment of a record, and what was done.
+
+    Over a short stretch even wrong parameters stay in step with the data, so the misfit has one valley; what comes out
+    of it lies within reach of a stretch twice as long. Raises KapitzaError when the first horizons give nothing.
+    """
+    model, names, record = request.model, request.names, part.source
+    assert isinstance(record, Record)
+    longest = max(record.segments(), key=lambda s: s.stop - s.start)
+    available = min(longest.stop - longest.start, LONGEST_HORIZON)
+    unknowns = len(model.states) + len(names)
+    first = max(20, -(-READINGS_PER_UNKNOWN * unknowns // len(record.channels)))
+    lengths = [first * 2**i for i in range(32) if first * 2**i < available]
+    # A known initial state is that of the first sample of the record; one of many records is not told apart here.
+    known = method.initial if longest.start == 0 and isinstance(method.initial, Mapping) else {}
+    step = replace(method, throw=False, hold_back=0.0, initial=known)
+    done: list[int] = []
+    for length in lengths:
+        stretch = replace(part, source=record.samples(slice(longest.start, longest.start + length)))
+        try:
+            found = step.fit(replace(request, model=model, parts=(stretch,)))
+        except KapitzaError:
+            continue
+        values = {name: found.values[name] for name in names}
+        if found.status is Status.CONVERGED and np.isfinite(list(values.values())).all():
+            model = model.with_values(**values)
+            done.append(length)
+    if not done:
+        raise KapitzaError(
+            f"no horizon of {', '.join(map(str, lengths)) or 'this record, too short for one,'} samples could be fitted"
+        )
+    values = ", ".join(f"{name} = {model.values[name]:.4g}" for name in names)
+    return model, f"horizons of {', '.join(map(str, done))} samples: {values}"
 
 
 def in_coordinates(model: Model, record: Record, outputs: Mapping[str, Any]) -> Record:

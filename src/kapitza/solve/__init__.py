@@ -1,7 +1,7 @@
 """Numerics that know no dynamics: Newton corrector, families and walks, structured linear systems, least squares."""
 
 from kapitza.solve.bounded import nearest_within
-from kapitza.solve.by_differences import Minimum, minimise_by_differences
+from kapitza.solve.by_differences import Minimum, minimise_by_differences, slopes_by_differences
 from kapitza.solve.chain import UNDETERMINED, ChainProgram, ChainStep
 from kapitza.solve.family import (
     Bordered,
@@ -80,6 +80,7 @@ __all__ = [
     "newton",
     "scaled_inverse",
     "scatter_blocks",
+    "slopes_by_differences",
     "walk",
     "walk_to",
 ]

@@ -24,4 +24,6 @@ def nearest_within(hessian: Array, best: Array, low: Array, high: Array) -> Arra
     # lsq_linear wants room between the limits, a variable that sits on one has it on the other side.
     limits = low * size, np.maximum(high * size, low * size + 1e-300)
     found = lsq_linear(root, root @ (size * best), limits, method="bvls")
-    return np.clip(found.x / size, low, high)
+    # Units and back would leave a variable at a limit a rounding away from it.
+    on = found.active_mask
+    return np.where(on < 0, low, np.where(on > 0, high, np.clip(found.x / size, low, high)))

@@ -33,6 +33,12 @@ class Minimum:
     status: Status
 
 
+def slopes_by_differences(function: Callable[[Array], Array], x: Array, steps: Array) -> Array:
+    """Slopes (m, k) of a function with values (m,) at x (k,), by central differences over steps (k,)."""
+    sides = [(function(x + step), function(x - step)) for step in np.diag(steps)]
+    return np.column_stack([(ahead - behind) / (2 * h) for (ahead, behind), h in zip(sides, steps, strict=True)])
+
+
 def minimise_by_differences(
     function: Callable[[Array], float],
     start: Array,

@@ -20,8 +20,7 @@ from kapitza.estimate.invariant.balance import fit_balance
 from kapitza.estimate.invariant.intervals import bootstrap, surface_covariance
 from kapitza.estimate.invariant.report import finish
 from kapitza.estimate.invariant.setup import Setup, prepare
-from kapitza.estimate.invariant.shared import SharedSolution, fit_shared
-from kapitza.estimate.invariant.surface import fit_odrpack, fit_surface, robust_weights
+from kapitza.estimate.invariant.surface import SharedSolution, fit_odrpack, fit_shared, fit_surface, robust_weights
 from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.request import Request, make_request
 from kapitza.invariants import (

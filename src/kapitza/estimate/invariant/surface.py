@@ -14,10 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from odrpack import odr_fit
+from scipy import sparse
+from scipy.sparse.linalg import splu
 
-from kapitza.arrays import Array, Flags
+from kapitza.arrays import Array, Flags, Indices
+from kapitza.errors import KapitzaError
 from kapitza.estimate.judge import robust_scale
-from kapitza.invariants import Bounds, Form, Points
+from kapitza.invariants import Bounds, Form, Points, inverse_by_units
 from kapitza.monitor import checkpoint
 
 PROJECTION_STEPS = 40
@@ -27,6 +30,9 @@ PROJECTION_TOLERANCE = 1e-9
 """Change of a projection, in standard deviations of the noise, at which it counts as found."""
 STEPS = 60
 """Gauss-Newton steps, after which a fit is called not converged."""
+
+SHARED_STEPS = 100
+"""The same where points share measured numbers: until neither parameters nor samples move."""
 
 ROUNDING = 1e-11
 """Relative decrease of the cost that is lost in rounding and in the tolerance of the projections."""
@@ -44,16 +50,22 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class SurfaceSolution:
-    """theta (k,), levels E (R,), nearest points, robust weights (N,), cost = Σ w r², history of the iteration."""
+class Displaced:
+    """theta (k,), levels E (R,), cost: sum of squared displacements in deviations, history of the iteration."""
 
     theta: Array
     levels: Array
-    nearest: Nearest
-    weights: Array
     cost: float
     converged: bool
     history: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class SurfaceSolution(Displaced):
+    """The nearest points, and robust weights (N,) of their distances."""
+
+    nearest: Nearest
+    weights: Array
 
 
 def nearest(form: Form, points: Points, theta: Array, levels: Array, guess: Array | None = None) -> Nearest:
@@ -150,7 +162,71 @@ def fit_surface(form: Form, points: Points, start: Array, levels: Array, bounds:
             break
     w = robust_weights(near.distance, loss)
     history = pd.DataFrame(rows, columns=["step", "cost", "damping", *form.free])
-    return SurfaceSolution(theta, levels, near, w, float(np.sum(w * near.distance**2)), converged, history)
+    return SurfaceSolution(theta, levels, float(np.sum(w * near.distance**2)), converged, history, near, w)
+
+
+@dataclass(frozen=True)
+class SharedSolution(Displaced):
+    """covariance (k, k) for unit noise factor, displacements of the M measured numbers in deviations (M,)."""
+
+    covariance: Array
+    displacement: Array
+
+
+def fit_shared(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds) -> SharedSolution:
+    """Displace every measured number once; `points.shared` (d, N) says which number each state of each point is.
+
+    Point n of a scalar series of a map is (x[n], x[n-1], x[n-2]): every sample belongs to three points. With A the
+    derivative of all constraints by all samples, the displacements are eliminated through the banded matrix A V Aᵀ:
+
+        min over θ, E of rᵀ (A V Aᵀ)⁻¹ r,   r = H(z̃) - E + A (y - ỹ),   ỹ = y - V Aᵀ (A V Aᵀ)⁻¹ r
+
+    (the Gauss-Helmert iteration); work and memory stay linear in the points.
+    """
+    if points.shared is None:
+        raise KapitzaError("The points share no measured numbers: use fit_surface.")
+    index = points.shared
+    size = int(index.max()) + 1
+    samples, variance = np.zeros(size), np.ones(size)
+    samples[index.ravel()], variance[index.ravel()] = points.values.ravel(), points.variance.ravel()
+    theta, moved, rows, converged = start.copy(), samples.copy(), [], False
+    onto = (points.level[:, None] == np.arange(points.levels)).astype(float)
+    covariance, cost = np.zeros((theta.size, theta.size)), np.inf
+    for step in range(SHARED_STEPS):
+        checkpoint(dict(zip(form.free, theta.tolist(), strict=True)), f"iteration {step + 1}")
+        value, gradient, sensitivity = form.at(moved[index], theta)
+        slope = _constraint_slopes(gradient, index, size)
+        gap = value - levels[points.level] + slope @ (samples - moved)
+        jacobian = np.column_stack([sensitivity.T, -onto])
+        band = (slope * variance) @ slope.T
+        solver = splu((band + 1e-12 * band.trace() / points.count * sparse.eye_array(points.count)).tocsc())
+        weighted = solver.solve(jacobian)
+        normal = jacobian.T @ weighted
+        move = -np.linalg.lstsq(normal, weighted.T @ gap, rcond=1e-14)[0]
+        multiplier = solver.solve(gap + jacobian @ move)
+        fresh = bounds.clip(theta + move[: theta.size])
+        change = np.abs(fresh - theta)
+        following = samples - variance * (slope.T @ multiplier)
+        still = float(np.max(np.abs(following - moved) / np.sqrt(variance)))
+        # half steps of the samples tame points near a saddle of the invariant, where the constraint bends strongly
+        moved = following if still < 1 or step == 0 else (following + moved) / 2
+        theta, levels = fresh, levels + move[theta.size :]
+        covariance = inverse_by_units(normal)[: theta.size, : theta.size]
+        cost = float(np.sum((samples - moved) ** 2 / variance))
+        rows.append((step, cost, *theta))
+        if np.all(change <= 1e-9 * np.maximum(np.abs(theta), 1e-3)) and still < 1e-6:
+            converged = True
+            break
+    history = pd.DataFrame(rows, columns=["step", "cost", *form.free])
+    displacement = (samples - moved) / np.sqrt(variance)
+    return SharedSolution(theta, levels, cost, converged, history, covariance, displacement)
+
+
+def _constraint_slopes(gradient: Array, index: Indices, size: int) -> sparse.csr_array:
+    """∂(constraint n)/∂(sample m) as a sparse (N, M) matrix."""
+    count = gradient.shape[1]
+    rows = np.tile(np.arange(count), gradient.shape[0])
+    return sparse.csr_array((gradient.ravel(), (rows, index.ravel())), shape=(count, size))
 
 
 def fit_odrpack(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from kapitza.estimate.orbits.readings import Target
 from kapitza.estimate.orbits.solver import OrbitIterate, Reduced
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import monodromy
+from kapitza.solve import slopes_by_differences
 
 LEAST_KNOWN = 0.5
 """Multipliers whose standard error exceeds this share of their modulus say nothing and are left out."""
@@ -75,18 +76,14 @@ class MultiplierTerms:
 
     def _slopes(self, now: OrbitIterate, reduced: list[Reduced], here: list[Array]) -> list[Array]:
         """d|μ|/dθ (n, k) of every orbit, along the family of orbits."""
-        slopes = [np.zeros((m.size, now.theta.size)) for m in here]
-        for column, value in enumerate(now.theta):
-            step = 1e-4 * max(abs(value), 1e-3 * float(np.abs(now.theta).max()), 1e-12)
-            sides = []
-            for sign in (1.0, -1.0):
-                theta = now.theta.copy()
-                theta[column] += sign * step
-                moved = [z + sign * step * r.follow[:, column] for z, r in zip(now.unknowns, reduced, strict=True)]
-                sides.append(moduli(self.problem, moved, theta))
-            for slope, above, below in zip(slopes, *sides, strict=True):
-                slope[:, column] = (above - below) / (2 * step)
-        return slopes
+        size = np.abs(now.theta)
+
+        def along(theta: Array) -> Array:
+            moved = [z + r.follow @ (theta - now.theta) for z, r in zip(now.unknowns, reduced, strict=True)]
+            return np.concatenate(moduli(self.problem, moved, theta))
+
+        every = slopes_by_differences(along, now.theta, 1e-4 * np.maximum(size, max(1e-3 * size.max(), 1e-12)))
+        return np.split(every, np.cumsum([m.size for m in here])[:-1])
 
     def _with_rows(self, i: int, target: Target, reduced: Reduced, use: Flags, gap: Array, slope: Array) -> Reduced:
         own, cross = joint_covariance(target)

@@ -17,7 +17,7 @@ from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced,
 from kapitza.model import Model
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import FlowLoop, MultipleShooting, Shooting, loop_of, solve_orbit
-from kapitza.solve import LeastSquaresSettings, gauss_newton
+from kapitza.solve import LeastSquaresSettings, gauss_newton, slopes_by_differences
 
 
 class NestedFit:
@@ -84,32 +84,27 @@ class NestedFit:
     def _by_own_curves(self, theta: Array) -> list[Reduced]:
         """Readings and slopes (central differences) from the curves that the method itself finds."""
         here = [self.known[i] for i in range(len(self.problem.targets))]
-        residual, nodes = self._read(here, theta)
-        slopes = [np.zeros((r.size, theta.size)) for r in residual]
-        follow = [np.zeros((z.size, theta.size)) for z in nodes]
-        for column, value in enumerate(theta):
-            step = 1e-4 * max(abs(value), 1e-3 * float(self.solver.typical[column]), 1e-12)
-            sides = []
-            for sign in (1.0, -1.0):
-                moved = theta.copy()
-                moved[column] += sign * step
-                orbits = [self._solved(i, orbit, moved) for i, orbit in enumerate(here)]
-                sides.append(self._read(orbits, moved))
-            for i, (slope, path) in enumerate(zip(slopes, follow, strict=True)):
-                slope[:, column] = (sides[0][0][i] - sides[1][0][i]) / (2 * step)
-                path[:, column] = (sides[0][1][i] - sides[1][1][i]) / (2 * step)
-        self.readings = residual
+        parts = self._read(here, theta)
+        self.readings = parts[: len(here)]
+
+        def moved(trial: Array) -> Array:
+            return np.concatenate(self._read([self._solved(i, orbit, trial) for i, orbit in enumerate(here)], trial))
+
+        steps = 1e-4 * np.maximum(np.abs(theta), np.maximum(1e-3 * self.solver.typical, 1e-12))
+        slopes = np.split(slopes_by_differences(moved, theta, steps), np.cumsum([p.size for p in parts])[:-1])
         self.own = [
             Reduced(whiten(w, r), whiten(w, s), np.zeros(len(f)), f)
-            for w, r, s, f in zip(self.solver.weights, residual, slopes, follow, strict=True)
+            for w, r, s, f in zip(
+                self.solver.weights, self.readings, slopes[: len(here)], slopes[len(here) :], strict=True
+            )
         ]
         return self.own
 
-    def _read(self, orbits: list[PeriodicOrbit], theta: Array) -> tuple[list[Array], list[Array]]:
-        """Residuals of the readings and states at the nodes, off the curves of these orbits."""
+    def _read(self, orbits: list[PeriodicOrbit], theta: Array) -> list[Array]:
+        """Residuals of the readings of every orbit, then its states at the nodes, off the curves of these orbits."""
         curves = [_curve(orbit) for orbit in orbits]
         nodes = [c(t.node_times).ravel() for c, t in zip(curves, self.problem.targets, strict=True)]
-        return self.problem.read_along(curves, theta), nodes
+        return [*self.problem.read_along(curves, theta), *nodes]
 
     def _setting(self, index: int, theta: Array) -> Model:
         vector, model = self.problem.targets[index].vector.copy(), self.problem.model

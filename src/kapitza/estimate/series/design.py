@@ -71,7 +71,10 @@ def cramer_rao(
     data = (seen, states[1]) if isinstance(states, tuple) else seen
     task = prepare(full, make_request(model, data, free, full))
     nodes = place_nodes(task.problem.samples, 1)
-    true = record.values(model.states)[_every_sample(task.everything.size, record.size)][task.positions[nodes.index]]
+    alone = record.size - task.everything.size
+    if alone:
+        raise DataError(f"{alone} samples of the record stand alone between gaps: remove them first.")
+    true = record.values(model.states)[task.positions[nodes.index]]
     theta = task.request.start
     weights = task.problem.samples.at_readings(task.sensors.deviations) ** -2.0
     fitter = Fitter(task.problem, SolverSettings(), task.scale, task.sensors, *task.request.bounds)
@@ -82,9 +85,3 @@ def cramer_rao(
         raise IdentifiabilityError("The bound is infinite. " + found.message())
     covariance = np.linalg.inv(information)
     return pd.DataFrame(covariance, index=list(task.names), columns=list(task.names))
-
-
-def _every_sample(used: int, size: int) -> slice:
-    if used != size:
-        raise DataError(f"{size - used} samples of the record stand alone between gaps: remove them first.")
-    return slice(None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import integrate, ndimage
@@ -60,11 +61,11 @@ def states_from_data(model: Model, samples: Samples, observation: Observation) -
     for name in model.states:
         coordinate = name[:-1] if name.endswith("'") else ""
         if coordinate in index:
-            columns = index[coordinate], index[name]
-            slope = _slope if flights is None else flights.slope
-            _fill_rates(samples, stretches, slope, states, known, *columns, model.angles[index[coordinate]])
+            place = index[coordinate]
+            pair = _Pair(samples.time, states, known, place, index[name], model.angles[place])
+            pair.fill_rates(stretches, _slope if flights is None else flights.slope)
             if flights is None:
-                _fill_positions(samples, states, known, *columns, model.angles[index[coordinate]])
+                pair.fill_positions(samples.pieces)
     return states, known, flights
 
 
@@ -81,43 +82,42 @@ def _without_spikes(samples: Samples, observation: Observation) -> Array:
     return values
 
 
-def _fill_rates(
-    samples: Samples,
-    stretches: list[slice],
-    slope: Callable[[Array, Array], Array],
-    states: Array,
-    known: Flags,
-    coordinate: int,
-    rate: int,
-    angle: bool,
-) -> None:
-    for piece in stretches:
-        if known[piece, coordinate].all() and not known[piece, rate].any() and piece.stop - piece.start > 1:
-            part = states[piece, coordinate]
-            states[piece, rate] = slope(unwrap(part) if angle else part, samples.time[piece])
-            known[piece, rate] = True
+@dataclass(frozen=True)
+class _Pair:
+    """A coordinate and its rate, columns of the states (N, n) at times (N,), which are known (N, n) or not."""
 
+    time: Array
+    states: Array
+    known: Flags
+    coordinate: int
+    rate: int
+    angle: bool
 
-def _fill_positions(
-    samples: Samples,
-    states: Array,
-    known: Flags,
-    coordinate: int,
-    rate: int,
-    angle: bool,
-) -> None:
-    """Where only the rate was seen, the coordinate begins as its integral: a guess, about the start that was there.
+    def _lacking(self, pieces: list[slice], seen: int, other: int, least: int) -> Iterator[slice]:
+        """Pieces of more than `least` samples throughout which one column is known and the other is not."""
+        for piece in pieces:
+            lacks = self.known[piece, seen].all() and not self.known[piece, other].any()
+            if lacks and piece.stop - piece.start > least:
+                yield piece
 
-    An offset of the sensor and its noise make the integral drift; of a coordinate that does not turn, the straight line
-    through it is taken off.
-    """
-    for piece in samples.pieces:
-        if known[piece, rate].all() and not known[piece, coordinate].any() and piece.stop - piece.start > 2:
-            time = samples.time[piece]
-            path = integrate.cumulative_trapezoid(states[piece, rate], time, initial=0.0)
-            if not angle:
+    def fill_rates(self, stretches: list[slice], slope: Callable[[Array, Array], Array]) -> None:
+        for piece in self._lacking(stretches, self.coordinate, self.rate, 1):
+            part = self.states[piece, self.coordinate]
+            self.states[piece, self.rate] = slope(unwrap(part) if self.angle else part, self.time[piece])
+            self.known[piece, self.rate] = True
+
+    def fill_positions(self, pieces: list[slice]) -> None:
+        """Where only the rate was seen, the coordinate begins as its integral: a guess, about the start that was there.
+
+        An offset of the sensor and its noise make the integral drift; of a coordinate that does not turn, the straight
+        line through it is taken off.
+        """
+        for piece in self._lacking(pieces, self.rate, self.coordinate, 2):
+            time = self.time[piece]
+            path = integrate.cumulative_trapezoid(self.states[piece, self.rate], time, initial=0.0)
+            if not self.angle:
                 path = path - np.polyval(np.polyfit(time - time[0], path, 1), time - time[0])
-            states[piece, coordinate] += path
+            self.states[piece, self.coordinate] += path
 
 
 def _slope(values: Array, time: Array) -> Array:

@@ -14,12 +14,13 @@ m l² φ'' + m g l sin φ is smallest at l = 0, whatever the data.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 import sympy as sp
+from scipy.linalg import block_diag
 from scipy.optimize import OptimizeResult, least_squares
 
 from kapitza.arrays import Numbers
@@ -110,29 +111,31 @@ class _Combinations:
 
 def fit_combined(problem: WeakProblem) -> Estimate:
     """Gauss-Newton on the weak rows in the physical parameters, from the best of many starts."""
-    free, bounds, regressors = problem.request.names, problem.request.bounds, problem.regressors
+    free, regressors = problem.request.names, problem.regressors
     combinations = _Combinations(regressors.factors or (), tuple(free), regressors.parameters, problem.values)
     rows, functions = problem.rows(), problem.windows.functions
-    squares = _mean_squares(rows, functions)
-    apart = _apart(rows, functions)
-    theta = _search(problem, combinations, _compressed(apart), squares)
+    apart, terms = _apart(rows, functions), _Terms(combinations, _mean_squares(rows, functions))
+    theta = _search(problem, replace(terms, rows=_compressed(apart)))
     history = [theta]
-    sizes = _sizes(squares, combinations(theta)[0])
-    white = [part / size for part, size in zip(apart, sizes, strict=True)]
+    sizes = terms.sizes(combinations(theta)[0])
+    white = replace(terms, rows=np.hstack([part / size for part, size in zip(apart, sizes, strict=True)]), usual=sizes)
     if problem.settings.solver != "least squares":
         for _ in range(ROUNDS):
-            sizes = _sizes(squares, combinations(theta)[0])
-            white = _apart(rows, functions, weigh(problem, regressors.placed(problem.values, free, theta)))
-            found = _settle(combinations, white, squares, sizes, theta, bounds)
-            moved = np.abs(found.x - theta).max() / max(np.abs(theta).max(), 1e-300)
-            theta = found.x
+            factors = weigh(problem, regressors.placed(problem.values, free, theta))
+            sizes = terms.sizes(combinations(theta)[0])
+            white = replace(terms, rows=np.hstack(_apart(rows, functions, factors)), usual=sizes)
+            found = _settle(white, theta, *problem.request.bounds)
+            moved = np.abs(found - theta).max() / max(np.abs(theta).max(), 1e-300)
+            theta = found
             history.append(theta)
             checkpoint(dict(zip(free, theta.tolist(), strict=True)), f"weighting {len(history)}")
             if moved < 1e-9:
                 break
     unbiased = None if problem.settings.solver == "least squares" else _unbiased(problem, combinations, theta)
     if unbiased is None:
-        system = _linearised(problem, combinations, rows, white, squares, sizes, theta)
+        matrix = white.jacobian(theta)
+        groups = stack([Rows(r.matrix[..., : theta.size], r.rest) for r in rows], problem.windows.parts).groups
+        system = System(matrix, white.residual(theta) - matrix @ theta, groups)
         solution = solve(system, free, problem.settings.solver)
         tested = Tested(alternatives_of(problem, regressors.placed(problem.values, free, solution.theta)))
     else:
@@ -201,42 +204,53 @@ def _mean_squares(rows: list[Rows], functions: int) -> Numbers:
     return (full**2).mean(axis=0).reshape(-1, functions, full.shape[2]).mean(axis=1)
 
 
-def _sizes(squares: Numbers, combinations: Numbers) -> Numbers:
-    """(equations,) root of the sum of the mean squares of the terms."""
-    return np.sqrt(squares @ combinations**2)
-
-
 def _compressed(columns: list[Numbers]) -> Numbers:
-    """Triangular factors (equations, k + 1, k + 1) of the rows of every equation: the same sums from few numbers."""
-    wide = columns[0].shape[1]
-    small = []
-    for part in columns:
-        factor = np.linalg.qr(part[np.any(part != 0, axis=1)], mode="r")
-        small.append(np.vstack([factor, np.zeros((wide - len(factor), wide))]))
-    return np.array(small) / np.sqrt(max(len(columns[0]), 1))
+    """Triangular factors of the rows of every equation, one beside the other: the same sums from few numbers."""
+    factors = [np.linalg.qr(part[np.any(part != 0, axis=1)], mode="r") for part in columns]
+    return block_diag(*factors) / np.sqrt(max(len(columns[0]), 1))
 
 
-def _scaled(squares: Numbers, sizes: Numbers | None, c: Numbers, slopes: Numbers) -> tuple[Numbers, Numbers]:
-    """Combinations over the size of the terms, (equations, k + 1), and derivatives (equations, k + 1, free)."""
-    now = _sizes(squares, c)
-    weight = (1.0 if sizes is None else sizes) / now
-    inward = (squares * c) @ slopes / (now**2)[:, None]
-    value = weight[:, None] * c
-    return value, weight[:, None, None] * slopes[None] - value[:, :, None] * inward[:, None, :]
+@dataclass(frozen=True)
+class _Terms:
+    """Rows over the size of their terms: residual Σ_e A_e c(θ) s_e / |terms of equation e at θ|.
+
+    squares (equations, k + 1): mean squares of the terms; rows (n, equations (k + 1)): all A_e side by side; usual
+    (equations,): sizes s_e that the terms had when the rows were whitened, 1 for rows as they are.
+    """
+
+    combinations: _Combinations
+    squares: Numbers
+    rows: Numbers = field(default_factory=lambda: np.empty((0, 0)))
+    usual: Numbers | float = 1.0
+
+    def sizes(self, c: Numbers) -> Numbers:
+        """(equations,) root of the sum of the mean squares of the terms."""
+        return np.sqrt(self.squares @ c**2)
+
+    def residual(self, theta: Numbers) -> Numbers:
+        c, _ = self.combinations(theta)
+        return self.rows @ np.outer(self.usual / self.sizes(c), c).ravel()
+
+    def jacobian(self, theta: Numbers) -> Numbers:
+        c, slopes = self.combinations(theta)
+        now = self.sizes(c)
+        inward = (self.squares * c) @ slopes / (now**2)[:, None]
+        change = slopes[None] - c[:, None] * inward[:, None, :]
+        return self.rows @ ((self.usual / now)[:, None, None] * change).reshape(-1, theta.size)
 
 
 # SciPy has no types: from the default of `jac` a checker takes it for text, and a function is allowed as well.
 _least_squares = cast(Callable[..., OptimizeResult], least_squares)
 
 
-def _search(problem: WeakProblem, combinations: _Combinations, columns: Numbers, squares: Numbers) -> Numbers:
+def _search(problem: WeakProblem, terms: _Terms) -> Numbers:
     """The values at which the equations are fulfilled best, relative to their terms, from many starts."""
-    free, given, (low, high) = problem.request.names, problem.request.start, problem.request.bounds
+    given, (low, high) = problem.request.start, problem.request.bounds
     known = np.where(np.isfinite(given), given, np.clip(1.0, low, high))
     random = np.random.default_rng(problem.settings.seed)
     spread = FARTHEST ** random.uniform(-1.0, 1.0, (STARTS, known.size))
     starts = np.clip(np.vstack([known, known * spread]), low, high)
-    shared = Shared((combinations, columns, squares, low, high))
+    shared = Shared((terms, low, high))
     parts = [(shared, some) for some in np.array_split(starts, STARTS // TOGETHER)]
     best: OptimizeResult | None = None
     for some in in_order(problem.request.executor, _from_starts, parts):
@@ -245,73 +259,27 @@ def _search(problem: WeakProblem, combinations: _Combinations, columns: Numbers,
                 best = found
     if best is None or not np.isfinite(best.cost):
         raise ConvergenceError(
-            f"The equations cannot be evaluated near the values of {', '.join(free)}: start from others by "
+            f"The equations cannot be evaluated near the values of {', '.join(problem.names)}: start from others by "
             "model.with_values(...).",
             best,
         )
     return best.x
 
 
-def _from_starts(
-    shared: Shared[tuple[_Combinations, Numbers, Numbers, Numbers, Numbers]], starts: Numbers
-) -> list[OptimizeResult]:
+def _from_starts(shared: Shared[tuple[_Terms, Numbers, Numbers]], starts: Numbers) -> list[OptimizeResult]:
     """Where the search ends from each of some starts (S, free); those at which a term is not defined give nothing."""
-    combinations, columns, squares, low, high = shared.value
-
-    def residual(theta: Numbers) -> Numbers:
-        value, _ = _scaled(squares, None, *combinations(theta))
-        return np.einsum("erk,ek->er", columns, value).ravel()
-
-    def jacobian(theta: Numbers) -> Numbers:
-        _, slopes = _scaled(squares, None, *combinations(theta))
-        return np.einsum("erk,ekp->erp", columns, slopes).reshape(-1, theta.size)
-
-    ends = []
+    (terms, *bounds), ends = shared.value, []
     for start in starts:
         try:
-            ends.append(
-                _least_squares(residual, start, jacobian, (low, high), x_scale=np.maximum(np.abs(start), 1e-12))
-            )
+            scale = np.maximum(np.abs(start), 1e-12)
+            ends.append(_least_squares(terms.residual, start, terms.jacobian, bounds, x_scale=scale))
         except ValueError:
             continue
     return ends
 
 
-def _settle(
-    combinations: _Combinations,
-    white: list[Numbers],
-    squares: Numbers,
-    sizes: Numbers,
-    theta: Numbers,
-    bounds: tuple[Numbers, Numbers],
-) -> OptimizeResult:
-    """The best values for rows whitened at the present ones, where their terms had these sizes."""
-    factor = np.asarray(np.linalg.qr(np.concatenate(white, axis=1), mode="r"), np.float64)
-
-    def residual(trial: Numbers) -> Numbers:
-        value, _ = _scaled(squares, sizes, *combinations(trial))
-        return factor @ value.ravel()
-
-    def jacobian(trial: Numbers) -> Numbers:
-        _, slopes = _scaled(squares, sizes, *combinations(trial))
-        return factor @ slopes.reshape(-1, trial.size)
-
-    scale = np.where(theta != 0, np.abs(theta), 1.0)
-    return _least_squares(residual, np.clip(theta, *bounds), jacobian, bounds, x_scale=scale, xtol=1e-12, ftol=1e-14)
-
-
-def _linearised(
-    problem: WeakProblem,
-    combinations: _Combinations,
-    rows: list[Rows],
-    white: list[Numbers],
-    squares: Numbers,
-    sizes: Numbers,
-    theta: Numbers,
-) -> System:
-    """Rows linear in θ near the solution, in the groups over which the covariance is taken."""
-    value, slopes = _scaled(squares, sizes, *combinations(theta))
-    residual = sum((part @ c for part, c in zip(white, value, strict=True)), np.zeros(len(white[0])))
-    matrix = sum((part @ s for part, s in zip(white, slopes, strict=True)), np.zeros((len(white[0]), theta.size)))
-    groups = stack([Rows(r.matrix[..., : theta.size], r.rest) for r in rows], problem.windows.parts).groups
-    return System(matrix, residual - matrix @ theta, groups)
+def _settle(white: _Terms, theta: Numbers, low: Numbers, high: Numbers) -> Numbers:
+    """The best values for rows whitened at the present ones."""
+    few = replace(white, rows=np.asarray(np.linalg.qr(white.rows, mode="r"), np.float64))
+    start, scale = np.clip(theta, low, high), np.where(theta != 0, np.abs(theta), 1.0)
+    return _least_squares(few.residual, start, few.jacobian, (low, high), x_scale=scale, xtol=1e-12, ftol=1e-14).x

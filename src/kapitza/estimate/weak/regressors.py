@@ -6,7 +6,7 @@ Nonsmooth terms are written with modes m = ±1 (see `kapitza.model.switches`), a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -349,18 +349,21 @@ def _whole(regressors: Regressors) -> list[sp.Expr]:
     ]
 
 
+def _curved(expression: sp.Expr, variables: Sequence[sp.Symbol]) -> Iterator[tuple[int, int, sp.Expr]]:
+    """p, q and ∂²/∂z_p∂z_q of an expression, p <= q, where it does not vanish."""
+    present = expression.free_symbols
+    inside = [(p, v) for p, v in enumerate(variables) if v in present]
+    for number, (p, first) in enumerate(inside):
+        slope = derivative(expression, first)
+        left = slope.free_symbols
+        bends = ((p, q, derivative(slope, v)) for q, v in inside[number:] if v in left)
+        yield from (bend for bend in bends if bend[2] != 0)
+
+
 @lru_cache(maxsize=64)
 def _bends(regressors: Regressors) -> tuple[Indices, Any]:
     """Places (k, 3) of the second derivatives that do not vanish, and the function that gives them."""
-    found = []
-    for i, full in enumerate(_whole(regressors)):
-        present = full.free_symbols
-        inside = [(p, v) for p, v in enumerate(regressors._noisy) if v in present]
-        for number, (p, first) in enumerate(inside):
-            slope = derivative(full, first)
-            left = slope.free_symbols
-            bends = ((i, p, q, derivative(slope, v)) for q, v in inside[number:] if v in left)
-            found += [bend for bend in bends if bend[3] != 0]
+    found = [(i, *bend) for i, full in enumerate(_whole(regressors)) for bend in _curved(full, regressors._noisy)]
     places = np.array([bend[:3] for bend in found], int).reshape(-1, 3)
     expressions = [bend[3] for bend in found]
     return places, compile_expressions(expressions, regressors.variables, regressors.parameters) if found else None
@@ -386,16 +389,10 @@ def _curvature(regressors: Regressors) -> _Curvature:
     spread: dict[tuple[int, int], sp.Symbol] = {}
     rows, expressions = [], []
     for number, term in enumerate(e for row in regressors._rows for e in row):
-        present = term.free_symbols
-        inside = [(i, v) for i, v in enumerate(regressors._noisy) if v in present]
         parts = []
-        for k, (i, first) in enumerate(inside):
-            slope = derivative(term, first)
-            for j, second in inside[k:]:
-                bend = derivative(slope, second)
-                if bend != 0:
-                    s = spread.setdefault((i, j), sp.Symbol(f"cov:{i}:{j}", real=True))
-                    parts.append(s * (sp.Rational(1, 2) if i == j else 1) * bend)
+        for i, j, bend in _curved(term, regressors._noisy):
+            s = spread.setdefault((i, j), sp.Symbol(f"cov:{i}:{j}", real=True))
+            parts.append(s * (sp.Rational(1, 2) if i == j else 1) * bend)
         if parts:
             rows.append(number)
             expressions.append(sp.Add(*parts))
