@@ -11,7 +11,7 @@ Both H and P are sums of coefficients times functions of the state; the rows are
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -26,11 +26,10 @@ from kapitza.estimate.invariant.report import finish
 from kapitza.estimate.invariant.setup import (
     USUAL,
     Setup,
-    free_names,
+    collected,
     generic_point,
     refuse_dependent,
     scale_direction,
-    shared_channels,
     start_of,
     words,
 )
@@ -42,7 +41,6 @@ from kapitza.invariants import (
     Moments,
     Points,
     VarianceProblem,
-    collect,
     declared_invariant,
     inverse_by_units,
     linear_starts,
@@ -50,10 +48,12 @@ from kapitza.invariants import (
     make_form,
     minimise_corrected,
     minimise_raw,
-    reconstruction,
     triangle,
 )
 from kapitza.model import Model, rate, symbol, time, vanishes
+
+if TYPE_CHECKING:
+    from kapitza.estimate.invariant.fit import InvariantFit
 
 POWER = symbol("#power")
 NONSMOOTH = (sp.sign, sp.Abs, sp.Heaviside, sp.Max, sp.Min, sp.Piecewise)
@@ -182,7 +182,7 @@ def default_window(points: Points) -> float:
     return max(0.8 * min(spans) if spans else 0.0, 12 * float(np.median(steps)))
 
 
-def fit_balance(settings: Any, request: Request) -> Estimate:
+def fit_balance(settings: InvariantFit, request: Request) -> Estimate:
     """The balance fit behind InvariantFit(objective="balance")."""
     setup, is_power = _prepare(settings, request)
     windows = make_windows(setup.points, settings.window or default_window(setup.points))
@@ -205,7 +205,7 @@ def fit_balance(settings: Any, request: Request) -> Estimate:
     c, _ = setup.form.local(theta)
     residual = (rows.columns @ c) * np.sqrt(weight)
     found = LevelSets(
-        setup.form.expression,
+        setup.form.expression.subs(POWER, 0),
         noise_factor=float(np.mean(residual**2)) if noise.max() > 0 else 0.0,
         windows=int(windows.run.size),
         power=setup.form.expression.coeff(POWER),
@@ -213,7 +213,7 @@ def fit_balance(settings: Any, request: Request) -> Estimate:
     if setup.points.known_noise and found.noise_factor > (OPEN_REBUILT if setup.points.reconstructed else OPEN):
         slopes = rows.columns @ setup.form.local(theta)[1]
         setup = replace(setup, warnings=(*setup.warnings, _open_balance(setup, rows, c, slopes, weight, found)))
-    return finish(settings, request, setup, theta, covariance, residual, found, solution.converged)
+    return finish(setup, theta, covariance, residual, found, solution.converged)
 
 
 def _open_balance(setup: Setup, rows: _Rows, c: Array, slopes: Array, weight: Array, found: LevelSets) -> str:
@@ -231,15 +231,12 @@ def _open_balance(setup: Setup, rows: _Rows, c: Array, slopes: Array, weight: Ar
     )
 
 
-def _prepare(settings: Any, request: Request) -> tuple[Setup, Flags]:
-    model, free = request.model, request.free
-    records = request.records("InvariantFit")
+def _prepare(settings: InvariantFit, request: Request) -> tuple[Setup, Flags]:
+    model = request.model
     name, invariant = declared_invariant(model, settings.invariant)
     marked = invariant + POWER * power_of(model, invariant)
-    plan = reconstruction(model, marked, shared_channels(records))
-    asked = free_names(model, plan.expression, free, "the energy with its balance")
-    points = collect(model, records, plan, request.noise, settings.momenta, True)
-    if time in plan.expression.free_symbols:
+    expression, asked, points = collected(settings, request, marked, "the energy with its balance", True)
+    if time in expression.free_symbols:
         points = replace(
             points,
             variables=(*points.variables, "t"),
@@ -248,9 +245,9 @@ def _prepare(settings: Any, request: Request) -> tuple[Setup, Flags]:
         )
     held = settings.scale if settings.scale in asked else None
     names = tuple(n for n in asked if n != held)
-    form, is_power = _joined(plan.expression, points.variables, names, model)
+    form, is_power = _joined(expression, points.variables, names, model)
     bounds, start = start_of(model, names)
-    return Setup(name, form, points, bounds, start, asked, held, ()), is_power
+    return Setup(request, settings, name, form, points, bounds, start, asked, held, ()), is_power
 
 
 def _joined(

@@ -145,15 +145,13 @@ class InvariantFit:
             )
         if self.objective == "balance":
             return self._handed_over(request, fit_balance(self, request))
-        setup = prepare(request, self)
+        setup = prepare(self, request)
         solution, problem = self._variance(setup, setup.points)
-        if self.objective == "surface":
-            estimate = self._surface_estimate(request, setup, solution, problem)
-        elif setup.left_out > UNEVEN:
+        if setup.left_out > UNEVEN:
             # Near the border the noise of the invariant is so uneven that its variance says little: measure distances.
-            estimate = replace(self, objective="surface")._surface_estimate(request, setup, solution, problem)
-        else:
-            estimate = self._variance_estimate(request, setup, solution, problem)
+            setup = replace(setup, settings=replace(self, objective="surface"))
+        surface = setup.settings.objective == "surface"
+        estimate = (self._surface_estimate if surface else self._variance_estimate)(setup, solution, problem)
         return self._handed_over(request, estimate)
 
     def _handed_over(self, request: Request, estimate: Estimate) -> Estimate:
@@ -212,15 +210,13 @@ class InvariantFit:
             return raw
         return minimise_corrected(problem, raw.theta, bounds)
 
-    def _variance_estimate(
-        self, request: Request, setup: Setup, solution: VarianceSolution, problem: VarianceProblem
-    ) -> Estimate:
+    def _variance_estimate(self, setup: Setup, solution: VarianceSolution, problem: VarianceProblem) -> Estimate:
         covariance = variance_covariance(problem, solution) + self._of_read_noise(setup, solution)
         value, levels = _levels(setup, problem, solution.theta)
         found = LevelSets(setup.form.expression, levels, solution.tau, variance=solution.value)
         residual = value - levels[setup.points.level]
-        done = partial(finish, self, request, setup, solution.theta, covariance, residual, found, solution.converged)
-        return self._bootstrapped(request, setup.points, done, partial(_variance_again, self, setup, solution.theta))
+        done = partial(finish, setup, solution.theta, covariance, residual, found, solution.converged)
+        return self._bootstrapped(setup, done, partial(_variance_again, self, setup, solution.theta))
 
     def _of_read_noise(self, setup: Setup, solution: VarianceSolution) -> Array:
         """Covariance (k, k) from the error of noise that was read off the readings: the estimate goes with it."""
@@ -235,22 +231,18 @@ class InvariantFit:
             total += np.outer(shift, shift)
         return total
 
-    def _bootstrapped(
-        self, request: Request, points: Points, done: Callable[..., Estimate], refit: Callable[[Points], Array]
-    ) -> Estimate:
+    def _bootstrapped(self, setup: Setup, done: Callable[..., Estimate], refit: Callable[[Points], Array]) -> Estimate:
         """The estimate, its covariance from resampled fits where they were asked for."""
         estimate = done()
         if not self.bootstrap:
             return estimate
         checkpoint(estimate)
-        return done(samples=bootstrap(points, refit, self.bootstrap, self.seed, request.executor))
+        return done(samples=bootstrap(setup.points, refit, self.bootstrap, self.seed, setup.request.executor))
 
-    def _surface_estimate(
-        self, request: Request, setup: Setup, start: VarianceSolution, problem: VarianceProblem
-    ) -> Estimate:
+    def _surface_estimate(self, setup: Setup, start: VarianceSolution, problem: VarianceProblem) -> Estimate:
         form, points, levels = setup.form, setup.points, _levels(setup, problem, start.theta)[1]
         if points.shared is not None:
-            return self._shared_estimate(request, setup, fit_shared(form, points, start.theta, levels, setup.bounds))
+            return self._shared_estimate(setup, fit_shared(form, points, start.theta, levels, setup.bounds))
         loss = self._weighting(points)[1]
         begin = start.theta
         if self.solver == "odrpack":
@@ -259,28 +251,24 @@ class InvariantFit:
         if not np.isfinite(solution.cost):
             raise ConvergenceError("The surface fit diverged: start nearer, or use objective='variance'.", solution)
         covariance = surface_covariance(solution, points)
-        spare = max(1, points.count - solution.theta.size - points.levels)
         nearest = solution.nearest
         found = LevelSets(
-            form.expression, solution.levels, solution.cost / spare, distance=solution.cost,
+            form.expression, solution.levels, solution.cost / setup.spare, distance=solution.cost,
             projections=nearest.points, unprojected=int(np.sum(~nearest.found)),
         )  # fmt: skip
         done = partial(
-            finish, self, request, setup, solution.theta, covariance, nearest.distance, found, solution.converged,
-            solution.history,
-        )  # fmt: skip
+            finish, setup, solution.theta, covariance, nearest.distance, found, solution.converged, solution.history
+        )
         again = partial(_surface_again, form, setup.bounds, loss, solution.theta, solution.levels)
-        return self._bootstrapped(request, points, done, again)
+        return self._bootstrapped(setup, done, again)
 
-    def _shared_estimate(self, request: Request, setup: Setup, solution: SharedSolution) -> Estimate:
-        points = setup.points
-        spare = max(1, points.count - solution.theta.size - points.levels)
-        factor = solution.cost / spare
+    def _shared_estimate(self, setup: Setup, solution: SharedSolution) -> Estimate:
+        factor = solution.cost / setup.spare
         found = LevelSets(setup.form.expression, solution.levels, factor, distance=solution.cost)
+        covariance = solution.covariance * factor
         return finish(
-            self, request, setup, solution.theta, solution.covariance * factor, solution.displacement, found,
-            solution.converged, solution.history,
-        )  # fmt: skip
+            setup, solution.theta, covariance, solution.displacement, found, solution.converged, solution.history
+        )
 
 
 def _rebuilt(points: Points) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,10 +17,8 @@ from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.priors import surprising_priors, with_priors_and_bounds
-from kapitza.estimate.request import Request
 from kapitza.estimate.result import make_estimate
 from kapitza.invariants import ASSUMED_NOISE, CLEAN, Form, make_form, precise_least_squares
-from kapitza.model import Model
 from kapitza.signal import scatter
 
 FAR_OFF = 10.0
@@ -29,8 +26,6 @@ FAR_OFF = 10.0
 
 
 def finish(
-    settings: Any,
-    request: Request,
     setup: Setup,
     theta: Array,
     covariance: Array,
@@ -41,34 +36,33 @@ def finish(
     samples: Array | None = None,
 ) -> Estimate:
     """Signs as at the start, the normalisation asked for, intervals, and what is suspicious."""
-    form, model = setup.form, request.model
+    form, model, settings, points = setup.form, setup.model, setup.settings, setup.points
     theta, covariance = _signs_as_started(form, setup.start, theta, covariance)
     if samples is not None:
         covariance = np.atleast_2d(np.cov(samples.T))
         found = replace(found, bootstrap=samples)
     names, values = form.free, theta
     if settings.scale == "norm" and setup.held is not None:
-        names, values, covariance = unit_norm(setup, theta, covariance, model)
+        names, values, covariance = unit_norm(setup, theta, covariance)
     values, covariance = with_priors_and_bounds(model, names, values, covariance)
-    misfit = misfit_of(setup, settings, found)
+    misfit = misfit_of(setup, found)
     warnings = (
         *setup.warnings,
-        *_suspicious(setup, settings, found, model, misfit),
-        *doubtful_parameters(request, values, covariance, names=names),
+        *_suspicious(setup, found, misfit),
+        *doubtful_parameters(setup.request, values, covariance, names=names),
         *surprising_priors(model, names, values, covariance),
     )
-    points = setup.points
     levels = "1 level set" if points.levels == 1 else f"{points.levels} level sets"
     factor = float(np.sqrt(max(found.noise_factor, 0.0)))
-    measured = [j for j, v in enumerate(points.variables) if v not in request.own]
+    measured = [j for j, v in enumerate(points.variables) if v not in setup.request.own]
     return make_estimate(
-        request,
+        setup.request,
         f"InvariantFit ({settings.objective} of {setup.name}, {points.count} points, {levels})",
         values,
         covariance,
         names=names,
         status=Status.CONVERGED if converged else Status.STALLED,
-        dof=float(max(1, points.count - len(form.free) - points.levels)),
+        dof=float(setup.spare),
         chi2=found.distance,
         noise={points.variables[j]: factor * float(np.sqrt(np.mean(points.variance[j]))) for j in measured},
         residuals={setup.name: residual},
@@ -98,9 +92,9 @@ def _signs_as_started(form: Form, start: Array, theta: Array, covariance: Array)
     return theta, covariance
 
 
-def unit_norm(setup: Setup, theta: Array, covariance: Array, model: Model) -> tuple[tuple[str, ...], Array, Array]:
+def unit_norm(setup: Setup, theta: Array, covariance: Array) -> tuple[tuple[str, ...], Array, Array]:
     """The same invariant with coefficients of unit norm: all asked parameters (n,) and their covariance (n, n)."""
-    held = setup.form
+    held, model = setup.form, setup.model
     if not held.separable:
         raise KapitzaError(
             'scale="norm" needs an invariant that is a sum of coefficients times functions of the state; '
@@ -124,13 +118,13 @@ TOLERANCE = 1.5
 """Mean square distance from the level sets, over the noise, that curved level sets and noise in the rates may leave."""
 
 
-def misfit_of(setup: Setup, settings: Any, found: LevelSets) -> Misfit | None:
+def misfit_of(setup: Setup, found: LevelSets) -> Misfit | None:
     """Distances from the level sets beside the noise, stated or that of the points' own scatter in time.
 
     None for a balance, which closes or not by itself, and where rates are differences of positions.
     """
     points, factor = setup.points, found.noise_factor
-    if settings.objective == "balance" or points.reconstructed or not np.isfinite(factor) or factor < CLEAN:
+    if setup.settings.objective == "balance" or points.reconstructed or not np.isfinite(factor) or factor < CLEAN:
         return None
     level, noise = factor, "the noise stated"
     if not points.known_noise:
@@ -145,20 +139,18 @@ def misfit_of(setup: Setup, settings: Any, found: LevelSets) -> Misfit | None:
         if not ratio > 0:
             return None
         level, noise = factor / float(ratio), "scatter of the readings"
-    freedom = max(points.count - len(setup.form.free) - points.levels, 1)
     beyond = float(np.sqrt(max(level - 1.0, 0.0)))
     spread = points.values.std(axis=1)
     own = np.sqrt(points.variance.mean(axis=1) * factor / max(level, 1e-300))
     live = spread > 0
     share = beyond * float(np.sqrt(np.mean((own[live] / spread[live]) ** 2))) if live.any() else 0.0
-    chance = float(special.chdtrc(freedom, freedom * level / TOLERANCE))
+    chance = float(special.chdtrc(setup.spare, setup.spare * level / TOLERANCE))
     return Misfit(beyond, share, chance, "the level sets", "", noise)
 
 
-def _suspicious(setup: Setup, settings: Any, found: LevelSets, model: Model, misfit: Misfit | None) -> list[str]:
-    lines = []
-    factor = found.noise_factor
-    points = setup.points
+def _suspicious(setup: Setup, found: LevelSets, misfit: Misfit | None) -> list[str]:
+    lines: list[str] = []
+    settings, points, factor = setup.settings, setup.points, found.noise_factor
     if not points.known_noise and points.doubt is None and not factor < CLEAN:
         lines.append("the noise is not known: the same fraction of the mean modulus of every channel was assumed")
     closed = settings.objective != "balance"  # a balance that does not close is told by the balance itself
@@ -181,7 +173,7 @@ def _suspicious(setup: Setup, settings: Any, found: LevelSets, model: Model, mis
     runs = int(np.unique(points.run).size)
     if settings.objective != "balance" and settings.levels == "record" and runs > points.levels and not factor < CLEAN:
         lines.append(f'{runs} segments lie on {points.levels} level set(s): pass levels="segment" if energies differ')
-    if points.reconstructed and not model.is_map:
+    if points.reconstructed and not setup.model.is_map:
         lines.append(
             f"{', '.join(points.reconstructed)} follow from differences of positions: their systematic error is not in "
             "the intervals; start a fit of the motion from here"

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
 
 from kapitza.arrays import Array
-from kapitza.data import Record
 from kapitza.errors import DataError, IdentifiabilityError, ModelError
 from kapitza.estimate.identifiability import analyse
 from kapitza.estimate.invariant.domain import within_domain
 from kapitza.estimate.priors import bounds_of
-from kapitza.estimate.request import Request
+from kapitza.estimate.request import Request, Task
 from kapitza.invariants import (
     ENOUGH,
     Bounds,
@@ -31,6 +30,9 @@ from kapitza.invariants import (
 )
 from kapitza.model import Model, symbol
 
+if TYPE_CHECKING:
+    from kapitza.estimate.invariant.fit import InvariantFit
+
 USUAL = 0.5
 """Size of a parameter of which nothing is known."""
 
@@ -39,12 +41,13 @@ SINGULAR = 1e-9
 
 
 @dataclass(frozen=True)
-class Setup:
+class Setup(Task):
     """What a fit starts from. asked: free parameters as the user meant them; form.free lacks the one that is held.
 
     left_out: share of the points that noise may carry out of the domain of the invariant.
     """
 
+    settings: InvariantFit
     name: str
     form: Form
     points: Points
@@ -55,39 +58,47 @@ class Setup:
     warnings: tuple[str, ...]
     left_out: float = 0.0
 
+    @property
+    def spare(self) -> int:
+        """Degrees of freedom: points less parameters and levels."""
+        return max(1, self.points.count - len(self.form.free) - self.points.levels)
 
-def prepare(request: Request, settings: Any) -> Setup:
-    """Build the fit described by `settings` (an InvariantFit)."""
-    model, free = request.model, request.free
-    records = request.records("InvariantFit")
-    name, expression = declared_invariant(model, settings.invariant)
-    shared = shared_channels(records)
-    plan = reconstruction(model, expression, shared)
-    asked = free_names(model, plan.expression, free, "the invariant")
-    points = collect(model, records, plan, request.noise, settings.momenta, settings.levels == "segment")
-    collected = points.count
-    points, outside = within_domain(points, name, plan.expression, dict(model.values))
-    held, warnings = _normalisation(model, plan.expression, points, asked, free is not None, settings.scale)
+
+def prepare(settings: InvariantFit, request: Request) -> Setup:
+    """Build the fit described by the settings."""
+    model = request.model
+    name, given = declared_invariant(model, settings.invariant)
+    expression, asked, points = collected(settings, request, given, "the invariant", settings.levels == "segment")
+    whole = points.count
+    points, outside = within_domain(points, name, expression, dict(model.values))
+    held, warnings = _normalisation(model, expression, points, asked, request.free is not None, settings.scale)
     names = tuple(n for n in asked if n != held)
     if not names:
         raise IdentifiabilityError(
             f"{held} is only a factor of the invariant, which the data cannot tell: nothing is left to estimate."
         )
     _refuse_too_few(points, len(names))
-    form = make_form(plan.expression, points.variables, names, model.values)
+    form = make_form(expression, points.variables, names, model.values)
     bounds, start = start_of(model, names)
     theta = generic_point(start, _sizes(form, points, start), bounds)
     refuse_dependent(sensitivities(form, points, theta)[1], names, theta)
     warnings = (outside, *warnings) if outside else warnings
-    return Setup(name, form, points, bounds, start, asked, held, warnings, 1 - points.count / collected)
+    left_out = 1 - points.count / whole
+    return Setup(request, settings, name, form, points, bounds, start, asked, held, warnings, left_out)
 
 
-def shared_channels(records: Sequence[tuple[Record, Mapping[str, float]]]) -> list[str]:
-    """Channels that every record has."""
-    return [c for c in records[0][0].channels if all(c in record.channels for record, _ in records)]
+def collected(
+    settings: InvariantFit, request: Request, expression: sp.Expr, where: str, by_segment: bool
+) -> tuple[sp.Expr, tuple[str, ...], Points]:
+    """An expression in what was measured, its free parameters, and the points of all records."""
+    records, model = request.records("InvariantFit"), request.model
+    shared = [c for c in records[0][0].channels if all(c in record.channels for record, _ in records)]
+    plan = reconstruction(model, expression, shared)
+    asked = _free_names(model, plan.expression, request.free, where)
+    return plan.expression, asked, collect(model, records, plan, request.noise, settings.momenta, by_segment)
 
 
-def free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None, where: str) -> tuple[str, ...]:
+def _free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None, where: str) -> tuple[str, ...]:
     """The free parameters, all that occur in the expression by default."""
     present = [n for n in model.names if symbol(n) in expression.free_symbols]
     if not present:
