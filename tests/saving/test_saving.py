@@ -64,7 +64,28 @@ def conserved():
         "invariant search": kz.find_invariant(record, degree=3),
         "invariant fit": kz.identify(away, record, ["b"], method=kz.InvariantFit(bootstrap=5)),
         "surface fit": kz.identify(away, record, ["b"], method=kz.InvariantFit("surface")),
+        "balance fit": balanced(),
     }
+
+
+def balanced():
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x = 0", parameters={"c": 0.1, "k": 4.0}, start={"x": 1.0, "x'": 0.0}
+    )
+    record = kz.measure(kz.simulate(model, t=np.arange(400) * 0.05), noise=0.01, seed=1)
+    return kz.identify(model, record, method=kz.InvariantFit("balance", invariant="x'**2/2 + k*x**2/2"))
+
+
+def sensed():
+    """A fit to a sensor with a known gain, an unknown offset and a short delay."""
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x = 0", parameters={"c": 0.1, "k": 4.0}, start={"x": 1.0, "x'": 0.0}
+    )
+    clean = kz.simulate(model, t=np.arange(300) * 0.05)
+    noise = 0.01 * np.random.default_rng(1).standard_normal(clean.size)
+    record = kz.Record.from_arrays(clean.time, {"volt": 0.3 + 1.7 * clean["x"] + noise})
+    sensor = kz.Sensor("x", "offset", gain=1.7, delay=0.002)
+    return kz.identify(model, record, ["c", "k"], method=kz.ShootingFit(outputs={"volt": sensor}))
 
 
 def nouns(pendulum, record, found, orbit_fit):
@@ -96,6 +117,7 @@ def nouns(pendulum, record, found, orbit_fit):
         "validation": kz.validate(
             series_fit, later, parts=["prediction", "section", "exponent", "orbits"], max_period=1
         ),
+        "sensor fit": sensed(),
         "suggestion": kz.suggest(series_fit),
         "profile": kz.profile_curve(series_fit, "k", points=3),
         "coverage": kz.coverage(damped, motion, 0.01, ["c"], kz.HarmonicFit(), fits=2),
@@ -115,7 +137,7 @@ def saved(pendulum, record, found, orbit_fit, tmp_path_factory):
 
 FITS = (
     "orbit fit", "series fit", "weak fit", "automatic fit", "fit of combinations", "branch fit", "invariant fit",
-    "surface fit",
+    "surface fit", "balance fit", "sensor fit",
 )  # fmt: skip
 NAMES = (
     "shot orbit", "collocated orbit", "harmonic orbit", "orbits of a record", "orbits of a model",

@@ -302,7 +302,7 @@ def _with_errors(output: Expression, sensor: Sensor, channel: str, model: Model)
         name: Parameter(f"{word}_{name}", float(getattr(sensor, name)), unit=units.get(name, ""))
         for name in sensor.unknown
     }
-    value = {n: symbol(made[n].name) if n in made else sp.Float(getattr(sensor, n), 17) for n in ERRORS}
+    value = {n: symbol(made[n].name) if n in made else sp.Float(getattr(sensor, n)) for n in ERRORS}
     if "delay" in made or sensor.delay:
         output = delayed(output, value["delay"], model, channel)
     result = output if "gain" not in made and sensor.gain == 1 else value["gain"] * output
