@@ -1,5 +1,6 @@
 """Numerics that know no dynamics: Newton corrector, families and walks, structured linear systems, least squares."""
 
+from kapitza.solve.anderson import AndersonMixing
 from kapitza.solve.bounded import nearest_within
 from kapitza.solve.by_differences import Minimum, minimise_by_differences, slopes_by_differences
 from kapitza.solve.chain import UNDETERMINED, ChainProgram, ChainStep
@@ -40,6 +41,7 @@ from kapitza.solve.walk import ByEffort, Halving, Outcome, StepCollapse, StepRul
 
 __all__ = [
     "UNDETERMINED",
+    "AndersonMixing",
     "Bordered",
     "BorderedBand",
     "BorderedLinearised",

@@ -6,7 +6,7 @@ import pytest
 import kapitza as kz
 from kapitza.errors import ConvergenceError, IdentifiabilityError, KapitzaError
 from kapitza.estimate.orbits.matching import sort_out
-from kapitza.estimate.orbits.solver import Solver, SolverSettings
+from kapitza.estimate.orbits.solver import Solver
 from kapitza.estimate.orbits.task import prepare, weights_of
 from kapitza.estimate.request import make_request
 
@@ -88,7 +88,7 @@ def test_orbits_set_aside_are_tried_again_at_the_parameters_found(pendulum, exac
     part = task.problem.subset(list(kept))
     weights = weights_of(task, part, task.deviations)
     theta = np.array([pendulum.values["m"], pendulum.values["l"]])
-    solver = Solver(part, SolverSettings(), weights, task.low, task.high, task.typical)
+    solver = Solver(part, weights, task.low, task.high, task.typical)
     solution = solver.solve(theta, part.starts(), soft=False)
     found = sort_out(task.problem, weights_of(task, task.problem, task.deviations), kept, solution)
     assert found.returned == (1, 3)

@@ -8,7 +8,7 @@ import pytest
 import kapitza as kz
 from kapitza.estimate.orbits.character import close_from_data, lost_character
 from kapitza.estimate.orbits.matching import sort_out
-from kapitza.estimate.orbits.solver import Solver, SolverSettings
+from kapitza.estimate.orbits.solver import Solver
 from kapitza.estimate.orbits.task import prepare, weights_of
 from kapitza.estimate.request import make_request
 
@@ -18,7 +18,7 @@ def posed(pendulum, orbits, unknowns):
     task = prepare(make_request(pendulum, list(orbits), ["m", "l"]), kz.OrbitFit())
     theta = np.array([pendulum.values["m"], pendulum.values["l"]])
     weights = weights_of(task, task.problem, task.deviations)
-    solver = Solver(task.problem, SolverSettings(), weights, task.low, task.high, task.typical)
+    solver = Solver(task.problem, weights, task.low, task.high, task.typical)
     true = solver.solve(theta, task.problem.starts(), soft=False)
     return task.problem, weights, replace(true, unknowns=unknowns, blocks=task.problem.evaluate(unknowns, theta))
 

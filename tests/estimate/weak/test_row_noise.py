@@ -1,12 +1,14 @@
 """The covariance of weak rows against noise drawn again and again, and the intervals that follow from it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import kapitza as kz
 from kapitza.estimate.request import make_request
 from kapitza.estimate.weak.problem import pose, smooth
-from kapitza.estimate.weak.weak import assemble, row_covariance, whitener
+from kapitza.estimate.weak.weak import row_covariance, whitener
 
 RUCKLIDGE = kz.Model.from_equations(
     ["x' = -kappa*x + l*y - y*z", "y' = x", "z' = -z + y**2"], parameters={"kappa": 2.0, "l": 6.7}
@@ -34,16 +36,13 @@ def test_covariance_of_rows_holds_the_quadratic_noise(rucklidge):
     states = smooth(pose(kz.HarmonicFit(half_width=problem.kernels.half_width), exact).measured, problem.kernels)
     theta = np.array([2.0, 6.7])
     linear, whole = (
-        row_covariance(
-            problem.regressors, problem.measured, states[0], problem.windows, problem.values, noise, memory=1.0
-        ).band[0]
+        row_covariance(replace(problem, noise=noise), states[0], problem.values, memory=1.0).band[0]
         for noise in (None, problem.noise)
     )
     residuals = []
     for seed in range(100):
         shaken = pose(settings, make_request(RUCKLIDGE, measured(rucklidge, 0.8, seed), ["kappa", "l"], settings))
-        copies = smooth(shaken.measured, problem.kernels)
-        rows = assemble(problem.regressors, copies, problem.windows, problem.values, problem.noise)
+        rows = replace(problem, states=smooth(shaken.measured, problem.kernels)).rows()
         residuals.append(rows[0].residual(theta).ravel())
     seen, functions = np.array(residuals).var(axis=0), problem.windows.functions
     curved = np.arange(seen.size) // functions % 3 == 2  # rows of z' = -z + y**2
@@ -66,8 +65,8 @@ def test_rows_of_a_long_chain_are_weighed_equation_by_equation_with_the_same_ans
     record = kz.simulate(model, np.zeros(28), periods=6, samples_per_period=40, noise=1e-3, seed=1).select(names)
     settings = kz.HarmonicFit()
     problem = pose(settings, make_request(model, record, ["c", "k"], settings))
-    (rows,) = assemble(problem.regressors, problem.states, problem.windows, problem.values, problem.noise)
-    given = problem.regressors, problem.measured, problem.calm[0], problem.windows, model.vector, problem.noise, 1.0
+    (rows,) = problem.rows()
+    given = problem, problem.calm[0], model.vector, 1.0
     narrow, wide = row_covariance(*given), row_covariance(*given, by_window=True)
     assert narrow.order is not None
     assert wide.order is None

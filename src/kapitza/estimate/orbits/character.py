@@ -12,8 +12,7 @@ from kapitza.arrays import Array
 from kapitza.circle import difference
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.block import Block
-from kapitza.estimate.orbits.problem import OrbitProblem
-from kapitza.estimate.orbits.readings import Target
+from kapitza.estimate.orbits.problem import OrbitProblem, Target
 from kapitza.orbits_of_models import spelled
 from kapitza.solve import Halving, Outcome, walk_to
 

@@ -16,8 +16,7 @@ import numpy as np
 from kapitza.arrays import Array
 from kapitza.estimate.disagreement import FEWEST_BLOCKS, Widening, widening
 from kapitza.estimate.orbits.judge import Outcome
-from kapitza.estimate.orbits.problem import OrbitProblem
-from kapitza.estimate.orbits.readings import Target
+from kapitza.estimate.orbits.problem import OrbitProblem, Target
 from kapitza.estimate.orbits.solver import OrbitSolution, Reduced, covariance_of
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.orbit import PeriodicOrbit

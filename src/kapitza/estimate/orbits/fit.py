@@ -22,7 +22,7 @@ from kapitza.estimate.orbits.multipliers import MultiplierTerms
 from kapitza.estimate.orbits.nested import NestedFit
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.result import estimate_of
-from kapitza.estimate.orbits.solver import OrbitSolution, Solver, SolverSettings
+from kapitza.estimate.orbits.solver import OrbitSolution, Solver
 from kapitza.estimate.orbits.starts import continue_readings, further_starts
 from kapitza.estimate.orbits.task import OrbitTask, identifiability, prepare, refuse_unidentifiable, weights_of
 from kapitza.estimate.request import Request
@@ -217,10 +217,10 @@ class OrbitFit:
         self, task: OrbitTask, problem: OrbitProblem, weights: list[Array], theta: Array, unknowns: list[Array],
         far: bool,
     ) -> OrbitSolution:  # fmt: skip
-        settings = SolverSettings(self.tolerance, self.max_iterations)
-        solver = Solver(problem, settings, weights, task.low, task.high, task.typical)
+        settings = self.tolerance, self.max_iterations
+        solver = Solver(problem, weights, task.low, task.high, task.typical, None, *settings)
         if self.formulation == "nested":
-            return NestedFit(solver, self.method).solve(theta, unknowns, self.tolerance, self.max_iterations)
+            return NestedFit(solver, self.method).solve(theta, unknowns)
         return solver.solve(theta, unknowns, far)
 
     def _again(self, task: OrbitTask, outcome: Outcome) -> Outcome:
@@ -256,12 +256,12 @@ class OrbitFit:
 
     def _with_multipliers(self, task: OrbitTask, outcome: Outcome) -> Outcome:
         problem, solution = outcome.problem, outcome.solution
-        settings = SolverSettings(max(self.tolerance, 1e-8), self.max_iterations)
+        settings = max(self.tolerance, 1e-8), self.max_iterations
         weights = weights_of(task, problem, outcome.deviations, outcome.inflation)
         spread = np.ones(len(problem.targets))
         for _ in range(3):
             terms = MultiplierTerms(problem, spread, weights)
-            solver = Solver(problem, settings, weights, task.low, task.high, task.typical, terms)
+            solver = Solver(problem, weights, task.low, task.high, task.typical, terms, *settings)
             found = solver.solve(solution.theta, solution.unknowns, soft=False)
             extra = [r.residual[len(w) :] for r, w in zip(found.reduced, weights, strict=True)]
             misfit = np.array([float((part**2).max(initial=0.0)) for part in extra])

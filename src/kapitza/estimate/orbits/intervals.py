@@ -11,7 +11,7 @@ from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.orbits.judge import Outcome
 from kapitza.estimate.orbits.result import OrbitWorkings
-from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced, Solver, SolverSettings, reduce_block
+from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced, Solver, reduce_block
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.priors import Priors
 from kapitza.estimate.result import workings_of
@@ -67,9 +67,7 @@ class OrbitProfile:
         low[index] = high[index] = value
         slope = self.spread[:, index] / self.spread[index, index]
         theta = np.clip(theta + slope * (value - theta[index]), low, high)
-        solver = Solver(
-            self.outcome.problem, SolverSettings(), solution.weights, low, high, task.typical, self.outcome.extra
-        )
+        solver = Solver(self.outcome.problem, solution.weights, low, high, task.typical, self.outcome.extra)
         again = solver.solve(theta, _moved(solution, theta), soft=False)
         if not again.status.ok:
             why = again.status.value

@@ -13,8 +13,7 @@ from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.judge import NOT_WHITE, doubtful_parameters, whiteness
 from kapitza.estimate.misfit import Misfit, floor_of, structure, worst
 from kapitza.estimate.orbits.matching import multiplier_mismatch
-from kapitza.estimate.orbits.problem import OrbitProblem
-from kapitza.estimate.orbits.readings import Target
+from kapitza.estimate.orbits.problem import OrbitProblem, Target
 from kapitza.estimate.orbits.solver import OUTLYING, Extra, OrbitSolution
 from kapitza.estimate.orbits.task import OrbitTask
 from kapitza.estimate.priors import surprising_priors

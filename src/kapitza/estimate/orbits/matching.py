@@ -11,8 +11,7 @@ from kapitza.arrays import Array, Flags
 from kapitza.estimate.orbits.block import Block
 from kapitza.estimate.orbits.character import close_from_data, lost_character
 from kapitza.estimate.orbits.multipliers import joint_covariance, known_multipliers
-from kapitza.estimate.orbits.problem import OrbitProblem
-from kapitza.estimate.orbits.readings import Target
+from kapitza.estimate.orbits.problem import OrbitProblem, Target
 from kapitza.estimate.orbits.solver import OUTLYING, OrbitSolution, reduce_block
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import monodromy

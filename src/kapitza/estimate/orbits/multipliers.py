@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kapitza.arrays import Array, Flags
-from kapitza.estimate.orbits.problem import OrbitProblem
-from kapitza.estimate.orbits.readings import Target
+from kapitza.estimate.orbits.problem import OrbitProblem, Target
 from kapitza.estimate.orbits.solver import OrbitIterate, Reduced
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import monodromy

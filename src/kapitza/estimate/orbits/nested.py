@@ -32,12 +32,12 @@ class NestedFit:
     def __init__(self, solver: Solver, method: Any = None):
         self.solver, self.problem, self.method = solver, solver.problem, method
 
-    def solve(self, theta: Array, unknowns: list[Array], tolerance: float, max_iterations: int) -> OrbitSolution:
+    def solve(self, theta: Array, unknowns: list[Array]) -> OrbitSolution:
         self.unknowns, self.last = unknowns, theta
         self.follow = [np.zeros((z.size, theta.size)) for z in unknowns]
         self.known: dict[int, PeriodicOrbit] = {}
         self.lowest = np.inf
-        settings = LeastSquaresSettings(step_tolerance=tolerance, max_iterations=max_iterations)
+        settings = LeastSquaresSettings(self.solver.tolerance, max_iterations=self.solver.max_iterations)
         found = gauss_newton(self._evaluate, theta, self.solver.low, self.solver.high, settings=settings)
         if not np.array_equal(self.last, found.x):
             self._evaluate(found.x)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from kapitza.solve import UNDETERMINED, nearest_within, scaled_inverse
 SOFTNESS = (0.1, 0.02, 0.004, 0.0008)
 """Levels of the closure, in units of each state's spread."""
 
+SOFT_ITERATIONS = 12
+"""At each of these levels at most."""
+
 RELIABLE = 0.05
 """An orbit whose closing step exceeds this share of the spread is too far from closing to inform the parameters."""
 
@@ -32,14 +36,6 @@ OUTLYING = 100.0
 
 LARGEST_STEP = 0.25
 """Of a node, in units of the spread, within one iteration."""
-
-
-@dataclass(frozen=True)
-class SolverSettings:
-    tolerance: float = 1e-9
-    max_iterations: int = 60
-    soft_iterations: int = 12
-    softness: tuple[float, ...] = SOFTNESS
 
 
 @dataclass(frozen=True)
@@ -76,27 +72,34 @@ class OrbitSolution(OrbitIterate):
     history: tuple[dict[str, float], ...] = field(default_factory=tuple)
 
 
+@dataclass
 class Solver:
-    """weights: per orbit W, (m, m) or its diagonal (m,), that makes its readings independent with unit variance."""
+    """weights: per orbit W, (m, m) or its diagonal (m,), that makes its readings independent with unit variance.
 
-    def __init__(
-        self, problem: OrbitProblem, settings: SolverSettings, weights: list[Array], low: Array, high: Array,
-        typical: Array, extra: Extra | None = None,
-    ):  # fmt: skip
-        self.problem, self.settings, self.weights, self.low, self.high = problem, settings, weights, low, high
-        self.typical, self.extra = typical, extra
-        self.rows: list[dict[str, float]] = []
-        self.unit = [self._units(z.size, t.nodes.size) for z, t in zip(problem.starts(), problem.targets, strict=True)]
+    low, high, typical (k,): bounds and sizes of the parameters. rows: what the iterations reached.
+    """
 
-    def _units(self, size: int, states: int) -> Array:
-        """Size of every unknown of an orbit: the spread of its state; for a period a hundredth of itself."""
-        unit = np.tile(self.problem.scale, states // self.problem.scale.size)
-        return unit if size == states else np.append(unit, 0.01 * max(t.period for t in self.problem.targets))
+    problem: OrbitProblem
+    weights: list[Array]
+    low: Array
+    high: Array
+    typical: Array
+    extra: Extra | None = None
+    tolerance: float = 1e-9
+    max_iterations: int = 60
+    rows: list[dict[str, float]] = field(default_factory=list)
+
+    @cached_property
+    def unit(self) -> list[Array]:
+        """Size of every unknown of each orbit: the spread of its state; for a period a hundredth of itself."""
+        targets = self.problem.targets
+        period = [0.01 * max(t.period for t in targets)] if self.problem.autonomous else []
+        return [np.append(np.tile(self.problem.scale, t.count), period) for t in targets]
 
     def solve(self, theta: Array, unknowns: list[Array], soft: bool = True) -> OrbitSolution:
         now = OrbitIterate(theta, unknowns, self.problem.evaluate(unknowns, theta))
         if soft:
-            for level in self.settings.softness:
+            for level in SOFTNESS:
                 now = self._soften(now, level)
             now = self.put_back(now)
         return self.rigid(now)
@@ -122,7 +125,7 @@ class Solver:
         """
         weights, slack = self._soft_weights(level), level * self.problem.scale
         damping = 1e-3
-        for _ in range(self.settings.soft_iterations):
+        for _ in range(SOFT_ITERATIONS):
             costs = self._soft_costs(now, weights, slack)
             trust = np.minimum(1.0, 3 * np.median(costs) / np.maximum(costs, 1e-300))
             cost = float(trust @ costs) + self.problem.priors.cost(now.theta)
@@ -193,7 +196,7 @@ class Solver:
         """Full steps with closure as a constraint; each orbit's own step is cut where it would leap."""
         status, smallest, trouble = Status.ITERATION_LIMIT, np.inf, 0
         reduced = self.reduce(now)
-        for _ in range(self.settings.max_iterations):
+        for _ in range(self.max_iterations):
             step = self._parameter_step(now, reduced)
             moves = [r.shift + r.follow @ step for r in reduced]
             lengths = [self._length(m, u) for m, u in zip(moves, self.unit, strict=True)]
@@ -205,7 +208,7 @@ class Solver:
             size = max(self._relative(step, now.theta), *lengths)
             now, reduced = trial, self.reduce(trial)
             self.note(0.0, self.cost(now), now)
-            if size <= self.settings.tolerance or self._immaterial(step, reduced, now, size):
+            if size <= self.tolerance or self._immaterial(step, reduced, now, size):
                 status = Status.CONVERGED
                 break
             trouble = trouble + 1 if size > 0.7 * smallest else 0

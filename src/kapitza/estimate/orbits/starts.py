@@ -22,7 +22,7 @@ from kapitza.arrays import Array
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.character import close_from_data, lost_character
 from kapitza.estimate.orbits.problem import OrbitProblem
-from kapitza.estimate.orbits.solver import Solver, SolverSettings
+from kapitza.estimate.orbits.solver import Solver
 from kapitza.estimate.orbits.task import OrbitTask, weights_of
 from kapitza.executor import Executor, Shared, in_order
 from kapitza.solve import Halving, Outcome, walk_to
@@ -111,8 +111,7 @@ def continue_readings(task: OrbitTask, deviations: Array, theta: Array) -> Array
 def _step(
     task: OrbitTask, problem: OrbitProblem, weights: list[Array], theta: Array, unknowns: list[Array]
 ) -> tuple[Array, list[Array]] | None:
-    settings = SolverSettings(tolerance=1e-7, max_iterations=10)
-    solver = Solver(problem, settings, weights, task.low, task.high, task.typical)
+    solver = Solver(problem, weights, task.low, task.high, task.typical, tolerance=1e-7, max_iterations=10)
     try:
         solution = solver.solve(theta, unknowns, soft=False)
     except FlowError:

@@ -11,7 +11,7 @@ import numpy as np
 from kapitza.arrays import Array, Indices
 from kapitza.data import Record
 from kapitza.errors import DataError
-from kapitza.estimate.orbits.readings import Channels, Target
+from kapitza.estimate.orbits.problem import Channels, Target
 from kapitza.estimate.request import Request
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit

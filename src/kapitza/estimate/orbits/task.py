@@ -14,8 +14,7 @@ from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.observation import Differenced, Output
 from kapitza.estimate.orbits.multipliers import known_multipliers
-from kapitza.estimate.orbits.problem import OrbitProblem, lay_out
-from kapitza.estimate.orbits.readings import Channels, Target, channels_of
+from kapitza.estimate.orbits.problem import Channels, OrbitProblem, Target, channels_of, lay_out
 from kapitza.estimate.orbits.solver import normal_equations, reduce_block
 from kapitza.estimate.orbits.targets import Reader, common_channels, items_of, whitening
 from kapitza.estimate.priors import no_priors

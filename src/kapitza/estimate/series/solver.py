@@ -19,7 +19,7 @@ from kapitza.estimate.series.noise import SensorNoise, noise_found
 from kapitza.estimate.series.pieces import Nodes, kicks_between, place_nodes
 from kapitza.estimate.series.sweep import MotionProblem, Sweep, anchor_of, chain_of, sizes_of, sweep
 from kapitza.monitor import checkpoint
-from kapitza.solve import UNDETERMINED, ChainProgram, ChainStep, scaled_inverse
+from kapitza.solve import UNDETERMINED, AndersonMixing, ChainProgram, ChainStep, scaled_inverse
 
 THIN_BELOW = 1e-3
 """Nodes are thinned once the links are stiffer than this: before, a node at every sample makes the way robust."""
@@ -110,35 +110,6 @@ class MotionSolution(Iterate):
         )
 
 
-class Mixer:
-    """Anderson mixing of the last steps: where the misfit is curved, Gauss-Newton alone creeps along one direction."""
-
-    def __init__(self, typical: Array, scale: Array, depth: int = 3):
-        self.typical, self.scale, self.depth = typical, scale, depth
-        self.points: list[Array] = []
-        self.steps: list[Array] = []
-
-    def improve(self, now: Iterate, step: ChainStep) -> ChainStep:
-        """The step from here, corrected by how the last steps changed from point to point."""
-        here = np.concatenate([now.theta / self.typical, (now.states / self.scale).ravel()])
-        plain = np.concatenate([step.parameters / self.typical, (step.nodes / self.scale).ravel()])
-        self.points.append(here)
-        self.steps.append(plain)
-        del self.points[: -self.depth - 1], self.steps[: -self.depth - 1]
-        if len(self.steps) < 3:
-            return step
-        changes = np.diff(np.array(self.steps), axis=0)
-        moves = np.diff(np.array(self.points), axis=0)
-        mix = np.linalg.lstsq(changes.T, plain, rcond=1e-10)[0]
-        better = plain - mix @ (moves + changes)
-        if not np.isfinite(better).all() or np.linalg.norm(better) > 50 * np.linalg.norm(plain):
-            return step
-        k = now.theta.size
-        return replace(
-            step, parameters=better[:k] * self.typical, nodes=better[k:].reshape(now.states.shape) * self.scale
-        )
-
-
 def densest_spacing(states: Array) -> int:
     """Samples from node to node: 1, or as few as memory allows where the states (N, n) are many."""
     numbers = NUMBERS_PER_NODE * states.shape[1] ** 2 * len(states)
@@ -192,7 +163,7 @@ class Fitter:
         status, trouble, creeping = Status.ITERATION_LIMIT, 0, 0
         information = covariance = np.zeros((now.theta.size, now.theta.size))
         smallest = np.inf
-        mixer, largest = Mixer(typical, self.scale), 1.0
+        mixing, largest, units = AndersonMixing(), 1.0, typical
         for _ in range(self.settings.max_iterations):
             slack = self._slack(level, now.nodes)
             try:
@@ -208,7 +179,7 @@ class Fitter:
                 status = Status.CONVERGED
                 break
             if level == 0.0 and largest == 1.0:
-                step = mixer.improve(now, step)
+                step = self._mixed(mixing, now, step, units)
             fraction, reached = self._advance(now, step, slack, self.settings.step_limit * typical, largest)
             if reached is None:
                 status = Status.STALLED
@@ -256,6 +227,13 @@ class Fitter:
             now.theta, now.states, now.nodes, now.sweep, now.weights, information, covariance, status, history,
             at_bound, level, self.settings.process_noise,
         )  # fmt: skip
+
+    def _mixed(self, mixing: AndersonMixing, now: Iterate, step: ChainStep, typical: Array) -> ChainStep:
+        """The step, corrected by the last ones: where the misfit is curved Gauss-Newton alone creeps one way."""
+        here = np.concatenate([now.theta / typical, (now.states / self.scale).ravel()])
+        plain = np.concatenate([step.parameters / typical, (step.nodes / self.scale).ravel()])
+        p, nodes = np.split(mixing.improve(here, plain), [now.theta.size])
+        return replace(step, parameters=p * typical, nodes=nodes.reshape(now.states.shape) * self.scale)
 
     def information(self, now: Iterate) -> Array:
         """Fisher information (k, k) of the parameters at an iterate, links rigid, states eliminated."""

@@ -157,12 +157,13 @@ def sweep(
         own_hessian=np.zeros((count, theta.size, theta.size)) if by_interval else None,
         own_gradient=np.zeros((count, theta.size)) if by_interval else None,
     )
+    under_way = _Sweeping(problem, nodes, states, theta, weights, beside, result)
     for length in np.unique(nodes.length):
         group = np.flatnonzero(nodes.length == length)
         size = max(FEWEST_TOGETHER, LARGEST_CHUNK // (max(int(length), 1) * n * (n + k)))
         size -= size % FEWEST_TOGETHER
         for first in range(0, group.size, size):
-            _add(problem, nodes, states, theta, weights, result, group[first : first + size], int(length), beside)
+            under_way.add(group[first : first + size], int(length))
     cost = 0.5 * float((weights * result.residual**2).sum()) + problem.priors.cost(theta)
     if problem.held_weight is not None and problem.held_state is not None:
         first_nodes = np.flatnonzero(problem.samples.begins[nodes.index])
@@ -175,70 +176,64 @@ def sweep(
     return replace(result, cost=cost)
 
 
-def _add(
-    problem: MotionProblem,
-    nodes: Nodes,
-    states: Array,
-    theta: Array,
-    weights: Array,
-    result: Sweep,
-    group: Indices,
-    length: int,
-    beside: Array | None,
-) -> None:
-    """The intervals of one length that start at the nodes in `group`, written into `result`."""
-    samples, observation, n = problem.samples, problem.observation, states.shape[1]
-    start, index = states[group], nodes.index[group]
-    rows = problem.parameters(theta, index)
-    at = index[:, None] + np.arange(max(length, 1))
-    reached, tangents = start[:, None], None
-    if length:
-        times = samples.time[index[:, None] + np.arange(length + 1)]
-        run, by_state, by_theta = problem.flow.trajectories(start, times, rows, 2, STEPS_PER_INTERVAL)
-        result.defect[group] = difference(run[:, -1], states[group + 1], problem.angles)
-        result.propagators[group], result.influence[group, :, : theta.size] = by_state[:, -1], by_theta[:, -1]
-        if length > 1:
-            reached, tangents = run[:, :-1], (by_state[:, :-1], by_theta[:, :-1])
-    flat = at.ravel()
-    reached = reached.reshape(-1, n)
-    if tangents is None and observation.matrix is not None and beside is None:
-        _add_at_nodes(observation.matrix, problem, reached, flat, weights, result, group)
-        return
-    vectors = np.repeat(rows, at.shape[1], axis=0)
-    value, slopes = observation.along(reached, samples.time[flat], vectors, tangents)
-    gap = observation.residual(value.copy(), samples.values[flat])
-    result.residual[flat], result.predicted[flat] = gap, value
-    root = np.sqrt(weights[flat])
-    if beside is not None:
-        slopes = np.concatenate([slopes, beside[flat]], axis=2)
-    slopes *= root[:, :, None]
-    gap *= root
-    slopes, gap = slopes.reshape(group.size, -1, slopes.shape[2]), gap.reshape(group.size, -1)
-    transposed = np.swapaxes(slopes, 1, 2)
-    normal, pull = transposed @ slopes, (transposed @ gap[:, :, None])[:, :, 0]
-    result.hessian[group], result.mixed[group] = normal[:, :n, :n], normal[:, :n, n:]
-    result.gradient[group] = pull[:, :n]
-    result.parameter_hessian[...] += normal[:, n:, n:].sum(axis=0)
-    result.parameter_gradient[...] += pull[:, n:].sum(axis=0)
-    if result.own_hessian is not None and result.own_gradient is not None:
-        free = slice(n, n + theta.size)
-        result.own_hessian[group], result.own_gradient[group] = normal[:, free, free], pull[:, free]
+@dataclass(frozen=True)
+class _Sweeping:
+    """A sweep under way: where it is taken, and the sums that its intervals are written into."""
 
+    problem: MotionProblem
+    nodes: Nodes
+    states: Array
+    theta: Array
+    weights: Array
+    beside: Array | None
+    result: Sweep
 
-def _add_at_nodes(
-    matrix: Array,
-    problem: MotionProblem,
-    states: Array,
-    at: Indices,
-    weights: Array,
-    result: Sweep,
-    group: Indices,
-) -> None:
-    """Readings at the nodes alone, linear in the states: nothing there depends on the parameters."""
-    value = states @ matrix.T
-    gap = problem.observation.residual(value.copy(), problem.samples.values[at])
-    result.residual[at], result.predicted[at] = gap, value
-    channels, n = matrix.shape
-    squares = (matrix[:, :, None] * matrix[:, None, :]).reshape(channels, n * n)
-    result.hessian[group] = (weights[at] @ squares).reshape(-1, n, n)
-    result.gradient[group] = (weights[at] * gap) @ matrix
+    def add(self, group: Indices, length: int) -> None:
+        """The intervals of one length that start at the nodes in `group`."""
+        problem, result, free = self.problem, self.result, self.theta.size
+        samples, observation, n = problem.samples, problem.observation, self.states.shape[1]
+        start, index = self.states[group], self.nodes.index[group]
+        rows = problem.parameters(self.theta, index)
+        at = index[:, None] + np.arange(max(length, 1))
+        reached, tangents = start[:, None], None
+        if length:
+            times = samples.time[index[:, None] + np.arange(length + 1)]
+            run, by_state, by_theta = problem.flow.trajectories(start, times, rows, 2, STEPS_PER_INTERVAL)
+            result.defect[group] = difference(run[:, -1], self.states[group + 1], problem.angles)
+            result.propagators[group], result.influence[group, :, :free] = by_state[:, -1], by_theta[:, -1]
+            if length > 1:
+                reached, tangents = run[:, :-1], (by_state[:, :-1], by_theta[:, :-1])
+        flat = at.ravel()
+        reached = reached.reshape(-1, n)
+        if tangents is None and observation.matrix is not None and self.beside is None:
+            self._add_at_nodes(observation.matrix, reached, flat, group)
+            return
+        vectors = np.repeat(rows, at.shape[1], axis=0)
+        value, slopes = observation.along(reached, samples.time[flat], vectors, tangents)
+        gap = observation.residual(value.copy(), samples.values[flat])
+        result.residual[flat], result.predicted[flat] = gap, value
+        root = np.sqrt(self.weights[flat])
+        if self.beside is not None:
+            slopes = np.concatenate([slopes, self.beside[flat]], axis=2)
+        slopes *= root[:, :, None]
+        gap *= root
+        slopes, gap = slopes.reshape(group.size, -1, slopes.shape[2]), gap.reshape(group.size, -1)
+        transposed = np.swapaxes(slopes, 1, 2)
+        normal, pull = transposed @ slopes, (transposed @ gap[:, :, None])[:, :, 0]
+        result.hessian[group], result.mixed[group] = normal[:, :n, :n], normal[:, :n, n:]
+        result.gradient[group] = pull[:, :n]
+        result.parameter_hessian[...] += normal[:, n:, n:].sum(axis=0)
+        result.parameter_gradient[...] += pull[:, n:].sum(axis=0)
+        if result.own_hessian is not None and result.own_gradient is not None:
+            own = slice(n, n + free)
+            result.own_hessian[group], result.own_gradient[group] = normal[:, own, own], pull[:, own]
+
+    def _add_at_nodes(self, matrix: Array, states: Array, at: Indices, group: Indices) -> None:
+        """Readings at the nodes alone, linear in the states: nothing there depends on the parameters."""
+        result, weights, value = self.result, self.weights[at], states @ matrix.T
+        gap = self.problem.observation.residual(value.copy(), self.problem.samples.values[at])
+        result.residual[at], result.predicted[at] = gap, value
+        channels, n = matrix.shape
+        squares = (matrix[:, :, None] * matrix[:, None, :]).reshape(channels, n * n)
+        result.hessian[group] = (weights @ squares).reshape(-1, n, n)
+        result.gradient[group] = (weights * gap) @ matrix

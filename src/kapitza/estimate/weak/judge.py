@@ -15,7 +15,7 @@ from kapitza.estimate.weak.problem import SHORTEST_WINDOW, WeakProblem, weigh
 from kapitza.estimate.weak.regressors import Regressors, Smoothed
 from kapitza.estimate.weak.second_order import HOPELESS, Tested
 from kapitza.estimate.weak.solvers import RowSolution
-from kapitza.estimate.weak.weak import Rows, Whitener, assemble, row_covariance, whitener
+from kapitza.estimate.weak.weak import Rows, Whitener, row_covariance, whitener
 from kapitza.estimate.weak.windows import Windows
 
 TOLERANCE = 1.03
@@ -98,7 +98,7 @@ def _curved(problem: WeakProblem) -> float:
 def _terms(problem: WeakProblem, factors: list[Whitener], values: Numbers) -> float:
     """Root mean square, over whitened rows, of the equations' terms: of all that does not cancel by itself."""
     regressors = problem.regressors
-    rows = assemble(regressors, problem.calm, problem.windows, values, None)
+    rows = replace(problem, states=problem.calm, values=values, noise=None).rows()
     if not regressors.linear:
         return float(
             np.sqrt(np.mean(np.concatenate([f(r).rest.ravel() for f, r in zip(factors, rows, strict=True)]) ** 2))
@@ -183,10 +183,10 @@ def loss_of(problem: WeakProblem, solution: RowSolution, regressors: Regressors,
         return 1.0
     information = np.zeros_like(solution.information)
     stretches, share = _stretches(problem.calm, short, regressors.equations * short.functions)
+    here = replace(problem, regressors=regressors, windows=short, values=values, noise=None)
     for state in stretches:
-        (row,) = assemble(regressors, [state], short, values, None)
-        band = row_covariance(regressors, problem.measured, state, short, values, None, 1.0)
-        seen = whitener(band)(row).matrix.reshape(-1, len(regressors.linear))
+        (row,) = replace(here, states=[state]).rows()
+        seen = whitener(row_covariance(here, state, values, 1.0))(row).matrix.reshape(-1, len(regressors.linear))
         information += seen.T @ seen / share
     own = np.diag(np.linalg.inv(solution.information))
     best = np.diag(np.linalg.inv(information))

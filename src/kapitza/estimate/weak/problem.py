@@ -54,7 +54,7 @@ class WeakProblem(Task):
 
     def rows(self) -> list[Rows]:
         """The rows of every piece that is long enough for one window."""
-        return assemble(self.regressors, self.states, self.windows, self.values, self.noise)
+        return assemble(self)
 
 
 def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
@@ -186,16 +186,13 @@ def weigh(problem: WeakProblem, values: Array) -> list[Whitener]:
     if not (measured.noise > 0).all():
         size = np.concatenate([p.channels.std(axis=0, keepdims=True) for p in measured.pieces]).mean(axis=0)
         measured = replace(measured, noise=np.where(measured.noise > 0, measured.noise, 1e-9 * size))
+        problem = replace(problem, measured=measured)
     gain = problem.kernels.weights[1]
     memory = np.abs(np.correlate(gain, gain, "full")).sum() / max(gain @ gain, np.finfo(float).tiny)
     # Halves of the samples leave fewer windows, whose factor is the first part of that of all.
     whole = problem.settings.solver == "instruments"
-    windows, noise = problem.windows, problem.noise
-    return [
-        whitener(row_covariance(problem.regressors, measured, state, windows, values, noise, memory, whole))
-        for state in problem.calm
-        if windows.count(len(state.times))
-    ]
+    long = [state for state in problem.calm if problem.windows.count(len(state.times))]
+    return [whitener(row_covariance(problem, state, values, memory, whole)) for state in long]
 
 
 def stack(rows: list[Rows], parts: int) -> System:

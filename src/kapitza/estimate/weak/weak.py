@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky_banded, get_lapack_funcs
@@ -26,6 +27,9 @@ from kapitza.errors import DataError
 from kapitza.estimate.weak.measured import Measured
 from kapitza.estimate.weak.regressors import Regressors, Slopes, Smoothed
 from kapitza.estimate.weak.windows import Windows
+
+if TYPE_CHECKING:
+    from kapitza.estimate.weak.problem import WeakProblem
 
 LARGEST_RESPONSE = 4_000_000
 """Numbers of the noise responses of windows that are held in memory at a time."""
@@ -42,15 +46,13 @@ class Rows:
         return self.rest + self.matrix @ theta
 
 
-def assemble(
-    regressors: Regressors, states: list[Smoothed], windows: Windows, values: Numbers, noise: Numbers | None
-) -> list[Rows]:
+def assemble(problem: WeakProblem) -> list[Rows]:
     """Rows of every piece that is long enough for one window."""
-    rows = []
-    for state in states:
+    regressors, windows, rows = problem.regressors, problem.windows, []
+    for state in problem.states:
         if windows.count(len(state.times)) == 0:
             continue
-        coefficients, rest = regressors.bent(state, values, noise)
+        coefficients, rest = regressors.bent(state, problem.values, problem.noise)
         matrix = windows.integrate(coefficients)  # (equations, parameters, windows, functions)
         vector = windows.integrate(rest)
         for place, (coordinate, order) in enumerate(regressors.noisy):
@@ -67,7 +69,7 @@ def assemble(
             )
         )
     if not rows:
-        longest = max((len(s.times) for s in states), default=0)
+        longest = max((len(s.times) for s in problem.states), default=0)
         raise DataError(
             f"No stretch is long enough: the longest has {longest} usable samples, a test function spans "
             f"{windows.width}. Use a longer record, or pass a shorter HarmonicFit(width=...)."
@@ -120,10 +122,9 @@ def _channel_series(regressors: Regressors, measured: Measured, slopes: Slopes) 
     return found
 
 
-def _sources(
-    regressors: Regressors, measured: Measured, state: Smoothed, values: Numbers, noise: Numbers | None, memory: float
-) -> list[Responses]:
+def _sources(problem: WeakProblem, state: Smoothed, values: Numbers, memory: float) -> list[Responses]:
     """Responses to every independent source of noise: channels, measured inputs, signs that noise makes uncertain."""
+    regressors, measured, noise = problem.regressors, problem.measured, problem.noise
     slopes = regressors.slopes(state, values, noise)
     states, inputs = len(regressors.noisy), len(regressors.inputs)
     sources = list(_channel_series(regressors, measured, slopes).values())
@@ -210,25 +211,19 @@ class RowCovariance:
 
 
 def row_covariance(
-    regressors: Regressors,
-    measured: Measured,
-    state: Smoothed,
-    windows: Windows,
-    values: Numbers,
-    noise: Numbers | None,
-    memory: float,
-    by_window: bool = False,
+    problem: WeakProblem, state: Smoothed, values: Numbers, memory: float, by_window: bool = False
 ) -> RowCovariance:
-    """Covariance of all rows of one piece.
+    """Covariance of all rows of one piece at values (p,) of all parameters.
 
     memory: samples over which the noise of the smoothed states stays correlated; a sign that noise makes uncertain adds
     variance (∂g/∂m)² (1 - m²) over that length.
     Rows are taken window by window, where parts x rows make up the band, or equation by equation where noise links few
     of many equations, as in a long chain, and the band is narrower so; by_window: never the latter.
     """
+    windows = problem.windows
     count, functions = windows.count(len(state.times)), windows.functions
-    size = regressors.equations * functions
-    sources = _sources(regressors, measured, state, values, noise, memory)
+    size = problem.regressors.equations * functions
+    sources = _sources(problem, state, values, memory)
     reach = max((max(source) - min(source) for source in sources), default=0)
     places = np.arange(count * size).reshape(count, size)
     width, order = windows.parts * size, None

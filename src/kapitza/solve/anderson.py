@@ -1,0 +1,39 @@
+"""Anderson mixing: steps of a fixed-point iteration corrected by how the last ones changed from point to point."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+WILD = 50.0
+"""Length of a mixed step over that of the plain one from which it is not trusted."""
+
+
+class AndersonMixing:
+    """Remembers the last points x_i and the steps f_i taken there; depth: how many differences of them count.
+
+    The mixed step is f - Σ γ_i (Δx_i + Δf_i) with the γ that make |f - Σ γ_i Δf_i| least (D. G. Anderson, J. ACM 12
+    (1965) 547): on a linear iteration it leads to the fixed point once all directions have been seen.
+    """
+
+    def __init__(self, depth: int = 3):
+        self.depth = depth
+        self.points: list[Array] = []
+        self.steps: list[Array] = []
+
+    def improve(self, point: Array, step: Array) -> Array:
+        """The step (m,) from a point (m,) corrected by the last ones; as it is while these are few, or wild."""
+        self.points.append(point)
+        self.steps.append(step)
+        del self.points[: -self.depth - 1], self.steps[: -self.depth - 1]
+        if len(self.steps) < 3:
+            return step
+        changes = np.diff(np.array(self.steps), axis=0)
+        moves = np.diff(np.array(self.points), axis=0)
+        mix = np.linalg.lstsq(changes.T, step, rcond=1e-10)[0]
+        better = step - mix @ (moves + changes)
+        if not np.isfinite(better).all() or np.linalg.norm(better) > WILD * np.linalg.norm(step):
+            return step
+        return better
