@@ -1,11 +1,11 @@
-"""The unstable periodic orbits behind a chaotic pendulum, from 50000 noisy readings of its section."""
+"""The unstable periodic orbits behind a chaotic pendulum, from 20000 noisy readings of its section."""
 
 from pathlib import Path
 
 import kapitza as kz
 
 model = kz.library.parametric_pendulum()
-clean = kz.simulate(model, periods=50000)
+clean = kz.simulate(model, periods=20000)
 record = kz.measure(clean, noise={"phi": 0.003, "phi'": 0.015}, seed=1)
 
 print(kz.inspect(record))

@@ -20,7 +20,7 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
 
 
 def test_demo_recovers_the_parameters_it_was_made_with(capsys, tmp_path):
-    code, out, _ = run(capsys, "demo", "--periods", "8000", "--out", str(tmp_path))
+    code, out, _ = run(capsys, "demo", "--periods", "5000", "--out", str(tmp_path))
     assert code == 0
     assert (tmp_path / "demo.png").read_bytes()[1:4] == b"PNG"
     assert "truth" in (tmp_path / "demo.html").read_text(encoding="utf-8")

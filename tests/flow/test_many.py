@@ -94,6 +94,17 @@ def test_few_long_runs_through_events_are_those_of_many():
         np.testing.assert_allclose(np.concatenate([one[k] for one in few]), many[k], rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("model", [library.duffing, library.colliding_cart, library.parametric_pendulum])
+@pytest.mark.parametrize("count", [2, 20])
+def test_paths_are_the_states_of_trajectories(model, count):
+    flow, starts = Flow(model()), np.random.default_rng(1).uniform(-0.5, 0.5, (count, 2))
+    times = flow.period() * (0.1 + np.linspace(0.0, 1.2, 12)) * np.ones((count, 1))
+    vectors = flow.model.vector * np.linspace(1.0, 1.1, count)[:, None]
+    paths = flow.paths(starts, times, vectors)
+    np.testing.assert_allclose(paths, flow.trajectories(starts, times, vectors)[0], rtol=1e-9, atol=1e-10)
+    assert np.abs(paths[:, -1] - paths[:, 0]).min() > 1e-4
+
+
 @pytest.mark.parametrize("samples", [2, 6])
 @pytest.mark.parametrize("rates", [[1.0, 1.0, 1.0], [1.0, 1.0, 2.0]])
 def test_a_run_that_leaves_the_finite_numbers_does_not_take_others_with_it(samples, rates):

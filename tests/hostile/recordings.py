@@ -81,6 +81,18 @@ def tables(draw: st.DrawFn) -> bytes:
     return text.encode(draw(st.sampled_from(["utf-8", "utf-8", "utf-8", "latin-1", "utf-16"])), "replace")
 
 
+@cache
+def zip_bomb(declared: tuple[int, ...], size: int) -> bytes:
+    """An archive of one array whose header declares a shape, with `size` bytes of zeros; a second to deflate."""
+    import zipfile
+
+    stream, header = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": declared})
+        archive.writestr("t.npy", header.getvalue() + bytes(size))
+    return stream.getvalue()
+
+
 @st.composite
 def bombs(draw: st.DrawFn) -> tuple[str, bytes]:
     """Small files that declare large contents, or point out of themselves."""
@@ -90,14 +102,7 @@ def bombs(draw: st.DrawFn) -> tuple[str, bytes]:
     shape = draw(st.sampled_from([(10**9,), (10**5, 10**5), (3, 10**8), (2**31,)]))
     kind = draw(st.sampled_from(["fill", "external", "virtual", "npz", "link", "zip"]))
     if kind in ("npz", "zip"):
-        import zipfile
-
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-            header = io.BytesIO()
-            declared = shape if kind == "npz" else (25_000_000,)
-            np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": declared})
-            archive.writestr("t.npy", header.getvalue() + bytes(16 if kind == "npz" else 200_000_000))
-        return ".npz", stream.getvalue()
+        return ".npz", zip_bomb(shape, 16) if kind == "npz" else zip_bomb((25_000_000,), 200_000_000)
     with h5py.File(stream, "w") as file:
         file["t"] = np.arange(4.0)
         if kind == "fill":

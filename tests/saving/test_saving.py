@@ -21,7 +21,7 @@ def pendulum():
 
 @pytest.fixture(scope="module")
 def record(pendulum):
-    return kz.simulate(pendulum, periods=8000, noise={"phi": 0.003, "phi'": 0.02}, seed=1)
+    return kz.simulate(pendulum, periods=4000, noise={"phi": 0.003, "phi'": 0.02}, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -315,11 +315,11 @@ def test_two_hundred_damaged_files_are_refused(saved, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_files_of_a_newer_version_are_refused(saved, name, tmp_path):
-    facts, arrays = sealed.read_sealed(saved[name][1])
-    sealed.write_sealed(tmp_path / "newer.nc", json.dumps({**facts, "format": verbs.FORMAT + 1}), arrays, name)
-    with pytest.raises(DataError, match=f"has the format {verbs.FORMAT + 1}, this version of Kapitza reads up to"):
-        kz.load(tmp_path / "newer.nc")
+def test_files_of_a_newer_version_are_refused(saved, name, monkeypatch):
+    written = verbs.FORMAT
+    monkeypatch.setattr(verbs, "FORMAT", written - 1)
+    with pytest.raises(DataError, match=f"has the format {written}, this version of Kapitza reads up to {written - 1}"):
+        kz.load(saved[name][1])
 
 
 @pytest.mark.parametrize("value", [np.float64(0.1), np.array(0.1), np.array([0.1]), np.int64(3), np.bool_(True)])

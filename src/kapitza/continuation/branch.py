@@ -207,7 +207,7 @@ class Branch:
         single = self.counts.size == 0 or (self.counts == 1).all()
         if single and not self.model.impacts and not self.sequences:
             times = np.multiply.outer(self.periods, grid)
-            return flow.trajectories(self.points, times, vectors)[0]
+            return flow.paths(self.points, times, vectors)
         result = np.empty((count, samples, self.points.shape[1]))
         for i in range(count):
             fractions, nodes = self.nodes_of(i) if not single else (np.zeros(1), self.points[i : i + 1])

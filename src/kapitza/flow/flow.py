@@ -150,6 +150,16 @@ class Flow:
         States (B, m, n), jacobians (B, m, n, n) by X, sensitivities (B, m, n, k). max_steps: of each run, where fewer
         than the flow allows are enough. refuse: raise FlowError when a run fails; otherwise it is NaN after its start.
         """
+        runs = self._many_times(X, times, parameters)
+        reached, tangents = sample_lanes(self.core, *runs, threads, max_steps, refuse, self._blocks)
+        n = self.core.size
+        return reached, tangents[..., :n], tangents[..., n:]
+
+    def paths(self, X: Any, times: Any, parameters: Any = None) -> Array:
+        """States (B, m, n) of `trajectories` alone: a fraction of the work where nothing is differentiated."""
+        return sample_lanes(self.core, *self._many_times(X, times, parameters), bare=True)[0]
+
+    def _many_times(self, X: Any, times: Any, parameters: Any) -> tuple[Array, Array, Array]:
         states = arguments.state_rows(self.model, X)
         vectors = arguments.parameter_rows(self.model, parameters, len(states))
         instants = np.asarray(times, float)
@@ -157,11 +167,7 @@ class Flow:
             raise arguments.ArgumentError(
                 f"times has the shape {instants.shape}; give {len(states)} rows of increasing times, one per state."
             )
-        reached, tangents = sample_lanes(
-            self.core, states, instants, vectors, threads, max_steps, refuse, self._blocks
-        )  # fmt: skip
-        n = self.core.size
-        return reached, tangents[..., :n], tangents[..., n:]
+        return states, instants, vectors
 
     def trajectory(self, x: Any, times: Any, parameters: Parameters = None, project: bool = False) -> Array:
         """States (N, n) at increasing times (N,), starting with x at times[0]; angles continuous.

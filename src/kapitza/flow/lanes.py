@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from kapitza.errors import FlowError
 from kapitza.flow.batch import advance_many
 from kapitza.flow.columns import Blocks
-from kapitza.flow.compiled import cached, code_of, compile_integrator, equations, is_short, with_tangents
+from kapitza.flow.compiled import (
+    LARGEST_UNROLLED_LANES,
+    cached,
+    code_of,
+    compile_integrator,
+    equations,
+    is_short,
+    with_tangents,
+)
 from kapitza.flow.core import Core
 from kapitza.flow.smooth import SmoothEngine
 
@@ -46,6 +54,7 @@ def sample_lanes(
     max_steps: int | None = None,
     refuse: bool = True,
     blocks: Blocks | None = None,
+    bare: bool = False,
 ) -> tuple[Array, Array]:
     """States (B, m + 1, n) and tangents (B, m + 1, n, n + k) at times (B, m + 1), the first being those of the start.
 
@@ -53,16 +62,16 @@ def sample_lanes(
     others go from sample to sample with `advance_many`.
     max_steps: of each batch, if fewer than those of the core.
     refuse: raise FlowError when a run fails; otherwise its samples are NaN. blocks: what earlier runs of a large system
-    found about columns that may be shared; it is brought up to date.
+    found about columns that may be shared; it is brought up to date. bare: states alone; the tangents have no columns.
     """
     blocks = blocks or Blocks()
     engine = core.engine(vectors[0])
     limit = core.max_steps if max_steps is None else min(max_steps, core.max_steps)
     one_engine = not core.engine_kinds(vectors).any()
     if not isinstance(engine, SmoothEngine) or engine.system.switches:
-        return _step_by_step(core, states, times, vectors, refuse)
+        return _step_by_step(core, states, times, vectors, refuse, bare)
     if core.has_knots or not one_engine:
-        return _step_by_step(core, states, times, vectors, refuse)
+        return _step_by_step(core, states, times, vectors, refuse, bare)
     count, samples = times.shape
     whole = core.whole_turns(states)
     periods = core.periods(vectors)
@@ -71,15 +80,16 @@ def sample_lanes(
     local = times - origin[:, None]
     parts = np.array_split(np.arange(count), threads if times.size >= WORTH_A_THREAD else 1)
     runtime = core.runtime(engine, vectors, None)
+    columns = 0 if bare else engine.columns
     if len(parts) == 1:
-        reached, tangents = _run(engine, states - whole, local, runtime, limit, refuse, blocks)
+        reached, tangents = _run(engine, columns, states - whole, local, runtime, limit, refuse, blocks)
     else:
         pool = _pool(len(parts), os.getpid())
         work = [((states - whole)[p], local[p], runtime[p], limit, refuse, replace(blocks)) for p in parts]
-        jobs = [pool.submit(_run, engine, *one) for one in work]
+        jobs = [pool.submit(_run, engine, columns, *one) for one in work]
         found = [job.result() for job in jobs]
         reached, tangents = (np.concatenate([f[i] for f in found]) for i in (0, 1))
-    for i in range(samples):
+    for i in range(samples if columns else 0):
         core.shift_origin(
             tangents[:, i], reached[:, 0], reached[:, i], local[:, 0], local[:, i], turns, vectors
         )  # fmt: skip
@@ -93,18 +103,25 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 
 
 def _run(
-    engine: SmoothEngine, states: Array, times: Array, vectors: Array, limit: int, refuse: bool, blocks: Blocks
+    engine: SmoothEngine,
+    columns: int,
+    states: Array,
+    times: Array,
+    vectors: Array,
+    limit: int,
+    refuse: bool,
+    blocks: Blocks,
 ) -> tuple[Array, Array]:
-    """States (B, m, n) and tangents (B, m, n, columns) at times (B, m), batch by batch.
+    """States (B, m, n) and tangents (B, m, n, columns) at times (B, m), batch by batch; all the columns or none.
 
     Everything is laid out beforehand as the integrator has it, and the views of its state, time and parameters are
     fetched once: for short intervals these calls would cost as much as the integration.
     """
     count, n = states.shape
-    samples, columns = times.shape[1], engine.columns
-    if engine.by_columns is not None and (n * columns > MOST_AT_ONCE or engine.by_columns.share_some(blocks)):
+    samples, by_columns = times.shape[1], engine.by_columns if columns else None
+    if by_columns is not None and (n * columns > MOST_AT_ONCE or by_columns.share_some(blocks)):
         return _run_by_columns(engine, states, times, vectors, limit, refuse, blocks)
-    integrator, ends = _integrator(engine), bool(engine.ends())
+    integrator, ends = _integrator(engine, columns), bool(engine.ends())
     state, values, clock = integrator.state, integrator.pars, integrator.time
     # The last batch is filled up with copies of its last member.
     members = np.minimum(np.arange(-(-count // LANES) * LANES), count - 1)
@@ -150,7 +167,7 @@ def _run(
         if ends and not (arrived[batch].all() and np.isfinite(result[batch, -1]).all()):
             # A member at the end of a root stops the others as well: each on its own.
             chosen = members[batch * LANES : (batch + 1) * LANES]
-            result[batch], arrived[batch] = _one_by_one(engine, states, times, vectors, chosen, refuse)
+            result[batch], arrived[batch] = _one_by_one(engine, columns, states, times, vectors, chosen, refuse)
         if refuse and batch % BATCHES_PER_CHECK == 0:
             recent = slice(max(0, batch - BATCHES_PER_CHECK), batch + 1)
             if not (arrived[recent].all() and np.isfinite(result[recent, -1]).all()):
@@ -192,7 +209,7 @@ def _run_by_columns(
             continue
         if refuse:
             _require(np.arange(count) < first, states, limit)
-        lanes, arrived = _one_by_one(engine, states, times, vectors, members, refuse)
+        lanes, arrived = _one_by_one(engine, columns, states, times, vectors, members, refuse)
         rows, good[here] = lanes[..., :own].transpose(2, 0, 1), arrived[:own]
         reached[here], tangents[here] = rows[..., :n], rows[..., n:].reshape(own, samples, n, columns)
         reached[here, 0], tangents[here, 0] = states[here], np.eye(n, columns)
@@ -202,21 +219,29 @@ def _run_by_columns(
 
 
 def _one_by_one(
-    engine: SmoothEngine, states: Array, times: Array, vectors: Array, members: NDArray[np.intp], refuse: bool
+    engine: SmoothEngine,
+    columns: int,
+    states: Array,
+    times: Array,
+    vectors: Array,
+    members: NDArray[np.intp],
+    refuse: bool,
 ) -> tuple[Array, NDArray[np.bool_]]:
     """One batch (samples, q, lanes) without lanes, and which of its members arrived."""
-    n, columns, samples = engine.size, engine.columns, times.shape[1]
+    n, samples = engine.size, times.shape[1]
+    unit = np.eye(n, columns) if columns else None
     result, arrived = np.full((samples, n * (1 + columns), LANES), np.nan), np.zeros(LANES, bool)
     for lane, i in enumerate(members):
         try:
-            run = engine.run(states[i], np.eye(n, columns), times[i, 0], times[i, -1], vectors[i], times[i])
+            run = engine.run(states[i], unit, times[i, 0], times[i, -1], vectors[i], times[i])
         except FlowError:
             if refuse:
                 raise
             continue
         assert run.grid_states is not None
-        assert run.grid_tangents is not None
-        result[:, :n, lane], result[:, n:, lane] = run.grid_states, run.grid_tangents.reshape(samples, -1)
+        result[:, :n, lane] = run.grid_states
+        if run.grid_tangents is not None:
+            result[:, n:, lane] = run.grid_tangents.reshape(samples, -1)
         arrived[lane] = True
     return result, arrived
 
@@ -226,45 +251,50 @@ def _by_batch(rows: Array) -> Array:
     return np.ascontiguousarray(rows.reshape(len(rows) // LANES, LANES, rows.shape[1]).transpose(0, 2, 1))
 
 
-def _integrator(engine: SmoothEngine) -> Any:
+def _integrator(engine: SmoothEngine, columns: int) -> Any:
+    wrt = engine.wrt if columns else None
+
     def build() -> Any:
-        written = with_tangents(engine.system, engine.wrt) if engine.columns else equations(engine.system)
+        written = equations(engine.system) if wrt is None else with_tangents(engine.system, wrt)
         return hy.taylor_adaptive_batch(
             written,
             np.zeros((len(written), LANES)),
             tol=engine.tolerance,
-            **code_of(not is_short(engine.system, written)),
+            **code_of(not is_short(engine.system, written, largest=LARGEST_UNROLLED_LANES)),
             t_events=[hy.t_event_batch(end) for end in engine.ends()],
         )
 
-    return cached(("lanes", engine.system, engine.wrt, engine.tolerance), lambda: compile_integrator(build))
+    return cached(("lanes", engine.system, wrt, engine.tolerance), lambda: compile_integrator(build))
 
 
-def _step_by_step(core: Core, states: Array, times: Array, vectors: Array, refuse: bool) -> tuple[Array, Array]:
+def _step_by_step(
+    core: Core, states: Array, times: Array, vectors: Array, refuse: bool, bare: bool
+) -> tuple[Array, Array]:
     count, samples = times.shape
     n = core.size
     reached = np.empty((count, samples, n))
-    tangents = np.empty((count, samples, n, core.columns))
-    reached[:, 0], tangents[:, 0] = states, core.unit
+    tangents = np.empty((count, samples, n, 0 if bare else core.columns))
+    reached[:, 0], tangents[:, 0] = states, core.unit[:, : tangents.shape[3]]
     if count * MEMBERS_PER_STEP < samples - 1:
         # Few long runs, such as those of one length among many: each on its own, sampled on the way.
         for i in range(count):
             try:
-                alone = core.sample(states[i], times[i], vectors[i], tangents=True)
+                alone = core.sample(states[i], times[i], vectors[i], tangents=not bare)
             except FlowError:
                 if refuse:
                     raise
                 reached[i, 1:], tangents[i, 1:] = np.nan, np.nan
                 continue
-            assert alone[1] is not None
-            reached[i], tangents[i] = alone
+            reached[i] = alone[0]
+            if alone[1] is not None:
+                tangents[i] = alone[1]
         return reached, tangents
     for i in range(1, samples):
-        run = advance_many(core, reached[:, i - 1], times[:, i - 1], times[:, i], vectors, True)
+        run = advance_many(core, reached[:, i - 1], times[:, i - 1], times[:, i], vectors, not bare)
         if refuse and not np.isfinite(run.state).all():
             raise FlowError("A trajectory left the finite numbers between two samples; check parameters and starts.")
-        assert run.jacobian is not None
-        assert run.sensitivity is not None
-        change = np.concatenate([run.jacobian, run.sensitivity], axis=2)
-        reached[:, i], tangents[:, i] = run.state, core.chain(change, tangents[:, i - 1])
+        reached[:, i] = run.state
+        if run.jacobian is not None and run.sensitivity is not None:
+            change = np.concatenate([run.jacobian, run.sensitivity], axis=2)
+            tangents[:, i] = core.chain(change, tangents[:, i - 1])
     return reached, tangents

@@ -20,6 +20,7 @@ from scipy.linalg import get_lapack_funcs
 from kapitza.errors import EventError, FlowError
 from kapitza.flow.columns import MOST_TANGENTS, Columns
 from kapitza.flow.compiled import (
+    LARGEST_UNROLLED_LANES,
     cached,
     code_of,
     compile_integrator,
@@ -565,7 +566,7 @@ class SmoothEngine:
             written,
             np.zeros((len(written), LANES)),
             tol=self.tolerance,
-            **code_of(not is_short(self.system, written, functions)),
+            **code_of(not is_short(self.system, written, functions, LARGEST_UNROLLED_LANES)),
             t_events=[*switches, *(hy.t_event_batch(edge) for edge in self.ends())],
         )
 

@@ -150,5 +150,6 @@ def last_state(model: Model, record: Record, measures: Mapping[str, str]) -> tup
     motion = identify(model, tail, [], method).motion
     assert motion is not None
     times, states, end = motion.times, motion.states, float(motion.sample_times[-1])
-    state = states[-1] if times[-1] == end else Flow(model).propagate(states[-1], float(times[-1]), end).state
-    return np.asarray(state), end
+    if times[-1] == end:
+        return np.asarray(states[-1]), end
+    return Flow(model).propagate(states[-1], float(times[-1]), end, tangents=False).state, end

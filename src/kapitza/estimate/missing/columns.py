@@ -76,7 +76,7 @@ def windows_of(estimate: Estimate, terms: Sequence[Term], held: Sequence[str]) -
             state = states[node]
             if nodes[node] < begin:
                 known = float(samples.time[nodes[node]])
-                state = flow.propagate(state, known, float(samples.time[begin]), vector).state
+                state = flow.propagate(state, known, float(samples.time[begin]), vector, False).state
             stretch = _stretch(Along(flow, observation, samples, deviations, vector), terms, begin, stop, state, free)
             if stretch is None:
                 break

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import FlowError
-from kapitza.flow.compiled import cached, code_of, compile_integrator, full_table, is_short
+from kapitza.flow.compiled import LARGEST_UNROLLED_LANES, cached, code_of, compile_integrator, full_table, is_short
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
@@ -89,7 +89,7 @@ def _build(geometry: Geometry, wrt: tuple[int, ...] | None, tolerance: float) ->
         equations,
         np.zeros((integrated_size(geometry.size, free, wrt), LANES)),
         tol=tolerance,
-        **code_of(not is_short(system, equations, surfaces)),
+        **code_of(not is_short(system, equations, surfaces, LARGEST_UNROLLED_LANES)),
         t_events=terminal,
         nt_events=watched,
     )
