@@ -5,6 +5,7 @@ import pytest
 from scipy.signal import lfilter
 
 import kapitza as kz
+from kapitza.orbits_in_data.bookkeeping import cycle_gaps
 from kapitza.orbits_in_data.character import describe_section
 from kapitza.orbits_in_data.credible import credible
 from kapitza.orbits_in_data.linear import nonlinear_gain
@@ -126,3 +127,34 @@ def test_words_for_several_frequencies_on_a_section():
     points = np.column_stack([np.cos(turn) + 0.3 * np.cos(2 * turn), np.sin(turn)])
     section = make_section(points, np.ones(2000, bool), ("x", "y"), (False, False), 1.0)
     assert describe_section(section, 4, 0.01).kind == "quasi-periodic"
+
+
+def test_gaps_between_cycles_are_those_of_the_best_shift():
+    rng = np.random.default_rng(1)
+    section = make_section(rng.uniform(size=(50, 2)), np.arange(50) < 49, ("a", "b"), (True, False), 1.0)
+    cycles = [rng.uniform(size=(p, 2)) for p in (3, 4, 3, 1)]
+    points = np.roll(cycles[2], 2, axis=0) + np.array([1.0, 0.25])
+    apart = [np.roll(points, k, axis=0) - cycles[0] for k in range(3)]
+    for difference in apart:
+        difference[:, 0] -= np.round(difference[:, 0])
+    expected = min(np.hypot(d[:, 0], d[:, 1]).max() for d in apart)
+    assert np.allclose(cycle_gaps(section, cycles, points), [expected, np.inf, 0.25, np.inf], rtol=1e-12)
+
+
+def test_the_linear_recursion_of_a_long_record_is_fitted_to_a_part_of_it(monkeypatch):
+    """Driven by noise, neighbours leave as much as the recursion; a chaotic map is followed by no recursion."""
+    x = resonance(0.9, 0.8, 6001, 2)
+    chaos = np.empty((6000, 1))
+    chaos[0] = 0.3
+    for k in range(5999):
+        chaos[k + 1] = 3.9 * chaos[k] * (1 - chaos[k])
+    for points, low, high in ((np.column_stack([x[1:], x[:-1]])[:6000], 0.8, 1.2), (chaos, 0.0, 0.1)):
+        names = ("x", "before")[: points.shape[1]]
+        section = make_section(points, np.arange(6000) < 5999, names, (False,) * len(names), 1.0)
+        whole = nonlinear_gain(section, 24)
+        with monkeypatch.context() as few:
+            few.setattr("kapitza.orbits_in_data.linear.MOST_ROWS", 1000)
+            part = nonlinear_gain(section, 24)
+        assert low <= whole <= high
+        assert part != whole
+        assert abs(part / whole - 1) < 0.05

@@ -102,11 +102,18 @@ def smallest_rotation(code: str) -> str:
     return min((code[k:] + code[:k] for k in range(len(code))), default=code)
 
 
-def cycle_gap(section: Section, first: Array, second: Array) -> float:
-    """Largest distance between the points of two scaled cycles (p, n), minimised over cyclic shifts."""
-    return min(
-        float(np.linalg.norm(section.wrap(np.roll(second, k, axis=0) - first), axis=1).max()) for k in range(len(first))
-    )
+def cycle_gaps(section: Section, cycles: Sequence[Array], points: Array) -> Array:
+    """Largest distance between the points of a scaled cycle (p, n) and those of each of others (p, n), each minimised
+    over cyclic shifts; infinite for cycles of another period.
+    """
+    gaps = np.full(len(cycles), np.inf)
+    same = [k for k, cycle in enumerate(cycles) if len(cycle) == len(points)]
+    if same:
+        place = np.arange(len(points))
+        shifted = points[(place - place[:, None]) % len(points)]
+        apart = section.wrap(shifted - np.array([cycles[k] for k in same])[:, None])
+        gaps[same] = np.linalg.norm(apart, axis=-1).max(axis=-1).min(axis=-1)
+    return gaps
 
 
 def repeats_shorter(section: Section, points: Array, tolerance: float) -> int:

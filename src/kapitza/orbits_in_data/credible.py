@@ -57,14 +57,13 @@ def _copied(section: Section, points: Array, orbit: PeriodicOrbit, good: list[Ke
         times, rest = divmod(len(points), len(other))
         if rest:
             continue
-        repeated = np.tile(other, (times, 1))
-        around = np.tile(_deviation(section, other, shorter), (times, 1))
-        for shift in range(len(other)):
-            gap = np.abs(section.wrap(points - np.roll(repeated, -shift, axis=0)))
-            reach = SURELY * np.hypot(own, np.roll(around, -shift, axis=0))
-            if np.all(gap <= reach):
-                what = "an orbit listed before" if times == 1 else f"{times} turns of an orbit of period {len(other)}"
-                return f"within the deviations of both it cannot be told from {what}"
+        around = _deviation(section, other, shorter)
+        shift = np.arange(len(other))[:, None]
+        row = (np.arange(len(points)) + shift) % len(other)
+        gap = np.abs(section.wrap(points - other[row]))
+        if np.any(np.all(gap <= SURELY * np.hypot(own, around[row]), axis=(1, 2))):
+            what = "an orbit listed before" if times == 1 else f"{times} turns of an orbit of period {len(other)}"
+            return f"within the deviations of both it cannot be told from {what}"
     return ""
 
 

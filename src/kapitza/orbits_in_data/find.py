@@ -13,7 +13,7 @@ from kapitza.monitor import Monitor, Task, watch
 from kapitza.orbit import OrbitSet, PeriodicOrbit, Stretch
 from kapitza.orbits_in_data.bookkeeping import (
     Partition,
-    cycle_gap,
+    cycle_gaps,
     default_partition,
     repeats_shorter,
     symbolic_code,
@@ -269,9 +269,9 @@ def _judge(
 ) -> None:  # fmt: skip
     """Keep a candidate or say why not; cheap tests first. `final`: no finer maps follow; `doubt`: see `propagate`."""
     points = cycles.points[index]
-    period = cycles.period
     close = 0.1 * settings.tolerance
-    if any(len(other) == period and cycle_gap(section, other, points) < close for other, _ in ledger.kept):
+    gaps = cycle_gaps(section, [other for other, _ in ledger.kept], points)
+    if (gaps < close).any():
         return
     shorter = repeats_shorter(section, points, close)
     if shorter:
@@ -315,16 +315,12 @@ def _judge(
         return
     # Cycles closer than their uncertainty, or than the windows their maps average over, are one.
     apart = max(4.0 * known, 2.0 * float(np.max(fits.width)))
-    twin = next((k for k, (other, _) in enumerate(ledger.kept) if _same(section, other, points, apart)), None)
+    twin = next(iter(np.flatnonzero(gaps < apart)), None)
     orbit = make_orbit(section, points, fits, uncertainty, settings, visits, row, support)
     if twin is None:
         ledger.kept.append((points, orbit))
     elif _size(orbit) < _size(ledger.kept[twin][1]):
         ledger.kept[twin] = (points, orbit)
-
-
-def _same(section: Section, first: Array, second: Array, apart: float) -> bool:
-    return len(first) == len(second) and cycle_gap(section, first, second) < apart
 
 
 def _size(orbit: PeriodicOrbit) -> float:

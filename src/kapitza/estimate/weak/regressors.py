@@ -163,19 +163,21 @@ class Regressors:
 
         What is identically zero is left out: in a chain of masses an equation holds few coordinates.
         """
-        values = state.values(self.parameters, values)
+        return self.slopes_at(self.columns(state, values, noise), state.values(self.parameters, values))
+
+    def slopes_at(self, columns: Numbers, values: Numbers) -> Slopes:
+        """Slopes at `columns` that are known already; values: of the piece they are from."""
         places, function = _gradients(self)
         equation, variable = places.T
-        return Slopes(equation, variable, function(self.columns(state, values, noise), values))
+        return Slopes(equation, variable, function(columns, values))
 
-    def bends(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> Bends:
+    def bends_at(self, columns: Numbers, values: Numbers) -> Bends:
         """Second derivatives of every equation by the noisy variables, without what is identically zero."""
-        values = state.values(self.parameters, values)
         places, function = _bends(self)
         equation, first, second = places.T
         if not len(places):
-            return Bends(equation, first, second, np.empty((0, len(state.times))))
-        return Bends(equation, first, second, function(self.columns(state, values, noise), values))
+            return Bends(equation, first, second, np.empty((0, columns.shape[1])))
+        return Bends(equation, first, second, function(columns, values))
 
     def columns(self, state: Smoothed, values: Numbers, noise: Numbers | None, unbiased: bool = False) -> Numbers:
         """Variables as rows (nvars, n): coordinates, rates, accelerations, t, inputs, modes.

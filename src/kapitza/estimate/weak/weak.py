@@ -25,7 +25,7 @@ from scipy.linalg import LinAlgError, cholesky_banded, get_lapack_funcs
 from kapitza.arrays import Indices, Numbers
 from kapitza.errors import DataError
 from kapitza.estimate.weak.measured import Measured
-from kapitza.estimate.weak.regressors import Regressors, Slopes, Smoothed
+from kapitza.estimate.weak.regressors import Bends, Regressors, Slopes, Smoothed
 from kapitza.estimate.weak.windows import Windows
 
 if TYPE_CHECKING:
@@ -125,12 +125,17 @@ def _channel_series(regressors: Regressors, measured: Measured, slopes: Slopes) 
 def _sources(problem: WeakProblem, state: Smoothed, values: Numbers, memory: float) -> list[Responses]:
     """Responses to every independent source of noise: channels, measured inputs, signs that noise makes uncertain."""
     regressors, measured, noise = problem.regressors, problem.measured, problem.noise
-    slopes = regressors.slopes(state, values, noise)
+    values = state.values(regressors.parameters, values)
+    columns = regressors.columns(state, values, noise)
+    slopes = regressors.slopes_at(columns, values)
     states, inputs = len(regressors.noisy), len(regressors.inputs)
-    sources = list(_channel_series(regressors, measured, slopes).values())
+    of_states = slopes.variable < states
+    channels = Slopes(slopes.equation[of_states], slopes.variable[of_states], slopes.series[of_states])
+    sources = list(_channel_series(regressors, measured, channels).values())
+    noisy = noise is not None and bool(np.any(noise))
     doubt = None
-    if regressors.switches and noise is not None and np.any(noise):
-        modes = regressors.columns(state, values, noise)[-len(regressors.switches) :]
+    if regressors.switches and noisy:
+        modes = columns[-len(regressors.switches) :]
         doubt = np.sqrt(np.clip(1.0 - modes**2, 0.0, None) * memory)
     further: dict[int, Responses] = {}
     for equation, variable, g in zip(slopes.equation, slopes.variable, slopes.series, strict=True):
@@ -146,7 +151,11 @@ def _sources(problem: WeakProblem, state: Smoothed, values: Numbers, memory: flo
         if weighted.any():
             nothing = np.zeros_like(g)
             further.setdefault(int(variable), {})[int(equation)] = np.stack([weighted, nothing, nothing])
-    return sources + list(further.values()) + _quadratic_sources(regressors, state, values, noise, memory)
+    sources += further.values()
+    if noise is not None and noisy:
+        bends = regressors.bends_at(columns, values)
+        sources += _quadratic_sources(regressors, channels, bends, noise, memory)
+    return sources
 
 
 NEGLIGIBLE = 1e-8
@@ -157,49 +166,65 @@ MOST_TOGETHER = 6
 
 
 def _quadratic_sources(
-    regressors: Regressors, state: Smoothed, values: Numbers, noise: Numbers | None, memory: float
+    regressors: Regressors, slopes: Slopes, bends: Bends, noise: Numbers, memory: float
 ) -> list[Responses]:
     """Sources with the variance of ½ nᵀ H n, at most one for every equation, each white.
 
     n_p n_q of two variables has the variance Σ_pp Σ_qq + Σ_pq², ½ n_p² half of Σ_pp²; with a raw value in it the
     product is white, that of two smoothed rates is correlated over about `memory` samples. The density D(t) (e, e) of
-    all products is split into its Cholesky factor, whose columns are the sources.
+    all products is split into its Cholesky factor, whose columns are the sources. slopes: by the noisy variables alone.
     """
-    bends = regressors.bends(state, values, noise) if noise is not None and np.any(noise) else None
-    if bends is None or not bends.equation.size:
+    if not bends.equation.size:
         return []
-    own = np.diag(noise) if noise is not None else np.zeros(0)
+    own = np.diag(noise)
     rates = np.array([order > 0 for _, order in regressors.noisy])
-    shared = noise[bends.first, bends.second] if noise is not None else 0.0
-    variance = own[bends.first] * own[bends.second] + shared**2
+    variance = own[bends.first] * own[bends.second] + noise[bends.first, bends.second] ** 2
     variance = np.where(bends.first == bends.second, 0.25 * variance, variance)
     variance = variance * np.where(rates[bends.first] & rates[bends.second], memory, 1.0)
-    count, length = regressors.equations, len(state.times)
-    weighted = bends.series * np.sqrt(variance)[:, None]
-    power = np.bincount(bends.equation, (weighted**2).sum(axis=1), minlength=count)
-    slopes = regressors.slopes(state, values, noise)
-    of_states = slopes.variable < len(regressors.noisy)
-    linear = own[slopes.variable[of_states]] * (slopes.series[of_states] ** 2).sum(axis=1)
-    live = np.flatnonzero(power > NEGLIGIBLE * np.bincount(slopes.equation[of_states], linear, minlength=count))
+    count, length = regressors.equations, bends.series.shape[1]
+    power = np.bincount(bends.equation, variance * _squares(bends.series), minlength=count)
+    linear = own[slopes.variable] * _squares(slopes.series)
+    live = np.flatnonzero(power > NEGLIGIBLE * np.bincount(slopes.equation, linear, minlength=count))
     if not live.size:
         return []
     nothing = np.zeros(length)
+    weighted = bends.series * np.sqrt(variance)[:, None]
     if live.size > MOST_TOGETHER:
         roots = {int(e): np.sqrt((weighted[bends.equation == e] ** 2).sum(axis=0)) for e in live}
         return [{e: np.stack([root, nothing, nothing])} for e, root in roots.items()]
     place = np.full(count, -1)
     place[live] = np.arange(live.size)
-    density = np.zeros((length, live.size, live.size))
-    for first, second in np.unique(np.stack([bends.first, bends.second]), axis=1).T:
-        mine = np.flatnonzero((bends.first == first) & (bends.second == second) & (place[bends.equation] >= 0))
-        here = place[bends.equation[mine]]
-        density[:, here[:, None], here] += np.einsum("at,bt->tab", weighted[mine], weighted[mine])
-    ridge = 1e-9 * np.einsum("tee->t", density) + np.finfo(float).tiny
-    root = np.linalg.cholesky(density + ridge[:, None, None] * np.eye(live.size))
+    density = np.zeros((live.size, live.size, length))
+    products = np.stack([bends.first, bends.second])
+    for one, other in np.argwhere((products[:, :, None] == products[:, None]).all(axis=0)):
+        row, column = place[bends.equation[one]], place[bends.equation[other]]
+        if row >= column >= 0:
+            density[row, column] += weighted[one] * weighted[other]
+    root = _cholesky(density)
     return [
-        {int(live[e]): np.stack([root[:, e, column], nothing, nothing]) for e in range(column, live.size)}
+        {int(live[e]): np.stack([root[e, column], nothing, nothing]) for e in range(column, live.size)}
         for column in range(live.size)
     ]
+
+
+def _squares(series: Numbers) -> Numbers:
+    """Sum of squares of every row."""
+    return np.einsum("kn,kn->k", series, series)
+
+
+def _cholesky(density: Numbers) -> Numbers:
+    """Lower factors of n matrices (e, e, n), whose lower halves are given; a small ridge keeps them definite."""
+    size = len(density)
+    root = np.zeros_like(density)
+    ridge = 1e-9 * np.einsum("eet->t", density) + np.finfo(float).tiny
+    for column in range(size):
+        for row in range(column, size):
+            left = density[row, column] - sum(root[row, k] * root[column, k] for k in range(column))
+            if row == column:
+                root[row, row] = np.sqrt(np.maximum(left + ridge, ridge))
+            else:
+                root[row, column] = left / root[column, column]
+    return root
 
 
 @dataclass(frozen=True)
@@ -233,30 +258,37 @@ def row_covariance(
         places[order] = np.arange(order.size)
         places = places.reshape(count, size)
     band = np.zeros((width, count * size))
-    for source in sources:
-        series = np.stack(list(source.values()), axis=1)
-        own = np.add.outer(np.array(list(source)) * functions, np.arange(functions)).ravel()
-        chunk = max(1, LARGEST_RESPONSE // (own.size * windows.width))
+    for reached_by, together in _by_equations(sources).items():
+        own = np.add.outer(np.array(reached_by) * functions, np.arange(functions)).ravel()
+        chunk = max(1, LARGEST_RESPONSE // (own.size * windows.width * len(together)))
         for first in range(0, count, chunk):
             here = min(chunk, count - first)
             reached = min(here + windows.parts - 1, count - first)
-            cut = windows.cut(series, first, reached)
-            response = np.einsum("pfk,pewk->wefk", windows.values, cut, optimize=True) * windows.step
-            shaped = response.reshape(reached, own.size, windows.width)
-            _fill_band(band, shaped, places[first : first + reached][:, own], here, windows)
+            responses = [windows.respond(series, first, reached) for series in together]
+            _fill_band(band, responses, places[first : first + reached][:, own], here, windows)
     return RowCovariance(band, order)
 
 
-def _fill_band(band: Numbers, response: Numbers, places: Indices, here: int, windows: Windows) -> None:
+def _by_equations(sources: list[Responses]) -> dict[tuple[int, ...], list[Numbers]]:
+    """Series (3, equations, n) of the sources that reach the same equations, together."""
+    result: dict[tuple[int, ...], list[Numbers]] = {}
+    for source in sources:
+        result.setdefault(tuple(source), []).append(np.stack(list(source.values()), axis=1))
+    return result
+
+
+def _fill_band(band: Numbers, responses: list[Numbers], places: Indices, here: int, windows: Windows) -> None:
     """Add the products of the responses of windows that overlap to the band; places (windows, rows): in its order."""
-    rows = places.shape[1]
+    reached, rows = places.shape
     for lag in range(windows.parts):
-        count = min(here, len(response) - lag)
+        count = min(here, reached - lag)
         if count <= 0:
             break
         shift = lag * windows.stride
-        early, late = response[:count, :, shift:], response[lag : lag + count, :, : windows.width - shift]
-        block = late @ early.transpose(0, 2, 1)
+        block = np.zeros((count, rows, rows))
+        for response in responses:
+            early, late = response[:count, :, shift:], response[lag : lag + count, :, : windows.width - shift]
+            block += late @ early.transpose(0, 2, 1)
         later, earlier = _pairs(rows, lag == 0)
         one, other = places[lag : lag + count][:, later], places[:count][:, earlier]
         band[np.abs(one - other), np.minimum(one, other)] += block[:, later, earlier]
