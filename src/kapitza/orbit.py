@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kapitza.circle import difference
 from kapitza.errors import Status
 from kapitza.later import as_computed, as_given, deferrable
+from kapitza.shown import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +145,7 @@ class SolverReport:
 
 
 @dataclass(frozen=True)
-class PeriodicOrbit:
+class PeriodicOrbit(Shown):
     """One periodic orbit of a model or found in data.
 
     states: names of the state variables, such as ("phi", "phi'").
@@ -217,17 +218,6 @@ class PeriodicOrbit:
         # What is still to be computed refers to compiled code, which stays in its process.
         return as_computed(self)
 
-    def _repr_html_(self) -> str:
-        from kapitza.report import as_html
-
-        return as_html(self)
-
-    def to_latex(self) -> str:
-        """The orbit as a booktabs table."""
-        from kapitza.report import as_latex
-
-        return as_latex(self)
-
     def plot(self, **settings: Any) -> Any:
         from kapitza.report import plot_orbit
 
@@ -260,7 +250,7 @@ def minimal_period(points: Array, angles: Sequence[bool], tolerance: float) -> i
 
 
 @dataclass(frozen=True)
-class OrbitSet(Sequence[PeriodicOrbit]):
+class OrbitSet(Shown, Sequence[PeriodicOrbit]):
     """Orbits in the order of their period, with what was rejected and why.
 
     status: INTERRUPTED when the search was stopped; the orbits are those found by then. angles: which states live on
@@ -332,17 +322,6 @@ class OrbitSet(Sequence[PeriodicOrbit]):
         if any(orbit.partner is not None for orbit in self.orbits):
             table["partner"] = pd.array([orbit.partner for orbit in self.orbits], dtype="Int64")
         return table
-
-    def _repr_html_(self) -> str:
-        from kapitza.report import as_html
-
-        return as_html(self)
-
-    def to_latex(self) -> str:
-        """One row per orbit as a booktabs table."""
-        from kapitza.report import as_latex
-
-        return as_latex(self)
 
     def plot(self, **settings: Any) -> Any:
         from kapitza.report import plot_orbits

@@ -25,6 +25,7 @@ from kapitza.data.sampling import (
     inspect_sampling,
 )
 from kapitza.errors import DataError, Status, nearest_name, printable
+from kapitza.shown import Shown
 from kapitza.units import conversion, is_unit, to_si
 
 SHOWN = 12
@@ -34,7 +35,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Record:
+class Record(Shown):
     """A measurement as an xarray Dataset, `dataset`, along "time".
 
     Coordinates: "time" [s] and "segment" (an integer that changes where the recording was interrupted).
@@ -199,17 +200,6 @@ class Record:
         cuts = np.flatnonzero(np.diff(label)) + 1
         edges = [0, *cuts.tolist(), label.size]
         return [slice(a, b) for a, b in itertools.pairwise(edges) if b > a]
-
-    def _repr_html_(self) -> str:
-        from kapitza.report import as_html
-
-        return as_html(self)
-
-    def to_latex(self) -> str:
-        """The channels as a booktabs table."""
-        from kapitza.report import as_latex
-
-        return as_latex(self)
 
     def without_rounding(self) -> Record:
         """The record on the even clock behind rounded time stamps; the record itself where there is none.

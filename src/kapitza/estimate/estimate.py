@@ -24,10 +24,11 @@ from kapitza.estimate.parts import (
     WeakRows,
 )
 from kapitza.files import replacing
+from kapitza.shown import Shown
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Shown):
     """Result of `kapitza.identify`.
 
     names: the free parameters, in the order of `covariance` (k, k).
@@ -233,17 +234,6 @@ class Estimate:
             lines.append("  identifiable: " + ", ".join(self.identifiable))
         lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        from kapitza.report import as_html
-
-        return as_html(self)
-
-    def to_latex(self) -> str:
-        """The parameters with their intervals as a booktabs table."""
-        from kapitza.report import as_latex
-
-        return as_latex(self)
 
     def to_csv(self, path: Any, level: float = 0.95) -> None:
         """The table of parameters as a csv file, in full precision."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kapitza.arrays import Array, Flags
 from kapitza.orbit import PeriodicOrbit
+from kapitza.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class OrbitMatches:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Shown):
     """Test on samples that were held back: the motion of each record is carried on from its last fitted state.
 
     time (N,) and error (N, c), predicted minus measured in standard deviations, of one record after the other;
@@ -77,17 +78,6 @@ class Prediction:
     time: Array
     error: Array
     horizon: float
-
-    def _repr_html_(self) -> str:
-        from kapitza.report import as_html
-
-        return as_html(self)
-
-    def to_latex(self) -> str:
-        """How well the samples held back were predicted, as a booktabs table."""
-        from kapitza.report import as_latex
-
-        return as_latex(self)
 
 
 @dataclass(frozen=True)

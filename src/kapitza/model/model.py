@@ -23,6 +23,7 @@ from kapitza.model.measured import Signal
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
 from kapitza.model.structure import Structure, in_base, solve_derived, states_of, structure_of
 from kapitza.model.symbols import Expression, symbol
+from kapitza.shown import Shown
 from kapitza.units import rate_unit
 
 __all__ = ["Coordinate", "Excitation", "Impact", "Model", "Parameter", "Prior", "Signal", "Symmetry"]
@@ -31,7 +32,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Shown):
     """Equations of motion with parameters: residuals g(u, u', u'', t, θ) = 0, or a map x -> F(x, θ).
 
     equations: one residual per coordinate for flows; for maps the new value of each state.
@@ -366,17 +367,6 @@ class Model:
     def linearise(self, at: Mapping[str, float] | None = None) -> Linearisation:
         """Small motions about an equilibrium (default 0): matrix, eigenvalues, natural frequencies, damping ratios."""
         return linearise(self, at or {})
-
-    def _repr_html_(self) -> str:
-        from kapitza.report import as_html
-
-        return as_html(self)
-
-    def to_latex(self) -> str:
-        """The equations as LaTeX, rates with dots; `print` it into a paper."""
-        from kapitza.report import as_latex
-
-        return as_latex(self)
 
     def _repr_latex_(self) -> str:
         return f"$${self.to_latex()}$$"

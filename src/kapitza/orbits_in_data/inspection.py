@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from kapitza import gate
 from kapitza.data import Record, StoredRecord, with_records
 from kapitza.errors import DataError, Status
-from kapitza.files import replacing
 from kapitza.monitor import Monitor, watch
 from kapitza.orbits_in_data.character import Character
 from kapitza.orbits_in_data.embedded import CutSettings, best_cut
@@ -23,6 +22,7 @@ from kapitza.orbits_in_data.from_record import samples_per_period
 from kapitza.orbits_in_data.preparation import require_count, require_even, without_gaps
 from kapitza.orbits_in_data.returns import return_histogram
 from kapitza.orbits_in_data.section import Section
+from kapitza.shown import Shown, drawn
 from kapitza.signal import (
     DelayCurve,
     DimensionCurve,
@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Inspection:
+class Inspection(Shown):
     """Findings about a record; parts that the record is too short for are None, with the reason in `notes`.
 
     sampling: in words; strobed: once per excitation period; character: periodic, chaotic, noise; suggestion: what to do
@@ -105,22 +105,7 @@ class Inspection:
         """Figures of the findings; saved when a path is given."""
         from kapitza.report import plot_inspection
 
-        figure = plot_inspection(self)
-        if path is not None:
-            with replacing(path) as draft:
-                figure.savefig(draft)
-        return figure
-
-    def _repr_html_(self) -> str:
-        from kapitza.report import as_html
-
-        return as_html(self)
-
-    def to_latex(self) -> str:
-        """The findings as a booktabs table."""
-        from kapitza.report import as_latex
-
-        return as_latex(self)
+        return drawn(plot_inspection(self), path)
 
 
 def inspect(

@@ -13,12 +13,13 @@ import pandas as pd
 
 from kapitza.data import replacing
 from kapitza.errors import DataError, KapitzaError
+from kapitza.shown import Shown
 from kapitza.study.folder import MARK
 from kapitza.study.outcome import Outcome, read_json, read_outcome, write_json
 
 
 @dataclass(frozen=True, eq=False)
-class StudyResult:
+class StudyResult(Shown):
     """Outcomes of all fits, the first of the chosen candidate being the answer.
 
     versions, checksums, seed, study (its text): what a repetition needs. data: the recordings in words; models: the
@@ -148,17 +149,6 @@ class StudyResult:
         if self.best is None:
             raise DataError("No fit succeeded: there is nothing to draw.")
         return plot_fit(self.best)
-
-    def _repr_html_(self) -> str:
-        from kapitza.report import as_html
-
-        return as_html(self)
-
-    def to_latex(self) -> str:
-        """The parameters of all fits as a booktabs table."""
-        from kapitza.report import as_latex
-
-        return as_latex(self)
 
     def __str__(self) -> str:
         lines = [f"{self.title}: {self.sentence()}"]

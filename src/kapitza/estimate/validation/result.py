@@ -13,8 +13,8 @@ import pandas as pd
 from kapitza.arrays import Array, Flags
 from kapitza.data import Record
 from kapitza.errors import Status
-from kapitza.files import replacing
 from kapitza.model import Model
+from kapitza.shown import drawn
 from kapitza.signal import Lyapunov
 
 NOISES = 4.0
@@ -223,11 +223,7 @@ class Validation:
         """Errors against lead time, the sections over each other, and the spectra; saved when a path is given."""
         from kapitza.report import plot_validation
 
-        figure = plot_validation(self)
-        if path is not None:
-            with replacing(path) as draft:
-                figure.savefig(draft)
-        return figure
+        return drawn(plot_validation(self), path)
 
 
 SURELY = 6.0
