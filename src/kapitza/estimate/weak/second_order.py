@@ -118,9 +118,11 @@ def pulls_of_noise(
         shaken = problem.measured.shaken(generator)
         states = smooth(shaken, problem.kernels)
         copy = replace(problem, states=states, calm=calmed(states, problem.smoothing, shaken))
+        # The rows of a copy take off the mean that both noises add to them: left in, δW would make a bias of it.
+        doubled = replace(copy, noise=None if problem.noise is None else 2.0 * problem.noise)
         moved, each = weigh(copy, tested.values), []
         for row, near, again, further, factor, other in zip(
-            rows, beside, rows_at(copy), tested.columns(copy), factors, moved, strict=True
+            rows, beside, rows_at(doubled), tested.columns(copy), factors, moved, strict=True
         ):
             residual = again.rest - row.rest
             every = np.concatenate([row.matrix, near], axis=2)
