@@ -78,14 +78,6 @@ class Alternatives:
             made.append(matrix)
         return made
 
-    def white(self, problem: WeakProblem, factors: list[Whitener]) -> Numbers:
-        """(n, m) after whitening, all pieces under each other."""
-        parts = [
-            factor(Rows(matrix, np.zeros(matrix.shape[:2]))).matrix.reshape(-1, self.count)
-            for factor, matrix in zip(factors, self.columns(problem), strict=True)
-        ]
-        return np.concatenate(parts)
-
     def _moved(self, problem: WeakProblem, state: Smoothed) -> Numbers:
         """(m, equations, n): what a unit of each fault adds to the equations."""
         regressors, measured = problem.regressors, problem.measured
@@ -125,6 +117,15 @@ class Alternatives:
             terms, rest = regressors.terms(replace(state, times=state.times + shift), self.values, None)
             sides.append(rest + np.einsum("ekn,k->en", terms, theta))
         return (sides[0] - sides[1]) / (2 * step)
+
+
+def whitened(columns: list[Numbers], factors: list[Whitener]) -> Numbers:
+    """(n, m) after whitening, all pieces under each other."""
+    parts = [
+        factor(Rows(matrix, np.zeros(matrix.shape[:2]))).matrix.reshape(-1, matrix.shape[2])
+        for factor, matrix in zip(factors, columns, strict=True)
+    ]
+    return np.concatenate(parts)
 
 
 def linear_values(regressors: Regressors, values: Numbers) -> Numbers:

@@ -10,7 +10,7 @@ from scipy import special
 from kapitza.arrays import Numbers
 from kapitza.estimate.faults import strongest
 from kapitza.estimate.misfit import ALARM, Misfit, chance_of_level, place_of, scores_of, structure, with_fault
-from kapitza.estimate.weak.alternatives import linear_values
+from kapitza.estimate.weak.alternatives import linear_values, whitened
 from kapitza.estimate.weak.problem import SHORTEST_WINDOW, WeakProblem, weigh
 from kapitza.estimate.weak.regressors import Regressors, Smoothed
 from kapitza.estimate.weak.second_order import HOPELESS, Tested
@@ -60,7 +60,7 @@ def misfit_of(
     terms, laws = tested.alternatives, len(tested.alternatives.laws)
     labels = terms.labels(regressors.equations > 1)
     drawn = None if tested.pulls is None else (tested.pulls.parameters, tested.pulls.alternatives)
-    scores = scores_of(terms.white(here, factors), known, flat, drawn)
+    scores = scores_of(whitened(tested.columns(here), factors), known, flat, drawn)
     pulled = scores.chances[:laws] if laws and not hopeless else np.ones(1)
     strength = float(np.sqrt(special.chdtri(1, max(float(pulled.min()), np.finfo(float).tiny)) / flat.size))
     chances.append(float(min(1.0, pulled.min() * max(laws, 1))) if strength > curved else 1.0)

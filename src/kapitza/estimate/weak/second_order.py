@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from kapitza.arrays import Numbers
 from kapitza.estimate.weak.alternatives import Alternatives
 from kapitza.estimate.weak.problem import WeakProblem, calmed, smooth, weigh
+from kapitza.estimate.weak.regressors import Regressors
 from kapitza.estimate.weak.solvers import RowSolution
 from kapitza.estimate.weak.weak import Rows, Whitener
 from kapitza.monitor import checkpoint
@@ -45,12 +46,15 @@ class Pulls:
 
     Each row is one draw; their mean is c of the head of this module. columns (copies, k): the part of the first that
     noise in the parameters' own columns makes. by_group (G, k): mean pull of every group of rows at the parameters.
+    beside: columns (windows, rows, m) of the alternatives, piece by piece, by these regressors.
     """
 
     parameters: Numbers
     columns: Numbers
     alternatives: Numbers
     by_group: Numbers
+    beside: list[Numbers]
+    regressors: Regressors
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,12 @@ class Tested:
     alternatives: Alternatives
     pulls: Pulls | None = None
     share: float = 0.0
+
+    def columns(self, problem: WeakProblem) -> list[Numbers]:
+        """Columns of the alternatives along the path of `problem`; those that the pulls were drawn at are known."""
+        if self.pulls is not None and self.pulls.regressors is problem.regressors:
+            return self.pulls.beside
+        return self.alternatives.columns(problem)
 
 
 def careful(problem: WeakProblem) -> bool:
@@ -135,7 +145,7 @@ def pulls_of_noise(
             own[number] += (with_noise - plain)[:, :size].sum(axis=0)
             each.append(pull[:, :size])
         by_group += np.add.reduceat(np.concatenate(each), starts, axis=0) / copies
-    return Pulls(total[:, :size], own, total[:, size:], by_group)
+    return Pulls(total[:, :size], own, total[:, size:], by_group, beside, problem.regressors)
 
 
 def _products(white: Rows) -> Numbers:

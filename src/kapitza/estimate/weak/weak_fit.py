@@ -80,18 +80,20 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
         solution = without_attenuation(problem, rows, solution)
         history.append(solution.theta)
     tested = Tested(alternatives_of(problem, problem.full_values(solution.theta)), share=share)
-    solution, tested = corrected(problem, factors, solution, tested, linear_rows(solution.theta), not attenuated)
+    rows_at = linear_rows(problem, rows, solution.theta)
+    solution, tested = corrected(problem, factors, solution, tested, rows_at, not attenuated)
     if tested.pulls is not None:
         history.append(solution.theta)
     left = [r.residual(solution.theta) for r in rows]
     return estimate_of(problem, solution, history, left, tested)
 
 
-def linear_rows(theta: Array) -> RowsAt:
-    """Rows of a problem that is linear in its parameters, at θ."""
+def linear_rows(known: WeakProblem, rows: list[Rows], theta: Array) -> RowsAt:
+    """Rows of a problem that is linear in its parameters, at θ; those of the problem `known` are there already."""
 
     def rows_at(problem: WeakProblem) -> list[Rows]:
-        return [Rows(r.matrix, r.residual(theta)) for r in problem.rows()]
+        here = rows if problem is known else problem.rows()
+        return [Rows(r.matrix, r.residual(theta)) for r in here]
 
     return rows_at
 
