@@ -99,9 +99,9 @@ def test_refusals():
 def test_coverage_of_a_linear_oscillator():
     model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.2, "k": 4.0}, name="oscillator")
     record = kz.simulate(model, x0=[1.0, 0.0], t=np.arange(0, 20, 0.05)).select(["x"])
-    found = kz.coverage(model, record, 0.01, ["c", "k"], kz.HarmonicFit(), fits=60, seed=5)
+    found = kz.coverage(model, record, 0.01, ["c", "k"], kz.HarmonicFit(), fits=30, seed=5)
     table = found.table()
-    # 90 % nominal: below 0.75 of 60 with probability 0.1 %.
+    # 90 % nominal: below 0.75 of 30 with probability 0.8 %.
     assert (table["inside"] >= 0.75).all()
     assert (np.abs(table["bias"]) < table["stated deviation"]).all()
     assert (table["from"] < table["inside"]).all()

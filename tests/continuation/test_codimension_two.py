@@ -12,14 +12,14 @@ import kapitza as kz
 from kapitza.continuation import Kind
 
 
-def turning(first, second, bent=0.0, **parameters):
-    """X + iy = e^{it/2} (u + iv) with u' = first, v' = second, and X = x + bent x²."""
-    bend = f"(x + {bent}*x**2)"
+def turning(first, second, **parameters):
+    """X + iy = e^{it/2} (u + iv) with u' = first, v' = second, and X = x + s x², where there is a parameter s."""
+    bend, slope = ("(x + s*x**2)", "/(1 + 2*s*x)") if "s" in parameters else ("x", "")
     u, v = f"(cos(t/2)*{bend} + sin(t/2)*y)", f"(cos(t/2)*y - sin(t/2)*{bend})"
     du, dv = (text.replace("u", "{u}").replace("v", "{v}").format(u=u, v=v) for text in (first, second))
     return kz.Model.from_equations(
         [
-            f"x' = (cos(t/2)*({du}) - sin(t/2)*({dv}) - y/2)/(1 + 2*{bent}*x)",
+            f"x' = (cos(t/2)*({du}) - sin(t/2)*({dv}) - y/2){slope}",
             f"y' = sin(t/2)*({du}) + cos(t/2)*({dv}) + {bend}/2",
         ],
         parameters=parameters, period="2*pi", start={"x": 0.0, "y": 0.0}, name="turning",
@@ -32,7 +32,7 @@ def test_a_doubling_whose_cubic_term_vanishes_is_generalised(bent):
 
     u' = pu + qu³ - u⁵: the doubled orbits leave to one side where q < 0, to the other where q > 0.
     """
-    model = turning("p*u + q*u**3 - u**5", "-0.3*v", bent, p=-0.1, q=-0.4)
+    model = turning("p*u + q*u**3 - u**5", "-0.3*v", p=-0.1, q=-0.4, s=bent)
     (doubling,) = kz.follow(model, None, "p", (-0.1, 0.1)).of(Kind.DOUBLING)
     assert doubling.value == pytest.approx(0.0, abs=1e-10)
     curve = kz.follow(doubling, ("q", "p"), ((-0.5, 0.5), (-0.2, 0.2)))

@@ -107,7 +107,7 @@ def test_oleo_equals_a_hand_written_right_hand_side():
     y = x
     for a, b in pairwise(knots):
         y = solve_ivp(oleo_rates, (a, b), y, "Radau", args=(v, force), rtol=1e-12, atol=1e-14).y[:, -1]
-    ours = Flow(model).propagate(x, 0.0, knots[-1]).state
+    ours = Flow(model).propagate(x, 0.0, knots[-1], tangents=False).state
     assert np.abs(ours - y).max() / np.abs(y).max() < 1e-9
     assert ours == pytest.approx(y, rel=1e-7)
 
@@ -121,7 +121,8 @@ def test_double_pendulums_equal_hand_written_right_hand_sides(system, rates):
     model = system()
     x = start_of(model)
     reference = solve_ivp(rates, (0.0, 2.0), x, "DOP853", args=(model.values,), rtol=1e-13, atol=1e-14).y[:, -1]
-    assert Flow(model).propagate(x, 0.0, 2.0).state == pytest.approx(reference, rel=1e-9, abs=1e-9)
+    found = Flow(model).propagate(x, 0.0, 2.0, tangents=False).state
+    assert found == pytest.approx(reference, rel=1e-9, abs=1e-9)
 
 
 def test_a_late_period_is_as_accurate_as_the_first():

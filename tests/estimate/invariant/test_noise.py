@@ -57,13 +57,13 @@ def test_correction_removes_the_bias_of_the_variance(long_orbit):
 @pytest.mark.parametrize("objective", ["variance", "surface"])
 def test_ninety_per_cent_intervals_hold_the_truth(long_orbit, objective):
     model, inside = kz.library.henon_heiles(), []
-    for seed in range(30):
+    for seed in range(15):
         piece = kz.Record(long_orbit.dataset.isel(time=slice(200 * seed, 200 * seed + 200)))
         noisy = kz.measure(piece, relative_noise=0.03, seed=seed)
         fit = kz.identify(model, noisy, free=list(TRUTH), method=kz.InvariantFit(objective))
         table = fit.interval(0.9)
         inside += [table.loc[n, "low"] <= t <= table.loc[n, "high"] for n, t in TRUTH.items()]
-    # 210 intervals, correlated within a fit: 0.9 within about four standard errors of 60 independent ones
+    # 105 intervals, correlated within a fit: 0.9 within about two standard errors of 30 independent ones
     assert 0.78 <= np.mean(inside) <= 0.99
 
 

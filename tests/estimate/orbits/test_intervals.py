@@ -145,7 +145,8 @@ def test_derived_parameters_of_the_model_are_fitted_and_given_back():
 
 
 def test_derived_parameters_carry_the_error_of_their_sources(pendulum, noisy):
-    found = kz.identify(pendulum, noisy(2), ["l", "k2"], kz.OrbitFit(derived={"k2/m": "k2/m", "area": "l**2"}))
+    method = kz.OrbitFit(derived={"k2/m": "k2/m", "area": "l**2"})
+    found = kz.identify(pendulum, noisy(2), ["l", "k2", "k3"], method)
     table = found.table()
     assert found["k2/m"] == pytest.approx(found["k2"] / pendulum.values["m"])
     assert table.loc["k2/m", "error"] == pytest.approx(found.deviations["k2"] / pendulum.values["m"])

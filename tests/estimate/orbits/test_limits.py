@@ -98,7 +98,7 @@ def test_dependent_parameters_have_infinite_errors_when_they_are_fitted_all_the_
 
 
 def test_derived_parameters_are_printed_with_their_errors(pendulum, noisy):
-    fit = kz.identify(pendulum, noisy(2), ["l", "k2"], kz.OrbitFit(derived={"k2/m": "k2/m"}))
+    fit = kz.identify(pendulum, noisy(2), ["l", "k2", "k3"], kz.OrbitFit(derived={"k2/m": "k2/m"}))
     expected = fit.deviations["k2"] / pendulum.values["m"]
     row = fit.table(0.95).loc["k2/m"]
     assert row["error"] == pytest.approx(expected)

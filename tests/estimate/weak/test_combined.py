@@ -50,7 +50,7 @@ def test_intervals_hold_the_truth():
     )
     clean = kz.simulate(model, x0=[0.3, 0.0], periods=40, samples_per_period=80).select(["phi"])
     inside = np.zeros(3)
-    for seed in range(20):
+    for seed in range(12):
         noisy = kz.measure(clean, noise=0.005, seed=seed)
         fit = kz.identify(model, noisy, free=["m", "l", "c"], method=kz.HarmonicFit())
         low, high = fit.interval(0.9).loc[["m", "l", "c"], ["low", "high"]].to_numpy().T
@@ -58,8 +58,8 @@ def test_intervals_hold_the_truth():
         inside += (low <= truth) & (truth <= high)
         # Rows divided by the size of their own terms would ask for larger terms, and every fit for a missing one.
         assert fit.misfit.to_the_noise
-    # Binomial: below 14 of 20 with probability 0.2 % at 90 %.
-    assert (inside >= 14).all()
+    # Binomial: below 9 of 12 with probability 3 % at 90 %, of three parameters from the same data.
+    assert (inside >= 9).all()
 
 
 def test_steady_stretches_do_not_widen_what_the_start_of_a_record_tells():

@@ -86,7 +86,7 @@ def test_rows_of_a_long_chain_are_weighed_equation_by_equation_with_the_same_ans
 def test_intervals_of_a_short_chaotic_record(rucklidge, level):
     """Coverage of 90 % intervals was 28-63 % on such records."""
     hits = []
-    for seed in range(40):
+    for seed in range(20):
         fit = kz.identify(RUCKLIDGE, measured(rucklidge, level, seed), method=kz.HarmonicFit())
         interval = fit.interval(0.9)
         hits += [interval.loc[n, "low"] <= RUCKLIDGE.values[n] <= interval.loc[n, "high"] for n in fit.names]
