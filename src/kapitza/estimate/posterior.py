@@ -133,10 +133,10 @@ def _density(
     if isinstance(last_method(estimate), HarmonicFit):
         return bounded(lambda theta: -0.5 * (scaled(theta) ** 2).sum(axis=1)), 0.0
     if isinstance(last_method(estimate), OrbitFit):
-        by_model: Density = partial(at_walkers, executor, _of_orbits, Shared(estimate))
+        by_model: Density = partial(at_walkers, executor, _each, Shared(partial(log_posterior, estimate)))
         expansion: Density = expand(estimate)
     else:
-        model = partial(at_walkers, executor, _of_motions, Shared(MotionDensity(estimate)))
+        model = partial(at_walkers, executor, _each, Shared(MotionDensity(estimate)))
         inside = np.clip(centre + _points(len(centre), random) @ root.T, low, high)
         heights = model(inside)
         known = np.isfinite(heights)
@@ -155,12 +155,8 @@ def _density(
     return by_model, float("nan")
 
 
-def _of_motions(density: Shared[MotionDensity], theta: Array) -> Array:
+def _each(density: Shared[Callable[[Array], float]], theta: Array) -> Array:
     return np.array([density.value(row) for row in theta])
-
-
-def _of_orbits(estimate: Shared[Estimate], theta: Array) -> Array:
-    return np.array([log_posterior(estimate.value, row) for row in theta])
 
 
 def _points(count: int, random: np.random.RandomState) -> Array:

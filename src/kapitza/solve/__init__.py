@@ -34,6 +34,7 @@ from kapitza.solve.structured import (
     MarchedChain,
     closed_chain,
     fold,
+    inverse_within,
     scaled_inverse,
     scatter_blocks,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "closed_chain",
     "fold",
     "gauss_newton",
+    "inverse_within",
     "minimise_by_differences",
     "nearest_within",
     "newton",

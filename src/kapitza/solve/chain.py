@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.solve.bounded import nearest_within
-from kapitza.solve.structured import BorderedBand, fold, scaled_inverse, scatter_blocks
+from kapitza.solve.structured import BorderedBand, fold, inverse_within, scatter_blocks
 
 Array = NDArray[np.float64]
 
@@ -164,7 +164,5 @@ class ChainProgram:
         p = nearest_within(self.information, free.parameters, low, high)
         if p is free.parameters:
             return free
-        inside = (p > low) & (p < high)
-        covariance = np.zeros_like(self.information)
-        covariance[np.ix_(inside, inside)] = scaled_inverse(self.information[np.ix_(inside, inside)], UNDETERMINED)
+        covariance = inverse_within(self.information, (p > low) & (p < high), UNDETERMINED)
         return replace(self.solve_given(p), covariance=covariance)

@@ -325,6 +325,13 @@ def scaled_inverse(matrix: Array, truncate: float) -> Array:
     return np.asarray(inverse / np.outer(size, size), float)
 
 
+def inverse_within(matrix: Array, free: NDArray[np.bool_], truncate: float) -> Array:
+    """Inverse of the rows and columns that are free (k,), zero elsewhere: what is held has no variance."""
+    inside, inverse = np.ix_(free, free), np.zeros_like(matrix)
+    inverse[inside] = scaled_inverse(matrix[inside], truncate)
+    return inverse
+
+
 def fold(count: int) -> NDArray[np.intp]:
     """Positions that turn a closed chain into a band: node i goes to place fold(count)[i].
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.estimate.orbits.character import close_from_data, lost_character
-from kapitza.estimate.orbits.matching import sort_out
+from kapitza.estimate.orbits.matching import close_from_data, lost_character, sort_out
 from kapitza.estimate.orbits.solver import Solver
 from kapitza.estimate.orbits.task import prepare, weights_of
 from kapitza.estimate.request import make_request

@@ -1,4 +1,9 @@
-"""Which orbits of the data the model has at given parameters; lost ones are put back, set-aside ones tried again."""
+"""Which orbits of the data the model has at given parameters; lost ones are put back, set-aside ones tried again.
+
+While the parameters move an orbit must keep its period, its symbolic code and its winding, and Newton's iteration knows
+none of them. A period-2 orbit may slide onto twice the period-1 orbit it was born from, or jump to another orbit of the
+same period; both close, so closure alone does not tell.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +13,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.arrays import Array, Flags
+from kapitza.circle import difference
+from kapitza.errors import FlowError
 from kapitza.estimate.orbits.block import Block
-from kapitza.estimate.orbits.character import close_from_data, lost_character
 from kapitza.estimate.orbits.multipliers import joint_covariance, known_multipliers
 from kapitza.estimate.orbits.problem import OrbitProblem, Target
 from kapitza.estimate.orbits.solver import OUTLYING, OrbitSolution, reduce_block
 from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_of_models import monodromy
+from kapitza.orbits_of_models import monodromy, spelled
+from kapitza.solve import Halving, Outcome, walk_to
 
 CLOSED = 1e-6
 """Largest gap, in units of the spread, of an orbit that counts as closed."""
 
 HOPELESS = 0.5
 """Root mean square residual of the median orbit, in units of the spread, at which the parameters are plainly wrong."""
+
+COLLAPSED = 0.05
+"""An orbit has collapsed when what tells it from a shorter one shrank to this share of what the data show."""
+
+BORDER = 0.01
+"""Points within this share of the spread (or four standard errors) of a border of the partition have no letter."""
+
+SOLVED = 1e-10
+"""Largest gap, in units of the spread, of an orbit that counts as solved."""
 
 MISMATCH = 4.5
 """Standard errors by which a multiplier must be off to be called so; one in 10^5 is by chance."""
@@ -92,6 +108,111 @@ def why_not(problem: OrbitProblem, index: int, z: Array, block: Block, weight: A
 
 def _misfit(target: Target, block: Block, weight: Array) -> float:
     return float((reduce_block(block, weight).residual[: target.times.size] ** 2).mean())
+
+
+def lost_character(problem: OrbitProblem, index: int, z: Array, block: Block) -> str:
+    """Why the orbit at z is another one than the data show; "" when it is not."""
+    target = problem.targets[index]
+    nodes = z[: target.nodes.size].reshape(target.nodes.shape)
+    shorter = shorter_period(problem, target, nodes)
+    if shorter:
+        return f"collapsed onto an orbit of period {shorter}"
+    turns = tuple(int(t) for t in block.turns)
+    if len(target.winding) == len(turns) and turns != target.winding:
+        return f"winds {turns} times, the measured orbit {target.winding}"
+    expected, found = letters(problem, target), strobed_letters(problem, target, nodes)
+    if any(a not in ("*", b) for a, b in zip(expected, found, strict=True)):
+        return f"has the code {found}, the measured orbit {expected}"
+    return ""
+
+
+def shorter_period(problem: OrbitProblem, target: Target, nodes: Array) -> int:
+    """The excitation periods q < p after which the nodes repeat, although those of the data do not; else 0."""
+    if not target.repeats or target.repeats < 2 or target.count % target.repeats:
+        return 0
+    per = target.count // target.repeats
+    for q in range(1, target.repeats):
+        if target.repeats % q == 0:
+            apart, shown = (_apart(problem, x, q * per) for x in (nodes, target.nodes))
+            if apart <= max(COLLAPSED * shown, 1e-7):
+                return q
+    return 0
+
+
+def _apart(problem: OrbitProblem, nodes: Array, shift: int) -> float:
+    gap = difference(np.roll(nodes, -shift, axis=0), nodes, problem.model.angles)
+    return float(np.abs(gap / problem.scale).max())
+
+
+def strobed_letters(problem: OrbitProblem, target: Target, nodes: Array) -> str:
+    """One letter per excitation period, from the cells of the model's partition; "" where there is none."""
+    model = problem.model
+    if not (model.partition and model.letters) or not target.repeats or target.count % target.repeats:
+        return ""
+    return spelled(model, nodes[:: target.count // target.repeats])
+
+
+def letters(problem: OrbitProblem, target: Target) -> str:
+    """Those of the data, with "*" where a point lies too near a border to say."""
+    word = list(strobed_letters(problem, target, target.nodes))
+    if not word:
+        return ""
+    reach = BORDER * problem.scale
+    if target.covariance is not None:
+        variance = target.covariance if target.covariance.ndim == 1 else np.diag(target.covariance)
+        for channel, name in enumerate(problem.channels.names):
+            mine = target.channel == channel
+            if name in problem.model.states and mine.any():
+                i = problem.model.states.index(name)
+                reach[i] = max(reach[i], 4 * float(np.sqrt(variance[: mine.size][mine].max())))
+    for i in range(reach.size):
+        for sign in (-1.0, 1.0):
+            moved = target.nodes.copy()
+            moved[:, i] += sign * reach[i]
+            for k, letter in enumerate(strobed_letters(problem, target, moved)):
+                if letter != word[k]:
+                    word[k] = "*"
+    return "".join(word)
+
+
+def close_from_data(problem: OrbitProblem, index: int, theta: Array) -> tuple[Array, Block] | None:
+    """The orbit at fixed parameters that continues the measured one; None where the way ends.
+
+    The nodes of the data are an orbit of the model with a kick c_j at the end of every segment, c the gaps. The kicks
+    are taken away little by little, c(z) = (1 - s) c(z_0) with s from 0 to 1: each orbit on the way is the guess of the
+    next, steps that fail are halved.
+    """
+    one = problem.subset([index])
+    z = one.starts()[0]
+    try:
+        block = one.evaluate([z], theta)[0]
+        kick = block.gap.copy()
+
+        def attempt(last: tuple[Array, Block], ahead: float) -> Outcome[tuple[Array, Block]]:
+            return Outcome(_correct(one, *last, theta, (1.0 - ahead) * kick))
+
+        found, done, _ = walk_to((z, block), attempt, Halving(0.25, 1e-3, growth=2.0))
+    except FlowError:
+        return None
+    return found if done == 1.0 else None
+
+
+def _correct(one: OrbitProblem, z: Array, block: Block, theta: Array, kick: Array) -> tuple[Array, Block] | None:
+    """Newton on c(z) = kick; None when it does not contract at once: the step was too long."""
+    scale, before = np.tile(one.scale, len(kick) // one.scale.size), np.inf
+    for _ in range(12):
+        gap = difference((block.gap - kick).reshape(-1, one.scale.size), np.zeros(1), one.model.angles).ravel()
+        size = float(np.abs(gap / scale).max())
+        if size <= SOLVED:
+            return z, block
+        if size > 0.5 * before and size > 1e-8:
+            return None
+        move = -block.close(gap[:, None])[0][:, 0]
+        if np.abs(move[: scale.size] / scale).max() > 0.3:
+            return None
+        z, before = z + move, size
+        block = one.evaluate([z], theta)[0]
+    return None
 
 
 def multiplier_mismatch(target: Target, block: Block) -> tuple[float, str]:

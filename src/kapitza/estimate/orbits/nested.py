@@ -11,7 +11,7 @@ import numpy as np
 from kapitza.arrays import Array
 from kapitza.errors import FlowError
 from kapitza.estimate.orbits.block import Block
-from kapitza.estimate.orbits.character import CLOSED
+from kapitza.estimate.orbits.matching import SOLVED
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.solver import OrbitIterate, OrbitSolution, Reduced, Solver, whiten
 from kapitza.model import Model
@@ -148,7 +148,7 @@ def close_orbits(
     """Newton on the closure of every orbit at fixed parameters, steps cut at a quarter of the spread."""
     blocks = problem.evaluate(unknowns, theta)
     for _ in range(max_iterations):
-        if all(problem.gaps(b).max() <= CLOSED for b in blocks):
+        if all(problem.gaps(b).max() <= SOLVED for b in blocks):
             return unknowns, blocks
         moved = []
         for z, block, target in zip(unknowns, blocks, problem.targets, strict=True):

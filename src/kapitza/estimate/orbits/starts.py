@@ -20,7 +20,7 @@ from scipy.stats import qmc
 
 from kapitza.arrays import Array
 from kapitza.errors import FlowError
-from kapitza.estimate.orbits.character import close_from_data, lost_character
+from kapitza.estimate.orbits.matching import close_from_data, lost_character
 from kapitza.estimate.orbits.problem import OrbitProblem
 from kapitza.estimate.orbits.solver import Solver
 from kapitza.estimate.orbits.task import OrbitTask, weights_of

@@ -23,7 +23,7 @@ from kapitza.errors import FlowError, ModelError, Status
 from kapitza.estimate.series.solver import Fitter, Iterate, MotionSolution
 from kapitza.estimate.series.sweep import sizes_of
 from kapitza.estimate.series.task import MotionTask
-from kapitza.solve import ChainProgram, Minimum, minimise_by_differences, scaled_inverse
+from kapitza.solve import ChainProgram, Minimum, inverse_within, minimise_by_differences, scaled_inverse
 
 STEADY = 1e-6
 """Change of -2 log p at which the states at given parameters count as found."""
@@ -114,10 +114,7 @@ def with_states_integrated_out(
 def _solution(marginal: Marginal, first: MotionSolution, found: Minimum) -> MotionSolution:
     fitter, k = marginal.fitter, first.theta.size
     value, now = marginal.settle(found.x)
-    free = ~found.at_limit
-    covariance = np.zeros_like(found.hessian)
-    covariance[np.ix_(free, free)] = scaled_inverse(found.hessian[np.ix_(free, free)], UNWEIGHTED)
-    within = covariance[:k, :k]
+    within = inverse_within(found.hessian, ~found.at_limit, UNWEIGHTED)[:k, :k]
     status = first.status if found.status is Status.CONVERGED else found.status
     return replace(
         first, theta=now.theta, states=now.states, sweep=now.sweep, weights=now.weights,

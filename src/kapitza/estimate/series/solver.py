@@ -19,7 +19,7 @@ from kapitza.estimate.series.noise import SensorNoise, noise_found
 from kapitza.estimate.series.pieces import Nodes, kicks_between, place_nodes
 from kapitza.estimate.series.sweep import MotionProblem, Sweep, anchor_of, chain_of, sizes_of, sweep
 from kapitza.monitor import checkpoint
-from kapitza.solve import UNDETERMINED, AndersonMixing, ChainProgram, ChainStep, scaled_inverse
+from kapitza.solve import UNDETERMINED, AndersonMixing, ChainProgram, ChainStep, inverse_within
 
 THIN_BELOW = 1e-3
 """Nodes are thinned once the links are stiffer than this: before, a node at every sample makes the way robust."""
@@ -279,9 +279,7 @@ class Fitter:
         """The same answer with the information and covariance that these weights (N, c) give."""
         now, typical = self.swept(solution.theta, solution.states, solution.nodes, weights), sizes_of(solution.theta)
         program = self._program(now, self._slack(0.0, now.nodes), typical)
-        inside = np.ix_(~solution.at_bound, ~solution.at_bound)
-        covariance = np.zeros_like(program.information)
-        covariance[inside] = scaled_inverse(program.information[inside], UNDETERMINED)
+        covariance = inverse_within(program.information, ~solution.at_bound, UNDETERMINED)
         return replace(solution, information=program.information - anchor_of(typical), covariance=covariance)
 
     def closure(self, now: Sweep) -> float:
