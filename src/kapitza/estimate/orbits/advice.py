@@ -99,7 +99,7 @@ def _further(task: OrbitTask, outcome: Outcome, estimate: Estimate, orbit: Perio
     """The information that an orbit of the model would add; None where the model has no such orbit."""
     problem = outcome.problem
     noise = dict(zip(problem.channels.names, _typical_noise(outcome), strict=True))
-    item = Item(orbit.with_(covariance=None), {}, 0.0, task.model.angles)
+    item = Item(orbit.with_(covariance=None), {}, task.model.angles)
     reader = Reader(estimate.model, problem.channels, task.names, nodes=1, profiles=False, noise=noise)
     targets = reader.targets([item])
     extra = problem.of(targets)

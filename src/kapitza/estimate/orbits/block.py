@@ -194,7 +194,7 @@ def _without_period(program: ChainProgram, k: int) -> SoftStep:
     """The quadratic in the parameters alone, and how nodes and period follow them."""
     information, pull = program.information, program.pull
     across = information[:k, k:]
-    period = np.linalg.solve(information[k:, k:], np.column_stack([pull[k:], -across.T]))
+    period: Array = np.asarray(np.linalg.solve(information[k:, k:], np.column_stack([pull[k:], -across.T])), np.float64)
     alone = program.solve_given(np.zeros_like(pull)).nodes.ravel()
     response = program.response.reshape(alone.size, -1)
     moves = np.vstack([np.column_stack([alone, response[:, :k]]) + response[:, k:] @ period, period])

@@ -278,18 +278,19 @@ class OrbitProblem:
 
 def lay_out(channels: Channels, targets: tuple[Target, ...]) -> Layout:
     """Sample times of every segment: its node, its readings (twice for difference quotients), the next node."""
-    grids, starts, first, second, finish = [], [], [], [], []
+    grids, members, first, second, finish, count = [], [], [], [], [], 0
     for target in targets:
         ends = np.append(target.node_times[1:], target.period)
         later = target.times + channels.delays[target.channel]
         for j, (begin, end) in enumerate(zip(target.node_times, ends, strict=True)):
-            mine = target.node == j
+            mine = np.flatnonzero(target.node == j)
             grid = _merged(np.concatenate([[begin, end], target.times[mine], later[mine]]))
             grids.append(grid)
-            starts.append((np.flatnonzero(mine), target))
+            members.append(count + mine)
             first.append(_nearest(grid, target.times[mine]))
             second.append(_nearest(grid, later[mine]))
             finish.append(int(_nearest(grid, np.array([end]))[0]))
+        count += target.times.size
     lengths = np.array([grid.size for grid in grids])
     base = np.zeros(len(grids), np.intp)
     runs, row = [], 0
@@ -298,12 +299,9 @@ def lay_out(channels: Channels, targets: tuple[Target, ...]) -> Layout:
         base[segments] = row + length * np.arange(segments.size)
         row += length * segments.size
         runs.append((segments, np.array([grids[s] for s in segments])))
-    offset = np.cumsum([0, *(t.times.size for t in targets)])
-    station, after = np.zeros(offset[-1], np.intp), np.zeros(offset[-1], np.intp)
-    place = {id(t): offset[i] for i, t in enumerate(targets)}
-    for s, (mine, target) in enumerate(starts):
-        rows = place[id(target)] + mine
-        station[rows], after[rows] = base[s] + first[s], base[s] + second[s]
+    station, after = np.zeros(count, np.intp), np.zeros(count, np.intp)
+    for start, rows, here, there in zip(base, members, first, second, strict=True):
+        station[rows], after[rows] = start + here, start + there
     return Layout(tuple(runs), station, after, base + np.array(finish, np.intp), int(row))
 
 

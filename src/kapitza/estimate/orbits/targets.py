@@ -23,11 +23,10 @@ SMALLEST_CORRELATION = 1e-6
 
 @dataclass(frozen=True)
 class Item:
-    """One orbit or record with the parameter values that are its own, and the time of its section in the period."""
+    """One orbit or record with the parameter values that are its own, and which of its channels are angles."""
 
     source: PeriodicOrbit | Record
     own: Mapping[str, float]
-    phase: float
     angles: tuple[bool, ...]
 
     @property
@@ -43,11 +42,11 @@ def items_of(request: Request) -> list[Item]:
     for part in request.parts:
         source, model = part.source, request.model
         if isinstance(source, Record):
-            found.append(Item(source, part.own, 0.0, tuple(source.angles)))
+            found.append(Item(source, part.own, tuple(source.angles)))
         elif isinstance(source, PeriodicOrbit):
-            found.append(Item(source, part.own, _section_phase(source), _circles(source, model)))
+            found.append(Item(source, part.own, _circles(source, model)))
         elif isinstance(source, OrbitSet):
-            found += [Item(o, part.own, _section_phase(o), _circles(o, model, source.angles)) for o in source]
+            found += [Item(o, part.own, _circles(o, model, source.angles)) for o in source]
         else:
             raise DataError(f"OrbitFit works on orbits and records, not on {part.label}: use BranchFit for branches.")
     return found
@@ -59,11 +58,6 @@ def _circles(orbit: PeriodicOrbit, model: Model, declared: tuple[bool, ...] = ()
     names = orbit.crossings.channels if orbit.crossings else orbit.states
     usable = len(declared) == len(names) and names == orbit.states
     return declared if usable else tuple(known.get(s, False) for s in names)
-
-
-def _section_phase(orbit: PeriodicOrbit) -> float:
-    """Time within the excitation period at which the points of an orbit lie [s]."""
-    return orbit.section_phase or 0.0
 
 
 def common_channels(items: Sequence[Item]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
@@ -107,7 +101,7 @@ class Reader:
             repeated = self.profiles is None and source.multipliers is None
             read = self._from_path if self.profiles or repeated else self._from_crossings
             return read(source, label, setting)
-        return self._from_points(source, label, setting, item)
+        return self._from_points(source, label, setting)
 
     def _by_profile(self, orbit: PeriodicOrbit) -> bool:
         if orbit.profile is None:
@@ -121,7 +115,7 @@ class Reader:
             return np.diag([self.noise[name] ** 2 for name in names])
         return covariance
 
-    def _from_points(self, orbit: PeriodicOrbit, label: str, setting: Model, item: Item) -> Target:
+    def _from_points(self, orbit: PeriodicOrbit, label: str, setting: Model) -> Target:
         period, count = _period(setting, orbit.repeats, orbit.period, label)
         points = np.asarray(orbit.points, float)[: 1 if count is None else None]
         if count is not None and count != len(points):
@@ -130,7 +124,8 @@ class Reader:
             )
         seen = [i for i, name in enumerate(orbit.states) if name in self.channels.names]
         channel = np.tile([self.channels.names.index(orbit.states[i]) for i in seen], len(points)).astype(np.intp)
-        times = item.phase + np.arange(len(points)) * period / len(points)
+        phase = orbit.section_phase or 0.0
+        times = phase + np.arange(len(points)) * period / len(points)
         rows = (np.arange(len(points))[:, None] * len(orbit.states) + seen).ravel()
         known = None if orbit.covariance is None else np.asarray(orbit.covariance, float)[np.ix_(rows, rows)]
         known = self._known(channel, known)
@@ -144,7 +139,7 @@ class Reader:
         multipliers = None if orbit.multipliers is None or count is None else np.abs(orbit.multipliers)
         return Target(
             label=label, nodes=self._start_nodes(orbit, points, setting, times), node_times=times,
-            period=item.phase + period, repeats=count, vector=setting.vector, times=np.repeat(times, len(seen)),
+            period=phase + period, repeats=count, vector=setting.vector, times=np.repeat(times, len(seen)),
             channel=channel, node=np.repeat(np.arange(len(points)), len(seen)), values=points[:, seen].ravel(),
             covariance=known, multipliers=multipliers, multiplier_deviation=orbit.multiplier_deviation,
             period_deviation=deviation, winding=tuple(orbit.winding) if shown else (), source=orbit, rows=rows,
@@ -213,7 +208,7 @@ class Reader:
         assert orbit.profile is not None
         period, count = _period(setting, orbit.repeats, orbit.period, label)
         channels = {n: orbit.profile.states[:, i] for i, n in enumerate(orbit.states) if n in self.channels.names}
-        times = (orbit.profile.times + _section_phase(orbit)) % period
+        times = (orbit.profile.times + (orbit.section_phase or 0.0)) % period
         target = self._sampled(label, setting, times, channels, self.noise, period, count)
         # The samples of a free motion show its period by themselves; a reading of it counts where its error is known.
         deviation = orbit.period_deviation if count is None else None

@@ -180,27 +180,12 @@ class Nodes:
 
 def place_nodes(samples: Samples, spacing: int) -> Nodes:
     """A node every `spacing` samples where they may lie, and at the first and last sample of each piece."""
-    count = samples.size
-    if samples.free is not None:
-        return _nodes_in_flight(samples, samples.free, spacing)
-    piece_start = np.zeros(count, np.intp)
+    free = np.ones(samples.size, bool) if samples.free is None else samples.free
     starts = np.concatenate([[0], np.flatnonzero(~samples.joined)[:-1] + 1])
-    piece_start[starts] = starts
-    piece_start = np.maximum.accumulate(piece_start)
-    chosen = (np.arange(count) - piece_start) % spacing == 0
-    return _nodes_at(samples, chosen, spacing)
-
-
-def _nodes_in_flight(samples: Samples, free: Flags, spacing: int) -> Nodes:
-    """The same counted over the samples that may be nodes."""
-    chosen = np.zeros(samples.size, bool)
-    for piece in samples.pieces:
-        chosen[piece.start + np.flatnonzero(free[piece])[::spacing]] = True
-        chosen[piece.start] = True
-    return _nodes_at(samples, chosen, spacing)
-
-
-def _nodes_at(samples: Samples, chosen: Flags, spacing: int) -> Nodes:
+    before = np.cumsum(free) - free
+    of_piece = np.repeat(before[starts], np.diff(starts, append=samples.size))
+    chosen = free & ((before - of_piece) % spacing == 0)
+    chosen[starts] = True
     index = np.flatnonzero(chosen | ~samples.joined)
     linked = samples.joined[index]
     length = np.where(linked, np.diff(np.append(index, samples.size)), 0)
