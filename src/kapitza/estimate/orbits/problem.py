@@ -136,8 +136,7 @@ class OrbitProblem:
 
     def starts(self) -> list[Array]:
         """First guess of the unknowns of every orbit."""
-        tail = [[t.period] if self.autonomous else [] for t in self.targets]
-        return [np.concatenate([t.nodes.ravel(), end]) for t, end in zip(self.targets, tail, strict=True)]
+        return [np.append(t.nodes, t.period) if self.autonomous else t.nodes.flatten() for t in self.targets]
 
     @property
     def channel(self) -> Indices:
@@ -202,17 +201,10 @@ class OrbitProblem:
         return np.split(residual, np.cumsum([t.times.size for t in self.targets])[:-1])
 
     def _sample(self, states: Array, vectors: Array) -> tuple[Array, Array, Array]:
-        n, k = states.shape[1], len(self.names)
-        reached = np.empty((self.layout.rows, n))
-        by_start, by_theta = np.empty((self.layout.rows, n, n)), np.empty((self.layout.rows, n, k))
-        row = 0
-        for segments, times in self.layout.runs:
-            run = self.flow.trajectories(states[segments], times, vectors[segments])
-            stop = row + times.size
-            reached[row:stop], by_start[row:stop], by_theta[row:stop] = (
-                a.reshape(times.size, *a.shape[2:]) for a in run
-            )
-            row = stop
+        runs = [self.flow.trajectories(states[own], times, vectors[own]) for own, times in self.layout.runs]
+        reached, by_start, by_theta = (
+            np.concatenate([a.reshape(-1, *a.shape[2:]) for a in every]) for every in zip(*runs, strict=True)
+        )
         return reached, by_start, by_theta
 
     def _close_with_period(self, unknowns: list[Array], states: Array, vectors: Array, arrival: list[Array]) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from kapitza.arrays import Array
 from kapitza.errors import DataError, FlowError, IdentifiabilityError, KapitzaError, ModelError
@@ -214,17 +215,10 @@ def weights_of(
         else:
             weight = 1.0 / deviations[target.channel]
         if target.period_deviation is not None and len(weight) == target.times.size:
-            weight = _with_period(weight, target.period_deviation)
+            own = 1.0 / target.period_deviation
+            weight = np.append(weight, own) if weight.ndim == 1 else block_diag(weight, own)
         result.append(weight if inflation is None else weight / np.sqrt(inflation[i]))
     return result
-
-
-def _with_period(weight: Array, deviation: float) -> Array:
-    if weight.ndim == 1:
-        return np.append(weight, 1.0 / deviation)
-    wider = np.zeros((len(weight) + 1, len(weight) + 1))
-    wider[:-1, :-1], wider[-1, -1] = weight, 1.0 / deviation
-    return wider
 
 
 def identifiability(task: OrbitTask, starts: Iterable[Array]) -> Identifiability:
