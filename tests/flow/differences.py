@@ -17,12 +17,17 @@ def fourth_order(function: Callable[[float], Array], step: float) -> Array:
     return (8 * near - far) / (12 * step)
 
 
-def column_error(tangent: Array, function: Callable[[float], Array], scale: float) -> float:
-    """Distance of a tangent column from differences, relative to its largest entry.
+def column_error(
+    tangent: Array, function: Callable[[float], Array], scale: float, smallest: float = 1e-12, enough: float = 1e-6
+) -> float:
+    """Distance of a tangent column from differences, relative to its largest entry (or `smallest`).
 
-    Steps from 1e-3 to 1e-6 of the scale are tried: large ones suffer from curvature, small ones from rounding. A wrong
-    tangent agrees with none of them.
+    Steps from 1e-3 to 1e-6 of the scale are tried until one is near enough: large ones suffer from curvature, small
+    ones from rounding. A wrong tangent agrees with none of them.
     """
-    size = max(float(np.abs(tangent).max()), 1e-12)
-    errors = [np.abs(fourth_order(function, h * scale) - tangent).max() / size for h in (1e-3, 1e-4, 1e-5, 1e-6)]
-    return float(min(errors))
+    size, best = max(float(np.abs(tangent).max()), smallest), np.inf
+    for h in (1e-4, 1e-3, 1e-5, 1e-6):
+        best = min(best, float(np.abs(fourth_order(function, h * scale) - tangent).max()) / size)
+        if best < enough:
+            break
+    return best

@@ -24,7 +24,7 @@ REFUSED = {next(i for i, p in enumerate(PROBLEMS) if p.number == 35)}
 """Refused by name: comparisons of maxima that SymPy multiplies out to 34 switches, many of them changing at once."""
 
 
-@pytest.mark.parametrize("number", [*range(20), *REFUSED])
+@pytest.mark.parametrize("number", [*range(12), *REFUSED])
 def test_random_nested_forces(number):
     """Different expressions with their own constants and starts, against small steps in plain Python."""
     problem = PROBLEMS[number]
@@ -47,7 +47,7 @@ def test_random_nested_forces(number):
         np.testing.assert_allclose(together.state, alone, atol=1e-10)
 
 
-@pytest.mark.parametrize("number", range(0, 20, 4))
+@pytest.mark.parametrize("number", range(0, 12, 4))
 def test_tangents_of_nested_forces(number):
     problem = PROBLEMS[number]
     model = Model.from_equations(f"x'' = {problem.force.text}", parameters=dict.fromkeys(CONSTANTS, 0.5))

@@ -13,7 +13,7 @@ START = np.array([0.01, 2.5, -0.2, 9.0])
 def test_a_shot_is_the_run_it_stands_for(turns, begin, periods):
     """Angles beyond a turn, and ones that pass it on the way (9 rad/s), included."""
     model = kz.library.pendulum_on_spring()
-    flow, period = kz.Flow(model, wrt=("a", "kappa")), model.period
+    flow, period = kz.Flow(model, wrt=("a", "kappa"), tolerance=1e-13), model.period
     t0, t1 = begin * period, (begin + periods) * period
     shots = flow.core.shots(model.vector, t0, t1)
     assert shots is not None

@@ -60,7 +60,7 @@ def switch_branch(
     >>> import kapitza as kz
     >>> model = kz.Model.from_equations(["x' = r*x - x**3 - y", "y' = x + r*y"], parameters={"r": -0.1})
     >>> rest = kz.follow(model, {"x": 0.0, "y": 0.0}, "r", bounds=(-0.2, 0.3), equilibrium=True)
-    >>> cycles = kz.switch_branch(rest.bifurcations[0], bounds=(-0.2, 0.2))
+    >>> cycles = kz.switch_branch(rest.bifurcations[0], bounds=(-0.2, 0.1))
     >>> bool(cycles.periods[0] > 6)
     True
     """

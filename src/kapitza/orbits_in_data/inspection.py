@@ -55,7 +55,7 @@ class Inspection(Shown):
     Examples
     --------
     >>> import kapitza as kz
-    >>> found = kz.inspect(kz.simulate(kz.library.parametric_pendulum(), periods=3000))
+    >>> found = kz.inspect(kz.simulate(kz.library.parametric_pendulum(), periods=1500))
     >>> bool(found.lyapunov.low > 0)
     True
     """
@@ -135,7 +135,7 @@ def inspect(
     Examples
     --------
     >>> import kapitza as kz
-    >>> found = kz.inspect(kz.simulate(kz.library.parametric_pendulum(), periods=3000))
+    >>> found = kz.inspect(kz.simulate(kz.library.parametric_pendulum(), periods=1500))
     >>> found.character.kind
     'deterministic'
     """
