@@ -42,7 +42,6 @@ def inspect_file(
 
     from kapitza.data import read
     from kapitza.orbits_in_data import inspect
-    from kapitza.report import plot_record
 
     for target in (plot, findings):
         _check_figure(target)
@@ -80,6 +79,8 @@ def inspect_file(
         inspection.plot(findings)
         console.print(Text(f"Drawn into {findings}"))
     if plot is not None:
+        from kapitza.report import plot_record
+
         with replacing(plot) as draft:
             plot_record(record).savefig(draft)
         console.print(Text(f"Drawn into {plot}"))
