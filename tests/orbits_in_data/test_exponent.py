@@ -12,9 +12,9 @@ LORENZ = 0.9056  # per time unit, at the classical parameters
 
 @pytest.mark.parametrize("noise", [0.0, 0.002])
 def test_exponent_of_the_henon_map(noise):
-    points = henon(8000)
+    points = henon(5000)
     points = points + noise * np.ptp(points, axis=0) * np.random.default_rng(0).normal(size=points.shape)
-    record = kz.Record.from_arrays(np.arange(8000.0), {"x": points[:, 0], "y": points[:, 1]}, period=1.0)
+    record = kz.Record.from_arrays(np.arange(5000.0), {"x": points[:, 0], "y": points[:, 1]}, period=1.0)
     found = kz.inspect(record).lyapunov
     assert found.low < HENON < found.high
     assert found.high - found.low < 0.3 * HENON + 0.1

@@ -9,7 +9,12 @@ from kapitza.errors import DataError
 
 @pytest.fixture(scope="module")
 def clean():
-    return kz.simulate(kz.library.parametric_pendulum(), periods=60000)
+    return kz.simulate(kz.library.parametric_pendulum(), periods=40000)
+
+
+@pytest.fixture(scope="module")
+def orbits(clean):
+    return kz.find_orbits(clean, max_period=2)
 
 
 # points, multipliers and codes computed by Newton shooting at tolerance 1e-13 (rounded)
@@ -21,8 +26,7 @@ KNOWN = [
 ]
 
 
-def test_orbits_of_the_pendulum_have_the_multipliers_of_shooting(clean):
-    orbits = kz.find_orbits(clean, max_period=2)
+def test_orbits_of_the_pendulum_have_the_multipliers_of_shooting(orbits):
     for code, point, multipliers in KNOWN:
         orbit = orbits.select(code=code)[0]
         nearest = orbit.points[np.argmin(np.abs(orbit.points - point).sum(axis=1))]
@@ -31,8 +35,7 @@ def test_orbits_of_the_pendulum_have_the_multipliers_of_shooting(clean):
         assert orbit.stability == "unstable"
 
 
-def test_partners_mirror_each_other(clean):
-    orbits = kz.find_orbits(clean, max_period=2)
+def test_partners_mirror_each_other(orbits):
     for index, orbit in enumerate(orbits):
         partner = orbit.partner
         if partner is not None:
@@ -42,11 +45,10 @@ def test_partners_mirror_each_other(clean):
 
 def test_covariance_agrees_with_a_bootstrap_over_noise(clean):
     """Deviations by propagation against the scatter over fresh noise on the same motion."""
-    short = clean.samples(slice(0, 40000))
     noise = {"phi": 0.006, "phi'": 0.03}
     places, claimed, sizes, claimed_sizes = [], [], [], []
     for seed in range(14):
-        orbits = kz.find_orbits(kz.measure(short, noise=noise, seed=seed), max_period=1).select(code="A")
+        orbits = kz.find_orbits(kz.measure(clean, noise=noise, seed=seed), max_period=1).select(code="A")
         if len(orbits):
             places.append(orbits[0].points[0])
             claimed.append(np.sqrt(np.diag(orbits[0].covariance)))

@@ -75,7 +75,7 @@ def test_free_decay_is_named():
 
 
 @pytest.mark.parametrize("band", [0.05, [0.04, 0.05]])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_filtered_noise_is_noise(band, seed):
     filtered = lfilter(*butter(2, band, btype="low" if np.isscalar(band) else "band"), noise(1.0, seed))
     orbits = kz.find_orbits(kz.Record.from_arrays(TIME, {"x": filtered}), max_period=4)
@@ -207,7 +207,7 @@ def test_a_long_period_is_not_chaos_in_bands(level):
     assert "periodic" in orbits.message
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_noise_does_not_split_a_cycle_into_a_longer_one(seed):
     """At this rate the logistic map has one cycle of four; a second one would be the cycle of two, blurred."""
     rate = 3.59

@@ -56,7 +56,7 @@ def test_noise_gives_intervals_that_hold_the_truth(henon_points):
     x, multipliers = fixed_point(1.4, 0.3)
     largest = np.max(np.abs(multipliers))
     hits = []
-    for seed in range(20):
+    for seed in range(12):
         noisy = henon_points[:5000] + np.random.default_rng(seed).normal(size=(5000, 2)) * [0.005, 0.0015]
         orbits = kz.find_orbits(strobed(noisy, noise={"x0": 0.005, "x1": 0.0015}), max_period=1)
         assert len(orbits) == 1
@@ -67,15 +67,16 @@ def test_noise_gives_intervals_that_hold_the_truth(henon_points):
     assert 0.8 <= np.mean(hits) <= 0.97
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_white_noise_holds_no_orbits(seed):
+    """Fifty seeds of this and of other records without orbits: reproductions/false_orbits.py."""
     points = np.random.default_rng(seed).normal(size=(2000, 2))
     orbits = kz.find_orbits(strobed(points), max_period=6)
     assert len(orbits) == 0
     assert "noise" in orbits.message
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_walk_holds_no_orbits(seed):
     points = np.random.default_rng(seed).normal(size=(4000, 2)).cumsum(axis=0)
     orbits = kz.find_orbits(strobed(points), max_period=6)
