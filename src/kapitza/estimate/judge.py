@@ -9,9 +9,7 @@ from scipy import special
 
 from kapitza.arrays import Array, Flags
 from kapitza.estimate.request import Request
-
-MEDIAN_TO_DEVIATION = 1.4826
-"""Standard deviation of a Gaussian over its median absolute deviation."""
+from kapitza.signal import MEDIAN_TO_DEVIATION
 
 HUBER = 1.345
 """Standard deviations beyond which Huber's loss grows linearly: 95 % efficient on Gaussian noise."""

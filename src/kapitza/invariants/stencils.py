@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb, factorial
+from math import factorial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import DataError
+from kapitza.signal import difference_noise
 
 Array = NDArray[np.float64]
 
@@ -25,8 +26,7 @@ def estimated_noise(values: Array) -> float:
     """Noise of a densely sampled series from the median modulus of its p-th differences, the least over p = 3 … 10."""
     best = np.inf
     for p in range(3, min(11, values.size // 4)):
-        difference = np.diff(values, p)
-        best = min(best, 1.4826 * float(np.median(np.abs(difference))) / np.sqrt(comb(2 * p, p)))
+        best = min(best, difference_noise(np.diff(values, p), p, robust=True))
     return best
 
 

@@ -12,6 +12,7 @@ from kapitza.orbit import Crossings, PeriodicOrbit, Stretch
 from kapitza.orbits_in_data.bookkeeping import default_partition, symbolic_code, winding_numbers
 from kapitza.orbits_in_data.crossings import AMBIGUOUS, PARTS
 from kapitza.orbits_in_data.section import Section
+from kapitza.signal import MEDIAN_TO_DEVIATION
 
 FEWEST_PASSES = 4
 """Of a free motion, from which its channels have means with errors."""
@@ -33,7 +34,7 @@ def stable_orbit(section: Section, period: int, partition: Callable[..., Any] | 
     passes = path.reshape(len(rows), -1)
     # Noise adds a false turning point now and then: passes far outside the rest are not of this orbit.
     centre = np.median(passes, axis=0)
-    width = 1.4826 * np.median(np.abs(passes - centre), axis=0)
+    width = MEDIAN_TO_DEVIATION * np.median(np.abs(passes - centre), axis=0)
     usual = np.all(np.abs(passes - centre) <= 6.0 * width + 1e-12, axis=1)
     rows, path, passes = rows[usual], path[usual], passes[usual]
     points = section.canonical(base + np.mean(path, axis=0))

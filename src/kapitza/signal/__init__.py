@@ -11,7 +11,13 @@ from kapitza.signal.embedding import (
     mutual_information,
     smoothing_coordinates,
 )
-from kapitza.signal.filters import low_pass_periodic, noise_level, signal_band
+from kapitza.signal.filters import (
+    MEDIAN_TO_DEVIATION,
+    difference_noise,
+    low_pass_periodic,
+    noise_level,
+    signal_band,
+)
 from kapitza.signal.lines import Lines, line_spectrum
 from kapitza.signal.lyapunov import Lyapunov, largest_lyapunov, on_circles
 from kapitza.signal.record_noise import Scatter, scatter
@@ -19,6 +25,7 @@ from kapitza.signal.spectra import Spectrum, power_spectrum
 from kapitza.signal.surrogates import phase_randomised
 
 __all__ = [
+    "MEDIAN_TO_DEVIATION",
     "Decay",
     "DelayCurve",
     "DimensionCurve",
@@ -28,6 +35,7 @@ __all__ = [
     "Scatter",
     "Spectrum",
     "cutoff_half_width",
+    "difference_noise",
     "embed",
     "embedding_dimension",
     "five_point",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import welch
@@ -19,12 +21,19 @@ def low_pass_periodic(values: Array, harmonics: int) -> Array:
     return np.fft.irfft(spectrum, n=len(values), axis=0)
 
 
-def _high_differences(values: Array, order: int) -> tuple[Array, float]:
-    """Differences of high order, in which smooth motion vanishes, and the factor by which they raise white noise."""
-    weights = np.array([1.0])
-    for _ in range(order):
-        weights = np.convolve(weights, [1.0, -1.0])
-    return np.diff(values, n=order, axis=0), float(np.linalg.norm(weights))
+MEDIAN_TO_DEVIATION = 1.4826
+"""Standard deviation of a Gaussian over its median absolute deviation."""
+
+
+def difference_noise(differences: Array, order: int, robust: bool = False) -> float:
+    """Standard deviation of white noise from its differences (N,) of an order, in which smooth motion vanishes.
+
+    They have binom(2 order, order) times its variance. robust: by their median modulus; 0 where there are none.
+    """
+    if not differences.size:
+        return 0.0
+    size = MEDIAN_TO_DEVIATION * np.median(np.abs(differences)) if robust else np.sqrt(np.mean(differences**2))
+    return float(size / np.sqrt(comb(2 * order, order)))
 
 
 def noise_level(values: Array, order: int = 6) -> Array:
@@ -36,7 +45,7 @@ def noise_level(values: Array, order: int = 6) -> Array:
     values = np.asarray(values, float)
     if len(values) < 16 + order:
         raise DataError(f"{len(values)} samples are too few to see their noise: give at least {16 + order}.")
-    differences, _ = _high_differences(values, order)
+    differences = np.diff(values, n=order, axis=0)
     segment = min(1024, len(differences))
     frequency, power = welch(differences, nperseg=segment, axis=0, detrend="constant")
     upper = (frequency > 0.4) & (frequency < 0.5)
@@ -69,7 +78,7 @@ def signal_band(values: Array, noise: Array, contrast: float = 4.0) -> Array:
     scatter widely: the contrast is at least what the highest of all bins reaches once in a hundred records of noise.
     """
     values = np.asarray(values, float)
-    differences, _ = _high_differences(values, 2)
+    differences = np.diff(values, n=2, axis=0)
     segment = int(min(np.clip(len(values) // 4, 128, 1024), len(differences)))
     count = _segments(len(differences), segment)
     contrast = max(contrast, float(chdtri(2.0 * count, FALSE_BAND / (segment // 2 + 1))) / (2.0 * count))

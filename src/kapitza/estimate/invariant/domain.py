@@ -9,6 +9,7 @@ from kapitza.arrays import Array, Flags, Indices
 from kapitza.errors import DataError
 from kapitza.invariants import Points
 from kapitza.model import compile_expressions
+from kapitza.signal import difference_noise
 
 MARGIN = 4.0
 """Standard deviations of the noise that a point keeps from the border of the domain: nearer to it the mean of log(y
@@ -62,9 +63,8 @@ def _deviations(points: Points) -> Array:
     if points.known_noise:
         return np.sqrt(points.variance)
     joined = points.run[3:] == points.run[:-3]
-    thirds = np.diff(points.values, 3, axis=1)[:, joined]
-    size = np.sqrt((thirds**2).mean(axis=1) / 20.0) if thirds.size else np.zeros(len(points.values))
-    return np.maximum(np.sqrt(points.variance), size[:, None])
+    size = [difference_noise(thirds[joined], 3) for thirds in np.diff(points.values, 3, axis=1)]
+    return np.maximum(np.sqrt(points.variance), np.array(size)[:, None])
 
 
 def _with_neighbours(near: Flags, run: Indices) -> Flags:

@@ -14,10 +14,10 @@ from scipy import signal
 
 from kapitza.arrays import Array, Flags, Indices
 from kapitza.errors import DataError
-from kapitza.estimate.judge import MEDIAN_TO_DEVIATION
 from kapitza.estimate.observation import Observation
 from kapitza.estimate.series.pieces import Samples
 from kapitza.model import Model, compile_expressions, symbol
+from kapitza.signal import difference_noise
 
 SURELY_AWAY = 4.0
 """Standard deviations of the noise between a node and a wall."""
@@ -100,8 +100,7 @@ def _width(samples: Samples, distance: Array, noise: float) -> int:
 def _noise(samples: Samples, distance: Array) -> float:
     """Noise of a distance from its third differences, by their median: impacts are few."""
     whole = samples.joined[:-3] & samples.joined[1:-2] & samples.joined[2:-1]
-    third = np.diff(distance, 3)[whole]
-    return float(MEDIAN_TO_DEVIATION * np.median(np.abs(third)) / np.sqrt(20.0)) if third.size else 0.0
+    return difference_noise(np.diff(distance, 3)[whole], 3, robust=True)
 
 
 def _impacts(samples: Samples, distance: Array, noise: float) -> Flags:

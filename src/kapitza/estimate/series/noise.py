@@ -14,9 +14,9 @@ from scipy import special
 from kapitza.arrays import Array, Flags, Indices
 from kapitza.circle import wrap
 from kapitza.data import Record
-from kapitza.estimate.judge import MEDIAN_TO_DEVIATION
 from kapitza.estimate.observation import Observation
 from kapitza.estimate.series.pieces import Samples
+from kapitza.signal import difference_noise
 
 MANY_READINGS = 100
 """Sensors with at least this many readings have their noise estimated on their own; others of a channel share it."""
@@ -97,12 +97,10 @@ def noise_guess(samples: Samples, observation: Observation, channel: Indices) ->
         third, owner, spread = np.diff(steps, 2)[whole], samples.sensor[:-3, c][whole], samples.spread[c]
         for s in np.flatnonzero(channel == c):
             own = third[owner == s] if channel.size > len(observation.channels) else third
-            size = np.inf
-            if own.size:
-                middle = MEDIAN_TO_DEVIATION * np.median(np.abs(own)) if samples.outliers else 0.0
-                size = (middle or np.sqrt(np.mean(own**2))) / np.sqrt(20.0)
+            size = difference_noise(own, 3, samples.outliers) or difference_noise(own, 3)
             # A record too coarse to be smooth, such as a strobed one, says nothing: an ordinary sensor is assumed.
-            guess[s] = max(size, 1e-6 * spread) if size < 0.2 * spread else 0.01 * spread
+            smooth = own.size and size < 0.2 * spread
+            guess[s] = max(size, 1e-6 * spread) if smooth else 0.01 * spread
     return guess
 
 

@@ -15,6 +15,7 @@ from kapitza.estimate.observation import Observation, linear_rows
 from kapitza.estimate.series.impacts import Flights, find_flights
 from kapitza.estimate.series.pieces import Samples
 from kapitza.model import Model
+from kapitza.signal import difference_noise
 
 WIDEST_SLOPE = 40
 """Samples over which a noisy coordinate is differenced at most."""
@@ -126,7 +127,7 @@ def _slope(values: Array, time: Array) -> Array:
     if slope.size < 5:
         return slope
     step = float(np.median(np.diff(time)))
-    noise = float(np.sqrt(np.mean(np.diff(values, 3) ** 2) / 20.0)) / step
+    noise = difference_noise(np.diff(values, 3), 3) / step
     width = 3
     while True:
         ramp = np.arange(1.0, width + 1)

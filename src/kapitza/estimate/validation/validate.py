@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from kapitza.monitor import Monitor, watch
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_in_data import find_orbits_in_record, inspect
 from kapitza.orbits_of_models import solve_orbit
-from kapitza.signal import noise_level
+from kapitza.signal import difference_noise, noise_level
 
 PARTS = ("prediction", "section", "orbits", "exponent", "frequencies")
 
@@ -160,8 +159,7 @@ def _level(values: Array, lost: Flags) -> float:
     if not lost.any():
         return float(noise_level(values[:, None])[0])
     whole = np.convolve(~lost, np.ones(SIXTH + 1), mode="valid") > SIXTH + 0.5
-    between = np.diff(values, SIXTH)[whole]
-    return float(np.sqrt((between**2).mean() / comb(2 * SIXTH, SIXTH))) if between.size else 0.0
+    return difference_noise(np.diff(values, SIXTH)[whole], SIXTH)
 
 
 SIXTH = 6
