@@ -144,3 +144,48 @@ def test_encoders_of_a_double_pendulum_do_not_bias_its_coupling():
     assert abs(bias["B21"]) < 0.6  # -1.4 before
     assert abs(bias["B22"]) < 0.5  # -0.85 before
     assert max(map(abs, bias.values())) < 0.6
+
+
+def test_a_regressor_of_noise_alone_is_told():
+    """y moves less than its noise: columns of noise look independent (condition 1.5), and k was 90 errors off."""
+    model = kz.Model.from_equations(
+        ["x'' + c*x' + x + x**3 = 2.0*cos(1.3*t)", "y'' + d*y' + k*y = e*x"],
+        coordinates=["x", "y"], parameters={"c": 0.2, "d": 0.3, "k": 2.5, "e": 0.01}, period="2*pi/1.3",
+    )  # fmt: skip
+    for drive, told in ((0.01, True), (0.3, False)):
+        run = kz.simulate(model.with_values(e=drive), x0=[1.0, 0.0, 0.0, 0.0], t=np.arange(3000) * 0.05)
+        record = kz.measure(run.select(["x", "y"]), noise=0.05, seed=0)
+        fit = kz.identify(model, record, ["c", "d", "k", "e"], kz.HarmonicFit())
+        assert fit.rows.condition < 20
+        assert any("Noise makes up" in text for text in fit.warnings) == told
+
+
+@pytest.mark.parametrize("big", [1.0, 1e9])
+def test_intervals_of_a_wrong_model_do_not_hang_on_the_units(big):
+    """In units far apart pieces of the record were not compared, and the interval lost two thirds of its width."""
+    truth = kz.Model.from_equations(
+        "x'' + c*x' + k*x + h*x**3 + 0.05*x*x' = 2.0*cos(1.3*t)",
+        parameters={"c": 0.2, "k": 1.0, "h": 0.5}, period="2*pi/1.3",
+    )  # fmt: skip
+    wrong = kz.Model.from_equations(
+        f"x'' + c*x'*{big!r} + k*x/{big!r} + h*x**3 = 2.0*cos(1.3*t)",
+        parameters={"c": 0.2 / big, "k": 1.0 * big, "h": 0.5}, period="2*pi/1.3",
+    )  # fmt: skip
+    record = kz.simulate(truth, x0=[1.0, 0.0], t=np.arange(6000) * 0.05, noise=0.01, seed=0).select(["x"])
+    fit = kz.identify(wrong, record, ["c", "k", "h"], kz.HarmonicFit())
+    low, high = fit.interval(0.9).loc["k"] / big
+    assert low < 1.0 < high
+    assert not fit.misfit.to_the_noise
+
+
+def test_regressors_that_are_nearly_one_are_named():
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x + d*x*(1 + 0.0001*x**2) = F*cos(1.3*t)",
+        parameters={"c": 0.2, "k": 0.5, "d": 0.5, "F": 2.0}, period="2*pi/1.3",
+    )  # fmt: skip
+    record = kz.simulate(model, x0=[1.0, 0.0], t=np.arange(3000) * 0.05, noise=0.01, seed=0).select(["x"])
+    fit = kz.identify(model, record, ["c", "k", "d", "F"], kz.HarmonicFit())
+    (text,) = [text for text in fit.warnings if "nearly dependent" in text]
+    assert text.startswith("The regressors of k, d are")
+    assert "Fix one of them" in text
+    assert abs(fit["k"] - 0.5) < 4 * fit.deviations["k"]

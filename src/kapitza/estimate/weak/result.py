@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -25,6 +27,9 @@ ROWS_PER_PARAMETER = 12
 
 FAR = 3.0
 """Standard errors over what the readings allow at best, from which it is told."""
+
+DEPENDENT = 1e4
+"""Condition of the regressors from which it is told: few models are right to one part in so many."""
 
 
 def estimate_of(
@@ -121,7 +126,10 @@ def _pieces(
         owner = np.minimum(np.arange(len(scores)) * count // len(scores), count - 1)
         own = np.array([informations[owner == p].sum(axis=0) for p in range(count)])
         pull = np.array([scores[owner == p].sum(axis=0) for p in range(count)])
-        if np.linalg.cond(own).max() < 1e12:
+        # In units of the parameters' own information: whether pieces are compared must not hang on N/m or kN/m.
+        size = np.sqrt(np.einsum("pii->pi", own))
+        scaled = own / (size[:, :, None] * size[:, None, :]) if (size > 0).all() else None
+        if scaled is not None and np.linalg.cond(scaled).max() < 1e12:
             return -np.linalg.solve(own, pull[..., None])[..., 0], np.linalg.inv(own) * scale
     return None, None
 
@@ -150,6 +158,18 @@ def warnings_of(
             f"{', '.join(request.names)} (a steady motion, say) and pulls the values beyond their intervals. Free "
             'less, add other motions, or use ShootingFit (method="auto" goes on to it).'
         )
-    if solution.condition > 1e4:
-        found.append(f"The regressors are nearly dependent (condition {solution.condition:.1e}).")
+    if solution.condition > DEPENDENT:
+        names = (*problem.regressors.linear, *problem.regressors.nonlinear)
+        found.append(
+            f"The regressors of {', '.join(_alike(solution, names))} are nearly dependent (condition "
+            f"{solution.condition:.1e}): a fault of the model of one part in so many moves these values by as much as "
+            "they are, beyond their intervals. Fix one of them, or add motions in which their terms differ."
+        )
     return tuple(found)
+
+
+def _alike(solution: RowSolution, names: Sequence[str]) -> list[str]:
+    """The parameters that make up the weakest combination."""
+    size = np.sqrt(np.diag(solution.information))
+    weakest = np.linalg.eigh(solution.information / np.outer(size, size))[1][:, 0]
+    return [n for n, part in zip(names, np.abs(weakest), strict=True) if part > 0.2 * np.abs(weakest).max()]

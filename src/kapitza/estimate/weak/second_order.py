@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from kapitza.arrays import Numbers
 from kapitza.estimate.weak.alternatives import Alternatives
@@ -46,6 +47,7 @@ class Pulls:
 
     Each row is one draw; their mean is c of the head of this module. columns (copies, k): the part of the first that
     noise in the parameters' own columns makes. by_group (G, k): mean pull of every group of rows at the parameters.
+    information (k, k): the part of the rows' that is noise in those columns.
     beside: columns (windows, rows, m) of the alternatives, piece by piece, by these regressors.
     """
 
@@ -55,6 +57,19 @@ class Pulls:
     by_group: Numbers
     beside: list[Numbers]
     regressors: Regressors
+    information: Numbers
+
+    def share(self, information: Numbers) -> float:
+        """Largest part that noise makes up of what the columns say about any combination of the parameters.
+
+        Where noise is all that a column holds, no combination looks weak: the condition of the rows does not show it.
+        """
+        size = np.sqrt(np.diag(information))
+        scaled = np.outer(size, size)
+        try:
+            return float(eigh(self.information / scaled, information / scaled, eigvals_only=True)[-1])
+        except np.linalg.LinAlgError:
+            return 1.0
 
 
 @dataclass(frozen=True)
@@ -96,7 +111,7 @@ def corrected(
     if factors is None or not careful(problem):
         return solution, tested
     pulls = pulls_of_noise(problem, factors, solution.groups, rows_at, tested.alternatives)
-    return without_bias(solution, pulls, own), replace(tested, pulls=pulls)
+    return without_bias(solution, pulls, own), replace(tested, pulls=pulls, share=pulls.share(solution.information))
 
 
 def without_bias(solution: RowSolution, pulls: Pulls, own: bool) -> RowSolution:
@@ -122,7 +137,7 @@ def pulls_of_noise(
     size = rows[0].matrix.shape[2]
     total, own = np.zeros((copies, size + tested.count)), np.zeros((copies, size))
     starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
-    by_group = np.zeros((len(starts), size))
+    by_group, noise = np.zeros((len(starts), size)), np.zeros((size, size))
     for number in range(copies):
         checkpoint(text=f"bias of the weights, copy {number + 1} of {copies}")
         shaken = problem.measured.shaken(generator)
@@ -141,11 +156,14 @@ def pulls_of_noise(
             here, there = factor(Rows(np.concatenate([every, noisy], axis=2), residual)), other(Rows(every, residual))
             plain, with_noise = np.split(_products(here), 2, axis=1)
             pull = _products(there) - 2 * plain + with_noise
+            wide = every.shape[2]
+            change = (here.matrix[..., wide : wide + size] - here.matrix[..., :size]).reshape(-1, size)
+            noise += change.T @ change / copies
             total[number] += pull.sum(axis=0)
             own[number] += (with_noise - plain)[:, :size].sum(axis=0)
             each.append(pull[:, :size])
         by_group += np.add.reduceat(np.concatenate(each), starts, axis=0) / copies
-    return Pulls(total[:, :size], own, total[:, size:], by_group, beside, problem.regressors)
+    return Pulls(total[:, :size], own, total[:, size:], by_group, beside, problem.regressors, noise)
 
 
 def _products(white: Rows) -> Numbers:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import eigh
 
 from kapitza.arrays import Array
 from kapitza.estimate.estimate import Estimate
@@ -24,7 +23,7 @@ from kapitza.estimate.weak.problem import (
     with_raw_values,
 )
 from kapitza.estimate.weak.result import estimate_of
-from kapitza.estimate.weak.second_order import HOPELESS, RowsAt, Tested, careful, corrected
+from kapitza.estimate.weak.second_order import HOPELESS, RowsAt, Tested, corrected
 from kapitza.estimate.weak.separable import fit_separable
 from kapitza.estimate.weak.solvers import RowSolution, System, solve
 from kapitza.estimate.weak.weak import Rows, Whitener
@@ -37,11 +36,8 @@ if TYPE_CHECKING:
 REWEIGHTINGS = 3
 """At most; it ends when no value moves by a hundredth of its deviation."""
 
-WEAK = 10.0
-"""Condition of the rows from which noise in the regressors may pass for information about a weak combination."""
-
 ATTENUATED = 0.03
-"""Part of noise in that information from which it is taken off; see `HOPELESS`."""
+"""Part of noise in what the regressors say about a combination from which it is taken off; see `HOPELESS`."""
 
 CORRECTIONS = 2
 """Rounds of the errors-in-variables solution, each weighed at the values of the one before."""
@@ -74,14 +70,17 @@ def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
             break
     if solution is None:
         solution = solve_rows(problem, rows, factors)
-    share = noise_share(problem, rows, factors, solution)
-    attenuated = ATTENUATED < share < HOPELESS
-    if factors is not None and attenuated:
-        solution = without_attenuation(problem, rows, solution)
-        history.append(solution.theta)
-    tested = Tested(alternatives_of(problem, problem.full_values(solution.theta)), share=share)
-    rows_at = linear_rows(problem, rows, solution.theta)
-    solution, tested = corrected(problem, factors, solution, tested, rows_at, not attenuated)
+    plain = solution
+    tested = Tested(alternatives_of(problem, problem.full_values(plain.theta)))
+    solution, tested = corrected(problem, factors, plain, tested, linear_rows(problem, rows, plain.theta))
+    if factors is not None and ATTENUATED < (share := tested.share) < HOPELESS:
+        plain = without_attenuation(problem, rows, plain)
+        history.append(plain.theta)
+        tested = Tested(alternatives_of(problem, problem.full_values(plain.theta)))
+        solution, tested = corrected(
+            problem, factors, plain, tested, linear_rows(problem, rows, plain.theta), own=False
+        )
+        tested = replace(tested, share=share)
     if tested.pulls is not None:
         history.append(solution.theta)
     left = [r.residual(solution.theta) for r in rows]
@@ -96,23 +95,6 @@ def linear_rows(known: WeakProblem, rows: list[Rows], theta: Array) -> RowsAt:
         return [Rows(r.matrix, r.residual(theta)) for r in here]
 
     return rows_at
-
-
-def noise_share(problem: WeakProblem, rows: list[Rows], factors: list[Whitener] | None, solution: RowSolution) -> float:
-    """Largest part that noise makes up of what the regressors say about any combination of the parameters.
-
-    The regressors are noisy themselves: along a combination that a steady motion hardly determines their noise passes
-    for information, and pulls the values towards where it has none. Only weak combinations are in danger.
-    """
-    if factors is None or not careful(problem) or solution.condition < WEAK:
-        return 0.0
-    noise = simulated_noise(problem, rows, factors, copies=1)[:-1, :-1]
-    size = np.sqrt(np.diag(solution.information))
-    scaled = np.outer(size, size)
-    try:
-        return float(eigh(noise / scaled, solution.information / scaled, eigvals_only=True)[-1])
-    except np.linalg.LinAlgError:
-        return 1.0
 
 
 def without_attenuation(problem: WeakProblem, rows: list[Rows], solution: RowSolution) -> RowSolution:
