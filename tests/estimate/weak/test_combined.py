@@ -5,6 +5,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.errors import IdentifiabilityError, ModelError
+from kapitza.estimate.weak.squares import Squares
 from linkages import linked_pendulum
 
 FREE = ("m2", "m3", "l1", "l2", "l3", "c")
@@ -115,3 +116,64 @@ def test_automatic_starts_a_chain_in_physical_parameters(triple, swinging):
     fit = kz.identify(start, swinging.between(0.0, 4.0), free=FREE, method="auto")
     assert fit.status.ok
     assert fit.values == pytest.approx({n: triple.values[n] for n in FREE}, rel=0.02)
+
+
+SQUARED = kz.Model.from_equations(
+    "x'' + c*x' + w**2*x + h*x**3 = 2.0*cos(1.3*t)", parameters={"c": 0.2, "w": 1.5, "h": 0.5}, period="2*pi/1.3"
+)
+
+
+def squared_record(stiffness):
+    """A motion whose linear stiffness may be negative, which no w**2 is."""
+    truth = kz.Model.from_equations(
+        f"x'' + 0.2*x' + {stiffness!r}*x + 0.5*x**3 = 2.0*cos(1.3*t)", coordinates=["x"], period="2*pi/1.3"
+    )
+    return kz.simulate(truth, x0=[1.0, 0.0], t=np.arange(2000) * 0.05, noise=0.01, seed=0).select(["x"])
+
+
+@pytest.mark.parametrize("start", [0.0, -20.0])
+def test_the_root_of_a_square_has_the_sign_of_its_start(start):
+    """From w = 0, where w**2 has no slope, the fit ended at -3e12; from -20 at the other root."""
+    fit = kz.identify(SQUARED.with_values(w=start), squared_record(2.25), ["c", "w", "h"], kz.HarmonicFit())
+    assert fit["w"] == pytest.approx(-1.5 if start < 0 else 1.5, rel=0.01)
+    assert not fit.warnings
+
+
+def test_a_negative_square_is_told():
+    """w went to 7e7 with a standard error of 1 %."""
+    fit = kz.identify(SQUARED, squared_record(-0.3), ["c", "w", "h"], kz.HarmonicFit())
+    (text,) = [text for text in fit.warnings if "negative square" in text]
+    assert "w**2 = -0." in text
+    assert fit["w"] == 0
+    assert np.isfinite(fit.covariance).all()
+
+
+def test_a_square_near_zero_keeps_zero_in_its_interval():
+    fit = kz.identify(SQUARED, squared_record(0.0), ["c", "w", "h"], kz.HarmonicFit())
+    low, high = fit.interval(0.9).loc["w"]
+    assert low <= 0 <= high < 0.5
+    assert any("w**2" in text and "not told from zero" in text for text in fit.warnings)
+
+
+def test_errors_of_roots_hold_the_intervals_of_squares():
+    squares = Squares(("p",), np.array([True]), np.ones(1), ())
+    for q in (0.0, 0.2, 1.0, 1.8, 3.0, 10.0, 1e4):
+        (error,), root = squares.errors(np.array([q]), np.ones(1)), np.sqrt(q)
+        for z in (1.0, 1.645, 1.96):
+            assert root + z * error >= np.sqrt(q + z) - 1e-9
+            assert root - z * error <= np.sqrt(max(q - z, 0.0)) + 1e-9
+    assert error == pytest.approx(0.5 / root, rel=1e-3)
+
+
+def test_another_answer_that_fits_as_well_is_told():
+    """Two distances swing alike (Kater's reversible pendulum): their product is J/m."""
+    parameters = {"J": 0.004, "m": 0.5, "a": 0.15, "c": 0.001, "g": 9.81}
+    equation = "(J + m*a**2)*phi'' + c*phi' + m*g*a*sin(phi) = 0"
+    model = kz.Model.from_equations(equation, angles=["phi"], parameters=parameters)
+    record = kz.simulate(model, x0=[2.0, 0.0], t=np.arange(2000) * 0.005, noise=0.002, seed=1).select(["phi"])
+    fit = kz.identify(model, record, ["a", "c"], kz.HarmonicFit())
+    (text,) = [text for text in fit.warnings if "another answer" in text]
+    assert "a = 0.0533" in text
+    longer = kz.Parameter("a", 0.15, bounds=(0.1, np.inf))
+    bounded = kz.Model.from_equations(equation, angles=["phi"], parameters={**parameters, "a": longer})
+    assert not kz.identify(bounded, record, ["a", "c"], kz.HarmonicFit()).warnings

@@ -13,7 +13,7 @@ m l² φ'' + m g l sin φ is smallest at l = 0, whatever the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
@@ -32,6 +32,7 @@ from kapitza.estimate.weak.regressors import Regressors
 from kapitza.estimate.weak.result import estimate_of
 from kapitza.estimate.weak.second_order import RowsAt, Tested, corrected
 from kapitza.estimate.weak.solvers import RowSolution, System, solve
+from kapitza.estimate.weak.squares import Squares, squares_of
 from kapitza.estimate.weak.weak import Rows, Whitener
 from kapitza.executor import Shared, in_order
 from kapitza.model import combinations_of, compile_derivatives, symbol
@@ -49,6 +50,18 @@ TOGETHER = 6
 
 FARTHEST_ROOT = 0.2
 """Relative change of a parameter up to which the root of the score belongs to the values that the search found."""
+
+FARTHEST_SQUARE = 3.0
+"""Standard errors up to which the same holds for the square of a parameter that may be zero."""
+
+ALIKE = 1e-6
+"""Relative difference of the sums of squares of two answers that fit as well as each other."""
+
+ROUNDING = 1e-20
+"""Sum of squares, relative to that of the terms, below which all answers are exact."""
+
+DISTINCT = 1e-3
+"""Relative difference of the values of two answers, and of the fit half way between them, that tells them apart."""
 
 FARTHEST = 4.0
 """Starts besides the model's own values: each parameter times or divided by up to this factor."""
@@ -112,64 +125,88 @@ class _Combinations:
 def fit_combined(problem: WeakProblem) -> Estimate:
     """Gauss-Newton on the weak rows in the physical parameters, from the best of many starts."""
     free, regressors = problem.request.names, problem.regressors
-    combinations = _Combinations(regressors.factors or (), tuple(free), regressors.parameters, problem.values)
+    squares = squares_of(regressors.factors or (), problem.request)
+    combinations = _Combinations(squares.factors, tuple(free), regressors.parameters, problem.values)
+
+    def full(theta: Numbers) -> Numbers:
+        return regressors.placed(problem.values, free, squares.outside(theta))
+
     rows, functions = problem.rows(), problem.windows.functions
     apart, terms = _apart(rows, functions), _Terms(combinations, _mean_squares(rows, functions))
-    theta = _search(problem, replace(terms, rows=_compressed(apart)))
-    history = [theta]
+    theta, others = _search(problem, replace(terms, rows=_compressed(apart)), squares)
+    history = [squares.outside(theta)]
     sizes = terms.sizes(combinations(theta)[0])
     white = replace(terms, rows=np.hstack([part / size for part, size in zip(apart, sizes, strict=True)]), usual=sizes)
     if problem.settings.solver != "least squares":
         for _ in range(ROUNDS):
-            factors = weigh(problem, regressors.placed(problem.values, free, theta))
+            factors = weigh(problem, full(theta))
             sizes = terms.sizes(combinations(theta)[0])
             white = replace(terms, rows=np.hstack(_apart(rows, functions, factors)), usual=sizes)
-            found = _settle(white, theta, *problem.request.bounds)
+            found = _settle(white, theta, *squares.bounds(*problem.request.bounds))
             moved = np.abs(found - theta).max() / max(np.abs(theta).max(), 1e-300)
             theta = found
-            history.append(theta)
-            checkpoint(dict(zip(free, theta.tolist(), strict=True)), f"weighting {len(history)}")
+            history.append(squares.outside(theta))
+            checkpoint(dict(zip(free, history[-1].tolist(), strict=True)), f"weighting {len(history)}")
             if moved < 1e-9:
                 break
-    unbiased = None if problem.settings.solver == "least squares" else _unbiased(problem, combinations, theta)
+    unbiased = None if problem.settings.solver == "least squares" else _unbiased(problem, combinations, squares, theta)
     if unbiased is None:
         matrix = white.jacobian(theta)
         groups = stack([Rows(r.matrix[..., : theta.size], r.rest) for r in rows], problem.windows.parts).groups
         system = System(matrix, white.residual(theta) - matrix @ theta, groups)
         solution = solve(system, free, problem.settings.solver)
-        tested = Tested(alternatives_of(problem, regressors.placed(problem.values, free, solution.theta)))
+        tested = Tested(alternatives_of(problem, full(solution.theta)))
     else:
         solution, tested = unbiased
-        history.append(solution.theta)
+        history.append(squares.outside(solution.theta))
+    solution, tested, notes = squares.rooted(solution, tested)
     reported = replace(regressors, linear=free, nonlinear=(), factors=None)
     values = regressors.placed(problem.values, free, solution.theta)
-    now = combinations(solution.theta)[0][:-1]
+    now = combinations(squares.inside(solution.theta))[0][:-1]
     left = [r.residual(now) for r in rows]
-    return estimate_of(
-        replace(problem, regressors=reported, values=values), solution, history, left, tested, regressors
-    )
+    here = replace(problem, regressors=reported, values=values)
+    return estimate_of(here, solution, history, left, tested, regressors, (*notes, *_told(free, others)))
 
 
-def _unbiased(problem: WeakProblem, combinations: _Combinations, theta: Numbers) -> tuple[RowSolution, Tested] | None:
+def _told(free: Sequence[str], others: list[Numbers]) -> list[str]:
+    """Answers that fit as well as the one given, in words."""
+    return [
+        f"The equations have another answer that fits as well: "
+        f"{', '.join(f'{n} = {v:.4g}' for n, v in zip(free, other.tolist(), strict=True))}. Products and powers admit "
+        "both: give bounds, by kz.Parameter(..., bounds=(low, high)), that leave one."
+        for other in others
+    ]
+
+
+def _unbiased(
+    problem: WeakProblem, combinations: _Combinations, squares: Squares, theta: Numbers
+) -> tuple[RowSolution, Tested] | None:
     """The root near θ of the score Jᵀ W r of the rows as they are, without its bias; None where there is none near.
 
     Divided by the size of their terms rows ask for larger terms by as much as their noise, a bias that the score itself
     does not have; but it has roots where the terms vanish, so it is followed only a little way.
     """
-    names, first, placed = problem.request.names, theta, problem.regressors.placed
+    names, first = problem.request.names, theta
+
+    def full(theta: Numbers) -> Numbers:
+        return problem.regressors.placed(problem.values, names, squares.outside(theta))
+
     for _ in range(ROUNDS):
-        factors = weigh(problem, placed(problem.values, names, theta))
+        factors = weigh(problem, full(theta))
         rows_at = _rows_of(combinations, theta)
         system = stack(whiten(rows_at(problem), factors), problem.windows.parts)
         system = replace(system, rest=system.rest - system.matrix @ theta)
         solution = solve(system, names, problem.settings.solver)
-        if (np.abs(solution.theta - first) > FARTHEST_ROOT * np.abs(first)).any():
+        deviation = np.sqrt(np.diag(solution.covariance))
+        # Squares may lie near zero, where no relative change is small.
+        near = np.maximum(FARTHEST_ROOT * np.abs(first), np.where(squares.even, FARTHEST_SQUARE * deviation, 0.0))
+        if (np.abs(solution.theta - first) > near).any():
             return None
-        settled = (np.abs(solution.theta - theta) < 0.01 * np.sqrt(np.diag(solution.covariance))).all()
+        settled = (np.abs(solution.theta - theta) < 0.01 * deviation).all()
         theta = solution.theta
         if settled:
             break
-    tested = Tested(alternatives_of(problem, placed(problem.values, names, theta)))
+    tested = Tested(alternatives_of(problem, full(theta)))
     return corrected(problem, factors, solution, tested, rows_at)
 
 
@@ -243,27 +280,46 @@ class _Terms:
 _least_squares = cast(Callable[..., OptimizeResult], least_squares)
 
 
-def _search(problem: WeakProblem, terms: _Terms) -> Numbers:
-    """The values at which the equations are fulfilled best, relative to their terms, from many starts."""
-    given, (low, high) = problem.request.start, problem.request.bounds
-    known = np.where(np.isfinite(given), given, np.clip(1.0, low, high))
+def _search(problem: WeakProblem, terms: _Terms, squares: Squares) -> tuple[Numbers, list[Numbers]]:
+    """The values at which the equations are fulfilled best, relative to their terms, from many starts.
+
+    Besides them parameters of other answers that fulfil them as well.
+    """
+    given, (low, high) = squares.inside(problem.request.start), squares.bounds(*problem.request.bounds)
+    size = np.where(np.isfinite(given) & (given != 0), given, np.clip(1.0, low, high))
+    known = np.where(np.isfinite(given), given, size)
     random = np.random.default_rng(problem.settings.seed)
     spread = FARTHEST ** random.uniform(-1.0, 1.0, (STARTS, known.size))
-    starts = np.clip(np.vstack([known, known * spread]), low, high)
+    starts = np.clip(np.vstack([known, size * np.where(squares.even, spread**2, spread)]), low, high)
     shared = Shared((terms, low, high))
     parts = [(shared, some) for some in np.array_split(starts, STARTS // TOGETHER)]
     best: OptimizeResult | None = None
-    for some in in_order(problem.request.executor, _from_starts, parts):
-        for found in some:
-            if best is None or found.cost < best.cost * (1 - 1e-6):
-                best = found
+    ends = [found for some in in_order(problem.request.executor, _from_starts, parts) for found in some]
+    for found in ends:
+        if best is None or found.cost < best.cost * (1 - ALIKE):
+            best = found
     if best is None or not np.isfinite(best.cost):
         raise ConvergenceError(
             f"The equations cannot be evaluated near the values of {', '.join(problem.names)}: start from others by "
             "model.with_values(...).",
             best,
         )
-    return best.x
+    alike = [found.x for found in ends if found.cost <= best.cost * (1 + ALIKE) + ROUNDING]
+    return best.x, [squares.outside(x) for x in _isolated(terms, best, alike)]
+
+
+def _isolated(terms: _Terms, best: OptimizeResult, ends: list[Numbers]) -> list[Numbers]:
+    """The ends that are answers of their own, each once: half way to the best one, or to another, the fit is worse.
+
+    The same numbers with other signs are no other answer.
+    """
+    kept: list[Numbers] = [best.x]
+    for end in ends:
+        mirrored = (np.abs(np.abs(end) - np.abs(best.x)) <= DISTINCT * np.abs(best.x)).all()
+        halfway = (0.5 * float((terms.residual((end + k) / 2) ** 2).sum()) for k in kept)
+        if not mirrored and all(cost > (1 + DISTINCT) * best.cost + ROUNDING for cost in halfway):
+            kept.append(end)
+    return kept[1:]
 
 
 def _from_starts(shared: Shared[tuple[_Terms, Numbers, Numbers]], starts: Numbers) -> list[OptimizeResult]:
@@ -271,7 +327,7 @@ def _from_starts(shared: Shared[tuple[_Terms, Numbers, Numbers]], starts: Number
     (terms, *bounds), ends = shared.value, []
     for start in starts:
         try:
-            scale = np.maximum(np.abs(start), 1e-12)
+            scale = np.where(start != 0, np.maximum(np.abs(start), 1e-12), 1.0)
             ends.append(_least_squares(terms.residual, start, terms.jacobian, bounds, x_scale=scale))
         except ValueError:
             continue

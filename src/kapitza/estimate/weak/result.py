@@ -39,11 +39,12 @@ def estimate_of(
     left: list[Numbers],
     tested: Tested,
     weighed: Regressors | None = None,
+    notes: Sequence[str] = (),
 ) -> Estimate:
     """The estimate with what is suspicious about it.
 
     left: rows of every piece at the solution, not whitened; tested: what they are tested against; weighed: the
-    regressors by which they were weighed, where these are not those of the problem.
+    regressors by which they were weighed, where these are not those of the problem; notes: further warnings.
     """
     free = problem.request.names
     names = (*problem.regressors.linear, *problem.regressors.nonlinear)
@@ -69,7 +70,7 @@ def estimate_of(
         chi2=solution.chi2,
         noise=dict(zip(problem.measured.channels, problem.measured.noise.tolist(), strict=True)),
         residuals={"weak rows": solution.residual},
-        warnings=warnings_of(problem, solution, theta, covariance, misfit, loss, tested.share),
+        warnings=(*warnings_of(problem, solution, theta, covariance, misfit, loss, tested.share), *notes),
         history=pd.DataFrame(history, columns=list(names)[: len(history[0])]) if history else None,
         settings=problem.settings,
         identifiability=determined(free, solution.condition),
