@@ -68,6 +68,9 @@ def test_surface_of_delays_displaces_every_sample_once():
     # 200 constraints on 202 samples: the sum of squared displacements is chi-squared with 196 degrees of freedom
     assert fit.residuals["I"].size == 202
     assert fit.chi2 == pytest.approx(196, abs=4 * np.sqrt(2 * 196))
+    for asked in ({"bootstrap": 20}, {"loss": "cauchy"}, {"solver": "odrpack"}):
+        with pytest.raises(DataError, match=f"{next(iter(asked))}=.* does not apply"):
+            kz.identify(model, noisy, method=kz.InvariantFit("surface", **asked))
 
 
 @pytest.mark.parametrize(("accuracy", "order"), [(2, 2), (4, 4), (6, 6), (8, 8)])

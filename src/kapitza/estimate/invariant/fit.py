@@ -13,7 +13,7 @@ import sympy as sp
 from kapitza import gate
 from kapitza.arrays import Array
 from kapitza.data import Noise
-from kapitza.errors import ConvergenceError, ModelError
+from kapitza.errors import ConvergenceError, DataError, ModelError
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.invariant.annealing import anneal
 from kapitza.estimate.invariant.balance import fit_balance
@@ -242,6 +242,7 @@ class InvariantFit:
     def _surface_estimate(self, setup: Setup, start: VarianceSolution, problem: VarianceProblem) -> Estimate:
         form, points, levels = setup.form, setup.points, _levels(setup, problem, start.theta)[1]
         if points.shared is not None:
+            self._refuse_for_shared()
             return self._shared_estimate(setup, fit_shared(form, points, start.theta, levels, setup.bounds))
         loss = self._weighting(points)[1]
         begin = start.theta
@@ -261,6 +262,20 @@ class InvariantFit:
         )
         again = partial(_surface_again, form, setup.bounds, loss, solution.theta, solution.levels)
         return self._bootstrapped(setup, done, again)
+
+    def _refuse_for_shared(self) -> None:
+        """What a fit of points that share samples would leave undone without a word."""
+        asked = {
+            f"bootstrap={self.bootstrap}": self.bootstrap > 0,
+            f'loss="{self.loss}"': self.loss == "cauchy",
+            f'solver="{self.solver}"': self.solver == "odrpack",
+        }
+        if any(asked.values()):
+            raise DataError(
+                "Every reading is a coordinate of several points here, and a surface is fitted to all of them at once: "
+                f"{', '.join(name for name, given in asked.items() if given)} does not apply. Leave it out, or use "
+                'InvariantFit("variance").'
+            )
 
     def _shared_estimate(self, setup: Setup, solution: SharedSolution) -> Estimate:
         factor = solution.cost / setup.spare
