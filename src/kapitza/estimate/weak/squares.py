@@ -8,6 +8,7 @@ farther end over z, for the z ≤ 2 at which that is largest: intervals p̂ ± z
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -32,7 +33,7 @@ class Squares:
     names: tuple[str, ...]
     even: Flags
     sign: Numbers
-    factors: tuple[sp.Expr, ...]
+    factors: tuple[Any, ...]
 
     def inside(self, theta: Numbers) -> Numbers:
         """Values of what is fitted, from those of the parameters."""
@@ -99,7 +100,7 @@ class Squares:
         )
 
 
-def squares_of(factors: tuple[sp.Expr, ...], request: Request) -> Squares:
+def squares_of(factors: tuple[Any, ...], request: Request) -> Squares:
     """The free parameters that all of the factors hold in even powers only."""
     _, high = request.bounds
     even, left = [], factors
