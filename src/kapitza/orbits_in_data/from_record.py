@@ -38,7 +38,7 @@ def samples_per_period(record: Record) -> float:
             "The record has no excitation period: set it (period=... when reading or in Record.from_arrays), "
             "or treat the record as autonomous."
         )
-    steps = np.concatenate([np.diff(record.time[piece]) for piece in record.segments()])
+    steps = np.diff(record.time)[np.diff(record.dataset["segment"].values) == 0]
     if not steps.size:
         raise DataError("Every segment of the record has a single sample: no two samples follow each other.")
     rate = float(record.period / np.mean(steps[steps <= GAP * np.median(steps)]))
@@ -77,7 +77,12 @@ def strobe_record(
         delay = record_delay(record, names, rate) if dimension > 1 and round(rate) > 1 else 1
     require_count("delay", delay, 1)
     angles = [bool(record.dataset[name].attrs.get("angle", False)) for name in names]
-    pieces = [_strobe_piece(record, piece, names, angles, rate, cut, delay, dimension) for piece in record.segments()]
+    # Read once: a record may have thousands of segments.
+    time, columns = record.time, record.values(names)
+    clock = record.excitation_start, float(record.period or 1.0)
+    pieces = [
+        _strobe_piece(time, columns, piece, clock, angles, rate, cut, delay, dimension) for piece in record.segments()
+    ]
     pieces = [piece for piece in pieces if len(piece[0])]
     if not pieces:
         raise DataError(f"No segment of the record is longer than one excitation period ({record.period:.6g} s).")
@@ -146,12 +151,14 @@ def _check_spline(rate: float, period: float) -> None:
 
 
 def _strobe_piece(
-    record: Record, piece: slice, names: tuple[str, ...], angles: list[bool], rate: float, phase: float,
-    delay: int, dimension: int,
+    time: Array, readings: Array, piece: slice, clock: tuple[float, float], angles: list[bool], rate: float,
+    phase: float, delay: int, dimension: int,
 ) -> tuple[Array, NDArray[np.intp]]:  # fmt: skip
-    """Strobed points (M, n) of one segment and the rows of the record they came from; dense angles are continuous."""
-    values = record.dataset[list(names)].isel(time=piece)
-    columns = np.column_stack([values[name].values for name in names])
+    """Strobed points (M, n) of one segment and the rows of the record they came from; dense angles are continuous.
+
+    time (N,) and readings (N, n) of the whole record; clock: start and period of its excitation.
+    """
+    columns = readings[piece]
     step = round(rate)
     dense = step > 1
     if dense:
@@ -160,9 +167,9 @@ def _strobe_piece(
     if not dense:
         rows = np.arange(max(len(columns) - reach, 0))
         return np.column_stack([columns[rows + k * delay] for k in range(dimension)]), rows + piece.start
-    period = float(record.period or 1.0)
-    times = record.time[piece] - record.time[piece.start]
-    first = float((phase - (record.time[piece.start] - record.excitation_start) / period) % 1.0)
+    start, period = clock
+    times = time[piece] - time[piece.start]
+    first = float((phase - (time[piece.start] - start) / period) % 1.0)
     even = float(np.abs(times - np.arange(len(times)) * (period / rate)).max()) < 0.25 * period / rate
     if even and abs(rate - step) * len(columns) / step < 0.02 and abs(first * rate - round(first * rate)) < 0.02:
         rows = np.arange(round(first * rate) % step, len(columns) - reach, step)
@@ -171,7 +178,7 @@ def _strobe_piece(
     spacing = period / rate
     strobes = first * period + period * np.arange(int((times[-1] - reach * spacing - first * period) / period) + 1)
     if not len(strobes) or len(times) < 4:
-        return np.empty((0, len(names) * dimension)), np.empty(0, np.intp)
+        return np.empty((0, columns.shape[1] * dimension)), np.empty(0, np.intp)
     spline = CubicSpline(times, columns)
     points = np.column_stack([spline(strobes + k * delay * spacing) for k in range(dimension)])
     return points, np.searchsorted(times, strobes).clip(0, len(times) - 1) + piece.start
