@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.io
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kapitza as kz
@@ -35,6 +35,7 @@ def same(one: Record, other: Record) -> None:
     assert (one.period, one.phase) == (other.period, other.phase)
 
 
+@settings(max_examples=40)
 @given(values=st.lists(finite, min_size=3, max_size=20))
 @pytest.mark.parametrize("name", FORMATS)
 def test_round_trip_is_exact(name, values, tmp_path_factory):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flow.differences import column_error, fourth_order
+from flow.differences import TOLERANCE, column_error, fourth_order
 from kapitza import Flow, Model, library
 from kapitza.flow.events import EventEngine
 from kapitza.flow.system import system_of
@@ -76,7 +76,7 @@ def worst_column(flow: Flow, x, t0: float, t1: float) -> float:
 def test_tangents_equal_differences(case):
     model, x, end, expected = CASES[case]
     start = 0.4 if "late" in case else 0.0
-    flow = Flow(model, wrt=model.names)
+    flow = Flow(model, wrt=model.names, tolerance=TOLERANCE)
     seen = {event.kind for event in flow.propagate(x, start, end, tangents=False).events}
     assert expected <= seen
     assert worst_column(flow, x, start, end) < 1e-6
@@ -84,7 +84,7 @@ def test_tangents_equal_differences(case):
 
 def test_tangents_of_a_double_pendulum_through_friction():
     model = library.base_excited_double_pendulum().with_values(C11=1e-2)
-    flow = Flow(model, wrt=("B11", "B12", "C11", "C12", "C2"))
+    flow = Flow(model, wrt=("B11", "B12", "C11", "C12", "C2"), tolerance=TOLERANCE)
     kinds = [e.kind for e in flow.propagate([0.5, 1.0, 0.3, 0.2], 0.0, 25.0, tangents=False).events]
     assert kinds.count("cross") >= 2
     assert worst_column(flow, [0.5, 1.0, 0.3, 0.2], 0.0, 25.0) < 1e-6
@@ -92,14 +92,14 @@ def test_tangents_of_a_double_pendulum_through_friction():
 
 def test_tangents_of_a_double_pendulum_that_sticks():
     model = library.base_excited_double_pendulum().with_values(C11=0.1)
-    flow = Flow(model, wrt=("B21", "C11", "C2"))
+    flow = Flow(model, wrt=("B21", "C11", "C2"), tolerance=TOLERANCE)
     assert "stick" in {e.kind for e in flow.propagate([0.5, 1.0, 0.3, 0.2], 0.0, 8.0, tangents=False).events}
     assert worst_column(flow, [0.5, 1.0, 0.3, 0.2], 0.0, 8.0) < 1e-6
 
 
 def test_tangents_of_the_landing_gear_through_its_quadratic_damping():
     model = library.oleo()
-    flow = Flow(model, wrt=("theta3", "theta4", "theta11"))
+    flow = Flow(model, wrt=("theta3", "theta4", "theta11"), tolerance=TOLERANCE)
     x = [0.13, 293.0, 0.4]
     assert worst_column(flow, x, 0.0, 0.0333) < 1e-6
 
