@@ -44,7 +44,7 @@ def test_spectrum_finds_the_lines_and_keeps_the_power():
 
 
 def test_inspection_of_chaos_suggests_orbits():
-    record = kz.simulate(kz.library.parametric_pendulum(), periods=8000)
+    record = kz.simulate(kz.library.parametric_pendulum(), periods=4000)
     found = kz.inspect(record)
     assert found.strobed
     assert found.lyapunov.low > 0
@@ -56,7 +56,7 @@ def test_inspection_measures_the_noise_of_dense_and_strobed_records():
     model = kz.library.parametric_pendulum()
     dense = kz.measure(kz.simulate(model, periods=300, samples_per_period=60), noise={"phi": 0.01}, seed=0)
     assert kz.inspect(dense, channels=["phi"]).noise["phi"] == pytest.approx(0.01, rel=0.1)
-    strobed = kz.simulate(model, periods=30000)
+    strobed = kz.simulate(model, periods=15000)
     noisy = kz.measure(strobed, noise={"phi": 0.0031, "phi'": 0.015}, seed=0)
     for name in noisy.channels:
         noisy.dataset[name].attrs.pop("noise", None)
