@@ -68,7 +68,7 @@ def describe_section(section: Section, max_period: int, tolerance: float, degree
             "asked for, or decays slowly. There are no unstable orbits in it; fit a model to the series itself.",
         )
     decay = decay_factor(section)
-    if decay >= 0.5 and not noisy_period(section, 2 * max_period) and (said := _said_lines(section)):
+    if decay >= 0.5 and (said := _said_lines(section)) and not noisy_period(section, 2 * max_period):
         return Character("quasi-periodic", said)
     if decay < 0.5:
         return Character(

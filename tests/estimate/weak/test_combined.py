@@ -177,3 +177,15 @@ def test_another_answer_that_fits_as_well_is_told():
     longer = kz.Parameter("a", 0.15, bounds=(0.1, np.inf))
     bounded = kz.Model.from_equations(equation, angles=["phi"], parameters={**parameters, "a": longer})
     assert not kz.identify(bounded, record, ["a", "c"], kz.HarmonicFit()).warnings
+
+
+def test_a_square_of_which_only_noise_is_seen_is_told():
+    """y moves less than its noise; w was 25 standard errors off, and a gain was blamed."""
+    model = kz.Model.from_equations(
+        ["x'' + c*x' + x + x**3 = 2.0*cos(1.3*t)", "y'' + d*y' + w**2*y = e*x"],
+        coordinates=["x", "y"], parameters={"c": 0.2, "d": 0.3, "w": 1.6, "e": 0.01}, period="2*pi/1.3",
+    )  # fmt: skip
+    run = kz.simulate(model, x0=[1.0, 0.0, 0.0, 0.0], t=np.arange(3000) * 0.05).select(["x", "y"])
+    fit = kz.identify(model, kz.measure(run, noise=0.05, seed=0), ["c", "d", "w", "e"], kz.HarmonicFit())
+    assert any("Noise makes up" in text for text in fit.warnings)
+    assert not any("gain" in text for text in fit.warnings)

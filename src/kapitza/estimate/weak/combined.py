@@ -30,7 +30,7 @@ from kapitza.estimate.weak.alternatives import alternatives_of
 from kapitza.estimate.weak.problem import WeakProblem, stack, weigh, whiten
 from kapitza.estimate.weak.regressors import Regressors
 from kapitza.estimate.weak.result import estimate_of
-from kapitza.estimate.weak.second_order import RowsAt, Tested, corrected
+from kapitza.estimate.weak.second_order import RowsAt, Tested, careful, corrected, pulls_of_noise
 from kapitza.estimate.weak.solvers import RowSolution, System, solve
 from kapitza.estimate.weak.squares import Squares, squares_of
 from kapitza.estimate.weak.weak import Rows, Whitener
@@ -155,7 +155,7 @@ def fit_combined(problem: WeakProblem) -> Estimate:
         groups = stack([Rows(r.matrix[..., : theta.size], r.rest) for r in rows], problem.windows.parts).groups
         system = System(matrix, white.residual(theta) - matrix @ theta, groups)
         solution = solve(system, free, problem.settings.solver)
-        tested = Tested(alternatives_of(problem, full(solution.theta)))
+        tested = _with_share(problem, Tested(alternatives_of(problem, full(solution.theta))), combinations, theta)
     else:
         solution, tested = unbiased
         history.append(squares.outside(solution.theta))
@@ -208,6 +208,16 @@ def _unbiased(
             break
     tested = Tested(alternatives_of(problem, full(theta)))
     return corrected(problem, factors, solution, tested, rows_at)
+
+
+def _with_share(problem: WeakProblem, tested: Tested, combinations: _Combinations, theta: Numbers) -> Tested:
+    """How much of what the columns say at θ is noise: where it is all, the score has no root near, and this is why."""
+    if not careful(problem):
+        return tested
+    factors, rows_at = weigh(problem, tested.alternatives.values), _rows_of(combinations, theta)
+    system = stack(whiten(rows_at(problem), factors), problem.windows.parts)
+    pulls = pulls_of_noise(problem, factors, system.groups, rows_at, tested.alternatives)
+    return replace(tested, share=pulls.share(system.matrix.T @ system.matrix))
 
 
 def _rows_of(combinations: _Combinations, theta: Numbers) -> RowsAt:
