@@ -42,12 +42,38 @@ def test_windows_stay_as_wide_as_the_noise_asks(record):
     asked = settings.noise_widths * section.noise.max()
     centre = np.array([[FIXED, 0.3 * FIXED]]) / section.scale
     for most in (768, 1500):
-        offered, search = filled_windows(section, settings, 128, most)
-        assert search == most
-        fits = fit_local(offered, centre, neighbours=128, search=search, noise_widths=settings.noise_widths)
+        (around,) = filled_windows(section, settings, centre[None], 128, most)
+        assert 0.5 * most <= around.search <= most
+        assert len(around.offered.starts) < len(section.starts)
+        fits = fit_local(
+            around.offered, centre, neighbours=128, search=around.search, noise_widths=settings.noise_widths
+        )
         assert fits.width[0] > 0.8 * asked
     narrow = fit_local(section, centre, neighbours=128, search=768, noise_widths=settings.noise_widths)
     assert narrow.width[0] < 0.7 * asked
+
+
+def test_a_record_that_ends_at_rest_keeps_the_orbits_of_its_motion():
+    """Most points lie at one place: what is dense there says nothing about the rest of the attractor."""
+    motion = henon_record(20_000, 6)
+    random, rest = np.random.default_rng(7), 60_000
+    values = {name: np.concatenate([motion[name], 0.9 + NOISE * random.standard_normal(rest)]) for name in "xy"}
+    times = np.concatenate([motion.time, motion.time[-1] + 2.0 + np.arange(rest)])
+    both = kz.Record.from_arrays(
+        times, values, segment=np.repeat([0, 1], [motion.size, rest]), period=1.0, noise=dict.fromkeys("xy", NOISE)
+    )
+    section = strobe_record(both)
+    centres = np.array([[[FIXED, 0.3 * FIXED]], [[0.9, 0.9]]]) / section.scale
+    moving, resting = filled_windows(section, SectionSearch(), centres, 128)
+    assert (moving.cycles.tolist(), resting.cycles.tolist()) == ([0], [1])
+    assert moving.offered is section
+    assert len(resting.offered.starts) < 0.05 * len(section.starts)
+    alone = kz.find_orbits(motion, max_period=4)
+    assert [o.repeats for o in alone] == [1, 2, 4]
+    found = kz.find_orbits(both, max_period=4)
+    for orbit in alone:
+        same = [np.sort(o.points, axis=0) for o in found if o.repeats == orbit.repeats]
+        assert any(np.abs(points - np.sort(orbit.points, axis=0)).max() < 1e-3 for points in same)
 
 
 def test_the_fixed_point_lies_where_its_errors_say(record):

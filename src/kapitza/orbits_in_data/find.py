@@ -161,21 +161,41 @@ def said_noise(section: Section) -> str:
     return ", ".join(f"{100 * s:.2g} % of {name}" for s, name in zip(section.noise, section.states, strict=True))
 
 
+@dataclass(frozen=True)
+class Neighbourhoods:
+    """Cycles (C,), by number, that take their neighbours from the same points, and how many of these each looks at."""
+
+    cycles: NDArray[np.intp]
+    offered: Section
+    search: int
+
+
 def filled_windows(
-    section: Section, settings: SectionSearch, neighbours: int, most: int = MOST_NEIGHBOURS
-) -> tuple[Section, int]:
-    """The section to take neighbours from, and how many to look at, so that windows as wide as the noise asks are full.
+    section: Section, settings: SectionSearch, cycles: Array, neighbours: int, most: int = MOST_NEIGHBOURS
+) -> list[Neighbourhoods]:
+    """How windows as wide as the noise asks are filled about the points of every cycle (C, p, n).
 
     Where more than `most` points lie in such a window, fewer points are offered: the nearest `most` of all would make
-    it narrower than the noise, and then nothing tells where its points were.
+    it narrower than the noise, and then nothing tells where its points were. What is dense differs from place to place
+    (a record that ends at rest has most of its points there), so it is asked at the cycles themselves; the sparsest
+    point of each keeps its neighbours.
     """
+    count, period, n = cycles.shape
     reach = REACH * settings.noise_widths * float(np.max(section.noise))
-    rows = section.starts[np.linspace(0, len(section.starts) - 1, min(200, len(section.starts))).astype(int)]
-    inside = section.tree.query_ball_point(section.unit[rows], reach, return_length=True, workers=-1)
-    wanted = 1.5 * float(np.median(inside))
-    if wanted > most > neighbours:
-        return section.thinned(max(int(len(section.starts) * most / wanted), most)), most
-    return section, int(min(max(neighbours, wanted), max(most, neighbours), len(section.starts)))
+    centres = section.canonical(cycles).reshape(-1, n)
+    inside = section.tree.query_ball_point(centres, reach, return_length=True, workers=-1)
+    inside = np.maximum(np.reshape(inside, (count, period)), 1)
+    wanted = 1.5 * np.median(inside, axis=1)
+    share = np.minimum(np.maximum(most / wanted, 2.0 * neighbours / inside.min(axis=1)), 1.0)
+    halvings = np.ceil(-np.log2(share)).astype(int) if most > neighbours else np.zeros(count, int)
+    found = []
+    for times in np.unique(halvings):
+        members = np.flatnonzero(halvings == times)
+        offered = section.thinned(max(len(section.starts) >> int(times), most)) if times else section
+        enough = float(np.median(wanted[members])) / 2.0**times
+        search = int(min(max(neighbours, enough), max(most, neighbours), len(offered.starts)))
+        found.append(Neighbourhoods(members, offered, search))
+    return found
 
 
 def _search_period(section: Section, period: int, settings: SectionSearch, ledger: Ledger, task: Task) -> None:
@@ -188,32 +208,33 @@ def _search_period(section: Section, period: int, settings: SectionSearch, ledge
     terms = term_count(section.dimension, settings.degree)
     # In short records windows of the usual count would span too much of the attractor for a polynomial.
     neighbours = min(max(settings.neighbours, 6 * terms), max(3 * terms, section.size // 30))
-    offered, search = filled_windows(section, settings, neighbours)
-    # Bound the memory of one batch of fits: rows × neighbours × terms.
-    batch = max(1, 4_000_000 // (period * search * term_count(section.dimension, settings.degree)))
-    for first in range(0, len(rows), batch):
-        task.check()
-        left = rows[first : first + batch]
-        # Where a cubic map wanders (thin clouds of noisy points) a stiffer one may settle.
-        for degree in range(settings.degree, 0, -1):
-            cycles = refine_cycles(
-                offered,
-                cycle_starts(section, left, period),
-                degree=degree,
-                neighbours=neighbours,
-                search=search,
-                noise_widths=settings.noise_widths,
-                reach=3.0 * settings.tolerance,
-            )
-            for index in np.flatnonzero(cycles.settled):
-                _judge(section, cycles, int(index), settings, ledger, not fine_maps(section, settings))
-            left = left[~cycles.settled]
-            if not len(left):
-                break
-        for points in cycle_starts(section, left, period):
-            ledger.refuse(
-                _bare_orbit(section, points), "the Newton iteration on the fitted maps left the neighbourhood"
-            )
+    starts = cycle_starts(section, rows, period)
+    for around in filled_windows(section, settings, starts, neighbours):
+        # Bound the memory of one batch of fits: rows × neighbours × terms.
+        batch = max(1, 4_000_000 // (period * around.search * terms))
+        for first in range(0, len(around.cycles), batch):
+            task.check()
+            left = starts[around.cycles[first : first + batch]]
+            # Where a cubic map wanders (thin clouds of noisy points) a stiffer one may settle.
+            for degree in range(settings.degree, 0, -1):
+                cycles = refine_cycles(
+                    around.offered,
+                    left,
+                    degree=degree,
+                    neighbours=neighbours,
+                    search=around.search,
+                    noise_widths=settings.noise_widths,
+                    reach=3.0 * settings.tolerance,
+                )
+                for index in np.flatnonzero(cycles.settled):
+                    _judge(section, cycles, int(index), settings, ledger, not fine_maps(section, settings))
+                left = left[~cycles.settled]
+                if not len(left):
+                    break
+            for points in left:
+                ledger.refuse(
+                    _bare_orbit(section, points), "the Newton iteration on the fitted maps left the neighbourhood"
+                )
 
 
 def fine_maps(section: Section, settings: SectionSearch) -> int:
@@ -238,24 +259,25 @@ def _polish(section: Section, period: int, settings: SectionSearch, ledger: Ledg
     for degree, neighbours, doubt in ((settings.degree + 1, fine, 0.0), (settings.degree, fine // 2, 1.0)):
         n = section.dimension
         most = max(MOST_NEIGHBOURS, min(FINE_NEIGHBOURS, FINE_MEMORY // (period * terms * (1 + n + n * n))))
-        offered, search = filled_windows(section, settings, neighbours, most)
-        batch = max(1, 1_000_000 // (period * search * terms))
         unsettled = np.ones(len(left), bool)
-        for first in range(0, len(left), batch):
-            task.check()
-            cycles = refine_cycles(
-                offered,
-                left[first : first + batch],
-                degree=degree,
-                neighbours=neighbours,
-                search=search,
-                noise_widths=settings.noise_widths,
-                iterations=6,
-                density=4,
-            )
-            for index in np.flatnonzero(cycles.settled):
-                _judge(section, cycles, int(index), settings, ledger, True, doubt)
-            unsettled[first : first + batch] = ~cycles.settled
+        for around in filled_windows(section, settings, left, neighbours, most):
+            batch = max(1, 1_000_000 // (period * around.search * terms))
+            for first in range(0, len(around.cycles), batch):
+                task.check()
+                chosen = around.cycles[first : first + batch]
+                cycles = refine_cycles(
+                    around.offered,
+                    left[chosen],
+                    degree=degree,
+                    neighbours=neighbours,
+                    search=around.search,
+                    noise_widths=settings.noise_widths,
+                    iterations=6,
+                    density=4,
+                )
+                for index in np.flatnonzero(cycles.settled):
+                    _judge(section, cycles, int(index), settings, ledger, True, doubt)
+                unsettled[chosen] = ~cycles.settled
         left = left[unsettled]
         if not len(left):
             return
