@@ -173,7 +173,7 @@ def _told(free: Sequence[str], others: list[Numbers]) -> list[str]:
     return [
         f"The equations have another answer that fits as well: "
         f"{', '.join(f'{n} = {v:.4g}' for n, v in zip(free, other.tolist(), strict=True))}. Products and powers admit "
-        "both: give bounds, by kz.Parameter(..., bounds=(low, high)), that leave one."
+        "both: give the parameters bounds that leave one."
         for other in others
     ]
 
