@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +36,22 @@ def _orbit_through(
     assert isinstance(model, Model)
     problem = Problem(model, repeats, period)
     flow = Flow(model)
-    begins = fractions * period
-    ends = np.append(begins[1:], period)
-    run = flow.propagate_many(nodes, begins, ends, None, tangents=True)
-    continuous, winding = total_winding(nodes, run.state, problem.angles)
-    assert run.jacobian is not None
-    gap = np.abs(ShootingEquations(problem, fractions, None, flow)._flatten(nodes, run.state)).max()
-    events = tuple(e for part in run.events for e in part)
+    reached, jacobian, events = _around(flow, nodes, np.append(fractions, 1.0) * period)
+    continuous, winding = total_winding(nodes, reached, problem.angles)
+    gap = np.abs(ShootingEquations(problem, fractions, None, flow)._flatten(nodes, reached)).max()
     loop = FlowLoop(problem.flow, fractions, continuous, period, problem.parameters, winding)
     report = SolverReport(fractions.size, gap=float(gap), events=events)
-    solution = Solution(loop, Status.CONVERGED, None, run.jacobian, report=report)
+    solution = Solution(loop, Status.CONVERGED, None, jacobian, report=report)
     return described(problem, solution, method, True)
+
+
+def _around(flow: Flow, nodes: Array, times: Array) -> tuple[Array, Array, tuple[Any, ...]]:
+    """Where every node (m, n) gets to by the next of times (m + 1,), the tangents (m, n, n), and the events between."""
+    if len(nodes) == 1:
+        # Code for one run is there already, or compiles in a fraction of the time of that for many.
+        alone = flow.propagate(nodes[0], times[0], times[1])
+        assert alone.jacobian is not None
+        return alone.state[None], alone.jacobian[None], tuple(alone.events)
+    run = flow.propagate_many(nodes, times[:-1], times[1:], tangents=True)
+    assert run.jacobian is not None
+    return run.state, run.jacobian, tuple(e for part in run.events for e in part)
