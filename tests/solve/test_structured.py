@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from kapitza.solve import BorderedBand, ChainProgram, CyclicSystem, MarchedChain, closed_chain, fold, scatter_blocks
+from kapitza.solve import (
+    BorderedBand,
+    ChainProgram,
+    CyclicSystem,
+    MarchedChain,
+    closed_chain,
+    fold,
+    inverse_within,
+    scatter_blocks,
+)
 
 
 def dense_cyclic(left, right, columns, rows, corner):
@@ -250,3 +259,15 @@ def test_chain_over_chaotic_growth_recovers_the_parameter():
     ).solve()
     np.testing.assert_allclose(step.parameters, [parameter], atol=1e-12)
     np.testing.assert_allclose(step.nodes, truth, atol=1e-12)
+
+
+def test_what_is_held_has_no_variance_and_the_free_part_is_inverted_by_itself():
+    root = np.random.default_rng(4).normal(size=(4, 4))
+    # Units that differ by many powers of ten must not count as what is undetermined.
+    units = np.array([1e-6, 1.0, 1e5, 1e-2])
+    matrix, free = root @ root.T * np.outer(units, units), np.array([True, False, True, True])
+    inverse = inverse_within(matrix, free, 1e-12)
+    expected = np.linalg.inv((root @ root.T)[np.ix_(free, free)]) / np.outer(units[free], units[free])
+    np.testing.assert_allclose(inverse[np.ix_(free, free)], expected, rtol=1e-9)
+    assert not inverse[1].any()
+    assert not inverse[:, 1].any()
