@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
 
-.PHONY: demo test fuzz lint docs bench reproduce clean
+.PHONY: demo test test-elsewhere test-lowest test-sanitized test-device fuzz lint docs bench reproduce release clean
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml hatch_build.py src/kapitza/flow/kernel/hybrid.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
@@ -23,8 +23,42 @@ demo: $(READY)
 test: $(READY)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
+# As other processors would run them: kernels, SIMD widths, rounding, signs, hash seeds. Twice the time of `make test`.
+test-elsewhere: $(READY)
+	$(BIN)/python -m tests.elsewhere $(ONLY)
+
+# Events once more, with a stepper that checks every access to memory and every operation on numbers.
+SANITIZED := build/hybrid-sanitized.so
+test-sanitized: $(READY)
+	mkdir -p build
+	$(CC) -O1 -g -std=c11 -shared -fPIC -ffp-contract=off -fsanitize=address,undefined -fno-sanitize-recover=all \
+	    -DKZ_VERSION=$$($(BIN)/python -c "import zlib; print(zlib.crc32(open('src/kapitza/flow/kernel/hybrid.c', 'rb').read()) & 0x7FFFFFFF)") -o $(SANITIZED) src/kapitza/flow/kernel/hybrid.c -lm
+	KAPITZA_KERNEL=$(abspath $(SANITIZED)) LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
+	    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 \
+	    tests/flow/test_kernel.py tests/flow/test_events_friction.py tests/flow/test_events_impacts.py \
+	    tests/flow/test_events_tangents.py tests/flow/test_nested.py tests/flow/test_sections.py
+
+# With the lowest versions of all dependencies that pyproject.toml admits. Warnings of old libraries are no errors.
+LOWEST := build/lowest
+test-lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --only-binary :all: \
+	    --no-binary kapitza --editable . pytest pytest-xdist hypothesis
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 --dist loadfile -o filterwarnings=default $(ONLY)
+
+# Wheel and source in dist/, each installed into an empty environment and tried there.
+release: $(READY)
+	$(BIN)/python -m harness.release
+
+# Kernels for an accelerator, on a card of NVIDIA; `make test` checks their numbers by the C compiler.
+test-device: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cuda]'
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.flow.on_card
+
 fuzz: $(READY)
-	$(BIN)/python -m benchmarks fuzz
+	$(BIN)/python -m tests.hostile $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")
+	$(if $(ONLY),,$(BIN)/python -W ignore -c "from benchmarks.kills import main; print(main())")
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -43,4 +77,4 @@ bench: $(BENCH_READY)
 	$(BIN)/python -m benchmarks $(ONLY)
 
 clean:
-	rm -rf $(VENV) site out
+	rm -rf $(VENV) site out build dist

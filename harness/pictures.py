@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,24 +68,11 @@ def laws() -> Figure:
 
 def force_surface() -> Figure:
     """The restoring-force surface of a fitted oscillator with a hardening spring."""
-    text = """
-        [model]
-        equations = ["x'' + c*x' + k*x + k3*x**3 = 0"]
-        parameters = {c = 0.2, k = 3.0, k3 = 1.0}
-        [data]
-        file = "run.csv"
-        [fit]
-        free = ["c", "k", "k3"]
-        method = "shooting"
-        """
     truth = kz.Model.from_equations("x'' + c*x' + k*x + k3*x**3 = 0", parameters={"c": 0.3, "k": 4.0, "k3": 6.0})
     clean = kz.simulate(truth, [1.5, 0.0], t=np.arange(800) * 0.02)
-    with tempfile.TemporaryDirectory() as place:
-        kz.write(kz.measure(clean.select(["x"]), noise=0.01, seed=1), Path(place) / "run.csv")
-        (Path(place) / "run.toml").write_text(text, encoding="utf-8")
-        best = kz.read_study(Path(place) / "run.toml").run().best
-    assert best is not None
-    return plot_force_surface(best)
+    record = kz.measure(clean.select(["x"]), noise=0.01, seed=1)
+    start = truth.with_values(c=0.2, k=3.0, k3=1.0)
+    return plot_force_surface(kz.identify(start, record, ["c", "k", "k3"], kz.ShootingFit()))
 
 
 def flows() -> Figure:
@@ -153,14 +139,12 @@ def missing_terms() -> Figure:
 
 def choosing() -> Figure:
     """The same recording by three methods: intervals side by side."""
-    from kapitza.study.running import outcome_of
-
     model = kz.Model.from_equations("x'' + c*x' + k*x + k3*x**3 = 0", parameters={"c": 0.25, "k": 4.2, "k3": 0.8})
     truth = model.with_values(c=0.3, k=4.0, k3=1.0)
     record = kz.measure(kz.simulate(truth, [1.5, 0.0], t=np.arange(800) * 0.02).select(["x"]), noise=0.02, seed=1)
     methods = {"shooting": kz.ShootingFit(), "harmonic": kz.HarmonicFit()}
     fits = {name: kz.identify(model, record, ["c", "k", "k3"], method) for name, method in methods.items()}
-    return plot_intervals([outcome_of(fit, "spring", name, 0.95) for name, fit in fits.items()])
+    return plot_intervals(fits)
 
 
 def invariants() -> Figure:
@@ -193,6 +177,20 @@ def ensembles() -> Figure:
         axes.set_xlabel("x")
         axes.set_ylabel("x'")
         return figure
+
+
+def exponents() -> Figure:
+    """Largest exponent of a forced pendulum over amplitude and frequency."""
+    pendulum = kz.Model.from_equations(
+        "phi'' + c*phi' + sin(phi) = F*cos(w*t)",
+        parameters={"c": 0.5, "F": 1.2, "w": 2 / 3},
+        coordinates=[kz.Coordinate("phi", angle=True)],
+        period="2*pi/w",
+        start={"phi": 0.2, "phi'": 0.0},
+        name="forced pendulum",
+    )
+    plane = {"F": (0.9, 1.5), "w": (0.5, 0.9)}
+    return kz.exponents(pendulum, plane, grid=(100, 80), length=1000.0, transient=500.0).plot()
 
 
 def rig() -> Any:
@@ -308,7 +306,7 @@ def security() -> Console:
 PICTURES: dict[str, Callable[[], Any]] = {
     f.__name__: f
     for f in (data, laws, force_surface, flows, events, periodic, shooting, missing_terms, choosing, invariants,
-              ensembles, rig, identifiability, intervals, sensors, validation, long_work, saving, security)
+              ensembles, exponents, rig, identifiability, intervals, sensors, validation, long_work, saving, security)
 }  # fmt: skip
 
 

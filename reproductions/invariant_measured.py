@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from scipy.io import loadmat
 
 import kapitza as kz
 
-DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+DATA = Path(os.environ.get("KAPITZA_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 PUBLISHED = {"w1**2": 1.0, "w2**2": 0.32, "cos(o1)": -124.13, "cos(o2)": -46.82, "w1*w2*cos(o1 - o2)": 0.82}
 PENDULUM_ENERGY = "phi'**2/2 + omega0**2*cos(phi)"
 

@@ -68,10 +68,10 @@ def rows_of(name: str, folder: Path) -> list[list[str]]:
         inside = "-" if value is None or low is None else "yes" if low <= value <= high else "**no**"
         rows.append([f"{name} ({best['model']}, {best['method']})", row["parameter"], stated, f"{row['value']:.5g}",
                      interval, inside, f"{seconds:.1f}"])  # fmt: skip
-    held = found["held_back"].get(f"{best['model']}, {best['method']}", {})
-    for channel, error in held.items():
-        rows.append([f"{name}, held back", f"RMS error of {channel}", "-", f"{error['rms']:.3g}",
-                     f"{100 * error['share']:.2g} % of its spread", "-", ""])  # fmt: skip
+    held = found["held_back"].get(f"{best['model']}, {best['method']}")
+    if held is not None:
+        error = f"{100 * held['share']:.2g} % of the spread"
+        rows.append([f"{name}, held back", "RMS prediction error", "-", error, "-", "-", ""])
     return rows
 
 

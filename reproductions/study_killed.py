@@ -16,6 +16,7 @@ from harness import markdown_table
 
 import kapitza as kz
 from kapitza.cli import main as command
+from kapitza.study.folder import MARK
 
 KILLS = 20
 LAWS = ("viscous x", "cubic_damping x", "quintic x")
@@ -71,8 +72,8 @@ def finished(child: int) -> int:
 
 
 def digest(results: Path) -> dict[str, str]:
-    """SHA-256 of every file of the results but the report, which states when it was written."""
-    files = [p for p in sorted(results.rglob("*")) if p.is_file() and p.name != "report.html"]
+    """SHA-256 of every file of the results but the report, which states when it was written, and its digest."""
+    files = [p for p in sorted(results.rglob("*")) if p.is_file() and p.name not in ("report.html", MARK)]
     return {p.relative_to(results).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
@@ -95,7 +96,7 @@ def _killed(moment: float, expected: dict[str, str]) -> tuple[object, ...] | Non
         os.kill(child, signal.SIGKILL)
         if finished(child) != -signal.SIGKILL:
             return None
-        kept = len(list((study.parent / ".study-results.part" / "fits").glob("*.json")))
+        kept = len(list((study.parent / ".study-results.part" / "fits").glob("*.checks.nc")))
         partial = results.exists() and digest(results) != expected
         ended = finished(identify(study, resume=True))
         same = results.exists() and digest(results) == expected

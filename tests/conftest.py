@@ -9,7 +9,13 @@ import hypothesis
 import matplotlib
 import pytest
 
+import kapitza
+
 matplotlib.use("Agg")
+
+# The check of arguments is put in front of a public name when it is first used: every test sees it everywhere.
+for _name in kapitza.__all__:
+    getattr(kapitza, _name)
 
 # Seeded like every test, and without a deadline: the first example pays for imports, a busy machine for all.
 hypothesis.settings.register_profile("kapitza", deadline=None, derandomize=True)
@@ -36,13 +42,48 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.index(str(item.path)) if str(item.path) in places else len(places))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--signs", type=int, default=None, help="random signs of eigenvectors, from this seed")
+    parser.addoption("--other-code", action="store_true", help="code of the integrator that rounds otherwise")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    seed = config.getoption("--signs")
+    if seed is not None:
+        import other_signs
+
+        other_signs.install(seed)
+    if config.getoption("--other-code"):
+        import other_code
+
+        other_code.install()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly at the end what was not tested, why, and how to get it tested."""
+    reasons: dict[str, int] = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[why.removeprefix("Skipped: ")] = reasons.get(why.removeprefix("Skipped: "), 0) + 1
+    if reasons:
+        terminalreporter.section(f"NOT TESTED: {sum(reasons.values())} tests were skipped", red=True, bold=True)
+        for why, count in sorted(reasons.items()):
+            terminalreporter.line(f"{count:5d}  {why}", red=True)
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """Folder of measured data by others: $KAPITZA_DATA, or ../shared/data beside the repository."""
-    folder = Path(os.environ.get("KAPITZA_DATA", ROOT.parent / "shared" / "data"))
+    folder = Path(os.environ.get("KAPITZA_DATA") or ROOT.parent / "shared" / "data")
     if not folder.is_dir():
         pytest.skip(f"no measured data in {folder}; set KAPITZA_DATA to a folder that holds them")
     return folder
+
+
+@pytest.fixture
+def without_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events by the integrators that are compiled for each regime, as where the compiled stepper is not built."""
+    monkeypatch.setattr("kapitza.flow.events.EventEngine.kernel", lambda self, with_tangents: None)
 
 
 @pytest.fixture(autouse=True)

@@ -340,9 +340,9 @@ def drawn_from_a_root() -> dict:
     orbit = kz.solve_orbit(model)
     kz.follow(model, orbit, "B", bounds=(0.19, 0.21))
     small = kz.Stepping(rule=ByEffort(1e-4, 1e-5, 1e-4), max_points=100_000)  # minutes of work
-    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    signal.signal(signal.SIGPROF, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     for wait in (0.05, 0.1, 0.2, 0.4, 0.8):
-        signal.setitimer(signal.ITIMER_REAL, wait)
+        signal.setitimer(signal.ITIMER_PROF, wait)  # computing time: other programs do not count
         try:
             some = kz.diagram(model, orbit, "B", bounds=(0.1, 40.0), stepping=small)
         except KeyboardInterrupt:
@@ -365,6 +365,16 @@ def sorted_by_attractor() -> dict:
     tried = some.labels != -3
     same = bool((some.labels[tried] == whole.labels[tried]).all()) and not (whole.labels == -3).any()
     return {"status": some.status.name, "parts": int(tried.sum()), "all": tried.size, "same": same}
+
+
+def charted() -> dict:
+    duffing, plane = kz.library.duffing(), {"k": (0.05, 0.3), "B": (0.1, 7.0)}
+    settings = {"grid": 26, "length": 60.0, "transient": 20.0, "blocks": 4}
+    whole = kz.exponents(duffing, plane, **settings)
+    some = kz.exponents(duffing, plane, **settings, monitor=Interrupter(2))
+    done = np.isfinite(some.values[..., 0])
+    same = bool((some.values[done] == whole.values[done]).all()) and bool(np.isfinite(whole.values).all())
+    return {"status": some.status.name, "parts": int(done.sum()), "all": done.size, "same": same}
 
 
 def ran_many() -> dict:
@@ -412,7 +422,8 @@ VERBS |= {f.__name__: f for f in (fitted_weakly, fitted_in_combinations, fitted_
 VERBS |= {f.__name__: f for f in (fitted_to_a_branch, followed_without_forcing, responded, found_beside)}
 VERBS |= {f.__name__: f for f in (followed_in_two_parameters, census_on_a_section)}
 VERBS |= {
-    f.__name__: f for f in (followed, drawn, drawn_from_a_root, sorted_by_attractor, ran_many, covered, checked, traced)
+    f.__name__: f
+    for f in (followed, drawn, drawn_from_a_root, sorted_by_attractor, charted, ran_many, covered, checked, traced)
 }
 
 if __name__ == "__main__":

@@ -80,3 +80,77 @@ def test_numbers_that_decide_results_have_a_reason():
         if not said and not name.startswith(LIMITS)
     ]
     assert bare == []
+
+
+DECOMPOSITIONS = {
+    "eig", "eigh", "eigvals", "eigs", "eigsh", "eig_banded", "eigh_tridiagonal", "lobpcg", "svd", "svds", "qr", "rq",
+    "qz", "ordqz", "schur", "hessenberg", "cossin", "orth", "null_space", "subspace_angles",
+}  # fmt: skip
+"""Functions whose signs, order or basis are left to LAPACK."""
+
+VALUES_ALONE = {("compute_uv", False), ("eigvals_only", True)}
+"""Arguments with which they return ordered numbers and no vectors."""
+
+
+def decompositions(path: Path) -> list[tuple[int, str, bool]]:
+    """Line, name and whether a reason is given, of the calls whose signs or order LAPACK decides."""
+    text = path.read_text(encoding="utf-8")
+    lines, found = text.splitlines(), []
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Call):
+            continue
+        # np.linalg.eig, linalg.eig, mpmath.eig, or eig imported by name.
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        given = {(k.arg, k.value.value) for k in node.keywords if isinstance(k.value, ast.Constant)}
+        if name in DECOMPOSITIONS and not given & VALUES_ALONE:
+            assert node.end_lineno is not None
+            said = any("# any sign: " in line for line in lines[node.lineno - 1 : node.end_lineno])
+            found.append((node.lineno, name, said))
+    return found
+
+
+def test_signs_and_order_of_vectors_are_those_of_one_module():
+    """Elsewhere take them from kapitza.solve, or say why they cancel: `# any sign: Q Qᵀ`."""
+    own = SOURCE / "solve" / "factors.py"
+    assert len(decompositions(own)) >= 6
+    named = [(path, *call) for path in FILES if path != own for call in decompositions(path)]
+    assert len(named) > 10
+    assert [f"{path.relative_to(SOURCE)}:{line} {name}" for path, line, name, said in named if not said] == []
+
+
+def test_sorted_orders_are_stable():
+    """Without kind="stable" the order of equal numbers depends on the SIMD width that NumPy sorts with."""
+    unstable = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("argsort", "argpartition")
+        and ast.unparse(node).count("kind='stable'") == 0
+    ]
+    assert unstable == []
+
+
+WRITERS = {"write_text", "write_bytes", "to_csv", "savefig", "savez", "savez_compressed", "savemat", "write_table"}
+ASIDE = ("draft", "stream")
+"""What a file is written into: the draft that `kapitza.files` puts in its place, or a stream of it or of the memory."""
+
+OWN_DRAFT = {("data", "write.py"), ("spreadsheet.py",), ("files.py",), ("locks.py",)}
+"""Modules whose functions are handed the draft as `path`, and the code that makes drafts and locks."""
+
+
+def test_files_are_written_aside_and_put_in_their_place():
+    found, seen = [], 0
+    for path in FILES:
+        if path.relative_to(SOURCE).parts in OWN_DRAFT:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WRITERS):
+                continue
+            seen += 1
+            place = node.func.value if node.func.attr.startswith("write_") else node.args[0]
+            if not ast.unparse(place).startswith(ASIDE):
+                found.append(f"{path.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)[:80]}")
+    assert seen > 10
+    assert not found, "\n".join(found)

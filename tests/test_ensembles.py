@@ -53,8 +53,9 @@ def test_the_answer_does_not_depend_on_who_works():
     assert not np.array_equal(alone.columns["eyes"], kz.ensemble(throw, range(600), seed=4).columns["eyes"])
 
 
-def test_failures_are_collected():
-    found = kz.ensemble(fail_sometimes, range(10))
+def test_failures_are_collected(tmp_path):
+    found = kz.ensemble(fail_sometimes, range(10), keep=tmp_path)
+    assert kz.ensemble(fail_sometimes, range(10), keep=tmp_path).failures == found.failures
     assert found.table().index.tolist() == [1, 2, 4, 5, 7, 8]
     assert [f.run for f in found.failures] == [0, 3, 6, 9]
     assert "left the finite numbers" in found.failures[0].message
@@ -92,7 +93,7 @@ def test_finished_parts_are_kept_and_not_repeated(tmp_path):
 def test_refusals():
     with pytest.raises(DataError, match="not both"):
         kz.ensemble(throw, range(3), workers=2, executor=ThreadPoolExecutor(1))
-    with pytest.raises(DataError, match="submit"):
+    with pytest.raises(kz.KapitzaError, match="submit"):
         kz.ensemble(throw, range(3), executor=5)
 
 
@@ -108,7 +109,7 @@ def test_coverage_of_a_linear_oscillator():
     assert found.fits.failures == ()
 
 
-@pytest.mark.parametrize("name", ["ensemble", "coverage", "basins", "modal_reduction"])
+@pytest.mark.parametrize("name", ["ensemble", "coverage", "basins", "exponents", "modal_reduction"])
 def test_docstring_has_its_sections_and_its_example_runs(name):
     thing = getattr(kz, name)
     text = inspect.getdoc(thing) or ""
@@ -229,7 +230,7 @@ def test_executors_that_turn_the_order_or_lose_work_change_nothing():
     alone = kz.ensemble(scale, range(40), shared=2.0, seed=7)
     assert equal(alone, kz.ensemble(scale, range(40), shared=2.0, seed=7, executor=Reversed()))
     assert equal(alone, kz.ensemble(scale, range(40), shared=2.0, seed=7, executor=Losing(), retries=40))
-    with pytest.raises(RuntimeError, match="the worker is gone"):
+    with pytest.raises(DataError, match=r"The executor failed \(RuntimeError: 'the worker is gone'\)"):
         kz.ensemble(scale, range(40), shared=2.0, executor=Losing(), retries=3)
 
 

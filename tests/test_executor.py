@@ -2,16 +2,19 @@
 
 import os
 import pickle
-import time
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.errors import KapitzaError
+import other_code
+from kapitza.errors import DataError, KapitzaError
 from kapitza.executor import MOST_UNPACKED, Shared, in_order
+from kapitza.monitor import watch
+from processes import wait_for
 
 
 class Immediate:
@@ -24,8 +27,10 @@ class Immediate:
 
 
 @pytest.fixture(scope="module")
-def two_processes():
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+def two_processes(request):
+    """Two workers whose code rounds as that of this process does."""
+    rounding = other_code.install if request.config.getoption("--other-code") else None
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn"), initializer=rounding) as pool:
         yield pool
 
 
@@ -41,20 +46,28 @@ def test_what_is_no_executor_is_refused():
         kz.find_orbits(kz.library.duffing(), max_period=1, executor=2)
 
 
-def who(seconds: float) -> int:
-    time.sleep(seconds)
+def who(*_: object) -> int:
     return os.getpid()
 
 
+def together(folder: Path, owner: int, number: int) -> tuple[int, int]:
+    """The number and this process, once the owner and another process are both at work on a part."""
+    mine, others = ("owner", "worker") if os.getpid() == owner else ("worker", "owner")
+    (folder / mine).touch()
+    wait_for((folder / others).exists, others)
+    return number, os.getpid()
+
+
 def test_this_process_works_while_others_start():
-    """Three seconds for the start of the workers: parts that wait in their queue are done here."""
+    """Workers that have not started: parts that wait in their queue are done here."""
     spawned = get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawned, initializer=time.sleep, initargs=(3.0,)) as pool:
-        assert list(in_order(pool, who, [(0.01,)] * 6)) == [os.getpid()] * 6
-        assert pool.submit(who, 0.0).result() != os.getpid()
-        list(in_order(pool, who, [(0.0,)] * 6))
-        shared = list(in_order(pool, who, [(0.2,)] * 6))
-        assert len(set(shared)) == 2
+    start = spawned.Event()
+    with ProcessPoolExecutor(1, mp_context=spawned, initializer=start.wait) as pool:
+        try:
+            assert list(in_order(pool, who, [(number,) for number in range(6)])) == [os.getpid()] * 6
+        finally:
+            start.set()
+        assert pool.submit(who).result() != os.getpid()
 
 
 def orbits_of(model, executor, **settings):
@@ -112,11 +125,6 @@ def where(shared, *_):
     return id(shared.value), os.getpid()
 
 
-def slowly(number):
-    time.sleep(0.05)
-    return number, os.getpid()
-
-
 class Reluctant:
     """As dask's: futures that are no concurrent.futures ones, and can always be cancelled."""
 
@@ -147,12 +155,12 @@ def test_what_parts_share_is_unpacked_once_per_process(two_processes):
     assert set(in_order(None, where, parts)) == {(id(shared.value), os.getpid())}
 
 
-def test_this_process_works_too_while_others_are_busy(two_processes):
+def test_this_process_works_too_while_others_are_busy(two_processes, tmp_path):
     """Parts that no worker has begun are done here, each of them once and in order."""
-    done = list(in_order(two_processes, slowly, [(number,) for number in range(30)]))
+    done = list(in_order(two_processes, together, [(tmp_path, os.getpid(), number) for number in range(30)]))
     assert [number for number, _ in done] == list(range(30))
-    assert len({process for _, process in done}) >= 2
     assert os.getpid() in {process for _, process in done}
+    assert (tmp_path / "worker").exists()
 
 
 def test_executors_of_other_libraries_do_all_the_parts():
@@ -232,7 +240,7 @@ def test_an_estimate_made_on_workers_keeps_no_executor(two_processes, one_orbit)
     fit = kz.identify(model, orbit, ["k"], kz.OrbitFit(restarts=0), executor=two_processes)
     again = pickle.loads(pickle.dumps(fit))  # noqa: S301
     assert again.values == fit.values
-    with pytest.raises(KapitzaError, match="ProcessPoolExecutor"):
+    with pytest.raises(KapitzaError, match="an object with submit"):
         kz.identify(model, orbit, ["k"], executor=2)
 
 
@@ -273,3 +281,62 @@ def test_starts_of_a_weak_fit_do_not_depend_on_who_works(two_processes):
     for other in others:
         assert [other[name] for name in other.names] == [alone[name] for name in alone.names]
         assert np.array_equal(other.covariance, alone.covariance)
+
+
+class Failing:
+    """An executor of a user that fails in one of several ways."""
+
+    def __init__(self, way: str):
+        self.way = way
+
+    def submit(self, fn, /, *args):
+        if self.way == "submit":
+            raise RuntimeError("no workers")
+        if self.way == "nothing":
+            return None
+        future = Future()
+        future.set_running_or_notify_cancel()
+        if self.way == "result":
+            future.set_exception(OSError("the worker is gone"))
+        return future
+
+
+@pytest.mark.parametrize(
+    ("way", "message"),
+    [
+        ("submit", r"The executor failed \(RuntimeError: 'no workers'\): make a new one"),
+        ("nothing", r"submit of the executor returned None; it must return a future"),
+        ("result", r"The executor failed \(OSError: 'the worker is gone'\)"),
+    ],
+)
+def test_executors_that_fail_are_named(way, message):
+    with pytest.raises(DataError, match=message):
+        list(in_order(Failing(way), pow, [(2, 3), (3, 2)]))
+    with pytest.raises(DataError, match=message):
+        kz.ensemble(plain_square, [1.0, 2.0], executor=Failing(way))
+
+
+def plain_square(item, shared, random):
+    return {"y": item**2}
+
+
+class AfterAWhile:
+    """Asks to stop the third time it is looked at."""
+
+    looks = 0
+
+    @property
+    def cancelled(self) -> bool:
+        self.looks += 1
+        return self.looks > 3
+
+    def show(self, progress) -> None:
+        pass
+
+
+def test_an_executor_that_never_answers_can_be_stopped():
+    with watch(AfterAWhile(), "waiting") as task:
+        list(in_order(Failing("never"), pow, [(2, 3)]))
+    assert task.interrupted
+    ensemble = kz.ensemble(plain_square, [1.0, 2.0], executor=Failing("never"), monitor=AfterAWhile())
+    assert ensemble.status is kz.Status.INTERRUPTED

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.calls import checked
 from kapitza.fingerprint import fingerprint
 
 WORDS = {"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"}
@@ -16,7 +17,7 @@ SCRIPT = f"""
 import kapitza as kz
 from kapitza.fingerprint import fingerprint
 model = kz.library.duffing()
-record = kz.simulate(model, periods=3, samples_per_period=10)
+record = kz.Record.from_arrays([0.0, 0.1, 0.2], {{"x": [1.0, 0.5, 0.3]}}, units={{"x": "m"}})
 print(fingerprint(model, record, kz.HarmonicFit(), {WORDS}, kz.simulate))
 """
 
@@ -26,9 +27,20 @@ def test_other_processes_see_the_same():
     given = os.environ | {"PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"}
     answers = {subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True, env=given).stdout}
     model = kz.library.duffing()
-    record = kz.simulate(model, periods=3, samples_per_period=10)
+    record = kz.Record.from_arrays([0.0, 0.1, 0.2], {"x": [1.0, 0.5, 0.3]}, units={"x": "m"})
     answers.add(fingerprint(model, record, kz.HarmonicFit(), WORDS, kz.simulate).encode() + b"\n")
     assert len(answers) == 1
+
+
+def raise_to(base: float, power: int) -> float:
+    return base**power
+
+
+def test_a_function_that_was_called_is_the_same():
+    function = checked(raise_to, title="raise_to")
+    before = fingerprint(function)
+    assert function(2.0, 3) == 8.0
+    assert fingerprint(function) == before != fingerprint(checked(raise_to, title="other"))
 
 
 def test_what_was_worked_out_is_no_part_of_a_value():

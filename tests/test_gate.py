@@ -139,3 +139,12 @@ def test_nothing_is_evaluated(tmp_path):
     assert not touched.exists()
     assert gate.expression("it", 2) == sp.Integer(2)
     assert gate.expression("it", np.float64(0.5)) == sp.Float(0.5)
+
+
+def test_lists_that_cannot_be_read_are_refused(tmp_path):
+    (tmp_path / "runs").write_text("a\nb\n")
+    with (tmp_path / "runs").open() as closed:
+        pass
+    for wrong in (np.array(1.0), closed, (1 / x for x in (1, 0))):
+        with pytest.raises(ArgumentError, match=r"runs is .*cannot be read .*; give a list"):
+            gate.items("runs", wrong)

@@ -1,8 +1,9 @@
 """The runner of reproductions and benchmarks, and the registries."""
 
 import pytest
-from harness import Comparison, Contender, comparison_table, ratio_table, runner
+from harness import Comparison, Contender, comparison_table, ratio_table, recorded_fits, runner
 
+import kapitza as kz
 import methods
 import problems
 
@@ -59,3 +60,17 @@ def test_methods_meet_only_problems_they_apply_to():
     picky = methods.Method("picky", lambda: None, refuses=frozenset({"switches"}))
     needy = methods.Method("needy", lambda: None, needs=frozenset({"forced"}))
     assert [case.id for case in methods.cases([forced, free], [picky, needy])] == ["forced-picky", "forced-needy"]
+
+
+def test_recorded_fits_cover_every_method_and_show_what_moved():
+    every = list(recorded_fits.cases())
+    assert len(every) >= 150
+    assert len({case.name for case in every}) == len(every)
+    kinds = {type(case.method) for case in every}
+    assert {kz.ShootingFit, kz.HarmonicFit, kz.OrbitFit, kz.InvariantFit, kz.BranchFit, type(None)} <= kinds
+    old = {"status": "CONVERGED", "values": {"k": 1.0}, "errors": {"k": 0.1}}
+    assert recorded_fits.difference(old, old) == (0.0, "")
+    moved = recorded_fits.difference(old, old | {"values": {"k": 1.0 + 1e-9}})
+    assert moved[0] == pytest.approx(1e-8, rel=1e-6)
+    assert "value of k" in moved[1]
+    assert recorded_fits.difference(old, {"failed": "ModelError"})[0] == float("inf")

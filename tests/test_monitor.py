@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import kapitza as kz
 from interrupted_verbs import VERBS
 from kapitza.errors import KapitzaError, Status
 from kapitza.monitor import Silent, Task, checkpoint, watch
-from processes import wait_until_at_work
+from processes import PATIENCE, wait_for, wait_until_at_work
 
 TESTS = Path(__file__).parent
 
@@ -102,14 +101,24 @@ def test_errors_pass_and_the_end_is_shown():
 
 
 def test_what_is_no_monitor_is_refused():
-    with pytest.raises(KapitzaError, match=r"pass an object with show\(progress\) and cancelled"):
+    with pytest.raises(KapitzaError, match=r"give a Monitor \(an object with cancelled, show\)"):
         kz.simulate(kz.library.duffing(), periods=2, monitor=True)
 
 
 def test_another_thread_can_cancel():
-    monitor = Silent()
-    threading.Timer(0.3, monitor.cancel).start()
+    """It cancels when the work has begun to report."""
+    begun = threading.Event()
+
+    class Reporting(Silent):
+        def show(self, progress):
+            if progress.done > 0:
+                begun.set()
+
+    monitor = Reporting()
+    other = threading.Thread(target=lambda: begun.wait(PATIENCE) and monitor.cancel())
+    other.start()
     record = kz.simulate(kz.library.duffing(), periods=3_000_000, monitor=monitor)
+    other.join()
     assert record.status is Status.INTERRUPTED
     assert 1 < record.size < 3_000_000
 
@@ -121,8 +130,15 @@ def test_the_bar_draws_only_long_work(capsys, monkeypatch):
     with watch(bar, "orbits of [a] model", 2) as task, watch(task, "inner", 1) as inner:
         inner.advance(1, "one part")
         task.advance(1, "7 orbits")
-        time.sleep(0.2)
-    shown = capsys.readouterr().err
+        shown = ""
+
+        def drawn():
+            nonlocal shown
+            shown += capsys.readouterr().err
+            return "50 %" in shown
+
+        wait_for(drawn, "bar")
+    shown += capsys.readouterr().err
     assert "orbits of [a] model: 7 orbits" in shown
     assert "50 %" in shown
     monkeypatch.setattr("kapitza.monitor.QUIET", 60.0)
@@ -140,8 +156,8 @@ def test_silent_where_nobody_looks(capsys):
 def after_interrupt():
     """One process for all verbs: importing and compiling is what takes the time."""
     program = [sys.executable, str(TESTS / "interrupted_verbs.py")]
-    path = os.pathsep.join([str(TESTS), *sys.path])
-    done = subprocess.run(program, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=200)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    done = subprocess.run(program, capture_output=True, text=True, env=env, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -168,7 +184,7 @@ def test_ctrl_c_from_outside_without_a_monitor():
     assert child.stdout.readline().strip() == "ready"
     wait_until_at_work(child.pid)
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=PATIENCE)
     status, size = out.split()
     assert (status, err) == ("INTERRUPTED", "")
     assert 1 < int(size) < 4_000_000

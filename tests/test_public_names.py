@@ -4,8 +4,10 @@ import subprocess
 import sys
 
 import pytest
+from harness import public_names
 
 import kapitza as kz
+from kapitza.public import PUBLIC, RESULTS
 
 
 @pytest.mark.parametrize("name", kz.__all__)
@@ -26,3 +28,17 @@ def test_a_flow_alone_loads_no_tables_and_no_figures():
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
+
+
+def test_stub_and_reference_are_those_of_the_list():
+    """A name that is added to kapitza/public.py is in both after `python -m harness`."""
+    assert public_names.STUB.read_text(encoding="utf-8") == public_names.stub()
+    assert public_names.REFERENCE.read_text(encoding="utf-8") == public_names.reference()
+    for name in kz.__all__:
+        assert name == "library" or f".{name}\n" in public_names.reference()
+
+
+def test_every_name_has_one_home():
+    listed = [name for homes in PUBLIC.values() for names in homes.values() for name in names]
+    assert len(listed) == len(set(listed))
+    assert set(RESULTS) <= set(listed)

@@ -95,3 +95,94 @@ def test_rates():
     assert rate_unit("rad") == "rad/s"
     assert rate_unit("") == ""
     assert rate_unit("mm", 2) == "mm/s^2"
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [("mil", "thou"), ("mils", "thou"), ("M", "molar"), ("S", "siemens"), ("mg", "milligravity"), ("lb", "lbf")],
+)
+def test_symbols_of_laboratories_with_two_meanings_are_asked_for(text, cure):
+    with pytest.raises(DataError, match=f'"{text}", which has two meanings: give .*"{cure}"'):
+        to_si(text)
+    with pytest.raises(DataError, match=f'of which "{text}" has two meanings'):
+        to_si(f"V/{text}")
+    to_si(cure)
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("MM", "mm"),
+        ("Mm", "mm"),
+        ("MS", "ms"),
+        ("Ms", "ms"),
+        ("DEG", "deg"),
+        ("Ma", "mA"),
+        ("MM/s", "mm/s"),
+    ],
+)
+def test_the_other_case_is_suggested_not_taken(text, near):
+    with pytest.raises(DataError, match=f'is it "{near}"'):
+        to_si(text)
+
+
+@pytest.mark.parametrize("text", ["pa", "ma", "R", "c", "k", "e", "Gs", "kmil", "PS", "gauss", "NM", "kn", "ks"])
+def test_symbols_that_only_a_registry_knows_are_asked_for(text):
+    """pint takes "pa" for a picoyear, "R" for the gas constant and "PS" for petasiemens."""
+    assert not is_unit(text)
+
+
+PLAIN = {
+    **{"Ns": (1, "N*s"), "Vs": (1, "V*s"), "Pas": (1, "Pa*s"), "mAh": (3.6, "A*s"), "Nmm": (1e-3, "N*m")},
+    **{"thou": (25.4e-6, "m"), "lbf": (4.4482216152605, "N"), "psi": (6894.757293168, "Pa"), "in": (0.0254, "m")},
+    **{
+        "hr": (3600, "s"),
+        "sec": (1, "s"),
+        "min": (60, "s"),
+        "d": (86400, "s"),
+        "mbar": (100, "Pa"),
+        "kΩ": (1e3, "ohm"),
+    },
+    **{
+        "mM": (1, "mol/m^3"),
+        "kΩ": (1e3, "ohm"),
+        "mS": (1e-3, "siemens"),
+        "nF": (1e-9, "farad"),
+        "pC": (1e-12, "coulomb"),
+    },
+    **{"milligravity": (9.80665e-3, "m/s^2"), "kg": (1, "kg"), "volts": (1, "V"), "degrees": (math.pi / 180, "rad")},
+    **{"l/min": (1e-3 / 60, "m^3/s"), "mN": (1e-3, "N"), "MN": (1e6, "N"), "mHz": (1e-3, "Hz"), "MHz": (1e6, "Hz")},
+}
+
+
+@pytest.mark.parametrize("text", list(PLAIN))
+def test_symbols_mean_what_laboratories_mean(text):
+    """Factors from the SI brochure and NIST SP 811."""
+    factor, wanted = PLAIN[text]
+    assert conversion(text, wanted).factor == pytest.approx(factor, rel=1e-9)
+
+
+def test_every_symbol_leads_to_a_unit_that_can_be_read_again():
+    from kapitza.units import AMBIGUOUS, SYMBOLS
+
+    texts = [prefix + symbol for symbol, prefixes in SYMBOLS.items() for prefix in ("", *prefixes)]
+    for text in (t for t in texts if t not in AMBIGUOUS):
+        unit, change = to_si(text)
+        assert conversion(text, unit) == change, text
+        assert to_si(unit) == (unit, Conversion()), text
+
+
+def test_products_with_hyphens_and_gravity():
+    assert to_si("N-m") == ("N-m", Conversion())
+    assert conversion("lbf-in", "N*m").factor == pytest.approx(4.4482216152605 * 0.0254, rel=1e-12)
+    for symbol in ("gn", "g_n"):
+        assert to_si(symbol) == ("m/s^2", Conversion(9.80665))
+    assert not is_unit("N--m")
+
+
+@pytest.mark.parametrize("text", ["N/A", "pH", "m/s-2", "m/s^-2"])
+def test_texts_that_mean_something_else_are_asked_for(text):
+    """ "Not available", an acidity, a slip for m s^-2."""
+    with pytest.raises(DataError, match=r"two meanings|not known"):
+        to_si(text)
+    assert is_unit(to_si("mN/A")[0])

@@ -14,6 +14,9 @@ Array = NDArray[np.float64]
 Flags = Sequence[bool] | NDArray[np.bool_]
 TURN = 2 * np.pi
 
+PART = 2**20
+"""States that are wrapped at a time: Ctrl-C is heard between two calls of NumPy, and 10^8 states take 20 s."""
+
 
 def wrap(angle: ArrayLike) -> Array:
     """The angle brought into [-π, π).
@@ -33,8 +36,13 @@ def wrap_upper(angle: ArrayLike) -> Array:
 
 def wrap_states(states: ArrayLike, angles: Flags) -> Array:
     """A copy of the states (..., n) with the marked entries in [-π, π)."""
-    wrapped = np.array(states, float)
-    marked = np.asarray(angles, bool)
+    states, marked = np.asarray(states, float), np.asarray(angles, bool)
+    if states.ndim == 2 and len(states) > PART:
+        wrapped = np.empty(states.shape)
+        for first in range(0, len(states), PART):
+            wrapped[first : first + PART] = wrap_states(states[first : first + PART], marked)
+        return wrapped
+    wrapped = states.copy()
     wrapped[..., marked] = wrap(wrapped[..., marked])
     return wrapped
 

@@ -7,24 +7,33 @@ repetition.
 
 from __future__ import annotations
 
-import pickle
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from kapitza import gate
+from kapitza.calls import Anything
 from kapitza.errors import DataError, Status
-from kapitza.executor import RETRIES, Executor, Shared, answer_of, pool_of, require_executor
+from kapitza.executor import (
+    LOOK,
+    RETRIES,
+    Executor,
+    Shared,
+    answer_of,
+    failure_of,
+    pool_of,
+    require_executor,
+    submitted,
+)
 from kapitza.files import replacing
 from kapitza.fingerprint import fingerprint
 from kapitza.monitor import Monitor, checkpoint, watch
+from kapitza.unpacking import npz_arrays
 
 MOST_PARTS = 256
 """Parts into which the runs are cut at most: each is sent, kept and repeated as a whole."""
@@ -76,9 +85,9 @@ class Ensemble:
 
 def ensemble(
     function: Run,
-    items: Sequence[Any],
+    items: Sequence[Anything],
     *,
-    shared: Any = None,
+    shared: Anything = None,
     seed: int = 0,
     workers: int | None = None,
     executor: Executor | None = None,
@@ -266,13 +275,7 @@ def _on(
     items = dict(parts)
 
     def begin(first: int) -> None:
-        try:
-            future = executor.submit(work, *shared, first, items[first])
-        except (AttributeError, TypeError, pickle.PicklingError) as problem:
-            raise DataError(
-                f"The work cannot be sent to workers ({problem}): the function must stand in a module that they can "
-                "import, and what it needs must be data."
-            ) from None
+        future = submitted(executor, work, *shared, first, items[first])
         waiting[future] = first
         if hasattr(future, "add_done_callback"):
             future.add_done_callback(ended.put)
@@ -283,21 +286,32 @@ def _on(
         for first in items:
             begin(first)
         while waiting:
-            future = ended.get()
+            future = _next(ended)
             first = waiting.pop(future)
             try:
                 yield first, answer_of(future)
-            except (DataError, *OF_THE_MACHINE):
+            except DataError:
                 raise
-            except Exception:
+            except OF_THE_MACHINE as problem:
+                raise failure_of(problem) from problem
+            except Exception as problem:
                 # Not of a run, whose errors are failures: the executor lost the worker that had it.
                 retries -= 1
                 if retries < 0:
-                    raise
+                    raise failure_of(problem) from problem
                 begin(first)
     finally:
         for future in waiting:
             future.cancel()
+
+
+def _next(ended: SimpleQueue[Any]) -> Any:
+    """The next future that ended; the monitor may end the waiting."""
+    while True:
+        try:
+            return ended.get(timeout=LOOK)
+        except Empty:
+            checkpoint()
 
 
 def _gathered(parts: list[_Part], status: Status) -> Ensemble:
@@ -333,7 +347,7 @@ class _Kept:
                 meaning=np.array(self.meaning),
                 runs=part.runs,
                 names=np.array(list(part.columns), str),
-                values=np.array(list(part.columns.values())).reshape(len(part.columns), -1),
+                values=np.array(list(part.columns.values())).reshape(len(part.columns), len(part.runs)),
                 failed=np.array([f.run for f in part.failures], int),
                 messages=np.array([f.message for f in part.failures], str),
             )
@@ -344,12 +358,12 @@ class _Kept:
         if not path.exists():
             return None
         try:
-            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
-                meaning = [str(word) for word in content["meaning"]]
-                columns = dict(zip(content["names"].tolist(), content["values"], strict=True))
-                pairs = zip(content["failed"].tolist(), content["messages"].tolist(), strict=True)
-                part = _Part(content["runs"], columns, tuple(Failure(run, message) for run, message in pairs))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            content = npz_arrays(path)
+            meaning = [str(word) for word in content["meaning"]]
+            columns = dict(zip(content["names"].tolist(), content["values"], strict=True))
+            pairs = zip(content["failed"].tolist(), content["messages"].tolist(), strict=True)
+            part = _Part(content["runs"], columns, tuple(Failure(run, message) for run, message in pairs))
+        except (OSError, ValueError, KeyError, DataError) as error:
             raise DataError(f"{path} cannot be read ({error}): remove it, its runs are then repeated.") from None
         if meaning != self.meaning:
             raise DataError(

@@ -8,6 +8,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from enum import Enum
+from typing import Any
+
+from kapitza.speech import Cure, cures_of
 
 
 def printable(text: str) -> str:
@@ -15,6 +18,19 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def shown(value: Any, most: int = 80) -> str:
+    """The value as a message may show it: its repr, cut, without line breaks or control characters."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**most:
+        return f"a whole number of about {int(value.bit_length() * 0.30103) + 1} digits"
+    if isinstance(value, (str, bytes, bytearray, list, tuple)) and len(value) > 1000:
+        value = value[:1000]
+    try:
+        text = repr(value)
+    except Exception:  # a foreign object may raise anything while it describes itself
+        text = f"a {type(value).__name__}"
+    return printable(text if len(text) <= most else f"{text[: most - 3]}...")
 
 
 class KapitzaError(Exception):
@@ -33,6 +49,11 @@ class KapitzaError(Exception):
     def __str__(self) -> str:
         return "\n".join(printable(line) for line in super().__str__().split("\n"))
 
+    @property
+    def cures(self) -> tuple[Cure, ...]:
+        """What to change, as data: each `Cure` has the call, its settings and its form in a study."""
+        return cures_of(str(self))
+
 
 class ModelError(KapitzaError, ValueError):
     """The equations, parameters or excitation contradict each other."""
@@ -42,16 +63,32 @@ class ParseError(ModelError):
     """Text of an equation was refused; the message points at the column."""
 
 
-class ArgumentError(KapitzaError, ValueError):
-    """An argument that cannot be used: a wrong type, size or value."""
+class ArgumentError(KapitzaError, ValueError, TypeError):
+    """An argument that cannot be used: a wrong type, size or value, one too many or too few."""
 
 
 class DataError(KapitzaError, ValueError):
     """A record or a file cannot be used as it is."""
 
 
+class ModelArgumentError(ArgumentError, ModelError):
+    """An argument that no model can be made or changed with."""
+
+
+class DataArgumentError(ArgumentError, DataError):
+    """An argument that no record can be read, made or changed with."""
+
+
 class WriteError(KapitzaError, OSError):
     """A file could not be written; the old one, if there was one, is as it was."""
+
+
+class LockedError(WriteError):
+    """Another process works on the same file or folder; the message names it. Nothing was changed."""
+
+
+class TooLargeError(KapitzaError, MemoryError):
+    """The work needs more memory than there is."""
 
 
 class FlowError(KapitzaError, RuntimeError):

@@ -18,7 +18,8 @@ from multiprocessing import get_context
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from weakref import WeakSet
 
-from kapitza.errors import DataError
+from kapitza.errors import DataError, KapitzaError, shown
+from kapitza.monitor import checkpoint
 
 T = TypeVar("T")
 
@@ -27,6 +28,10 @@ MOST_UNPACKED = 4
 
 RETRIES = 2
 """How often worker processes of ours may die before the work is given up."""
+
+
+LOOK = 0.5
+"""Seconds between looks at the monitor while an executor is awaited: one that never answers can be stopped."""
 
 
 @runtime_checkable
@@ -54,7 +59,7 @@ def in_order(
         for part in parts:
             yield function(*part)
         return
-    futures = [require_executor(executor).submit(function, *part) for part in parts]
+    futures = [submitted(require_executor(executor), function, *part) for part in parts]
     own: dict[int, Any] = {}
     following = 0
     starting = isinstance(executor, (ProcessPoolExecutor, Processes)) and executor not in _at_work
@@ -73,7 +78,7 @@ def in_order(
                     own[number] = function(*parts[number])
                 else:
                     break
-            yield own.pop(number) if number in own else answer_of(future)
+            yield own.pop(number) if number in own else _certain(future)
     finally:
         for future in futures:
             future.cancel()
@@ -125,10 +130,60 @@ def require_executor(executor: Any) -> Executor:
     return executor
 
 
+def submitted(executor: Executor, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the future of the work, or say what is wrong with the executor."""
+    try:
+        future = executor.submit(function, *arguments)
+    except KapitzaError:
+        raise
+    except (AttributeError, TypeError, pickle.PicklingError) as problem:
+        raise DataError(
+            f"The work cannot be sent to workers ({problem}): the function must stand in a module that they can "
+            "import, and what it needs must be data."
+        ) from None
+    except Exception as problem:  # an executor of the caller's may raise anything
+        raise failure_of(problem) from problem
+    if not all(callable(getattr(future, name, None)) for name in ("result", "cancel")):
+        raise DataError(
+            f"submit of the executor returned {shown(future)}; it must return a future with result() and cancel()."
+        )
+    return future
+
+
+def failure_of(problem: Exception) -> DataError:
+    """The error for an executor that raised something else than the work does."""
+    return DataError(
+        f"The executor failed ({type(problem).__name__}: {shown(str(problem))}): make a new one, or pass "
+        "executor=None to work in this process."
+    )
+
+
+def _certain(future: Any) -> Any:
+    """The result of a future; what an executor raises instead is reported as its failure."""
+    try:
+        return answer_of(future)
+    except (KapitzaError, MemoryError):
+        raise
+    except Exception as problem:
+        raise failure_of(problem) from problem
+
+
+def _awaited(future: Any) -> Any:
+    """The result of a future; the monitor of the work may end the waiting."""
+    while isinstance(future, Future):
+        try:
+            return future.result(timeout=LOOK)
+        except TimeoutError:
+            if future.done():
+                break
+            checkpoint()
+    return future.result()
+
+
 def answer_of(future: Any) -> Any:
     """The result of a future; workers of an executor that died are named, with what can be done."""
     try:
-        return future.result()
+        return _awaited(future)
     except BrokenExecutor as problem:
         raise DataError(
             f"Workers of the executor died: {problem} Memory, or killed? Make a new executor; processes= or workers=, "

@@ -26,7 +26,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.errors import ArgumentError, KapitzaError, nearest_name, printable
+from kapitza.errors import ArgumentError, KapitzaError, nearest_name, printable, shown
 
 Array: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = type[KapitzaError]
@@ -35,6 +35,8 @@ LONGEST_TEXT = 100_000
 """Characters of a description; equations, names and the like have tighter limits of their own."""
 
 LONGEST_NAME = 200
+LONGEST_FILE_NAME = 255
+LONGEST_PATH = 4000
 MOST_ITEMS = 10_000_000
 LARGEST_SEED = 2**128
 
@@ -43,17 +45,6 @@ LOOKS_LIKE = str.maketrans(
     "aeopcyxisjhABEKMHOPCTXISJoABEZHIKMNOPTYXi",
 )
 """Letters of other alphabets that cannot be told from Latin ones on paper."""
-
-
-def shown(value: Any, most: int = 80) -> str:
-    """The value as a message may show it: its repr, cut, without line breaks or control characters."""
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**most:
-        return f"a whole number of about {int(value.bit_length() * 0.30103) + 1} digits"
-    try:
-        text = repr(value)
-    except Exception:  # a foreign object may raise anything while it describes itself
-        text = f"a {type(value).__name__}"
-    return printable(text if len(text) <= most else f"{text[: most - 3]}...")
 
 
 def text(what: str, value: Any, *, longest: int = LONGEST_TEXT, error: Kind = ArgumentError) -> str:
@@ -113,14 +104,15 @@ def number(
     low: float = -math.inf,
     high: float = math.inf,
     above: float = -math.inf,
+    below: float = math.inf,
     finite: bool = True,
     error: Kind = ArgumentError,
 ) -> float:
-    """One real number with low <= value <= high and value > above; NaN and infinity only with finite=False."""
+    """One real number with low <= value <= high and above < value < below; NaN and infinity only with finite=False."""
     given = value
     if isinstance(given, np.ndarray) and given.ndim == 0:
         given = given[()]
-    if isinstance(given, (bool, np.bool_)) or not isinstance(given, (numbers.Real, np.floating, np.integer, sp.Expr)):
+    if not is_number(given):
         raise error(f"{what} = {shown(value)}; give a number.")
     if isinstance(given, sp.Expr) and not (given.is_number and given.is_real):
         raise error(f"{what} = {shown(value)}; give a real number.")
@@ -130,11 +122,21 @@ def number(
         raise error(f"{what} is {shown(value)}, too large for a number (more than 1.8e308).") from None
     if finite and not math.isfinite(result):
         raise error(f"{what} = {result}; give a finite number.")
-    limited = low > -math.inf or high < math.inf or above > -math.inf
+    limited = low > -math.inf or high < math.inf or above > -math.inf or below < math.inf
     # NaN is within no limits.
-    if limited and not (low <= result <= high and (result > above or above == -math.inf)):
-        raise error(f"{what} = {result:g}; {_limits(low, high, above)}.")
+    inside = (result > above or above == -math.inf) and (result < below or below == math.inf)
+    if limited and not (low <= result <= high and inside):
+        raise error(f"{what} = {result:g}; {_limits(low, min(high, below), above)}.")
     return result
+
+
+def is_number(value: Any) -> bool:
+    """Whether the value is of a type of real numbers, as an entry of its own or an array without dimensions."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, (bool, np.bool_)):
+        return False
+    return isinstance(value, (numbers.Real, np.floating, np.integer, sp.Expr))
 
 
 def _limits(low: float, high: float, above: float) -> str:
@@ -178,6 +180,15 @@ def path(what: str, value: Any, *, error: Kind = ArgumentError) -> Path:
     given = os.fspath(value)
     if not isinstance(given, str) or "\x00" in given:
         raise error(f"{what} is {shown(given)}; a path is text without null characters.")
+    try:
+        longest = max(len(part) for part in os.fsencode(given).split(b"/"))
+    except UnicodeEncodeError:
+        raise error(f"{what} is {shown(given)}; a path is text that can be written as UTF-8.") from None
+    if longest > LONGEST_FILE_NAME or len(given) > LONGEST_PATH:
+        raise error(
+            f"{what} is {shown(given)}; the name of a file has at most {LONGEST_FILE_NAME} characters, a path "
+            f"{LONGEST_PATH}."
+        )
     return Path(given)
 
 
@@ -271,14 +282,15 @@ def array(
 def _real_array(what: str, values: Any, error: Kind) -> Array:
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values.copy()
-    if hasattr(values, "magnitude") and hasattr(values, "units"):
-        raise error(
-            f"{what} carries the unit {shown(str(getattr(values, 'units', '')))}; convert it and give plain numbers."
-        )
     try:
+        if hasattr(values, "magnitude") and hasattr(values, "units"):
+            unit = shown(str(getattr(values, "units", "")))
+            raise error(f"{what} carries the unit {unit}; convert it and give plain numbers.")
         mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
         plain = np.asarray(values)
-    except (TypeError, ValueError, OverflowError, RecursionError):
+    except KapitzaError:
+        raise
+    except Exception:  # a foreign object may raise anything while it is converted
         raise error(f"{what}: {shown(values)} cannot be read as real numbers.") from None
     if plain.dtype.kind == "O" and plain.size <= MOST_ITEMS:
         # Whole numbers beyond 64 bits, fractions and numbers of SymPy: one by one.
@@ -309,10 +321,15 @@ def items(what: str, values: Any, *, most: int = MOST_ITEMS, error: Kind = Argum
     if isinstance(values, (str, bytes, bytearray, Mapping, set, frozenset)) or not isinstance(values, Iterable):
         raise error(f"{what} is {shown(values)}; give a list.")
     result = []
-    for entry in values:
-        if len(result) >= most:
-            raise error(f"{what} has more than {most} entries.")
-        result.append(entry)
+    try:
+        for entry in values:
+            if len(result) >= most:
+                raise error(f"{what} has more than {most} entries.")
+            result.append(entry)
+    except KapitzaError:
+        raise
+    except Exception as problem:  # an array without dimensions, a closed file, a generator that fails
+        raise error(f"{what} is {shown(values)}, whose entries cannot be read ({problem}); give a list.") from problem
     return result
 
 

@@ -198,8 +198,10 @@ class Interrupted(KeyboardInterrupt):
 class Task:
     """Work under way, made by `watch`. It is itself a monitor, for the verbs that the work calls."""
 
-    def __init__(self, monitor: Monitor, progress: Progress):
+    def __init__(self, monitor: Monitor, progress: Progress, partial: bool = True):
         self._monitor, self._progress = monitor, progress
+        self.takes_partial = partial and (not isinstance(monitor, Task) or monitor.takes_partial)
+        """Whether a verb inside that is stopped may return what it has."""
         self.interrupted = False
         """True when the work was stopped before its end."""
         self.partial: Any = None
@@ -242,6 +244,11 @@ _under_way: ContextVar[Task | None] = ContextVar("_under_way", default=None)
 """The task of the innermost block of `watch` in this thread."""
 
 
+def under_way() -> Task | None:
+    """Return the task of the innermost verb that runs in this thread."""
+    return _under_way.get()
+
+
 def checkpoint(partial: Any = None, text: str = "", steps: float = 0.0) -> None:
     """A place inside an iteration where the verb under way may be stopped; nothing happens outside of one.
 
@@ -256,26 +263,29 @@ def checkpoint(partial: Any = None, text: str = "", steps: float = 0.0) -> None:
 
 
 @contextmanager
-def watch(monitor: Monitor | None, title: str, total: float | None = None) -> Iterator[Task]:
+def watch(monitor: Monitor | None, title: str, total: float | None = None, partial: bool = True) -> Iterator[Task]:
     """A block of long work that Ctrl-C or a cancelled monitor ends early; `task.interrupted` says so afterwards.
 
     monitor: None for that of the verb that called, so that stopping the inner work stops the outer too, or else for
-    the default (a bar on a terminal or notebook, silence elsewhere).
+    the default (a bar on a terminal or notebook, silence elsewhere). partial: False where results of verbs inside that
+    were stopped have no use: the stop then passes through their blocks and ends this one.
     """
     chosen = monitor if monitor is not None else _under_way.get() or default_monitor()
     if not isinstance(chosen, Monitor):
         raise DataError(
             f"monitor = {monitor!r}: pass an object with show(progress) and cancelled, such as kz.Bar() or kz.Silent()."
         )
-    task = Task(chosen, Progress(title, 0.0, total))
+    task = Task(chosen, Progress(title, 0.0, total), partial)
     chosen.show(task._progress)
     token = _under_way.set(task)
     try:
         yield task
     except KeyboardInterrupt:
         task.interrupted = True
-        if isinstance(chosen, Task):
-            chosen.interrupted = True
     finally:
         _under_way.reset(token)
         task.end()
+    if task.interrupted and isinstance(chosen, Task):
+        chosen.interrupted = True
+        if not chosen.takes_partial:
+            raise Interrupted

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.calls import Anything
 from kapitza.circle import difference
 from kapitza.errors import Status
 from kapitza.later import as_computed, as_given, deferrable
@@ -46,6 +47,7 @@ class Certificate:
         return max(known, default=float("nan"))
 
 
+@runtime_checkable
 class Loop(Protocol):
     """A closed curve in state space, angles continuous: x(s + 1) = x(s) + 2π·winding.
 
@@ -61,6 +63,7 @@ class Loop(Protocol):
     def __call__(self, fractions: Array) -> Array: ...
 
 
+@runtime_checkable
 class Influence(Protocol):
     """How the noise of single samples of a record moves an orbit: what makes errors of different orbits correlated."""
 
@@ -210,7 +213,7 @@ class PeriodicOrbit(Shown):
     sensitivity: Sensitivity | None = deferrable(None)
     solver: SolverReport | None = deferrable(None)
 
-    def with_(self, **changes: Any) -> PeriodicOrbit:
+    def with_(self, **changes: Anything) -> PeriodicOrbit:
         """The same orbit with other values of some fields."""
         return PeriodicOrbit(**(as_given(self) | changes))
 
@@ -218,7 +221,7 @@ class PeriodicOrbit(Shown):
         # What is still to be computed refers to compiled code, which stays in its process.
         return as_computed(self)
 
-    def plot(self, **settings: Any) -> Any:
+    def plot(self, **settings: Anything) -> Any:
         from kapitza.report import plot_orbit
 
         return plot_orbit(self, **settings)
@@ -272,7 +275,7 @@ class OrbitSet(Shown, Sequence[PeriodicOrbit]):
     angles: tuple[bool, ...] = ()
     rejected: tuple[tuple[PeriodicOrbit, str], ...] = ()
     message: str = ""
-    source: Any = field(default=None, repr=False, compare=False)
+    source: Anything = field(default=None, repr=False, compare=False)
     section_points: Array | None = field(default=None, repr=False, compare=False)
     status: Status = Status.CONVERGED
 
@@ -323,7 +326,7 @@ class OrbitSet(Shown, Sequence[PeriodicOrbit]):
             table["partner"] = pd.array([orbit.partner for orbit in self.orbits], dtype="Int64")
         return table
 
-    def plot(self, **settings: Any) -> Any:
+    def plot(self, **settings: Anything) -> Any:
         from kapitza.report import plot_orbits
 
         return plot_orbits(self, **settings)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import Any
 
+from kapitza.calls import Anything
 from kapitza.data import Record, StoredRecord, with_records
 from kapitza.errors import DataError, nearest_name
 from kapitza.model import Model
@@ -13,7 +13,7 @@ from kapitza.orbits_in_data import find_orbits_in_parts, find_orbits_in_record
 from kapitza.orbits_of_models import find_orbits_of_model
 
 
-def find_orbits(source: Model | Record | StoredRecord, max_period: int = 6, **settings: Any) -> OrbitSet:
+def find_orbits(source: Anything, max_period: int = 6, **settings: Anything) -> OrbitSet:
     """All periodic orbits of a model in a region, or all that a record visited.
 
     Parameters

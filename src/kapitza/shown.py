@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
+from kapitza import gate
+from kapitza.errors import WriteError
 from kapitza.files import replacing
 
 
@@ -26,6 +29,9 @@ class Shown:
 def drawn(figure: Any, path: str | os.PathLike[str] | None) -> Any:
     """The figure, saved when a path is given."""
     if path is not None:
+        kind, known = Path(path).suffix.removeprefix(".").lower(), figure.canvas.get_supported_filetypes()
+        if kind not in known:
+            raise WriteError(f"{gate.shown(str(path))} is not the name of a figure; end it with .{' .'.join(known)}.")
         with replacing(path) as draft:
             figure.savefig(draft)
     return figure

@@ -1,9 +1,11 @@
 """Units: what a text such as "deg/ms" means, and how to get from one unit to another.
 
-The registry is pint's. Two things are stricter here, because a wrong unit gives wrong parameters with small intervals:
-an angle and a count are kinds of their own (pint converts Hz to rad/s, percent to rad and counts to rad by the factor
-1), and texts with two usual meanings ("g": gram or gravity) are asked for. Unit texts come from files: they pass a
-grammar of names and small whole powers before pint sees them.
+The registry is pint's. Three things are stricter here, because a wrong unit gives wrong parameters with small
+intervals: an angle and a count are kinds of their own (pint converts Hz to rad/s, percent to rad and counts to rad by
+the factor 1); texts with two usual meanings ("g": gram or gravity) are refused; and symbols are taken from a list of
+those that laboratories write (`SYMBOLS`), because pint knows one for nearly every two letters: "MM" is megamolar, "Ns"
+several newtons, "pa" a picoyear, "R" the gas constant. Words of four letters and more are pint's. Unit texts come from
+files: they pass a grammar of names and small whole powers before pint sees them.
 """
 
 from __future__ import annotations
@@ -42,6 +44,32 @@ ALIASES = {
     "°": "deg",
     "º": "deg",
     "gravity": "standard_gravity",
+    "gn": "standard_gravity",
+    "g_n": "standard_gravity",
+    "milligravity": "millistandard_gravity",
+    "microgravity": "microstandard_gravity",
+    "Ncm": "N cm",
+    "Nmm": "N mm",
+    "µNm": "uN m",
+    "uNm": "uN m",
+    "MNm": "MN m",
+    "Ns": "N s",
+    "Vs": "V s",
+    "As": "A s",
+    "Ws": "W s",
+    "Js": "J s",
+    "Pas": "Pa s",
+    "mPas": "mPa s",
+    "Ah": "A h",
+    "mAh": "mA h",
+    "Wh": "W h",
+    "kWh": "kW h",
+    "hrs": "hr",
+    "mins": "min",
+    "secs": "s",
+    "sec": "s",
+    "msec": "ms",
+    "usec": "us",
     "℃": "degC",
     "°C": "degC",
     "°F": "degF",
@@ -52,11 +80,82 @@ AMBIGUOUS = {
     "g": '"gram" or "gravity" (9.80665 m/s²)',
     "C": '"coulomb" or "degC"',
     "F": '"farad" or "degF"',
-    "G": '"gauss" or "gravity" (9.80665 m/s²)',
+    "G": '"gravity" (9.80665 m/s²), or convert gauss to "T"',
     "a": '"year" or another',
     "t": '"tonne" or another',
+    "M": '"m" or "molar"',
+    "S": '"s" or "siemens"',
+    "u": '"um" or "dalton"',
+    "mil": '"thou" (0.001 inch) or, converted, "mrad"',
+    "mils": '"thou" (0.001 inch) or, converted, "mrad"',
+    "lb": '"lbf" (a force) or "pound" (a mass)',
+    "lbs": '"lbf" (a force) or "pound" (a mass)',
+    "oz": '"force_ounce" or "ounce" (a mass)',
+    "ton": '"tonne" (1000 kg) or "short_ton" (907 kg)',
+    "N/A": '"N/ampere", or "" where there is none',
+    "pH": '"picohenry" or, for an acidity, "1"',
+    "mG": '"milligravity", or convert gauss to "T"',
+    "mg": '"milligram" or "milligravity"',
+    **dict.fromkeys(("ug", "µg", "μg"), '"microgram" or "microgravity"'),
 }
 """Texts with two usual meanings: asked for, never guessed."""
+
+_ACCELERATION = re.compile(r"accel|beschl|(^|[\W_])acc([\W_\dxyz]|$)", re.IGNORECASE)
+_MASS = re.compile(r"mass|weight", re.IGNORECASE)
+_TEMPERATURE = re.compile(r"temp", re.IGNORECASE)
+_FORCE = re.compile(r"force|load|thrust", re.IGNORECASE)
+
+MEANT = {
+    "g": ((_ACCELERATION, "gravity"), (_MASS, "gram")),
+    "G": ((_ACCELERATION, "gravity"),),
+    "mg": ((_ACCELERATION, "milligravity"), (_MASS, "milligram")),
+    "mG": ((_ACCELERATION, "milligravity"),),
+    "C": ((_TEMPERATURE, "degC"), (re.compile("charge", re.IGNORECASE), "coulomb")),
+    "F": ((_TEMPERATURE, "degF"), (re.compile("capacit", re.IGNORECASE), "farad")),
+    "lb": ((_FORCE, "lbf"), (re.compile("mass", re.IGNORECASE), "pound")),
+    "lbs": ((_FORCE, "lbf"), (re.compile("mass", re.IGNORECASE), "pound")),
+}
+"""Texts with two meanings → what the name of a quantity decides: an acceleration in g is no mass."""
+
+REFUSED = {
+    **dict.fromkeys(
+        ("dB", "db", "DB", "dBm", "dBV", "dBFS", "dB(A)", "dBA"),
+        "decibels are logarithms: convert the column to the quantity itself, reference * 10**(dB / 20)",
+    ),
+    **dict.fromkeys(
+        ("%", "percent", "pct", "%FS"),
+        'a percentage needs its full value: multiply the column by that and give its unit, or by 0.01 and give "1"',
+    ),
+}
+"""Texts that are no unit of a measured column → what to do."""
+
+
+def meant_by(name: str, text: str) -> str:
+    """The unit that the name of a quantity decides where its text has two meanings, "" where it does not.
+
+    >>> meant_by("Accel X", "g"), meant_by("g", "g")
+    ('gravity', '')
+    """
+    found = {unit for pattern, unit in MEANT.get(text.strip(), ()) if pattern.search(name)}
+    return found.pop() if len(found) == 1 else ""
+
+
+MICRO = "uµμ"
+SYMBOLS = {
+    "m": f"fpn{MICRO}mcdk", "s": f"fpn{MICRO}m", "N": f"n{MICRO}mkM", "Pa": f"{MICRO}mhkMG", "V": f"pn{MICRO}mkM",
+    "A": f"fpn{MICRO}mk", "Hz": f"{MICRO}mkMGT", "W": f"fpn{MICRO}mkMG", "J": f"n{MICRO}mkMG", "ohm": f"{MICRO}mkMG",
+    "Ω": f"{MICRO}mkMG", "K": f"n{MICRO}m", "mol": f"pn{MICRO}mk", "L": f"{MICRO}md", "l": f"{MICRO}md",
+    "rad": f"n{MICRO}m", "deg": "m", "T": f"pn{MICRO}m", "H": f"pn{MICRO}m", "Wb": f"{MICRO}m", "eV": "mkMG",
+    "bar": f"{MICRO}mk", "cal": "k", "cd": "", "lm": "", "lx": "k", "sr": "", "min": "", "h": "", "hr": "", "d": "",
+    "rpm": "k", "in": "", "ft": "", "yd": "", "mi": "", "lbf": "", "kgf": "", "psi": "k", "atm": "", "hp": "",
+    "mph": "", "kph": "", "ppm": "", "%": "", "℃": "", "dyn": "", "Å": "", "cP": "", "kg": "", "mmHg": "", "inHg": "",
+    # Without a prefix these have two meanings.
+    "F": f"fpn{MICRO}m", "C": f"fpn{MICRO}m", "S": f"pn{MICRO}m", "M": f"pn{MICRO}m",
+}  # fmt: skip
+"""Symbols that are taken, each with the SI prefixes that are; others are asked for."""
+
+SHORTEST_WORD = 4
+"""Letters of a unit that is written as a word: "volt", "inch", "degC", "kilometer"."""
 
 COHERENT = {"": "", "1": "1", "-": "1", "s": "s", "rad": "rad", "m": "m", "rad/s": "rad/s", "m/s": "m/s"}
 COHERENT |= {unit: unit for unit in ("m/s^2", "rad/s^2", "N", "V", "A", "kg", "N*m", "Hz", "Pa", "K")}
@@ -75,7 +174,7 @@ HIGHEST = 9
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 NAME = r"[^\W\d_](?:[^\W_]|_)*?|[°º℃%Ω](?:[CF])?"
 FACTOR = re.compile(
-    rf"\s*(?P<name>1|{NAME})(?:\s*(?:\^|\*\*)\s*\(?(?P<power>[-+]?\d)\)?|(?P<plain>[-+]?\d))?(?=$|[\s*/)·⋅.])"
+    rf"\s*(?P<name>1|{NAME})(?:\s*(?:\^|\*\*)\s*\(?(?P<power>[-+]?\d)\)?|(?P<plain>[-+]?\d))?(?=$|[\s*/)·⋅.]|-[^\W\d])"
 )
 
 
@@ -123,12 +222,14 @@ def _factors(text: str) -> list[tuple[str, int]] | None:
         if match is None:
             return None
         power = int(match["power"] or match["plain"] or 1)
+        if sign < 0 and power < 0:
+            return None  # "m/s-2": m s² by its form, m/s² in mind
         for part, exponent in _spelled(match["name"]):
             found.append((part, sign * power * exponent))
         position = match.end()
         while inside and text[position : position + 1] == ")":
             inside, sign, position = False, 1, position + 1
-        joint = re.compile(r"\s*(/\s*\(|[*/·⋅.]|\s)\s*").match(text, position)
+        joint = re.compile(r"\s*(/\s*\(|[*/·⋅.]|-(?=[^\W\d])|\s)\s*").match(text, position)
         if joint is None:
             break
         kind = joint[1].replace(" ", "")
@@ -159,10 +260,10 @@ def _parsed(text: str) -> tuple[tuple[str, int], ...] | None:
             continue
         if name in AMBIGUOUS:
             return None
-        candidates = _registry().parse_unit_name(name)
-        if not candidates:
+        found = _known(name)
+        if found is None:
             return None
-        prefix, unit, _ = candidates[0]
+        prefix, unit = found
         if _definition(unit).is_logarithmic:
             return None
         powers[prefix + unit] = powers.get(prefix + unit, 0) + power
@@ -173,9 +274,27 @@ def _parsed(text: str) -> tuple[tuple[str, int], ...] | None:
         change, base = _base(parsed)
     except OverflowError:
         return None
-    # What a unit becomes in SI must be a unit too.
-    sensible = all(abs(power) <= HIGHEST for power in base.values()) and 0.0 < abs(change.factor) < math.inf
+    # What a unit becomes in SI must be a unit too; gauss and others of the Gaussian system have powers of 1/2 there.
+    sensible = (
+        all(abs(power) <= HIGHEST and power == int(power) for power in base.values())
+        and 0.0 < abs(change.factor) < math.inf
+    )
     return parsed if sensible else None
+
+
+def _known(name: str) -> tuple[str, str] | None:
+    """Prefix and unit of the registry that a symbol of the list or a word stands for."""
+    candidates = _registry().parse_unit_name(name)
+    if not candidates:
+        return None
+    prefix, unit, _ = candidates[0]
+    stem = name[1:] if name not in SYMBOLS else name
+    if stem in SYMBOLS and (name in SYMBOLS or name[0] in SYMBOLS[stem]):
+        return prefix, unit
+    # Not by a symbol: "kmil" and "MM" have prefix and unit in short.
+    word = name.removeprefix(prefix)
+    written_out = {word for word in (unit, *_definition(unit).aliases) if len(word) >= SHORTEST_WORD}
+    return (prefix, unit) if {word, word.removesuffix("s")} & written_out else None
 
 
 def _definition(name: str) -> Any:
@@ -207,12 +326,16 @@ def require_unit(text: str, what: str) -> str:
     if is_unit(text):
         return text
     text = text.strip()
-    if text in AMBIGUOUS:
-        raise DataError(f'{what} has the unit "{text}", which has two meanings: give {AMBIGUOUS[text]}.')
+    double = text if text in AMBIGUOUS else next((n for n, _ in _factors(text) or [] if n in AMBIGUOUS), None)
+    if double is not None:
+        where = "" if double == text else f' of which "{double}"'
+        raise DataError(f'{what} has the unit "{text}",{where or " which"} has two meanings: give {AMBIGUOUS[double]}.')
     shown = text if len(text) <= LONGEST else text[:LONGEST] + "…"
+    other = next((word for word in (text.lower(), text.swapcase()) if word != text and word and is_unit(word)), None)
+    hint = f' Upper and lower case differ: is it "{other}"?' if other else ""
     raise DataError(
         f'{what} has the unit "{shown}", which is not known: give one that is, such as "rad", "deg/s", "mm", "N*m" or '
-        '"counts"; "1" is a pure number, "" says nothing.'
+        f'"counts"; "1" is a pure number, "" says nothing.{hint}'
     )
 
 
@@ -250,11 +373,16 @@ def _text(parts: Mapping[str, float]) -> str:
         return named
 
     def one(name: str, power: float) -> str:
-        return registry.get_symbol(name) + ("" if power == 1 else f"^{power:g}")
+        symbol = registry.get_symbol(name)
+        # "C" and "F" have two meanings; their names have one.
+        readable = symbol in COHERENT or (symbol not in AMBIGUOUS and _known(symbol) is not None)
+        return (symbol if readable else name) + ("" if power == 1 else f"^{power:g}")
 
     above = "*".join(one(name, power) for name, power in parts.items() if power > 0)
     below = [one(name, -power) for name, power in parts.items() if power < 0]
-    return "/".join([above or "1", *below]) if parts else "1"
+    found = "/".join([above or "1", *below]) if parts else "1"
+    # As words where the symbols together have a second meaning: "N/A".
+    return found if found not in AMBIGUOUS else re.sub(r"A$", "ampere", found)
 
 
 def conversion(given: str, wanted: str, what: str = "A quantity") -> Conversion:

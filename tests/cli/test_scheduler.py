@@ -12,7 +12,7 @@ import pytest
 import kapitza as kz
 from kapitza.cli import main
 
-Client = pytest.importorskip("distributed").Client
+Client = pytest.importorskip("distributed", reason="no dask: pip install '.[dask]'").Client
 
 STUDY = """\
 [model]
@@ -42,14 +42,14 @@ def address(tmp_path):
     scheduler = start("scheduler", *line, cwd=tmp_path)
     worker = None
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 600
         while not known.is_file() and time.monotonic() < end:
             assert scheduler.poll() is None
             time.sleep(0.05)
         found = json.loads(known.read_text())["address"]
         worker = start("worker", found, "--nthreads", "1", "--no-dashboard", "--no-nanny", cwd=tmp_path)
         with Client(found) as client:
-            client.wait_for_workers(1, timeout=60)
+            client.wait_for_workers(1, timeout=600)
         yield found
     finally:
         for process in (worker, scheduler):

@@ -9,7 +9,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.cli import main
-from kapitza.speech import spoken
+from kapitza.speech import cures_of, spoken
 
 PACKAGE = Path(kz.__file__).parent
 FOLDERS = ("data", "estimate", "flow", "invariants", "model", "orbits_in_data", "signal", "study")
@@ -57,6 +57,17 @@ SAID = {
     "profiles=True": "profiles = true",
     'Write --set m=0.09, not "k=[red]fast".': 'Write --set m=0.09, not "k=[red]fast".',
     "x = 3 == y": "x = 3 == y",
+    "--set takes NAME=VALUE with a number": "--set takes NAME=VALUE with a number",
+    "by model.with_values(F=...)": "by values = {F = ...} in [model]",
+    'InvariantFit("balance"), or InvariantFit(then=ShootingFit())': '[fit.invariant] objective = "balance", or '
+    'method = "shooting"',
+    "bridge it by record.resampled(interval).": "bridge it by resampling before it is read.",
+    'build it, kz.Signal("u", times, values, period), or kz.read(...).split_at_gaps()': 'build it, drive = ["u"], or '
+    'gaps = "split" in [data]',
+    "with kz.identify(model, record, free=[...], method=kz.ShootingFit(process_noise=True)).": "with a study with "
+    "[fit.shooting] process_noise = true: `kapitza new FILE`, then `kapitza identify STUDY`.",
+    "say periods=40 instead of t": "say --periods 40 instead of t",
+    'outputs={"v": "x\'*l"}': 'measures = {"v" = "x\'*l"}',
     "a plain sentence: nothing to change.": "a plain sentence: nothing to change.",
 }
 
@@ -64,6 +75,24 @@ SAID = {
 @pytest.mark.parametrize("message", list(SAID))
 def test_cures_are_those_of_a_study(message):
     assert spoken(message) == SAID[message]
+
+
+def test_an_error_carries_its_cures_as_data():
+    model = kz.Model.from_equations("x'' + c*x' = 0", parameters={"c": 1.0}).with_values(c=float("nan"))
+    with pytest.raises(kz.KapitzaError) as caught:
+        kz.simulate(model, [1.0, 0.0], t=np.arange(3.0))
+    cure = next(cure for cure in caught.value.cures if cure.name == "model.with_values")
+    assert [name for name, _ in cure.settings] == ["c"]
+    assert cure.in_study == "values = {c = ...} in [model]"
+    cures = cures_of('Several look like the time: say which with time="...", or give units={"t": "ms"}.')
+    assert [cure.settings for cure in cures] == [(("time", '"..."'),), (("units", '{"t": "ms"}'),)]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "(", "x=(", 'k="', "record.select(", "a" * 10_000, "k=" * 3000, "model.with_values((("]
+)
+def test_any_text_is_read_as_it_is(text):
+    assert isinstance(spoken(text), str)
 
 
 def test_the_commands_do_not_speak_python(tmp_path, capsys):

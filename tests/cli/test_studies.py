@@ -1,11 +1,9 @@
 """Studies on the command line: from a recording to a report, with exit codes that mean something."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -40,6 +38,17 @@ def test_workers_and_clusters_that_are_not_there(capsys, folder):
         assert f"No dask scheduler answers at {address}" in err
 
 
+def test_a_report_of_a_foreign_folder_leaves_no_lock_beside_it(capsys, tmp_path, monkeypatch):
+    def locked(path):
+        raise AssertionError(path)
+
+    monkeypatch.setattr("kapitza.study.folder.locked", locked)
+    (tmp_path / "mine").mkdir()
+    for place in (tmp_path / "mine", "/dev/null"):
+        code, _, err = run(capsys, "report", place)
+        assert (code, "is no results folder of a study" in err) == (2, True)
+
+
 def test_from_a_recording_to_a_report(capsys, folder):
     study = folder / "cart.toml"
     code, out, _ = run(capsys, "new", folder / "cart.csv")
@@ -68,6 +77,20 @@ def test_from_a_recording_to_a_report(capsys, folder):
     assert np.allclose(table[:, 0], whole.time[100:])
     assert np.abs(table[:, 1] - whole["x"][100:]).max() < 0.01
     assert (table[5:, 2] < table[5:, 3]).all()
+    fit = next((folder / "cart-results" / "fits").glob("*auto*[0-9a-f].nc"))
+    for source in (folder / "cart-results", fit):
+        command = ["predict", source, "--duration", 3, "--interval", 0.1, "--start", "x=1", "--out", folder / "own.csv"]
+        assert run(capsys, *command)[0] == 0
+        own = np.genfromtxt(folder / "own.csv", delimiter=",", skip_header=1)
+        assert np.abs(own[:, 1] - whole["x"][:31]).max() < 0.01
+    for source in (study, folder / "cart-results", fit):
+        code, out, _ = run(capsys, "suggest", source)
+        assert (code, "Nothing is missing" in out) == (0, True)
+    for source in (study, folder / "cart-results", fit):
+        code, out, _ = run(capsys, "validate", source, folder / "cart.csv")
+        assert (code, "follows to the noise" in " ".join(out.split())) == (0, True)
+    code, _, err = run(capsys, "suggest", study, "--fit", "cartt")
+    assert (code, "There is no fit" in err) == (2, True)
 
 
 def test_check_lists_problems_for_people_and_programs(capsys, folder):
@@ -123,6 +146,22 @@ def test_orbits_of_a_recording(capsys, tmp_path):
     assert float(fixed["first point"].split(",")[0]) == pytest.approx(0.631354, abs=1e-3)
 
 
+STOPPED = """
+import signal, sys
+seen = []
+def press(event, arguments):
+    if seen == ["fit"] and event == "open":
+        seen.append("pressed")
+        signal.raise_signal(signal.SIGINT)
+    elif not seen and event == "os.rename" and "fits" in str(arguments[1]) and str(arguments[1]).endswith(".checks.nc"):
+        seen.append("fit")
+sys.addaudithook(press)
+from kapitza.cli import main
+main(sys.argv[1:])
+"""
+"""The command line; Ctrl-C is pressed at the first file that is opened after the first fit was written."""
+
+
 def test_ctrl_c_ends_with_130_and_resume_ends_the_run(capsys, folder, tmp_path):
     (tmp_path / "cart.csv").write_bytes((folder / "cart.csv").read_bytes())
     text = '[[model]]\nname = "{0}"\nequations = ["x\'\' + c*x\' + k*x + k{0}*x**{0} = 0"]\n' \
@@ -130,19 +169,15 @@ def test_ctrl_c_ends_with_130_and_resume_ends_the_run(capsys, folder, tmp_path):
     models = "".join(text.format(power) for power in (3, 5))
     (tmp_path / "many.toml").write_text(models + '[data]\nfile = "cart.csv"\n[fit]\nmethod = "shooting"\n')
     command = ["identify", str(tmp_path / "many.toml"), "--quiet"]
-    started = subprocess.Popen(
-        [sys.executable, "-m", "kapitza", *command],
-        stderr=subprocess.PIPE,
+    started = subprocess.run(
+        [sys.executable, "-c", STOPPED, *command],
+        capture_output=True,
         text=True,
+        timeout=600,
         # A job in the background inherits that Ctrl-C is ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    fits = tmp_path / ".many-results.part" / "fits"
-    until = time.monotonic() + 60
-    while not (fits.is_dir() and any(fits.glob("*.json"))) and time.monotonic() < until:
-        time.sleep(0.02)
-    os.kill(started.pid, signal.SIGINT)
-    _, err = started.communicate(timeout=60)
+    err = started.stderr
     assert started.returncode == 130
     assert "--resume" in err
     assert not (tmp_path / "many-results").exists()
@@ -173,3 +208,24 @@ method = "harmonic"
         code, out, _ = run(capsys, "check", folder / "fast.toml", "--json")
         assert code == 0
         assert 'units = {t = "ms"}' in json.loads(out)["warnings"][0]
+
+
+def test_verdict_is_said_everywhere_and_a_miss_is_exit_code_3(capsys, folder):
+    truth = kz.Model.from_equations("x'' + c*x' + k*x + q*x**3 = 0", parameters={"c": 0.3, "k": 9.0, "q": 8.0})
+    clean = kz.simulate(truth, [1.0, 0.0], t=np.linspace(0, 10, 501))
+    kz.write(kz.measure(clean.select(["x"]), noise=0.005, seed=1), folder / "hard.csv")
+    text = (
+        "[model]\nequations = [\"x'' + c*x' + k*x = 0\"]\nparameters = {c = 0.3, k = 9.0}\n"
+        '[data]\nfile = "FILE"\n[fit]\nfree = ["c", "k"]\nmethod = "shooting"\n'
+    )
+    for name, code, words in (("cart", 0, "follows the data to the noise"), ("hard", 3, "misses the data by")):
+        (folder / f"verdict-{name}.toml").write_text(text.replace("FILE", f"{name}.csv"))
+        ended, out, _ = run(capsys, "identify", folder / f"verdict-{name}.toml", "-q")
+        assert ended == code
+        assert f"the model {words}" in " ".join(out.split())
+        results = folder / f"verdict-{name}-results"
+        kept = json.loads((results / "result.json").read_text())
+        assert kept["misses"] is (code == 3)
+        assert all(words in said for said in kept["follows"].values())
+        assert words in (results / "parameters.csv").read_text()
+        assert words in (results / "report.html").read_text()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from scipy.special import ellipk
 
 import kapitza as kz
@@ -152,5 +153,51 @@ def test_the_mode_in_opposite_phase_branches_where_lames_equation_says():
     assert point.verified
     assert point.value == pytest.approx(omega, abs=1e-7)
     assert abs(point.point[0]) == pytest.approx(amplitude, abs=1e-4)
+    # Motions that are larger on one side leave there, one the mirror image of the other; they exist without damping.
+    left, right = (kz.switch_branch(point, (0.9, 1.5), side=side) for side in (1, -1))
+    for name, other in (("x", "y"), ("y", "x")):
+        np.testing.assert_allclose(left.amplitude(name)[-1], right.amplitude(other)[-1], rtol=1e-6)
+    assert max(left.amplitude("x")[-1], left.amplitude("y")[-1]) > 5 * min(
+        left.amplitude("x")[-1], left.amplitude("y")[-1]
+    )
+    run = solve_ivp(
+        lambda t, s: [s[2], s[3], -s[0] - s[0] ** 3 - k * (s[0] - s[1]), -s[1] - s[1] ** 3 - k * (s[1] - s[0])],
+        (0, left.periods[-1]), left.points[-1], method="DOP853", rtol=1e-12, atol=1e-12,
+    )  # fmt: skip
+    np.testing.assert_allclose(run.y[:, -1], left.points[-1], atol=1e-8)
     # In phase x - y follows v'' + (1 + 2k + 3X²) v = 0 and never meets an edge.
     assert not kz.backbone(model, mode=0, bounds=(0.9, 1.5)).bifurcations
+
+
+def test_a_response_beside_its_natural_frequency_has_its_backbone():
+    """The natural frequency 1 is below the range of the responses; the backbone begins there all the same."""
+    model = kz.Model.from_equations(
+        "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
+    )
+    response = kz.frequency_response(model, "omega", (1.5, 2.5), force="B", damping="c")
+    assert response.backbone is not None
+    assert response.backbone.values[[0, -1], 0] == pytest.approx([1.0, 2.5], abs=1e-3)
+
+
+def test_two_equal_modes_of_a_round_potential_have_no_branch_points():
+    """x'' + (1 + r²) x = 0 in the plane turns into itself: every multiplier is 1 on the whole family."""
+    model = kz.Model.from_equations(["x'' + x + x**3 + x*y**2 = 0", "y'' + y + y**3 + y*x**2 = 0"], name="round")
+    assert kz.backbone(model, bounds=(0.9, 2.0)).bifurcations == ()
+
+
+def test_normal_modes_of_a_double_pendulum_end_with_a_reason():
+    """Its multipliers grow beyond what doubles hold, and the family winds on: no error, whatever is found."""
+    short = kz.Stepping(max_points=120)
+    curve = kz.backbone(kz.library.planar_double_pendulum(), "w", mode=1, stepping=short)
+    assert len(curve) > 20
+    assert curve.end_messages[1]
+
+
+def test_a_response_with_an_internal_resonance_is_followed():
+    """Coupled oscillators near 1:√3: folds and branch points lie within one step of each other."""
+    model = kz.Model.from_equations(
+        ["x'' + c*x' + 2*x - y + 0.5*x**3 = B*cos(omega*t)", "y'' + c*y' + 2*y - x = 0"],
+        parameters={"c": 0.02, "B": 0.1, "omega": 0.5}, period="2*pi/omega", name="two",
+    )  # fmt: skip
+    branch = kz.follow(model, None, "omega", (0.5, 2.5), direction=1)
+    assert len(branch.of(Kind.FOLD)) >= 2

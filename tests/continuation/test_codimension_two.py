@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.continuation import Kind
+from kapitza.continuation import End, Kind
 
 
 def turning(first, second, **parameters):
@@ -58,14 +58,20 @@ def test_a_curve_of_doublings_passes_the_double_multiplier(takens):
 
 
 def test_a_curve_of_tori_meets_the_strong_resonances(takens):
-    """b = 0, a < 0: multipliers -e^{±2πi√-a}, which meet at -1 for a = 0 and at 1 for a = -1/4."""
+    """b = 0, a < 0: multipliers -e^{±2πi√-a}, which meet at -1 for a = 0 and at 1 for a = -1/4, where the map is 1."""
     (torus,) = kz.follow(takens, None, "b", (-0.15, 0.15)).of(Kind.NEIMARK_SACKER)
     assert torus.value == pytest.approx(0.0, abs=1e-10)
     assert torus.frequency == pytest.approx(np.pi - 2 * np.pi * 0.2)
     curve = kz.follow(torus, ("a", "b"), ((-0.3, 0.05), (-0.1, 0.1)))
     assert np.abs(curve.values[:, 1]).max() < 1e-9
     found = {(point.kind, round(point.value, 5)) for point in curve.bifurcations}
-    assert found == {(Kind.RESONANCE_1_2, 0.0), (Kind.RESONANCE_1_1, -0.25)}
+    assert found == {
+        (Kind.RESONANCE_1_2, 0.0), (Kind.RESONANCE_1_3, -0.02778), (Kind.RESONANCE_1_4, -0.0625),
+        (Kind.RESONANCE_1_1, -0.25),
+    }  # fmt: skip
+    assert all(point.verified for point in curve.bifurcations)
+    assert len(curve.bifurcations) == 4
+    assert curve.ends[1] is End.CODIMENSION_TWO
 
 
 def test_a_hopf_curve_ends_at_bogdanov_and_takens():
@@ -79,5 +85,8 @@ def test_a_hopf_curve_ends_at_bogdanov_and_takens():
     assert hopf.frequency == pytest.approx(1.0)
     curve = kz.follow(hopf, ("q", "p"), ((-1.5, 0.5), (-0.5, 0.5)))
     assert np.abs(curve.values[:, 1]).max() < 1e-9
-    (point,) = {round(p.value, 6) for p in curve.of(Kind.BOGDANOV_TAKENS)}
-    assert point == 0.0
+    (point,) = curve.of(Kind.BOGDANOV_TAKENS)
+    assert point.value == pytest.approx(0.0, abs=1e-9)
+    assert point.verified
+    assert curve.ends[1] is End.CODIMENSION_TWO
+    assert curve.values[:, 0].max() == pytest.approx(0.0, abs=1e-9)

@@ -124,7 +124,7 @@ def test_lorenz_from_equilibrium_over_hopf_to_homoclinic():
 def test_lorenz_pitchfork_of_the_origin_at_one():
     model = kz.library.lorenz().with_values(rho=0.5)
     rest = kz.follow(model, {"x": 0.0, "y": 0.0, "z": 0.0}, "rho", (0.1, 2.0), equilibrium=True)
-    (point,) = rest.of(Kind.BRANCH_POINT)
+    (point,) = rest.of(Kind.PITCHFORK)
     assert point.value == pytest.approx(1.0, abs=1e-6)
 
 
@@ -282,7 +282,7 @@ def test_slips_of_the_keyboard_are_named():
 
 @pytest.mark.parametrize("index", [9999, -9999, 1.5, "last", None])
 def test_a_point_that_is_not_on_the_branch_is_named(response, index):
-    with pytest.raises(KapitzaError, match=rf"give a whole number from -{len(response)} to {len(response) - 1}"):
+    with pytest.raises(KapitzaError, match=rf"give a whole number( from -{len(response)} to {len(response) - 1})?\."):
         response.orbit(index)
 
 
@@ -320,10 +320,14 @@ def test_equilibria_are_followed_on(tmp_path):
         (lambda b: b.profiles(0), "samples = 0"),
         (lambda b: b.waterfall(of="q"), 'no state "q"'),
         (lambda b: b.waterfall(count=0), "count = 0"),
-        (lambda b: kz.switch_branch(None), "takes a bifurcation"),
+        (lambda b: kz.switch_branch(None), "bifurcation is None; give a Bifurcation"),
         (lambda b: kz.other_orbits(duffing(), None), "known"),
-        (lambda b: kz.other_orbits(duffing(), [b]), "give orbits"),
+        (lambda b: kz.other_orbits(duffing(), [b]), "known, entry 0, is .*; give a PeriodicOrbit"),
         (lambda b: kz.other_orbits(duffing(), [], starts=0), "starts = 0"),
+        (
+            lambda b: kz.other_orbits(duffing(), [kz.PeriodicOrbit(states=("x",), points=[[0.4]], period=1.0)]),
+            "known holds an orbit of x; .* give orbits of this model",
+        ),
         (lambda b: kz.frequency_response(duffing(), "omega", (0.5, 2.0), force="B", levels=[]), "levels is empty"),
         (lambda b: kz.frequency_response(duffing(), "omega", (0.5, 2.0), force="B", levels="0.1"), "levels"),
         (lambda b: kz.frequency_response(duffing(), "omega", None, force="B"), "bounds"),

@@ -77,7 +77,7 @@ def test_bad_settings_are_refused(clean):
     settings = {
         'noise of channel "phi" = -1': {"noise": -1},
         'No channel "xx".*Did you mean': {"noise": {"xx": 1}},
-        'quantum of channel "x" = nan': {"quantum": {"x": np.nan}},
+        r"quantum\['x'\] = nan": {"quantum": {"x": np.nan}},
         "jitter, a standard deviation": {"jitter": -1},
         "loses every sample": {"drop": 1.0},
     }

@@ -1,5 +1,7 @@
 """Units of columns: times become seconds, channels SI, whatever states them; what is not known is asked for."""
 
+import re
+
 import h5py
 import numpy as np
 import pandas as pd
@@ -43,7 +45,7 @@ def test_the_caller_states_them(tmp_path):
     assert_in_si(kz.read(tmp_path / "run.csv", channels={"angle": "phi", "x": "x"}, units=by_column))
     with pytest.raises(DataError, match='"omega" is declared'):
         kz.read(tmp_path / "run.csv", units={"omega": "deg"})
-    with pytest.raises(DataError, match="Units are text"):
+    with pytest.raises(DataError, match=r"units\['x'\] is 3; give text"):
         kz.read(tmp_path / "run.csv", units={"x": 3})
 
 
@@ -202,7 +204,7 @@ BAD_FACTS += [{"phase": float("nan")}, {"phase": "soon"}, {"period": float("nan"
 
 @pytest.mark.parametrize("facts", BAD_FACTS)
 def test_noise_phase_and_period_are_finite(facts):
-    with pytest.raises(DataError, match=r"noise of channel|phase of the first|excitation period"):
+    with pytest.raises(DataError, match=r"noise\['x'\] = |noise of channel|phase of the first|period = nan"):
         Record.from_arrays([0.0, 1.0], {"x": [0.0, 1.0]}, **facts)
 
 
@@ -211,4 +213,61 @@ def test_dates_of_a_country_are_named_not_guessed(tmp_path, date):
     path = tmp_path / "logger.csv"
     path.write_text("t,x\n" + "".join(f"{date.format(i)},{i}\n" for i in range(5)))
     with pytest.raises(kz.KapitzaError, match=r"day or month comes first is not guessed.*ISO 8601"):
+        kz.read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("x / mm", "mm"), ("U/V", "V"), ("x in mm", "mm"), ("x mm", "mm"), ("v, mm/s", "mm/s"), ("x_µm", "µm"),
+        ("x {mm}", "mm"),
+        ("pos [mm] filtered", "mm"), ("a (m/s^2 rms)", "m/s^2"), ("x (mm, filtered)", "mm"),
+    ],
+)  # fmt: skip
+def test_a_unit_that_is_written_in_another_way_is_asked_for(tmp_path, name, unit):
+    path = tmp_path / "run.csv"
+    path.write_text(f'time [s],"{name}"\n0,1\n1,2\n2,4\n', encoding="utf-8")
+    with pytest.raises(DataError, match=f'unit "{re.escape(unit)}"'):
+        kz.read(path)
+    assert kz.read(path, units={name: ""}).channels == (name,)
+
+
+@pytest.mark.parametrize("name", ["N", "x/L", "y/h", "dx/dt", "Channel 1", "deg"])
+def test_names_that_only_resemble_units_are_names(tmp_path, name):
+    path = tmp_path / "run.csv"
+    path.write_text(f'time [s],"{name}"\n0,1\n1,2\n2,4\n', encoding="utf-8")
+    assert kz.read(path).channels == (name,)
+
+
+def test_a_temperature_is_not_the_time(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("time [s],T [degC]\n0,1\n1,2\n2,4\n", encoding="utf-8")
+    assert kz.read(path).values(["T"])[0, 0] == pytest.approx(274.15)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "factor"),
+    [("Accel X", "g", 9.80665), ("acc_z", "mg", 9.80665e-3), ("mass", "g", 1e-3), ("Force 1", "lb", 4.4482216152605)],
+)
+def test_the_name_decides_between_two_meanings_and_the_record_says_so(tmp_path, name, unit, factor):
+    path = tmp_path / "run.csv"
+    path.write_text(f"t [s],{name} [{unit}]\n0,1\n1,2\n")
+    record = kz.read(path)
+    assert record[name].tolist() == pytest.approx([factor, 2 * factor], rel=1e-12)
+    assert f"{name} is in" in record.dataset.attrs["read_as"]
+
+
+def test_the_caller_decides_before_the_name(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("t [s],Accel [g]\n0,1\n1,2\n")
+    record = kz.read(path, units={"Accel": "gram"})
+    assert record["Accel"].tolist() == pytest.approx([1e-3, 2e-3])
+    assert "read_as" not in record.dataset.attrs
+
+
+@pytest.mark.parametrize(("unit", "cure"), [("dB", "logarithms"), ("%", "full value")])
+def test_decibels_and_percentages_come_with_the_cure(tmp_path, unit, cure):
+    path = tmp_path / "run.csv"
+    path.write_text(f"t [s],x [{unit}]\n0,1\n1,2\n")
+    with pytest.raises(DataError, match=cure):
         kz.read(path)

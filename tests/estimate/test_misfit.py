@@ -198,3 +198,31 @@ def test_orbits_found_in_a_record_of_the_right_model_give_no_alarm():
     fit = kz.identify(model, orbits, ["c", "a", "b"])
     assert fit.misfit.to_the_noise
     assert not [text for text in fit.warnings if "miss the data" in text]
+
+
+def test_structure_below_the_noise_is_not_a_miss():
+    small = Misfit(size=0.74, share=0.004, chance=1e-9, what="the motion")
+    assert not small.misses
+    assert str(small).startswith("follows the data to the noise")
+    (text,) = small.warnings()
+    assert "misses" not in text
+    assert "0.74 times the noise" in text
+    large = Misfit(size=27.0, share=0.15, chance=0.0, what="the motion")
+    assert large.misses
+    assert large.verdict == "misses the data by 27 times the noise (15 % of the signal)"
+
+
+def test_a_chance_disagreement_of_pieces_does_not_widen_where_residuals_are_white():
+    """χ² of 8 pieces at 0.4 %: one right model in 250 has it, and its pieces know the parameter 20 times worse."""
+    pieces, piece = 8, 20.0
+    step = np.zeros((pieces, 1))
+    step[0] = 1.0
+    step *= piece * np.sqrt(21.0 / ((step - step.mean()) ** 2).sum())
+    covariances = np.full((pieces, 1, 1), piece**2)
+    assert 1e-3 < pieces_disagree(step, covariances)[1] < 1e-2
+    white, wrong = (widening(np.eye(1), None, step, covariances, judged, np.inf) for judged in (True, False))
+    assert white.factor[0] == 1.0
+    assert not list(white.warnings())
+    assert wrong.factor[0] > 10
+    (text,) = wrong.warnings()
+    assert "8 pieces" in text

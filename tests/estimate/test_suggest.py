@@ -104,3 +104,65 @@ def test_what_cannot_be_asked_is_refused():
     harmonic = kz.identify(fit.model, fit.data, free=["c", "k"], method=kz.HarmonicFit())
     with pytest.raises(kz.KapitzaError, match="ShootingFit"):
         kz.suggest(harmonic)
+
+
+def named(found) -> set[str]:
+    pairs = {term.name for pair in found.pairs[:1] for term in pair}
+    return {term.name for term in found.alternatives} | pairs
+
+
+@pytest.mark.parametrize(("fault", "called"), [("drift", "drift of the sensor x"), ("lag", "lag of the sensor x")])
+def test_faults_of_a_sensor_are_named(fault, called):
+    """Two sensors of one mass: a drift or a lag of one of them is not a motion."""
+    model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters=RIG)
+    late = kz.simulate(model, [1.0, 0.0], t=np.concatenate([[0.0], TIME + 0.99]))["x"][1:]
+    seen = kz.simulate(model, [1.0, 0.0], t=np.concatenate([[0.0], TIME + 1.0])).samples(slice(1, None))
+    x = seen["x"] + 0.003 * TIME if fault == "drift" else late
+    noise = 0.005 * np.random.default_rng(5).standard_normal((2, TIME.size))
+    record = kz.Record.from_arrays(TIME, {"x": x + noise[0], "x'": seen["x'"] + 2 * noise[1]})
+    found = kz.suggest(kz.identify(model, record, ["c", "k"], kz.ShootingFit()))
+    assert found.missing
+    assert called in named(found)
+
+
+def test_a_late_drive_is_named():
+    text = "x'' + c*x' + k*x + x**3 = 2*cos(1.7*t - {lag})"
+    truth, model = (
+        kz.Model.from_equations(text.format(lag=lag), parameters=RIG, period="2*pi/1.7") for lag in (0.05, 0.0)
+    )
+    record = kz.measure(kz.simulate(truth, [1.0, 0.0], t=TIME).select(["x"]), noise=0.01, seed=2)
+    found = kz.suggest(kz.identify(model, record, ["c", "k"], kz.ShootingFit()))
+    assert found.missing
+    assert "lag of the drive" in named(found)
+
+
+def test_a_fit_that_misses_is_never_told_that_nothing_is_missing():
+    """Dense samples of a decay: whitening takes the slow misfit for noise, the test of the fit does not."""
+    truth = kz.Model.from_equations("x'' + c*x' + k*x + 0.15*sign(x') = 0", parameters={"c": 0.4, "k": 400.0})
+    clean = kz.simulate(truth, [0.05, 0.0], t=np.arange(3000) * 0.001).select(["x"])
+    record = kz.Record.from_arrays(clean.time, {"x": kz.measure(clean, noise=0.002, seed=1)["x"]})
+    model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.4, "k": 400.0})
+    fit = kz.identify(model, record, ["c", "k"], kz.ShootingFit())
+    assert fit.misfit is not None
+    assert not fit.misfit.to_the_noise
+    assert str(kz.suggest(fit)).startswith("Something is missing")
+
+
+def test_power_is_said_where_nothing_is_missing():
+    found = kz.suggest(fit_of("x'' + c*x' + k*x = 0", seed=3))
+    assert "Would have been seen:" in str(found)
+    cubic = next(term for term in found.terms if term.name == "cubic stiffness of x")
+    assert f"{cubic.detectable:.2g}" in str(found) or cubic.share > min(term.share for term in found.terms)
+
+
+def test_recordings_shorter_than_the_filter_of_the_noise_take_part():
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x = 0", parameters={"c": 0.1, "k": 4.0}, start={"x": 1.5, "x'": 0.0}
+    )
+    t = np.arange(400) * 0.05
+    white = np.random.default_rng(0).normal(size=t.size + 5)
+    coloured = 0.02 * np.convolve(white, np.ones(6) / 3, "valid")
+    segment = np.repeat([0, 1], [398, 2])
+    record = kz.Record.from_arrays(t, {"x": kz.simulate(model, t=t)["x"] + coloured}, segment=segment)
+    fit = kz.identify(model, record, ["c", "k"], method=kz.ShootingFit())
+    assert kz.suggest(fit) is not None

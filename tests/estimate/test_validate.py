@@ -47,7 +47,10 @@ def test_right_model_follows_to_the_noise_and_its_horizon_is_that_of_its_exponen
     assert (test.horizon_signal >= test.horizon_noise).all()
 
 
-def test_right_model_has_the_section_and_the_frequency_of_the_record(right):
+def test_right_model_has_the_section_and_the_frequency_of_the_record(duffing):
+    """480 periods: of 160 two stretches of the same motion lie beyond the limit of chance once in some twenty."""
+    long = kz.measure(kz.simulate(duffing, periods=480, samples_per_period=30).select(["x"]), noise=NOISE, seed=2)
+    right = kz.validate(duffing, long, parts=["section", "frequencies"])
     assert right.section.agrees
     assert 0 < right.section.distance <= right.section.floor
     assert right.frequencies[0].agrees
@@ -130,7 +133,7 @@ def test_readings_beyond_the_range_of_a_sensor_are_no_errors_of_the_model(duffin
     assert np.isnan(check.prediction.error).any()
     assert np.median(check.prediction.horizon_noise) > 5.0
     assert np.abs(check.simulated["x"]).max() <= 1.0
-    blind = kz.validate(duffing, cut, noise=NOISE, parts=["prediction"])
+    blind = kz.validate(duffing, cut.with_attributes(bad_samples="keep"), noise=NOISE, parts=["prediction"])
     assert blind.prediction.failed or np.median(blind.prediction.fit_misfit) > 3
 
 
@@ -175,3 +178,13 @@ def test_other_things_than_models_and_records_are_refused(duffing, record):
         kz.validate(3.0, record)
     with pytest.raises(kz.KapitzaError, match="one record at a time"):
         kz.validate(duffing, [record, record])
+
+
+def test_a_record_that_no_stretch_of_the_model_follows():
+    """Noise alone, as one stretch: nothing is predicted, and the result says why."""
+    model = kz.Model.from_equations("x'' + 0.1*x' + k*x = 0", parameters={"k": 4.0}, start={"x": 1.0, "x'": 0.0})
+    noise = np.random.default_rng(1).normal(size=120)
+    record = kz.Record.from_arrays(0.1 * np.arange(120), {"x": noise}, noise={"x": 0.01})
+    check = kz.validate(model, record, stretches=1)
+    assert (len(check.prediction.starts), len(check.prediction.failed)) == (0, 1)
+    assert "stretches followed: 0 of 1" in str(check)

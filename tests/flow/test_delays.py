@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 import kapitza as kz
 from kapitza.errors import FlowError, KapitzaError, ModelError, ParseError
 from kapitza.flow.delayed import Past
+from kapitza.flow.stepper import Stepper
 
 
 def retarded(delay=1.0):
@@ -258,7 +259,51 @@ def test_notation_of_past_values():
         ).trajectory([1.0], [0.0, 1.0])
     with pytest.raises(ModelError, match="switches"):
         kz.Flow(kz.Model.from_equations("x' = -sign(x) - x(t - 1)"))
+    with pytest.raises(ModelError, match="switches"):
+        kz.Flow(kz.Model.from_equations("x' = -x(t - 1) + sign(t - 2)"))
     pair = kz.Model.from_equations("x' = -x(t - (a + b))", parameters={"a": 0.25, "b": 0.75})
     assert kz.Flow(pair).trajectory([1.0], np.linspace(0, 3, 5))[:, 0] == pytest.approx(
         steps_solution(np.linspace(0, 3, 5)), abs=1e-12
     )
+
+
+SWITCHED = [
+    "sign(x(t - 1))",
+    "abs(x'(t - 1))",
+    "max(x(t - 1), 0)",
+    "Heaviside(x(t - 1) - x)",
+    "Piecewise((1, x(t - 1) > k), (0, True))",
+    "min(sign(max(x(t - 1), 0)), 0.5)",
+]
+
+
+@pytest.mark.parametrize("law", SWITCHED)
+def test_switches_on_past_values_are_refused(law, tmp_path):
+    """x' = -sign(x(t - 1)) from 0.5 has x(3.5) = 1 by the method of steps; 0 came out as nobody saw the switch."""
+    forced = kz.Model.from_equations("x'' + 0.1*x' + x = cos(t)", parameters={"k": 0.3}, period="2*pi")
+    model = kz.Model.from_equations(f"x'' + 0.1*x' + x + k*{law} = cos(t)", parameters={"k": 0.3}, period="2*pi")
+    record = kz.simulate(forced, [0.5, 0.0], periods=4, samples_per_period=32)
+    kz.write_model(model, tmp_path / "model.toml")
+    entries = [
+        lambda: kz.simulate(model, [0.5, 0.0], t=[0.0, 3.5]),
+        lambda: kz.simulate(kz.read_model(tmp_path / "model.toml"), [0.5, 0.0], t=[0.0, 3.5]),
+        lambda: kz.Flow(model).dense([0.5, 0.0], 0.0, 3.5),
+        lambda: kz.solve_orbit(model, [0.5, 0.0]),
+        lambda: kz.find_orbits(model),
+        lambda: model.equilibrium({"x": 0.1, "x'": 0.0}),
+        lambda: model.linearise({"x": 0.1, "x'": 0.0}),
+        lambda: Stepper(model),
+        *(
+            lambda method=method: kz.identify(model, record, free=["k"], method=method)
+            for method in (None, kz.HarmonicFit(), kz.ShootingFit(), kz.OrbitFit())
+        ),
+    ]
+    for entry in entries:
+        with pytest.raises(KapitzaError, match=r"delay|past|t - 1"):
+            entry()
+
+
+def test_a_switch_that_never_changes_needs_no_event():
+    """max(x(t - 1), 0) >= 0 always holds: x' = -1."""
+    model = kz.Model.from_equations("x' = -Piecewise((1, max(x(t - 1), 0) >= 0), (0, True))")
+    assert kz.simulate(model, [0.5], t=[0.0, 3.5])["x"][-1] == pytest.approx(-3.0, abs=1e-13)

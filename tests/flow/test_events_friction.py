@@ -128,6 +128,7 @@ def test_a_start_from_which_several_motions_leave_is_refused():
         Flow(model).propagate([0.0, 0.0], 0.0, 1.0)
 
 
+@pytest.mark.usefixtures("without_kernel")
 def test_a_broken_mode_raises_instead_of_a_wrong_number(monkeypatch):
     model = belt()
     engine = EventEngine(system_of(model))

@@ -194,6 +194,7 @@ def test_a_graze_is_reported():
     assert run.events[0].time == pytest.approx(np.pi / 2, abs=1e-6)
 
 
+@pytest.mark.usefixtures("without_kernel")
 def test_a_lost_impact_is_refused(monkeypatch):
     from kapitza.flow.events import instants
 

@@ -143,6 +143,7 @@ def test_a_wall_reflects_and_tangents_pass_it():
     assert run.log_determinant == pytest.approx(np.linalg.slogdet(run.jacobian)[1], abs=1e-8)
 
 
+@pytest.mark.usefixtures("without_kernel")
 def test_one_flow_for_all_regimes_is_that_of_every_regime(monkeypatch):
     """Joints that stick and slip and a stop that is struck: states, events and tangents as by flows of
     their own for every regime.

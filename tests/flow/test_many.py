@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from kapitza import Flow, Model, library
-from kapitza.errors import FlowError
+from kapitza.errors import ArgumentError, FlowError
+from kapitza.flow.events.many import has_positive_minors
 from kapitza.flow.simulation import start_of
 
 
@@ -119,3 +120,26 @@ def test_a_run_that_leaves_the_finite_numbers_does_not_take_others_with_it(sampl
     assert tangents[good, :, 0, 0] == pytest.approx(growth**-1.5, rel=1e-12)
     assert states[:, 0, 0].tolist() == starts[:, 0].tolist()
     assert np.isnan(states[1, 1:]).all()
+
+
+@pytest.mark.parametrize("model", [library.duffing, library.colliding_cart])
+def test_one_sample_is_the_start(model):
+    flow, starts = Flow(model(), wrt=("k",)), np.array([[0.3, 0.1], [0.2, -0.1]])
+    states, by_state, by_parameter = flow.trajectories(starts, [[1.0], [2.0]])
+    np.testing.assert_array_equal(states, starts[:, None])
+    np.testing.assert_array_equal(by_state, np.broadcast_to(np.eye(2), (2, 1, 2, 2)))
+    np.testing.assert_array_equal(by_parameter, np.zeros((2, 1, 2, 1)))
+    np.testing.assert_array_equal(flow.paths(starts, [[1.0], [2.0]]), starts[:, None])
+    with pytest.raises(ArgumentError, match="2 rows of increasing times"):
+        flow.paths(starts, np.empty((2, 0)))
+
+
+@pytest.mark.parametrize("units", [1.0, 1e-8, 1e8])
+def test_dependent_surfaces_have_no_unique_answer_in_any_units(units):
+    """x', y' and x' - y' of two masses: the determinant is zero, and rounding must not decide its sign."""
+    rows = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -1.0]])
+    scale = np.diag([1.0, units, np.sqrt(units)])
+    for rounding in (1e-15, -1e-15):
+        gain = scale @ (rows @ np.diag([1.0, 0.3]) @ rows.T + rounding * np.eye(3)) @ scale
+        assert not has_positive_minors(gain)
+        assert has_positive_minors(gain[:2, :2])

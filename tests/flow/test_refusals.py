@@ -20,9 +20,9 @@ def flow() -> Flow:
         (lambda f: f.propagate([NAN, 1.0], 0, 1), r"phi is nan in the state"),
         (lambda f: f.propagate([0.0, 1.0, 2.0], 0, 1), r"has 2 entries \(phi, phi'\), not shape \(3,\)"),
         (lambda f: f.propagate({"phi": 1.0}, 0, 1), r"missing: phi'"),
-        (lambda f: f.propagate(X, 0, NAN), r"t1 = nan; give a finite time"),
+        (lambda f: f.propagate(X, 0, NAN), r"t1 = nan; give a finite number"),
         (lambda f: f.propagate(X, 0, 1, {"mass": 1.0}), r'no parameter "mass"'),
-        (lambda f: f.propagate(X, 0, 1, {"m": NAN}), r"m is nan among the parameters"),
+        (lambda f: f.propagate(X, 0, 1, {"m": NAN}), r"parameters\['m'\] = nan; give a finite number"),
         (lambda f: f.propagate(X, 0, 1, [1.0, 2.0]), r"has 9 parameters"),
         (lambda f: f.propagate(X, 0, 1, {"omega": -9.0}), r"period .* is -0\.698.*must be positive"),
         (lambda f: f.propagate_many([X, [0.0, NAN]], 0, 1), r"phi' is nan in row 1"),
@@ -45,17 +45,17 @@ def flow() -> Flow:
         (lambda f: Flow(library.lorenz()).strobe([1.0, 1.0, 1.0], 3), r"no excitation period to strobe by"),
         (lambda f: simulate(f.model), r"either t=times or periods"),
         (lambda f: Map(library.trace_map()).iterate([0.1, 0.2, 0.3], 3, precision="high"), r"precision = 'high'"),
-        (lambda f: f.propagate(["a", 1.0], 0, 1), r"A state: .*cannot be read as real numbers"),
+        (lambda f: f.propagate(["a", 1.0], 0, 1), r"x: .*cannot be read as real numbers"),
         (lambda f: f.propagate(X, None, 1), r"t0 = None; give a number"),
         (lambda f: f.propagate(X, "now", 1), r"t0 = 'now'; give a number"),
-        (lambda f: f.propagate(X, 0, 1, {"m": "heavy"}), r"Parameters: .*cannot be read"),
+        (lambda f: f.propagate(X, 0, 1, {"m": "heavy"}), r"parameters\['m'\] = 'heavy'; give a number"),
         (lambda f: f.propagate_many([X, X, X], [0, 0], 1), r"t0 has shape \(2,\); .* each of the 3 members"),
         (lambda f: f.propagate_many([X, X], 0, [1, NAN]), r"t1 is not finite at member 1"),
         (lambda f: f.strobe(X, NAN), r"periods = nan; give a whole number"),
         (lambda f: f.strobe(X, float("inf")), r"periods = inf"),
         (lambda f: f.strobe(X, None), r"periods = None"),
         (lambda f: Flow(f.model, wrt=("m", "m")), r"names a parameter twice"),
-        (lambda f: f.model.with_values(m="heavy"), r"\"m\" = 'heavy'; give a number"),
+        (lambda f: f.model.with_values(m="heavy"), r"m = 'heavy'; give a number"),
     ],
 )
 def test_message_names_the_thing(flow, call, message):
@@ -160,3 +160,23 @@ def test_a_root_without_value_ends_motions_with_jumps(law):
     ends = flow.propagate_many([[0.9], [400.0]], 0.0, 3.0, throw=False).state
     assert np.isnan(ends[0, 0])
     assert np.isfinite(ends[1, 0])
+
+
+@pytest.mark.parametrize("start", [[9.2e18, 1.5], [1e300, 0.0]])
+def test_a_run_without_one_step_is_refused(start):
+    flow = Flow(library.duffing())
+    with pytest.raises(FlowError, match="left the finite numbers after t = 0"):
+        flow.strobe(start, periods=3)
+    with pytest.raises(FlowError, match="left the finite numbers after t = 0"):
+        flow.trajectory(start, [0.0, 1.0, 2.0])
+
+
+def test_rates_at_other_times_than_states_are_refused():
+    flow = Flow(library.duffing())
+    with pytest.raises(KapitzaError, match=r"times has shape \(3,\).* 2 members"):
+        flow.rates([[0.4, 0.0], [0.5, 0.1]], [0.0, 1.0, 2.0])
+    by_name = flow.rates({"x'": 0.2, "x": 0.4}, 1.0)
+    assert by_name.tolist() == flow.rates([0.4, 0.2], 1.0).tolist() == flow.rates([[0.4, 0.2]], 1.0)[0].tolist()
+    for wrong in (0.3, [[[0.4, 0.2]]]):
+        with pytest.raises(KapitzaError, match="tate"):
+            flow.rates(wrong)

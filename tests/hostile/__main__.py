@@ -1,4 +1,4 @@
-"""`python -m tests.hostile COUNT --seed S --only recordings`: the table, then what failed."""
+"""`python -m tests.hostile --cases N --seed S --only FAMILY`: what failed, how to repeat it, and the table."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from tests.hostile.pool import Outcome
 
 def main() -> int:
     reader = argparse.ArgumentParser(prog="python -m tests.hostile")
-    reader.add_argument("count", type=int, nargs="?", default=10_000)
+    reader.add_argument("--cases", type=int, default=20_000)
     reader.add_argument("--seed", type=int, default=1)
     reader.add_argument("--only", default="", help="only families whose name holds this")
+    reader.add_argument("--number", type=int, default=None, help="only this case of each family")
+    reader.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long on the clock")
     reader.add_argument("--processes", type=int, default=2)
     chosen = reader.parse_args()
 
@@ -21,8 +23,10 @@ def main() -> int:
         if end.kind not in ("result", "refused"):
             print(f"{number}: {end.case.family} {end.case.number}: {end.kind}: {end.detail[-1500:]}", flush=True)
             print(f"    {str(end.case.content)[:600]!r}", flush=True)
+            again = f'--cases {chosen.cases} --seed {chosen.seed} --only "{chosen.only}" --number {end.case.number}'
+            print(f"    again: python -m tests.hostile {again}", flush=True)
 
-    campaign = run(chosen.count, chosen.seed, chosen.only, chosen.processes, tell)
+    campaign = run(chosen.cases, chosen.seed, chosen.only, chosen.processes, tell, chosen.number, chosen.minutes)
     show(campaign)
     return 1 if campaign.failures else 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,15 +51,27 @@ def cases(count: int, seed: int, only: str = "") -> list[Case]:
         last = place == len(chosen) - 1
         own = count - len(made) if last else round(count * family.share / whole)
         made += [Case(name, number, content) for number, content in enumerate(draw(family, own, seed))]
+    # Mixed, so that a campaign which is stopped early has seen every family.
+    random.Random(seed).shuffle(made)
     return made
 
 
 def run(
-    count: int, seed: int, only: str = "", processes: int = 2, tell: Callable[[int, Outcome], None] | None = None
+    count: int,
+    seed: int,
+    only: str = "",
+    processes: int = 2,
+    tell: Callable[[int, Outcome], None] | None = None,
+    number: int | None = None,
+    minutes: float = float("inf"),
 ) -> Campaign:
-    ends = []
-    for end in outcomes(cases(count, seed, only), processes):
+    """Run the cases; number: only that one of each family, to reproduce a failure; minutes: after which to stop."""
+    ends, begun = [], time.monotonic()
+    chosen = [case for case in cases(count, seed, only) if number in (None, case.number)]
+    for end in outcomes(chosen, processes):
         ends.append(end)
         if tell is not None:
             tell(len(ends), end)
+        if time.monotonic() - begun > 60 * minutes:
+            break
     return Campaign(seed, tuple(ends))

@@ -1,6 +1,29 @@
-"""All families; importing this fills the registry. A new file of families is named here."""
+"""All families; importing this fills the registry. A new file of families gets a line here."""
 
-from tests.hostile import arguments, commands, models, recordings, saved, verbs
+from tests.hostile import (
+    arguments,
+    bombs,
+    calls,
+    commands,
+    killed,
+    models,
+    recordings,
+    rigs,
+    saved,
+    verbs,
+)
 from tests.hostile.family import FAMILIES
 
-__all__ = ["FAMILIES", "arguments", "commands", "models", "recordings", "saved", "verbs"]
+__all__ = [
+    "FAMILIES",
+    "arguments",
+    "bombs",
+    "calls",
+    "commands",
+    "killed",
+    "models",
+    "recordings",
+    "rigs",
+    "saved",
+    "verbs",
+]

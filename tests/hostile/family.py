@@ -15,23 +15,39 @@ FAMILIES: dict[str, Family] = {}
 
 @dataclass(frozen=True)
 class Family:
-    """cases: a strategy of plain values (text, bytes, numbers, lists of them). act: what is done with one of them, in
-    an empty folder; it returns what it found, as text, or raises. share: weight among the families.
+    """A kind of hostile input.
+
+    cases: a strategy of plain values (text, bytes, numbers, lists of them). act: what is done with one of them, in an
+    empty folder; it returns what it found, as text, or raises. share: weight among the families. seconds: computing
+    time after which a case counts as a hang. starts_processes: the case may start processes (to kill them, say).
     """
 
     name: str
     cases: SearchStrategy[Any]
     act: Callable[[Any, Path], object]
     share: float = 1.0
+    seconds: float = 5.0
+    starts_processes: bool = False
 
 
-def register(name: str, cases: SearchStrategy[Any], act: Callable[[Any, Path], object], share: float = 1.0) -> None:
-    FAMILIES[name] = Family(name, cases, act, share)
+def register(
+    name: str,
+    cases: SearchStrategy[Any],
+    act: Callable[[Any, Path], object],
+    share: float = 1.0,
+    *,
+    seconds: float = 5.0,
+    starts_processes: bool = False,
+) -> None:
+    """Add a family to the registry; see `Family`."""
+    FAMILIES[name] = Family(name, cases, act, share, seconds, starts_processes)
 
 
 def draw(family: Family, count: int, number: int) -> list[Any]:
     """`count` cases of the family, the same for the same seed number."""
     found: list[Any] = []
+    if count < 1:
+        return found
 
     @seed(number)
     @settings(

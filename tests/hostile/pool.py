@@ -12,12 +12,10 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
+from tests.hostile.family import FAMILIES
 from tests.processes import computed
 
-SECONDS = 5.0
-"""Computing time of a case."""
-
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Time on the clock after which a case that does not compute is given up."""
 
 CASES_PER_PROCESS = 60
@@ -120,19 +118,20 @@ def _give(worker: _Worker, case: Case) -> None:
 
 def _look(worker: _Worker) -> Outcome | None:
     """The end of the case, or None while it goes on within its limits."""
+    limit = FAMILIES[worker.case.family].seconds
     used = computed(worker.process.pid) - worker.computed
     if worker.pipe.poll():
         try:
             ending = worker.pipe.recv()
         except (EOFError, OSError):
             return Outcome(worker.case, "crash", f"the process died with code {worker.process.exitcode}", used)
-        if ending.seconds > SECONDS:
+        if ending.seconds > limit:
             return Outcome(worker.case, "hang", f"{ending.seconds:.1f} s of computing", ending.seconds)
         return Outcome(worker.case, ending.kind, ending.detail, ending.seconds)
     if not worker.process.is_alive():
         return Outcome(worker.case, "crash", f"the process died with code {worker.process.exitcode}", used)
-    if used > SECONDS + 1 or time.monotonic() - worker.begun > PATIENCE:
-        return Outcome(worker.case, "hang", f"more than {SECONDS:g} s of computing", used)
+    if used > limit + 1 or time.monotonic() - worker.begun > PATIENCE:
+        return Outcome(worker.case, "hang", f"more than {limit:g} s of computing", used)
     return None
 
 

@@ -62,6 +62,19 @@ def originals(suffix: str) -> list[bytes]:
     return found
 
 
+@cache
+def lab_originals(name: str) -> list[bytes]:
+    """A small valid file of an acquisition system."""
+    from tests.data.test_lab_files import MAKERS
+
+    with tempfile.TemporaryDirectory() as folder:
+        MAKERS[name](Path(folder) / name)
+        return [(Path(folder) / name).read_bytes()]
+
+
+LAB = ("run.tdms", "run.uff", "run.xlsx", "run.mf4", "run.mcap")
+
+
 @st.composite
 def tables(draw: st.DrawFn) -> bytes:
     """A text table as no logger would write it."""
@@ -146,6 +159,10 @@ requests = st.one_of(
 )
 written = st.one_of(*(damaged(suffix) for suffix in SUFFIXES))
 register("recordings: damaged files", st.tuples(written, requests), use, 3.0)
+lab = st.sampled_from(LAB).flatmap(
+    lambda name: damaged_bytes(lab_originals(name)).map(lambda content: (Path(name).suffix, content))
+)
+register("recordings: acquisition systems", st.tuples(lab, requests), use, 1.0)
 texted = st.tuples(st.sampled_from([".csv", ".csv", ".txt", ".tsv", ".h5"]), tables())
 register("recordings: tables", st.tuples(texted, requests), use, 1.5)
 register("recordings: bombs", st.tuples(bombs(), requests), use, 0.5)

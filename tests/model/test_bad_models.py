@@ -40,7 +40,7 @@ BAD = {
     "repeat": {"partition": ["x"], "letters": "AA"},
     'Start value for "v", which is no state': {"start": {"v": 1.0}},
     'has no part "perid". Did you mean "period"': {"perid": "2*pi"},
-    "is infinite": {"parameters": {"m": np.inf, "k": 1.0}},
+    "parameters['m'] = inf; give a finite number": {"parameters": {"m": np.inf, "k": 1.0}},
     "order 3": {"equations": "x''' + m*k*x = 0"},
 }
 

@@ -30,7 +30,7 @@ def test_python_blocks_print_what_the_page_shows(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert result.returncode == 0, result.stderr
     shown = "".join(blocks("text"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 import sympy as sp
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from kapitza.errors import ParseError
 from kapitza.model import parse_equation, parse_expression, symbol
 from kapitza.model.text import to_text
+from processes import calls
 
 NAMES = ["x", "x'", "x''", "phi", "k2", "m", "l", "omega"]
 X, M, K = symbol("x"), symbol("m"), symbol("k2")
@@ -179,12 +179,17 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda t: t[:20])
 def test_refused_quickly_with_a_reason(text):
-    start = time.process_time()
-    with pytest.raises(ParseError) as error:
-        parse_equation(text, NAMES)
-    assert time.process_time() - start < 0.1
-    assert REFUSED[text] in str(error.value)
-    assert len(str(error.value)) < 500
+    messages = []
+
+    def attempt():
+        try:
+            parse_equation(text, NAMES)
+        except ParseError as problem:
+            messages.append(str(problem))
+
+    assert calls(attempt) < 100_000  # a text of a million characters is not walked through
+    assert REFUSED[text] in messages[0]
+    assert len(messages[0]) < 500
 
 
 @pytest.mark.parametrize(

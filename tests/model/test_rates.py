@@ -186,7 +186,7 @@ def test_structure_does_not_depend_on_the_hash_seed():
         check=True,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=600,
     )
     assert other.stdout.strip() == describe_structures()
 

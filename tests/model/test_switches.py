@@ -39,6 +39,12 @@ CASES = {
     "abs(k)*x": [],
     "max(k, 2)*x": [],
     "max(k, 2, x)": [True],
+    "Piecewise((1, max(x, 0) >= 0), (2, True))": [],
+    "Piecewise((1, sign(max(abs(x) - 1, 0)) >= 0), (2, True))": [],
+    "sign(max(x, 0))": [False],
+    "abs(sign(max(x, 0)))": [False],
+    "sign(max(x, 0)*max(x', 0))": [False, False],
+    "Piecewise((1, sign(max(x, 0)) > k), (2, True))": [False],
     "sin(x)": [],
 }
 

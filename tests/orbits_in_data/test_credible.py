@@ -5,6 +5,7 @@ import pytest
 from scipy.signal import lfilter
 
 import kapitza as kz
+from kapitza.errors import DataError
 from kapitza.orbits_in_data.bookkeeping import cycle_gaps
 from kapitza.orbits_in_data.character import describe_section
 from kapitza.orbits_in_data.credible import credible
@@ -106,6 +107,29 @@ def test_orbits_held_by_control_are_not_called_stable():
     held = kz.find_orbits(record, controlled=True)[0]
     assert held.stability == "unknown"
     assert "control" in held.notes[0]
+
+
+def test_a_recorded_control_signal_tells_that_it_holds_the_motion():
+    t = np.arange(8000) * 0.01
+    x, force = np.sin(2 * np.pi * t), np.cos(2 * np.pi * t)
+
+    def found(size, name="control", **settings):
+        # The acceleration of x is (2π)² = 39.5.
+        record = kz.Record.from_arrays(t, {"x": x, name: size * force}, period=1.0)
+        return kz.find_orbits(record, **settings)
+
+    held = found(0.4)
+    assert held[0].stability == "unknown"
+    assert held[0].states == ("x",)
+    assert 'control signal "control" is 0.01 of the acceleration of "x"' in held.message
+    free = found(0.01)
+    assert free[0].stability == "stable"
+    assert "free motion" in free.message
+    assert found(0.4, "u")[0].stability == "stable"
+    assert found(0.4, "u", controlled="u")[0].stability == "unknown"
+    assert found(0.4, controlled=False)[0].stability == "stable"
+    with pytest.raises(DataError, match='controlled = "v" is not a channel'):
+        found(0.4, controlled="v")
 
 
 def test_a_velocity_alone_is_embedded_and_its_orbits_have_profiles():

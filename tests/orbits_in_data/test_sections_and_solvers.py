@@ -5,6 +5,7 @@ import pytest
 
 import kapitza as kz
 from kapitza.errors import DataError
+from same_motion import same_motion
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +15,8 @@ def model():
 
 @pytest.fixture(scope="module")
 def dense(model):
-    return kz.simulate(model, periods=20000, samples_per_period=8)
+    period = float(model.period)
+    return same_motion(model, 160001, period / 8, stretch=32, period=period)
 
 
 @pytest.mark.parametrize("phase", [0.375, 0.75])

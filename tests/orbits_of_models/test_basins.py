@@ -54,6 +54,34 @@ def test_a_motion_that_spirals_in_is_not_taken_for_a_longer_period():
     assert (found.labels >= 0).all()
 
 
+def test_a_map_with_a_known_basin():
+    """z -> z²: the unit disc goes to 0, the rest diverges."""
+    square = kz.Model.from_map({"x": "x**2 - y**2", "y": "2*x*y"})
+    found = kz.basins(square, {"x": (-1.51, 1.52), "y": (-1.48, 1.49)}, grid=40)
+    radius = np.hypot(*np.meshgrid(*found.axes.values(), indexing="ij"))
+    assert [a.period for a in found.attractors] == [1]
+    assert np.array_equal(found.labels, np.where(radius < 1, 0, -1))
+
+
+def test_a_cycle_of_a_map_has_one_basin():
+    """The logistic map at 3.2 doubles: both points of the cycle are one attractor."""
+    logistic = kz.Model.from_map({"x": "a*x*(1 - x)", "y": "0.5*y"}, parameters={"a": 3.2})
+    found = kz.basins(logistic, {"x": (0.05, 0.95), "y": (-1.0, 1.0)}, grid=(19, 5))
+    assert [a.period for a in found.attractors] == [2]
+    assert (found.labels == 0).all()
+
+
+def test_wells_with_a_jumping_force():
+    """Springs that pull to 1 and to -1: starts end where long runs do."""
+    model = kz.Model.from_equations("x'' + 0.4*x' + x - sign(x) = 0.05*cos(t)", period="2*pi")
+    found = kz.basins(model, {"x": (-2.0, 2.1), "x'": (-1.5, 1.6)}, grid=(12, 10), transient=20)
+    assert sorted(round(a.states[0, 0]) for a in found.attractors) == [-1, 1]
+    starts = np.stack(np.meshgrid(*found.axes.values(), indexing="ij"), axis=-1).reshape(-1, 2)
+    ends = kz.Flow(model).propagate_many(starts, 0.0, 40 * model.period).state
+    wells = np.array([a.states[0, 0] for a in found.attractors])
+    assert np.array_equal(np.sign(ends[:, 0]), np.sign(wells[found.labels.ravel()]))
+
+
 def test_divergence_and_refusals():
     model = kz.Model.from_equations("x'' + 0.2*x' + x - x**3 = F*cos(t)", parameters={"F": 0.05}, period="2*pi")
     found = kz.basins(model, {"x": (-2.0, 2.0), "x'": (-0.1, 0.1)}, grid=(9, 2), transient=20)

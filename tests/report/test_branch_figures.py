@@ -51,3 +51,28 @@ def test_responses_are_drawn_with_their_backbone():
     (axes,) = response.plot().axes
     words = [text.get_text() for text in axes.get_legend().get_texts()]
     assert {"B = 0.1", "B = 0.2", "backbone"} <= set(words)
+
+
+def test_the_line_passes_the_fold_without_a_kink(branch):
+    """Drawn densely, the line turns at the located fold and not at the nearest point of the branch."""
+    (axes,) = branch.plot().axes
+    upper, lower = branch.bifurcations[0].value, branch.bifurcations[1].value
+    xs = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) > 2]
+    assert max(x.max() for x in xs[:2]) == pytest.approx(upper, abs=1e-4)
+    assert min(x.min() for x in xs[1:]) == pytest.approx(lower, abs=1e-4)
+    words = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert words == ["stable", "unstable", "fold"]
+
+
+def test_no_name_is_written_over_another():
+    """Two curves through the same points: each name once, beside the others."""
+    model = kz.Model.from_map({"x": "y", "y": "p - d*x + s*y - x**2"}, parameters={"p": 0.1, "d": 0.3, "s": 0.5})
+    points = kz.follow(model, {"x": 0.1, "y": 0.1}, "p", (-1.0, 4.0))
+    figure = kz.follow(points.of("fold")[0], ("p", "s"), ((-3.0, 6.0), (-3.0, 3.0))).plot()
+    (axes,) = figure.axes
+    kz.follow(points.of("Neimark-Sacker")[0], ("p", "s"), ((-3.0, 6.0), (-3.0, 3.0))).plot(ax=axes)
+    assert sorted(text.get_text() for text in axes.texts) == ["1:1 resonance", "1:2 resonance", "1:3 resonance",
+                                                              "1:4 resonance", "fold-flip"]  # fmt: skip
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])

@@ -120,7 +120,7 @@ def test_a_posterior_is_cut_at_a_bound_and_follows_the_model():
 
 def test_the_notebook_runs():
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", ())]
     assert not [out for out in outputs if out["output_type"] == "error"]
     shown = [out["data"] for out in outputs if "data" in out]

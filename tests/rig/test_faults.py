@@ -177,9 +177,9 @@ def test_demands_outside_limits_of_value_rate_and_change_are_refused():
         rig.set({"x": FourierSeries(2.3, [0.0, 0.2, 0.0])})
     rig.set({"x": FourierSeries(1.3, [0.0, 0.5, 0.0])})
     for limit in (math.nan, 0.0, -1.0):
-        with pytest.raises(RigError, match="give a positive number"):
+        with pytest.raises(RigError, match="give a number, more than 0"):
             PeriodicInput("x", limit=limit)
-        with pytest.raises(RigError, match="give a positive number"):
+        with pytest.raises(RigError, match="give a number, more than 0"):
             PeriodicInput("x", rate_limit=limit)
     with pytest.raises(RigError, match="lower one first"):
         RigParameter("a", 0.0, bounds=(1.0, 0.0))

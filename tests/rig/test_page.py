@@ -86,7 +86,7 @@ def test_the_driver_of_the_page_drives_a_rig(monkeypatch):
     exec(compile(code.replace(":5555", ":*"), "docs/rig.md", "exec"), names)  # noqa: S102
     monkeypatch.undo()
     server = served[0].start()
-    client = RemoteRig(server.address, server.token, timeout=20.0)
+    client = RemoteRig(server.address, server.token, timeout=60.0)
     try:
         demand = {"x": FourierSeries(1.3, [0.0, 0.4, 0.0])}
         found = settle_and_measure(client, demand)

@@ -122,6 +122,7 @@ def nouns(pendulum, record, found, orbit_fit):
         "profile": kz.profile_curve(series_fit, "k", points=3),
         "coverage": kz.coverage(damped, motion, 0.01, ["c"], kz.HarmonicFit(), fits=2),
         "basins": kz.basins(duffing, {"x": (-1, 1), "x'": (-1, 1)}, grid=4),
+        "exponents": kz.exponents(duffing, plane={"k": (0.05, 0.1)}, grid=2, length=100.0),
         "modes": kz.modal_reduction(np.eye(2), np.array([[2.0, -1.0], [-1.0, 2.0]]), 1),
         **families(),
         **conserved(),
@@ -142,7 +143,7 @@ FITS = (
 NAMES = (
     "shot orbit", "collocated orbit", "harmonic orbit", "orbits of a record", "orbits of a model",
     "orbits of a free motion", "record", "inspection", "model", "validation", "suggestion", "profile", "coverage",
-    "basins", "modes", "branch", "diagram", "responses", "measured branch", "invariant search", *FITS,
+    "basins", "exponents", "modes", "branch", "diagram", "responses", "measured branch", "invariant search", *FITS,
 )  # fmt: skip
 
 
@@ -325,9 +326,9 @@ def test_files_of_a_newer_version_are_refused(saved, name, monkeypatch):
 @pytest.mark.parametrize("value", [np.float64(0.1), np.array(0.1), np.array([0.1]), np.int64(3), np.bool_(True)])
 def test_single_numbers_keep_their_shape(value, tmp_path):
     """A number of NumPy is no row of one."""
-    orbit = kz.load(kz.save(kz.PeriodicOrbit(("x",), np.ones((1, 1)), value, 1), tmp_path / "a.nc"))
-    assert assert_same(orbit.period, value) == 1
-    assert np.shape(orbit.period) == np.shape(value)
+    orbits = kz.load(kz.save(kz.OrbitSet((), source=value), tmp_path / "a.nc"))
+    assert assert_same(orbits.source, value) == 1
+    assert np.shape(orbits.source) == np.shape(value)
 
 
 def changed(saved, tmp_path, monkeypatch, change):

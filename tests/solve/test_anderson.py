@@ -23,3 +23,11 @@ def test_a_step_that_the_last_ones_make_wild_is_taken_as_it_is():
     steps = [np.array([size]) for size in (1.0, 1.001, 1.0021)]  # hardly less after a move of 1: far to go
     found = [mixing.improve(np.array([float(i)]), step) for i, step in enumerate(steps)]
     assert found[-1] is steps[-1]
+
+
+def test_points_of_another_length_begin_a_new_memory():
+    mixing = AndersonMixing()
+    for i in range(4):
+        mixing.improve(np.arange(5.0) + i, np.full(5, 0.5**i))
+    step = np.array([0.1, 0.2, 0.3])
+    assert mixing.improve(np.zeros(3), step) is step

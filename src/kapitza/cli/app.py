@@ -1,7 +1,10 @@
 """The commands and how they end: an answer, or one red line that says what to change.
 
 Exit codes: 0 answered, 1 no answer (no fit succeeded, or problems were found by `check`), 2 the input was refused,
-130 stopped. Libraries are imported by the commands that need them: `kapitza --version` must not wait for them.
+3 answered, but the model misses the data by more than the noise, 4 another process works on the same results folder,
+130 stopped.
+
+Libraries are imported by the commands that need them: `kapitza --version` must not wait for them.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import typer
 from kapitza import __version__
 from kapitza.cli.console import show_error, speak_any_alphabet
 from kapitza.cli.demo import demo
+from kapitza.cli.exponents import exponents_command
 from kapitza.cli.inspect_file import inspect_file
 from kapitza.cli.models import models
 from kapitza.cli.orbits import orbits_command
@@ -23,8 +27,9 @@ from kapitza.cli.predict import predict_command
 from kapitza.cli.rig import rig_app
 from kapitza.cli.simulate import simulate_command
 from kapitza.cli.studies import check_command, compare_command, identify_command, new_command, report_command, schema
+from kapitza.cli.suggest import suggest_command
 from kapitza.cli.validate import validate_command
-from kapitza.errors import KapitzaError
+from kapitza.errors import KapitzaError, LockedError
 
 # Typer does not name the error of its parser, of which a bad parameter is one.
 UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
@@ -52,9 +57,11 @@ for name, command in {
     "compare": compare_command,
     "predict": predict_command,
     "validate": validate_command,
+    "suggest": suggest_command,
     "report": report_command,
     "orbits": orbits_command,
     "models": models,
+    "exponents": exponents_command,
     "simulate": simulate_command,
     "schema": schema,
 }.items():
@@ -93,6 +100,9 @@ def run(arguments: Sequence[str] | None = None) -> None:
     except typer.Abort:
         show_error("Stopped.")
         sys.exit(130)
+    except LockedError as problem:
+        show_error(str(problem))
+        sys.exit(4)
     except (KapitzaError, OSError) as problem:
         show_error(str(problem))
         sys.exit(2)

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderHook
@@ -84,3 +84,18 @@ def table(*columns: str, title: str = "", right: tuple[str, ...] = ()) -> Table:
             name, justify="right" if name in right else "left", no_wrap=position == 0 or name in right, overflow="fold"
         )
     return made
+
+
+UnitOption = Annotated[list[str] | None, typer.Option(help="Unit of a column, --unit phi=deg; repeatable.")]
+GroupOption = Annotated[str | None, typer.Option(help="Group, sheet or topic of a file that holds several.")]
+
+
+def units_given(pairs: list[str] | None) -> dict[str, str] | None:
+    """Units of columns from options such as "phi=deg"."""
+    if not pairs:
+        return None
+    parted = [pair.rpartition("=") for pair in pairs]
+    wrong = next((pair for pair, (name, _, _) in zip(pairs, parted, strict=True) if not name), None)
+    if wrong is not None:
+        raise typer.BadParameter(f'--unit {wrong}: give column and unit, such as --unit "phi=deg".')
+    return {name.strip(): unit.strip() for name, _, unit in parted}

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from kapitza.cli.console import answers, examples, table
+from kapitza.cli.console import GroupOption, UnitOption, answers, examples, table, units_given
 from kapitza.errors import DataError
 from kapitza.files import replacing
+from kapitza.formats import SUFFIXES
 from kapitza.speech import spoken
 
 EXAMPLES = examples(
@@ -22,7 +23,7 @@ EXAMPLES = examples(
 
 
 def inspect_file(
-    path: Annotated[Path, typer.Argument(help="Recording: .csv .tsv .txt .parquet .h5 .mat .npz")],
+    path: Annotated[Path, typer.Argument(help=f"Recording: {' '.join(SUFFIXES)}")],
     time: Annotated[str | None, typer.Option(help="Name or position (from 0) of the time column.")] = None,
     interval: Annotated[float | None, typer.Option(help="Sampling interval [s] of a file without times.")] = None,
     channel: Annotated[list[str] | None, typer.Option(help="Only these channels; repeatable.")] = None,
@@ -35,6 +36,8 @@ def inspect_file(
     segment: Annotated[
         str | None, typer.Option(help="Name or position of a column whose changes mark interruptions (trials).")
     ] = None,
+    unit: UnitOption = None,
+    group: GroupOption = None,
     missing: Annotated[str, typer.Option(help='"refuse" values that are no numbers, or "drop" them.')] = "refuse",
 ) -> None:
     """Show what a recording holds: channels, range, sampling, gaps, noise, delay, dimension, returns, chaos or not."""
@@ -55,6 +58,8 @@ def inspect_file(
         angles=angle,
         segment=int(segment) if segment and segment.isdigit() else segment,
         missing=missing,
+        units=units_given(unit),
+        group=group,
     )
     console = answers()
     console.print(Text(repr(record)))

@@ -9,16 +9,20 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from kapitza.cli.console import answers, examples, show_json, table
+from kapitza.cli.console import GroupOption, UnitOption, answers, examples, show_json, table, units_given
+from kapitza.formats import SUFFIXES
+from kapitza.spreadsheet import write_table
 
 
 def orbits_command(
-    path: Annotated[Path, typer.Argument(help="Recording: .csv .tsv .txt .parquet .h5 .mat .npz")],
+    path: Annotated[Path, typer.Argument(help=f"Recording: {' '.join(SUFFIXES)}")],
     max_period: Annotated[int, typer.Option(help="Longest orbits, in excitation periods or returns.")] = 5,
     period: Annotated[float | None, typer.Option(help="Period of the excitation [s], when it is forced.")] = None,
     channel: Annotated[list[str] | None, typer.Option(help="Only these channels; repeatable.")] = None,
     time: Annotated[str | None, typer.Option(help="Name or position (from 0) of the time column.")] = None,
     angle: Annotated[list[str] | None, typer.Option(help="Channels that are angles; repeatable.")] = None,
+    unit: UnitOption = None,
+    group: GroupOption = None,
     out: Annotated[Path | None, typer.Option(help="Write the orbits into this .csv file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw them over the recording into this .png or .svg.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The orbits as JSON on standard output.")] = False,
@@ -34,6 +38,8 @@ def orbits_command(
         channels=[int(c) if c.isdigit() else c for c in channel or ()] or None,
         period=period,
         angles=angle,
+        units=units_given(unit),
+        group=group,
     )
     orbits = find_orbits(record, max_period=max_period)
     listing = orbit_table(orbits) if len(orbits) else None
@@ -50,8 +56,7 @@ def orbits_command(
                 shown.add_row(*(Text(f"{v:.5g}" if isinstance(v, float) else str(v)) for v in row))
             console.print(shown)
     if out is not None and listing is not None:
-        with replacing(out) as draft:
-            listing.to_csv(draft, index=False)
+        write_table(listing, out)
     if plot is not None and len(orbits):
         with replacing(plot) as draft:
             plot_orbits(orbits, record=record).savefig(draft)

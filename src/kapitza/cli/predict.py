@@ -9,12 +9,14 @@ import typer
 from rich.text import Text
 
 from kapitza.cli.console import answers, examples
+from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of
 from kapitza.cli.simulate import assignments, initial_state, sample_times
 from kapitza.errors import KapitzaError
+from kapitza.spreadsheet import write_table
 
 
 def predict_command(
-    study: Annotated[Path, typer.Argument(help="Study that was run by `kapitza identify`.")],
+    study: FitArgument,
     out: Annotated[Path, typer.Option(help="File to write: .csv")],
     duration: Annotated[float, typer.Option(help="Time to predict [s].")],
     interval: Annotated[float, typer.Option(help="Sampling interval [s].")] = 0.01,
@@ -22,29 +24,23 @@ def predict_command(
     start: Annotated[
         list[str] | None, typer.Option(help="Initial state, NAME=VALUE; otherwise the end of the recording.")
     ] = None,
+    name: Name = None,
 ) -> None:
     """Carry the fitted model on from the end of the recording, with bands from the errors of its parameters."""
-    from kapitza.data import replacing
-    from kapitza.study import predicted_table, read_results, read_study
+    from kapitza.study import predicted_table
 
-    found = read_study(study)
     if out.suffix.lower() != ".csv":
         raise KapitzaError(f'A prediction is written as .csv, not as "{out.name}".')
-    result = read_results(found.folder)
-    best = result.best
-    if best is None:
-        raise KapitzaError(f"No fit of {study.name} succeeded: there is nothing to predict with.")
+    fit = chosen_fit(study, name)
+    estimate = estimate_of(fit)
     given = assignments(start, "--start")
-    candidate = next(c for c in found.candidates if c.name == best.candidate)
-    x0 = initial_state(candidate.model, given) if given else None
-    times = sample_times(duration, interval)
-    table = predicted_table(found, best, times, x0, assignments(set_, "--set"))
-    with replacing(out) as draft:
-        table.to_csv(draft, index=False)
-    answers().print(Text(f"{best.candidate} by {best.title}: {len(table)} samples written to {out}"))
+    x0 = initial_state(estimate.model, given) if given else None
+    table = predicted_table(fit, sample_times(duration, interval), x0, assignments(set_, "--set"))
+    write_table(table, out)
+    answers().print(Text(f"{estimate.model.name} by {estimate.method}: {len(table)} samples written to {out}"))
 
 
 predict_command.__doc__ = (predict_command.__doc__ or "") + examples(
     "kapitza predict run.toml --duration 20 --out next.csv",
-    "kapitza predict run.toml --duration 20 --set omega=3.1 --start x=0.1 --out other.csv",
+    "kapitza predict run-results --duration 20 --set omega=3.1 --start x=0.1 --out other.csv",
 )

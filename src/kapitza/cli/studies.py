@@ -5,16 +5,29 @@ from __future__ import annotations
 import json
 import math
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from kapitza.cli.console import answers, console, examples, show_error, show_json, table
+from kapitza.cli.console import (
+    GroupOption,
+    UnitOption,
+    answers,
+    console,
+    examples,
+    show_error,
+    show_json,
+    table,
+    units_given,
+)
 from kapitza.cli.workers import Scheduler, Workers, chosen_workers
 from kapitza.errors import KapitzaError
+from kapitza.formats import SUFFIXES
 from kapitza.monitor import Silent
+from kapitza.speech import spoken
 
 if TYPE_CHECKING:
     from kapitza.executor import Executor
@@ -23,22 +36,27 @@ if TYPE_CHECKING:
 StudyArgument = Annotated[Path, typer.Argument(help="Study file (.toml); `kapitza new` writes one.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and of the answer only the sentence.")]
 AsJson = Annotated[bool, typer.Option("--json", help="The answer as JSON on standard output.")]
+MISSES = 3
+"""Exit code of a fit whose model misses the data by more than the noise."""
+
 Resume = Annotated[bool, typer.Option("--resume", help="Go on after the steps that an interrupted run has finished.")]
 
 
 def new_command(
-    recording: Annotated[Path, typer.Argument(help="Recording: .csv .tsv .txt .parquet .h5 .mat .npz")],
+    recording: Annotated[Path, typer.Argument(help=f"Recording: {' '.join(SUFFIXES)}")],
     out: Annotated[Path | None, typer.Option(help="Study to write; by default the recording's name with .toml")] = None,
     model: Annotated[str | None, typer.Option(help="A model from `kapitza models`, or a .toml file.")] = None,
     time_column: Annotated[str | None, typer.Option("--time", help="Name or position of the time column.")] = None,
     interval: Annotated[float | None, typer.Option(help="Sampling interval [s] of a file without times.")] = None,
+    unit: UnitOption = None,
+    group: GroupOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a study that is there.")] = False,
 ) -> None:
     """Write a commented study by looking at a recording: its columns, sampling and frequency."""
     from kapitza.study import write_new_study
 
     column = int(time_column) if time_column and time_column.isdigit() else time_column
-    path = write_new_study(recording, out, model, column, interval, force)
+    path = write_new_study(recording, out, model, column, interval, force, units_given(unit), group)
     answers().print(Text(f"Written: {path}\nEdit it, then: kapitza check {path}; kapitza identify {path}"))
 
 
@@ -57,7 +75,10 @@ def check_command(study: StudyArgument, as_json: AsJson = False) -> None:
         found = read_study(study)
     except StudyError as error:
         if as_json:
-            problems = [{"line": p.line, "place": list(p.place), "message": p.message} for p in error.problems]
+            problems = [
+                {"line": p.line, "place": p.place, "message": p.message, "cures": [cure.in_study for cure in p.cures]}
+                for p in error.problems
+            ]
             show_json({"ok": False, "problems": problems})
         else:
             show_error(str(error))
@@ -87,8 +108,7 @@ def identify_command(
     with chosen_workers(workers, scheduler) as executor:
         result = run(study, resume, quiet or as_json, executor=executor)
     show(result, quiet, as_json)
-    if result.best is None:
-        raise typer.Exit(1)
+    end(result)
 
 
 identify_command.__doc__ = (identify_command.__doc__ or "") + examples(
@@ -119,6 +139,7 @@ def compare_command(
         if not as_json:
             show_error("Fewer than two candidates ended with a likelihood on the same readings: nothing to compare.")
         raise typer.Exit(1)
+    end(result)
 
 
 compare_command.__doc__ = (compare_command.__doc__ or "") + examples("kapitza compare friction.toml")
@@ -141,44 +162,54 @@ def run(path: Path, resume: bool, quiet: bool, several: bool = False, executor: 
         raise typer.Exit(130) from None
 
 
+def end(result: StudyResult) -> None:
+    """Exit with 1 where there is no answer, with 3 where the model misses the data by more than the noise."""
+    if result.chosen is None:
+        raise typer.Exit(1)
+    if result.chosen.misses:
+        raise typer.Exit(MISSES)
+
+
 def show(result: StudyResult, quiet: bool, as_json: bool) -> None:
     """The answer: one sentence, a table, what is suspicious, where the report is."""
     if as_json:
-        show_json(as_plain(result))
+        from kapitza.study import as_plain
+
+        show_json(as_plain(result) | {"folder": str(result.folder)})
         return
     page = answers()
     page.print(Text(result.sentence(), style="bold"))
     if quiet:
         return
-    best = result.best
-    if best is not None:
+    chosen = result.chosen
+    if chosen is not None:
         for listing in parameter_tables(result):
             page.print(listing)
-        for text in best.warnings:
-            page.print(Text(f"Warning: {text}", style="yellow"))
+        for text in chosen.answer.warnings:
+            page.print(Text(f"Warning: {spoken(text)}", style="yellow"))
     for text in (result.verdict(), *result.disagreements()):
         if text:
             page.print(Text(text))
-    if best is not None and best.missing:
-        page.print(Text(best.missing))
-    for outcome in result.outcomes:
-        if outcome.failure:
-            page.print(Text(f"{outcome.label}: {outcome.failure}", style="yellow"))
+    if chosen is not None and chosen.missing is not None:
+        page.print(Text(spoken(str(chosen.missing))))
+    for fit in result.fits:
+        if fit.failure:
+            page.print(Text(f"{fit.label}: {fit.failure}", style="yellow"))
     report = result.folder / "report.html"
     page.print(Text(f"Results: {result.folder}" + (f"\nReport:  {report}" if report.is_file() else ""), style="bold"))
 
 
 def parameter_tables(result: StudyResult) -> list[Any]:
     """One table per fit, the answer first; the fit is named where there are several."""
-    rows, best = result.table(), result.best
-    order = sorted(result.succeeded, key=lambda outcome: outcome is not best)
+    rows, chosen = result.table(), result.chosen
+    order = sorted(result.succeeded, key=lambda fit: fit is not chosen)
     made = []
-    for outcome in order:
+    for fit in order:
         listing = table(
             "parameter", "value", "error", "low", "high", "unit",
-            right=("value", "error", "low", "high"), title=outcome.label if len(order) > 1 else "",
+            right=("value", "error", "low", "high"), title=fit.label if len(order) > 1 else "",
         )  # fmt: skip
-        own = rows[(rows["model"] == outcome.candidate) & (rows["method"] == outcome.method)]
+        own = rows[(rows["model"] == fit.candidate) & (rows["method"] == fit.method)]
         for row in own.itertuples(index=False):
             styles = {"value": ".6g", "error": ".2g", "low": ".6g", "high": ".6g"}
             given = [(float(str(getattr(row, name))), style) for name, style in styles.items()]
@@ -200,47 +231,19 @@ def comparison_table(result: StudyResult) -> Any:
     return listing
 
 
-def as_plain(result: StudyResult) -> dict[str, Any]:
-    """The answer for programs."""
-    best = result.best
-    rows = json.loads(result.table().to_json(orient="records", double_precision=15))
-    comparison = result.comparison()
-    return {
-        "title": result.title,
-        "sentence": result.sentence(),
-        "best": None if best is None else {"model": best.candidate, "method": best.method},
-        "parameters": rows,
-        "comparison": json.loads(comparison.reset_index().to_json(orient="records", double_precision=15))
-        if len(comparison)
-        else [],
-        "verdict": result.verdict(),
-        "disagreements": list(result.disagreements()),
-        "held_back": {
-            o.label: {c: {"rms": o.check.rms(c), "share": o.check.share(c)} for c in o.check.measured}
-            for o in result.succeeded
-            if o.check is not None
-        },
-        "missing": {o.label: o.missing for o in result.succeeded if o.missing},
-        "before": list(result.warnings),
-        "warnings": {o.label: list(o.warnings) for o in result.succeeded},
-        "failures": {o.label: o.failure for o in result.outcomes if o.failure},
-        "folder": str(result.folder),
-        "checksums": dict(result.checksums),
-        "versions": dict(result.versions),
-    }
-
-
 def report_command(
     folder: Annotated[Path, typer.Argument(help="Results folder of a study, or the study itself.")],
     out: Annotated[Path | None, typer.Option(help="HTML file; by default report.html in the results folder.")] = None,
 ) -> None:
     """Write the report of a study that was run, again or elsewhere."""
     from kapitza.report import write_study_report
-    from kapitza.study import read_results, read_study
+    from kapitza.study import read_results, read_study, rewriting
 
     begin = time.perf_counter()
     place = read_study(folder).folder if folder.suffix == ".toml" else folder
-    path = write_study_report(read_results(place), out or place / "report.html")
+    read_results(place)  # refuses another folder before a lock is put beside it
+    with nullcontext(out) if out is not None else rewriting(place, "report.html") as wanted:
+        path = write_study_report(read_results(place), wanted)
     answers().print(Text(f"Report: {path} ({time.perf_counter() - begin:.1f} s)"))
 
 

@@ -7,6 +7,7 @@ p_θ = -(wᵀF_θ)/(wᵀF_p) with the left null vector w.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from scipy import special
 
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.curves import CURVES, moving_family
+from kapitza.continuation.cycles import cycle_family
 from kapitza.continuation.motion import OrbitFamily, state_sizes
 from kapitza.continuation.nouns import Bifurcation
 from kapitza.errors import FlowError, KapitzaError
@@ -82,24 +84,10 @@ def _with_interval(bifurcation: Bifurcation, names: tuple[str, ...], covariance:
 
 def point_deviations(branch: Branch, names: tuple[str, ...], covariance: Array) -> Array:
     """Standard deviations (N, n) of the points at fixed parameter; large next to folds, where the line is upright."""
-    flow = Flow(branch.model, wrt=names)
-    rates = flow.rates(branch.points, 0.0)
-    sizes = state_sizes(branch.model, branch.points, rates, float(np.median(branch.periods)))
     result = np.full_like(branch.points, np.nan)
     count = len(names)
-    places = [branch.model.names.index(name) for name in names]
-    for i in range(len(branch)):
-        period, vector = float(branch.periods[i]), branch.vector(i)
-        fractions, nodes = np.zeros(1), branch.points[i : i + 1]
-        if branch.counts.size and branch.counts[i] > 1:
-            fractions, nodes = branch.nodes_of(i)
-        reference = np.stack([branch.points[i], rates[i]]) if branch.autonomous else None
-        family = OrbitFamily(
-            branch.model, names, branch.repeats, vector, sizes, fractions, float(branch.repeats or 1),
-            None, 0.0, reference, period, (1.0,) * count,
-        )  # fmt: skip
-        family.__dict__["flow"] = flow
-        z = family.equations.pack(nodes, period, vector[places])
+    families = _cycles(branch, names) if branch.model.is_map else _orbits(branch, names)
+    for i, (family, z) in enumerate(families):
         # The parameters move by one each, everything else follows: columns of [F_z; 0 I] dz = [0; I].
         held, moves = np.eye(z.size)[-count:], np.eye(z.size)[:, -count:]
         try:
@@ -109,3 +97,30 @@ def point_deviations(branch: Branch, names: tuple[str, ...], covariance: Array) 
         spread = moved[: branch.points.shape[1]]
         result[i] = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", spread, covariance, spread), 0.0))
     return result
+
+
+def _orbits(branch: Branch, names: tuple[str, ...]) -> Iterator[tuple[OrbitFamily, Array]]:
+    """The family with `names` free through each orbit of a branch, and its unknowns there."""
+    flow = Flow(branch.model, wrt=names)
+    rates = flow.rates(branch.points, 0.0)
+    sizes = state_sizes(branch.model, branch.points, rates, float(np.median(branch.periods)))
+    places = [branch.model.names.index(name) for name in names]
+    for i in range(len(branch)):
+        period, vector = float(branch.periods[i]), branch.vector(i)
+        fractions, nodes = np.zeros(1), branch.points[i : i + 1]
+        if branch.counts.size and branch.counts[i] > 1:
+            fractions, nodes = branch.nodes_of(i)
+        reference = np.stack([branch.points[i], rates[i]]) if branch.autonomous else None
+        family = OrbitFamily(
+            branch.model, names, branch.repeats, vector, sizes, fractions, float(branch.repeats or 1),
+            None, 0.0, reference, period, (1.0,) * len(names),
+        )  # fmt: skip
+        family.__dict__["flow"] = flow
+        yield family, family.equations.pack(nodes, period, vector[places])
+
+
+def _cycles(branch: Branch, names: tuple[str, ...]) -> Iterator[tuple[OrbitFamily, Array]]:
+    """The same for cycles of a map."""
+    for i in range(len(branch)):
+        model = branch.model.with_values(**{branch.parameter: float(branch.values[i, 0])})
+        yield cycle_family(model, branch.nodes_of(i)[1], names, (1.0,) * len(names))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.calls import Anything
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.errors import KapitzaError, Status
 from kapitza.flow import Flow
@@ -21,6 +23,12 @@ Array = NDArray[np.float64]
 
 ON_CIRCLE = 1e-5
 """Multipliers of conservative orbits this close to the circle are on it: at nodes they are known to 1e-6."""
+
+EQUILIBRIUM_FOLDS = "fold of equilibria"
+"""Subject of a curve of folds of equilibria."""
+
+RESTING = ("equilibrium", Kind.HOPF.value, EQUILIBRIUM_FOLDS)
+"""Subjects whose points are states at rest, with eigenvalues in the place of multipliers."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,11 @@ class Branch:
     def autonomous(self) -> bool:
         return self.repeats is None
 
+    @property
+    def resting(self) -> bool:
+        """Are the points equilibria, on a branch or on a curve of their bifurcations?"""
+        return self.subject in RESTING
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -112,11 +125,11 @@ class Branch:
     def _judged(self, row: NDArray[np.complex128]) -> str:
         if not np.isfinite(row).all() or not row.size:
             return "unknown"
-        if self.subject in ("equilibrium", Kind.HOPF.value):
+        if self.resting:
             return "stable" if row.real.max() < 0 else "unstable"
         if self.subject == "backbone":
             # The double multiplier 1 of orbits in families splits by the root of its error, and says nothing.
-            rest = np.delete(row, np.argsort(np.abs(row - 1))[:2])
+            rest = np.delete(row, np.argsort(np.abs(row - 1), kind="stable")[:2])
             return "stable" if np.abs(rest).max(initial=0.0) < 1 + ON_CIRCLE else "unstable"
         rest = np.delete(row, np.argmin(np.abs(row - 1))) if self.autonomous and row.size > 1 else row
         largest = float(np.abs(rest).max())
@@ -126,8 +139,8 @@ class Branch:
         """One row per point: parameters, states, period, largest multiplier, stability, bifurcation after it."""
         columns: dict[str, Any] = {name: self.values[:, i] for i, name in enumerate(self.parameters)}
         columns |= {name: self.points[:, i] for i, name in enumerate(self.model.states)}
-        if self.subject not in ("equilibrium", Kind.HOPF.value):
-            columns["period [s]"] = self.periods
+        if not self.resting:
+            columns["period [steps]" if self.model.is_map else "period [s]"] = self.periods
         for i in range(self.multipliers.shape[1]):
             columns[f"multiplier {i + 1}"] = self.multipliers[:, i]
         columns["stability"] = self.stability
@@ -171,7 +184,7 @@ class Branch:
 
     def orbit(self, index: int) -> PeriodicOrbit:
         """The orbit at a point, with certified multipliers, profile and closure (computed when asked for)."""
-        if self.subject in ("equilibrium", Kind.HOPF.value):
+        if self.resting:
             raise KapitzaError(f"A branch of {self.subject} points holds no orbits: its points are states.")
         from kapitza.continuation.orbit_at import orbit_at
 
@@ -180,6 +193,8 @@ class Branch:
     def nodes_of(self, index: int) -> tuple[Array, Array]:
         """Fractions (J,) and nodes (J, n) of a point."""
         index = self._place(index)
+        if self.counts.size == 0:
+            raise KapitzaError(f"A branch of {self.subject} points holds no nodes: its points are states.")
         begin = int(self.counts[:index].sum())
         stop = begin + int(self.counts[index])
         return self.fractions[begin:stop], self.nodes[begin:stop]
@@ -189,18 +204,47 @@ class Branch:
         if name not in self.model.states:
             raise KapitzaError(f'There is no state "{name}": {", ".join(self.model.states)}.')
         column = self.model.states.index(name)
-        if self.subject in ("equilibrium", Kind.HOPF.value):
+        if self.resting:
             return self.points[:, column], self.points[:, column]
-        states = self.profiles(samples)[:, :, column]
+        if self.model.is_map:
+            own = self.nodes[:, column].reshape(len(self), -1)
+            return own.min(axis=1), own.max(axis=1)
+        states = self.profiles(samples)
+        own = states[:, :, column]
         if self.sequences or self.model.impacts or self.model.angles[column]:
-            return states.min(axis=1), states.max(axis=1)
-        return -_peak(-states), _peak(states)
+            return own.min(axis=1), own.max(axis=1)
+        low, high = (self._extremum(states, column, places) for places in (own.argmin(axis=1), own.argmax(axis=1)))
+        return np.minimum(low, own.min(axis=1)), np.maximum(high, own.max(axis=1))
+
+    def _extremum(self, states: Array, column: int, places: NDArray[np.intp]) -> Array:
+        """Extreme values (N,) of a state next to samples (N,) of profiles (N, samples, n), by Newton on its rate."""
+        from kapitza.orbits_of_models import VectorField
+
+        flow, field, count = Flow(self.model), VectorField(self.model), len(self)
+        vectors = np.array([self.vector(i) for i in range(count)])
+        reach = self.periods / states.shape[1]
+        x, times = states[np.arange(count), places], places * reach
+        moved = np.zeros(count)
+        for _ in range(4):
+            steps = np.zeros(count)
+            for i in range(count):
+                at = field.derivatives(x[i : i + 1], times[i : i + 1], vectors[i])
+                bend = float(at.by_state[0, column] @ at.rates[0] + at.by_time[0, column])
+                steps[i] = -at.rates[0, column] / bend if bend else 0.0
+            steps = np.clip(moved + steps, -reach, reach) - moved
+            if np.abs(steps).max(initial=0.0) <= 1e-12 * reach.max(initial=0.0):
+                break
+            x = flow.propagate_many(x, times, times + steps, vectors).state
+            times, moved = times + steps, moved + steps
+        return x[:, column]
 
     def profiles(self, samples: int = 128) -> Array:
         """States (N, samples, n) over one period of each orbit, angles continuous."""
         gate.whole("samples", samples, least=1, error=KapitzaError)
-        if self.subject in ("equilibrium", Kind.HOPF.value):
+        if self.resting:
             raise KapitzaError(f"A branch of {self.subject} points holds no orbits, and no profiles.")
+        if self.model.is_map:
+            raise KapitzaError("Cycles of a map have no profiles between their points: see branch.nodes_of(index).")
         flow, count = Flow(self.model), len(self)
         grid = np.arange(samples) / samples
         vectors = np.array([self.vector(i) for i in range(count)])
@@ -228,7 +272,7 @@ class Branch:
         low, high = self.extent(name, samples)
         return (high - low) / 2
 
-    def with_(self, **changes: Any) -> Branch:
+    def with_(self, **changes: Anything) -> Branch:
         return replace(self, **changes)
 
     def __str__(self) -> str:
@@ -242,29 +286,20 @@ class Branch:
         ]
         return "\n".join(lines)
 
-    def plot(self, **settings: Any) -> Any:
+    def plot(self, **settings: Anything) -> Any:
         """The branch over its parameter, solid where stable, dashed where not (see `report.plot_branch`)."""
         from kapitza.report import plot_branch
 
         return plot_branch(self, **settings)
 
-    def waterfall(self, **settings: Any) -> Any:
+    def waterfall(self, **settings: Anything) -> Any:
         """Profiles over one period along the branch (see `report.plot_waterfall`)."""
         from kapitza.report import plot_waterfall
 
         return plot_waterfall(self, **settings)
 
-    def report(self, path: Any, **settings: Any) -> Any:
+    def report(self, path: str | Path, **settings: Anything) -> Any:
         """An interactive HTML page: click a point, see the orbit and its multipliers."""
         from kapitza.report import write_branch_page
 
         return write_branch_page(self, path, **settings)
-
-
-def _peak(values: Array) -> Array:
-    """Largest value (N,) of smooth periodic samples (N, m): the top of the parabola through the largest three."""
-    rows, top = np.arange(len(values)), values.argmax(axis=1)
-    before, here = values[rows, top - 1], values[rows, top]
-    after = values[rows, (top + 1) % values.shape[1]]
-    bend = before - 2 * here + after
-    return here - np.where(bend < 0, (after - before) ** 2 / (8 * np.where(bend < 0, bend, -1.0)), 0.0)

@@ -1,123 +1,303 @@
-"""Points on curves of bifurcations where these change character: cusps, strong resonances, degenerate doublings."""
+"""Points on curves of bifurcations where these change character, each named by the spectrum that defines it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.continuation.motion import OrbitFamily
+from kapitza.continuation.criteria import doubling_function, torus_function
+from kapitza.continuation.normal_forms import cubic_coefficient, lyapunov_coefficient
 from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.continuation.path import Node
 
 Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
 
-CUBIC_STEP = 1e-2
-"""Of the sizes of the states: step of the third differences in the cubic coefficient of a doubling."""
+Test = tuple[Kind, Callable[[Any], float]]
+
+ON_PLACE = 1e-5
+"""Distance of symmetric functions of critical multipliers from their values, within which a point is verified.
+
+Double multipliers split by the square root of their error; their sum and product do not.
+"""
+
+ON_AXIS = 1e-6
+"""The same for eigenvalues, relative to the largest."""
+
+POLE = 1e-3
+"""Of its larger value at the ends of the step: a test function above this has a pole and not a zero."""
+
+NORMAL_FORMS = (Kind.GENERALISED_HOPF, Kind.GENERALISED_DOUBLING, Kind.CUSP)
+"""Points where a coefficient vanishes while the spectrum stays what it is."""
+
+SLOW = 1e-6
+"""Of the square of the rate: a pair whose ω² is below this is a double zero."""
+
+DOUBLE = 1e-5
+"""Two critical values at this distance are one double value."""
 
 
 @dataclass(frozen=True)
 class CurveReadings:
-    """Test functions on a curve.
+    """Test functions at a point of a curve by the kind of point where they vanish, and what they were made of.
 
-    quadratic: w·F_uu v v on a curve of folds (0 at a cusp); product: w·v of the unit null vectors (0 where the critical
-    multiplier is double: 1:1 on folds, 1:2 on doublings); cubic: coefficient of the normal form of a doubling; angle:
-    sin φ of a Neimark-Sacker pair, or the frequency at Hopf points.
+    square: κ or k of a pair; slope: of κ along the curve.
     """
 
-    multipliers: NDArray[np.complex128]
-    quadratic: float = float("nan")
-    product: float = float("nan")
-    cubic: float = float("nan")
-    angle: float = float("nan")
-    angle_value: float = float("nan")
+    multipliers: Complex
+    tests: dict[Kind, float]
+    square: float = float("nan")
+    slope: float = float("nan")
+    product: float = 1.0
     sequence: str = ""
 
 
 def curve_readings(node: Node) -> CurveReadings:
     family, at = node.family, node.at
-    inner = family.inner
-    own, angle = family.split(node.z)
-    point = at.inner
-    multipliers = inner.multipliers(point) if isinstance(inner, OrbitFamily) else inner.eigenvalues(point)
-    if family.kind is Kind.HOPF:
-        return CurveReadings(multipliers, angle=angle, angle_value=angle)
+    own, square = family.split(node.z)
+    if not family.of_orbits:
+        return _resting(family, own, square, at)
+    values = family.inner.multipliers(at.inner)
+    rest = without(values, critical_multipliers(family, square))
     if family.kind is Kind.NEIMARK_SACKER:
-        return CurveReadings(multipliers, angle=float(np.sin(angle)), angle_value=angle)
-    n = inner.size
-    v = at.v / np.linalg.norm(at.v[:n] / inner.sizes)
-    w = at.w / np.linalg.norm(at.w[:n] * inner.sizes)
-    product = float(w[:n] @ v[:n])
+        tests = {
+            Kind.RESONANCE_1_1: 1.0 - square,
+            Kind.RESONANCE_1_2: 1.0 + square,
+            Kind.RESONANCE_1_3: 0.5 + square,
+            Kind.RESONANCE_1_4: square,
+            Kind.FOLD_NEIMARK_SACKER: _fold_function(rest),
+            Kind.FLIP_NEIMARK_SACKER: doubling_function(rest),
+            Kind.DOUBLE_NEIMARK_SACKER: torus_function(rest),
+        }
+        return CurveReadings(values, tests, square, float(node.tangent[family.base]))
+    v, w, product = _null_vectors(family, at)
+    tests, n = {}, family.inner.size
     if family.kind is Kind.FOLD:
-        second = family._second(own, v)
-        return CurveReadings(multipliers, quadratic=float(w @ (second[:, : v.size] @ v)), product=product)
-    return CurveReadings(multipliers, product=product, cubic=cubic_coefficient(inner, own, point, v, w))
+        tests[Kind.CUSP] = float(w @ (family.second(own, v)[:, : v.size] @ v))
+        tests[Kind.RESONANCE_1_1] = product
+        tests[Kind.FOLD_FLIP] = doubling_function(rest)
+        tests[Kind.FOLD_NEIMARK_SACKER] = torus_function(rest)
+    else:
+        tests[Kind.RESONANCE_1_2] = product
+        tests[Kind.GENERALISED_DOUBLING] = cubic_coefficient(family.inner, own, at.inner, v[:n], w[-n:])
+        tests[Kind.FOLD_FLIP] = _fold_function(rest)
+        tests[Kind.FLIP_NEIMARK_SACKER] = torus_function(rest)
+    return CurveReadings(values, tests, product=product)
 
 
-def cubic_coefficient(inner: OrbitFamily, own: Array, at: Any, v: Array, w: Array) -> float:
-    """w·[C(v, v, v) + 3 B(v, (1 - M)⁻¹ B(v, v))]/6 of the return map at a doubling: its sign tells on which side the
-    doubled orbits live (Kuznetsov, Elements of Applied Bifurcation Theory, 5.4.2); NaN for autonomous orbits."""
-    if inner.autonomous:
-        return float("nan")
-    n, step = inner.size, CUBIC_STEP
-    matrix = inner.matrix(at)
-
-    def image(direction: Array, amount: float) -> Array:
-        moved = own.copy()
-        moved[:n] += amount * direction
-        return inner.residual(moved) + moved[:n]
-
-    def pairs(direction: Array, most: int) -> tuple[list[Array], list[Array]]:
-        """Even and odd parts (twice) of the map at 1, 2, … steps along a direction."""
-        there = [(image(direction, k * step), image(direction, -k * step)) for k in range(1, most + 1)]
-        return [a + b for a, b in there], [a - b for a, b in there]
-
-    def second(even: list[Array]) -> Array:
-        return (16 * even[0] - even[1] - 30 * centre) / (12 * step**2)
-
-    centre = image(v, 0.0)
-    even, odd = pairs(v, 3)
-    # Both differences are of fourth order: next to the zero of the cubic term the fifth derivative is what is left.
-    cubic = (8 * odd[1] - 13 * odd[0] - odd[2]) / (8 * step**3)
-    shift = np.linalg.solve(np.eye(n) - matrix, second(even))
-    size = float(np.linalg.norm(shift / inner.sizes))
-    mixed = np.zeros(n)
-    if size > 0:
-        u = shift / size
-        mixed = size * (second(pairs((v + u) / 2, 2)[0]) - second(pairs((v - u) / 2, 2)[0]))
-    return float(w @ (cubic + 3 * mixed)) / 6
+def _resting(family: Any, own: Array, square: float, at: Any) -> CurveReadings:
+    """Test functions on curves of equilibria."""
+    values = family.inner.eigenvalues(at.inner)
+    rest = without(values, critical_eigenvalues(family, square))
+    sums = hopf_function(rest)
+    if family.kind is Kind.HOPF:
+        tests = {
+            Kind.BOGDANOV_TAKENS: square / family.rate**2,
+            Kind.ZERO_HOPF: float(np.prod(rest / family.rate).real) if rest.size else 1.0,
+            Kind.DOUBLE_HOPF: sums,
+            # Next to a double zero the coefficient has a pole, and at the point itself it is rounding.
+            Kind.GENERALISED_HOPF: (
+                lyapunov_coefficient(family.inner, own, square) if square > SLOW * family.rate**2 else float("nan")
+            ),
+        }
+        return CurveReadings(values, tests, square)
+    v, w, product = _null_vectors(family, at)
+    quadratic = float(w @ (family.second(own, v)[:, : v.size] @ v))
+    tests = {Kind.CUSP: quadratic, Kind.BOGDANOV_TAKENS: product, Kind.ZERO_HOPF: sums}
+    return CurveReadings(values, tests, product=product)
 
 
-def curve_tests(kind: Kind) -> tuple[tuple[Kind, Callable[[Any], float]], ...]:
-    """Which codimension-two points a curve of this kind can have."""
-    if kind is Kind.FOLD:
-        return ((Kind.CUSP, lambda r: r.quadratic), (Kind.RESONANCE_1_1, lambda r: r.product))
-    if kind in (Kind.DOUBLING, Kind.PITCHFORK):
-        return ((Kind.RESONANCE_1_2, lambda r: r.product), (Kind.GENERALISED_DOUBLING, lambda r: r.cubic))
-    if kind is Kind.NEIMARK_SACKER:
-        return ((Kind.RESONANCE_1_1, lambda r: r.angle),)
-    return ((Kind.BOGDANOV_TAKENS, lambda r: r.angle),)
+def _null_vectors(family: Any, at: Any) -> tuple[Array, Array, float]:
+    """Unit null vectors v, w of A and w·v of their states."""
+    n, sizes = family.inner.size, family.inner.sizes
+    # The borders of the family fix the signs: those of a node may come from the family before.
+    v, w = at.v * np.sign(family.c[:, 0] @ at.v), at.w[:, 0] * np.sign(family.b[:, 0] @ at.w[:, 0])
+    # Left null vectors of a chain of segments have the left eigenvector of the whole map at their last segment.
+    last = slice(0, n) if not family.of_orbits else slice((family.inner.fractions.size - 1) * n, None)
+    v = v / np.linalg.norm(v[:n] / sizes)
+    w = w / np.linalg.norm(w[last][:n] * sizes)
+    return v, w, float(w[last][:n] @ v[:n])
 
 
-def judged_on_curve(family: Any, kind: Kind, node: Node) -> Bifurcation | None:
-    inner = family.inner
-    own, _ = family.split(node.z)
-    found = curve_readings(node)
-    if family.kind is Kind.NEIMARK_SACKER and np.cos(found.angle_value) < 0:
+def hopf_function(values: Complex) -> float:
+    """Π(λ_i + λ_j) over pairs, each over its size; 1 where there are none."""
+    result = 1.0 + 0j
+    for first, second in combinations(values.tolist(), 2):
+        result *= (first + second) / (abs(first) + abs(second) + 1e-300)
+    return result.real
+
+
+def _fold_function(values: Complex) -> float:
+    """Π(μ - 1) over 1 + |μ|."""
+    return float(np.prod((values - 1) / (1 + np.abs(values))).real) if values.size else 1.0
+
+
+def without(values: Complex, critical: list[complex]) -> Complex:
+    """The values that are left when those nearest to each critical one are taken away."""
+    rest = values
+    for target in critical:
+        rest = np.delete(rest, int(np.argmin(np.abs(rest - target)))) if rest.size else rest
+    return rest
+
+
+def critical_multipliers(family: Any, square: float) -> list[complex]:
+    """Where the multipliers are that every point of a curve of orbits has."""
+    trivial = [1.0 + 0j] if family.inner.autonomous else []
+    if family.kind is Kind.FOLD:
+        return [*trivial, 1.0 + 0j]
+    if family.kind is Kind.NEIMARK_SACKER:
+        root = np.emath.sqrt(square**2 - 1)
+        return [*trivial, complex(square + root), complex(square - root)]
+    return [*trivial, -1.0 + 0j]
+
+
+def critical_eigenvalues(family: Any, square: float) -> list[complex]:
+    root = complex(np.emath.sqrt(-square))
+    return [root, -root] if family.kind is Kind.HOPF else [0j]
+
+
+ENDS = {
+    Kind.NEIMARK_SACKER: (Kind.RESONANCE_1_1, Kind.RESONANCE_1_2),
+    Kind.HOPF: (Kind.BOGDANOV_TAKENS,),
+}
+"""Where a curve ends: beyond, the pair is real, and the points are neutral saddles."""
+
+ON_ORBITS = {
+    Kind.FOLD: (Kind.CUSP, Kind.RESONANCE_1_1, Kind.FOLD_FLIP, Kind.FOLD_NEIMARK_SACKER),
+    Kind.DOUBLING: (Kind.RESONANCE_1_2, Kind.GENERALISED_DOUBLING, Kind.FOLD_FLIP, Kind.FLIP_NEIMARK_SACKER),
+    Kind.NEIMARK_SACKER: (
+        Kind.RESONANCE_1_3, Kind.RESONANCE_1_4, Kind.FOLD_NEIMARK_SACKER, Kind.FLIP_NEIMARK_SACKER,
+        Kind.DOUBLE_NEIMARK_SACKER,
+    ),
+}  # fmt: skip
+
+RESONANT = {
+    Kind.RESONANCE_1_1: 1.0 + 0j,
+    Kind.RESONANCE_1_2: -1.0 + 0j,
+    Kind.RESONANCE_1_3: complex(-0.5, 0.75**0.5),
+    Kind.RESONANCE_1_4: 1j,
+}
+"""Critical multiplier of each strong resonance."""
+
+AT_REST = {
+    Kind.FOLD: (Kind.CUSP, Kind.BOGDANOV_TAKENS, Kind.ZERO_HOPF),
+    Kind.HOPF: (Kind.ZERO_HOPF, Kind.DOUBLE_HOPF, Kind.GENERALISED_HOPF),
+}
+
+
+def _test(kind: Kind) -> Test:
+    return kind, lambda r: r.tests[kind]
+
+
+def curve_tests(family: Any) -> tuple[Test, ...]:
+    """Which codimension-two points a curve of this kind can pass."""
+    kind = Kind.DOUBLING if family.kind is Kind.PITCHFORK else family.kind
+    tests = tuple(_test(each) for each in (ON_ORBITS if family.of_orbits else AT_REST)[kind])
+    if kind is not Kind.NEIMARK_SACKER:
+        return tests
+    # Where M is the identity (or its negative) the pair meets and goes on on the circle: κ touches 1 and turns back.
+    return (*tests, (Kind.RESONANCE_1_1, lambda r: r.slope))
+
+
+def end_tests(family: Any) -> tuple[Test, ...]:
+    """Which codimension-two points end a curve of this kind."""
+    return tuple(_test(each) for each in ENDS.get(family.kind, ()))
+
+
+def judged_on_curve(family: Any, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
+    """The point of codimension two at a zero of its test function; None where the spectrum says otherwise."""
+    found = node.family.readings(node)
+    values = found.multipliers
+    ends = [abs(end.family.readings(end).tests[kind]) for end in (first, last)]
+    if abs(found.tests[kind]) > POLE * max(ends) and kind in NORMAL_FORMS:
+        return None  # a coefficient of a normal form changes its sign at poles too
+    if kind is Kind.RESONANCE_1_1 and found.square < 0:
         kind = Kind.RESONANCE_1_2
-    orbit = isinstance(inner, OrbitFamily)
-    critical = {Kind.FOLD: 1.0, Kind.DOUBLING: -1.0, Kind.PITCHFORK: -1.0}.get(family.kind)
-    if critical is None:
-        critical = np.exp(1j * found.angle_value) if orbit else 1j * found.angle_value
-    target = found.multipliers - critical
-    second = family.free[1]
+    targets = _targets(family, kind, found)
+    if targets is None:
+        return None
+    size = 1.0 if family.of_orbits else family.rate
+    distance = _distance(values / size, [target / size for target in targets])
+    if distance > 1e2 * (ON_PLACE if family.of_orbits else ON_AXIS):
+        return None
+    if kind is Kind.CUSP:
+        # A quadratic term also vanishes where the critical value is double, and where the orbit shrinks to a point.
+        rest = without(values / size, [t / size for t in targets])
+        if np.abs(rest - targets[-1] / size).min(initial=np.inf) < DOUBLE:
+            return None
+    return _point(family, kind, node, found, complex(targets[-1]), distance)
+
+
+def _point(
+    family: Any, kind: Kind, node: Node, found: CurveReadings, critical: complex, distance: float
+) -> Bifurcation:
+    inner, orbit = family.inner, family.of_orbits
+    own, _ = family.split(node.z)
+    allowed = ON_PLACE if orbit else ON_AXIS
+    verified = distance <= allowed
+    where = f"{family.free[1]} = {own[-1]:.10g}"
+    doubt = f"; its critical values are {distance:.1e} from their places"
     return Bifurcation(
         kind, family.model, family.free[0], float(own[-2]),
         inner.section_point(own) if orbit else own[: inner.size].copy(),
         inner.full_period(own) if orbit else 0.0, inner.full_repeats if orbit else None, found.multipliers,
-        complex(critical), True, float("nan"), float(np.abs(target).min()), np.real(node.at.v[: inner.size]),
-        values=inner.values(own), note=f"{second} = {own[-1]:.10g}",
+        critical, verified, float("nan"), distance, np.real(node.at.v[: inner.size]),
+        values=inner.values(own), note=where if verified else where + doubt,
     )  # fmt: skip
+
+
+def _targets(family: Any, kind: Kind, found: CurveReadings) -> list[complex] | None:
+    """The places of all critical values of a point, the new ones last; None where the new pair is real."""
+    if not family.of_orbits:
+        own = critical_eigenvalues(family, max(found.square, 0.0))
+        rest = without(found.multipliers, own)
+        if kind in (Kind.CUSP, Kind.GENERALISED_HOPF):
+            return own
+        if kind is Kind.BOGDANOV_TAKENS:
+            return [0j, 0j]
+        if kind is Kind.ZERO_HOPF and family.kind is Kind.HOPF:
+            return [*own, 0j]
+        pair = _upper(rest, lambda x: abs(x.real))
+        return None if pair is None else [*own, complex(0, pair.imag), complex(0, -pair.imag)]
+    own = critical_multipliers(family, float(np.clip(found.square, -1, 1)))
+    rest = without(found.multipliers, own)
+    if kind in (Kind.CUSP, Kind.GENERALISED_DOUBLING):
+        return own
+    if kind in RESONANT:
+        trivial = [1.0 + 0j] if family.inner.autonomous else []
+        return [*trivial, RESONANT[kind], RESONANT[kind].conjugate()]
+    if kind is Kind.FOLD_FLIP:
+        return [*own, (-1.0 if family.kind is Kind.FOLD else 1.0) + 0j]
+    if family.kind is Kind.NEIMARK_SACKER and kind is not Kind.DOUBLE_NEIMARK_SACKER:
+        return [*own, (1.0 if kind is Kind.FOLD_NEIMARK_SACKER else -1.0) + 0j]
+    pair = _upper(rest, lambda x: abs(abs(x) - 1))
+    return None if pair is None else [*own, pair / abs(pair), pair.conjugate() / abs(pair)]
+
+
+def _upper(values: Complex, away: Callable[[complex], float]) -> complex | None:
+    """The value of the upper half plane that is nearest to the circle or axis; None where all are real."""
+    size = max(float(np.abs(values).max(initial=0.0)), 1e-300)
+    pairs = [complex(x) for x in values if x.imag > 1e-7 * size]
+    return min(pairs, key=away) if pairs else None
+
+
+def _distance(values: Complex, targets: list[complex]) -> float:
+    """Largest distance of the symmetric functions of the nearest values, in groups of equal targets, from theirs."""
+    rest, worst = values, 0.0
+    groups: dict[complex, int] = {}
+    for target in targets:
+        near = next((g for g in groups if abs(g - target) < 1e-6), target)
+        groups[near] = groups.get(near, 0) + 1
+    for target, count in groups.items():
+        order = np.argsort(np.abs(rest - target), kind="stable")
+        if order.size < count:
+            return float("inf")
+        gaps = rest[order[:count]] - target
+        rest = np.delete(rest, order[:count])
+        worst = max([worst, *(abs(c) for c in np.poly(gaps)[1:])])
+    return float(worst)

@@ -110,9 +110,28 @@ def _same_curve(start: Node) -> Callable[[Node], bool]:
 
     def same(node: Node) -> bool:
         other: Any = node.family
-        if abs(other.full_period(node.z) / period - 1) > 1e-4:
+        if abs(other.full_period(node.z) / period - 1) > 1e-6:
             return False
-        path = other.loop(node.z, node.at)(np.linspace(0, 1, 2001)) / other.sizes
-        return any(float(np.linalg.norm(path - copy / other.sizes, axis=1).min()) < 5e-3 for copy in mirrored)
+        return any(distance_from(node, copy) < 1e-5 for copy in mirrored)
 
     return same
+
+
+def distance_from(node: Node, state: Array) -> float:
+    """Distance of a state from an autonomous orbit, over the sizes: nearest sample, then Newton in time."""
+    family: Any = node.family
+    loop, sizes = family.loop(node.z, node.at), family.sizes
+    grid = np.linspace(0, 1, 1000, endpoint=False)
+    path = loop(grid)
+    # Neighbouring samples are far apart where the orbit is fast: the nearest ones of several stretches are refined.
+    gaps = np.linalg.norm((path - state) / sizes, axis=1)
+    best = float(gaps.min())
+    for place in np.argsort(gaps, kind="stable")[:3]:
+        fraction = grid[place]
+        for _ in range(6):
+            here = loop(np.array([fraction % 1.0]))[0]
+            rates = family.problem.field.rates(here[None], np.zeros(1), node.at.vector)[0] / sizes
+            move = float((state - here) / sizes @ rates) / float(rates @ rates) / node.at.period
+            fraction += float(np.clip(move, -2e-3, 2e-3))
+            best = min(best, float(np.linalg.norm((state - here) / sizes)))
+    return best

@@ -18,20 +18,30 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.calls import Anything, Index, Positive
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import Readings
 from kapitza.continuation.follow import follow
 from kapitza.continuation.locate import ORBIT_TESTS
 from kapitza.continuation.motion import OrbitFamily, state_sizes
-from kapitza.continuation.nouns import Bifurcation, Kind
-from kapitza.continuation.path import Node, corrected_at
+from kapitza.continuation.nouns import Bifurcation, End, Kind
+from kapitza.continuation.path import Node, corrected_at, tangent_through
 from kapitza.continuation.trace import Stepping, Trace
 from kapitza.continuation.walker import Bounds, Walker, assembled, checked_bounds, parameter_size, walked
-from kapitza.errors import ConvergenceError, KapitzaError, Status
+from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
 from kapitza.flow import Flow
 from kapitza.model import Excitation, Model, Parameter, rate, symbol
 from kapitza.monitor import Monitor, watch
-from kapitza.solve import ByEffort, DensePoint
+from kapitza.orbits_of_models import Guess
+from kapitza.solve import (
+    ByEffort,
+    DensePoint,
+    eigenvalues,
+    eigenvectors,
+    first_largest,
+    largest_first,
+    singular_vectors,
+)
 
 Array = NDArray[np.float64]
 
@@ -40,6 +50,12 @@ UNFOLDING = "unfolding"
 
 NEAR_PAIR = 1e-6
 """Distance of the trace of a pair of multipliers from ±2 where it is on the border of the circle."""
+
+ROUNDING = 1e2
+"""Times CONSERVED: damping that growth of rounding errors may bring along strongly unstable orbits."""
+
+LOST_PAIR = 1e15
+"""Condition of a monodromy matrix beyond which multipliers no longer come in pairs."""
 
 CONSERVED = 1e-7
 """Damping, relative to the frequency, below which a family is conservative."""
@@ -75,10 +91,17 @@ class BackboneFamily:
         weights[-2] = 0.0  # d stays where it is and has no part in the length of steps
         return weights
 
+    def _require_frequency(self, z: Array) -> None:
+        """A frequency that is not positive has no period; Newton's step is shortened."""
+        if not z[-1] > 0:
+            raise FlowError(f"{self.free[0]} = {z[-1]:.3g} is no frequency of a free vibration.")
+
     def residual(self, z: Array) -> Array:
+        self._require_frequency(z)
         return np.append(self.inner.residual(z), self.direction @ (z[: self.size] - self.origin))
 
     def linearise(self, z: Array) -> _BackbonePoint:
+        self._require_frequency(z)
         at = self.inner.linearise(z)
         row = np.zeros(z.size)
         row[: self.size] = self.direction
@@ -93,7 +116,9 @@ class BackboneFamily:
         """Fold in the frequency; doubling: Π(τ + 2), branch: Π(τ - 2) over the pairs τ = μ + 1/μ but 1, 1."""
         multipliers = self.inner.multipliers(node.at.inner)
         traces = pair_traces(self.inner.matrix(node.at.inner))
-        doubling, branch = (float(np.prod((traces + s) / (2 + np.abs(traces))).real) for s in (2.0, -2.0))
+        doubling = branch = float("nan")
+        if np.isfinite(traces).all():
+            doubling, branch = (float(np.prod((traces + s) / (2 + np.abs(traces))).real) for s in (2.0, -2.0))
         return Readings(float(node.tangent[-1] / self.scale[-1]), doubling, 1.0, branch, multipliers)
 
     def test_functions(self) -> tuple:
@@ -102,8 +127,7 @@ class BackboneFamily:
     def judged(self, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
         """Multipliers of free vibrations come in pairs μ, 1/μ, one of them 1, 1: the label is about another."""
         matrix = self.inner.matrix(node.at.inner)
-        multipliers, vectors = np.linalg.eig(matrix)
-        multipliers = multipliers.astype(complex)
+        multipliers, vectors = eigenvectors(matrix)
         target = -1.0 if kind is Kind.DOUBLING else 1.0
         traces = pair_traces(matrix)
         if kind is not Kind.FOLD and not traces.size:
@@ -112,6 +136,8 @@ class BackboneFamily:
         distance = abs(float(node.tangent[-1])) / self.scale[-1]
         if kind is not Kind.FOLD:
             distance = float(np.abs(traces - 2 * target).min())
+            if not all(_away(end, 2 * target) for end in (first, last)):
+                return None  # a symmetry holds the pair at its place along the whole family
         order = np.argsort(np.abs(multipliers - target), kind="stable")
         # Two at 1 are the trivial ones, whose directions are the flow and the family itself.
         index = int(order[2]) if kind is Kind.BRANCH_POINT else int(order[0])
@@ -120,14 +146,21 @@ class BackboneFamily:
         inner = self.inner
         return Bifurcation(
             kind, self.model, self.free[0], node.value, node.z[: self.size].copy(), inner.full_period(node.z),
-            inner.full_repeats, multipliers[np.argsort(-np.abs(multipliers), kind="stable")],
+            inner.full_repeats, multipliers,
             complex(multipliers[index]), bool(verified), defect, distance, np.real(vectors[:, index]),
             values=inner.values(node.z),
             note="" if verified else f"The trace of the pair is {distance:.1e} from its place.",
+            tangent=None if kind is Kind.FOLD else tangent_through(first, last, node), unfolding=inner.free[0],
         )  # fmt: skip
 
     def sequence_change(self, stretch: Any, before: Any, after: Any) -> list:
         return []
+
+    def several(self, before: Any, after: Any) -> list:
+        return []
+
+    def motion(self, z: Array, at: Any) -> None:
+        return None
 
     def renewed(self, z: Array, at: _BackbonePoint) -> BackboneFamily:
         rates = self.inner.flow.rates(z[: self.size], 0.0, self.inner.values(z))
@@ -170,6 +203,12 @@ class _BackbonePoint(DensePoint):
     inner: Any
 
 
+def _away(node: Node, target: float) -> bool:
+    """Is every pair of a node further from the target than its trace is exact?"""
+    traces = pair_traces(node.family.inner.matrix(node.at.inner))
+    return bool(np.abs(traces - target).min(initial=np.inf) > NEAR_PAIR)
+
+
 def pair_traces(matrix: Array) -> NDArray[np.complex128]:
     """μ + 1/μ of the pairs of multipliers of a conservative orbit, without the trivial pair 1, 1.
 
@@ -177,7 +216,10 @@ def pair_traces(matrix: Array) -> NDArray[np.complex128]:
     """
     if matrix.shape[0] % 2:
         return np.zeros(0, complex)
-    found = np.asarray(np.linalg.eigvals(matrix + np.linalg.inv(matrix)), np.complex128)
+    if not np.isfinite(matrix).all() or np.linalg.cond(matrix) > LOST_PAIR:
+        # The small multiplier of a pair is below rounding of the large one: there is no trace to be had.
+        return np.full(matrix.shape[0] // 2 - 1, complex(np.nan, np.nan))
+    found = eigenvalues(matrix + np.linalg.inv(matrix))
     found = found[np.lexsort((np.imag(found), np.real(found)))]
     pairs = 0.5 * (found[::2] + found[1::2])
     return np.asarray(np.delete(pairs, int(np.argmin(np.abs(pairs - 2)))), np.complex128)
@@ -190,11 +232,11 @@ def backbone(
     force: str | Sequence[str] = (),
     damping: str | Sequence[str] = (),
     bounds: Bounds | None = None,
-    mode: int = 0,
-    amplitude: float = 1e-2,
+    mode: Index = 0,
+    amplitude: Positive = 1e-2,
     rest: Mapping[str, float] | None = None,
     stepping: Stepping | None = None,
-    monitor: Any = None,
+    monitor: Monitor | None = None,
 ) -> Branch:
     """The backbone of a model, its nonlinear normal mode: free vibrations without damping, by amplitude and frequency.
 
@@ -242,16 +284,7 @@ def backbone(
     """
     gate.number("amplitude", amplitude, above=0, error=KapitzaError)
     gate.whole("mode", mode, least=0, error=KapitzaError)
-    forces = (force,) if isinstance(force, str) else tuple(force)
-    dampings = (damping,) if isinstance(damping, str) else tuple(damping)
-    if model.period is None:
-        free, dampings = _unfolded(model, frequency, forces, dampings)
-    else:
-        for name in (*forces, *dampings, frequency):
-            model.check(name)
-        if not dampings:
-            raise KapitzaError(f'Name a damping of "{model.name}": it is set to zero, and unfolds the family.')
-        free = model.with_values(**dict.fromkeys((*forces, *dampings), 0.0))
+    free, dampings = _undamped(model, frequency, force, damping)
     origin = free.state(dict.fromkeys(free.states, 0.0) | dict(rest or {}))
     shape, omega = _linear_mode(free, mode, origin)
     free = free.with_values(**{frequency: omega})
@@ -259,10 +292,33 @@ def backbone(
         raise KapitzaError(f"The excitation period is not 2π/{frequency}: the backbone cannot be laid over it.")
     limits = checked_bounds(free, frequency, bounds)
     trace = _first_trace(free, (dampings[0], frequency), origin, amplitude * shape, limits, stepping)
-    branch = walked(Walker(trace, None, lambda w: assembled(w, "Shooting")), monitor)
+    walker = Walker(trace, None, lambda w: assembled(w, "Shooting"))
+    branch = walked(walker, monitor)
+    doubtful = [i for i, node in enumerate(trace.nodes) if _unfolding(node.z) > CONSERVED]
+    if not doubtful:
+        return branch
     for node in trace.nodes:
-        _require_conservative(model, node.z)
-    return branch
+        _require_conservative(model, node.z, ROUNDING * CONSERVED)
+    # Growth lifts rounding into the damping: the family ends where its orbits are no longer known.
+    kept = doubtful[0]
+    trace.nodes, trace.bifurcations = trace.nodes[:kept], [b for b in trace.bifurcations if b[0] < kept - 1]
+    trace.end, trace.message = End.STEP, f"beyond {frequency} = {trace.nodes[-1].value:.8g} orbits grow beyond rounding"
+    return walker.branch.with_(status=branch.status)
+
+
+def _undamped(
+    model: Model, frequency: str, force: str | Sequence[str], damping: str | Sequence[str]
+) -> tuple[Model, tuple[str, ...]]:
+    """The model without force and damping, and the names of the dampings, of which the first unfolds its families."""
+    forces = (force,) if isinstance(force, str) else tuple(force)
+    dampings = (damping,) if isinstance(damping, str) else tuple(damping)
+    if model.period is None:
+        return _unfolded(model, frequency, forces, dampings)
+    for name in (*forces, *dampings, frequency):
+        model.check(name)
+    if not dampings:
+        raise KapitzaError(f'Name a damping of "{model.name}": it is set to zero, and unfolds the family.')
+    return model.with_values(**dict.fromkeys((*forces, *dampings), 0.0)), dampings
 
 
 def _first_trace(
@@ -290,6 +346,47 @@ def _first_trace(
     tangent = node.tangent if float(row @ node.tangent) >= 0 else -node.tangent
     stepping = stepping or Stepping(rule=ByEffort(0.05, 1e-7, 0.2, wanted=6))
     return Trace(Node(family, node.z, tangent, node.at), limits, stepping)
+
+
+def other_vibration(model: Model, point: Bifurcation, limits: Bounds, amplitude: float, side: int) -> Node:
+    """The first free vibration on the family that crosses a known one: at a branch point or a doubling of a backbone.
+
+    The Jacobian there, over twice the period at a doubling, has two null vectors: one is the tangent of the known
+    family, and the step goes along the one at right angles to it.
+    """
+    repeats = (point.repeats or 1) * (2 if point.kind is Kind.DOUBLING else 1)
+    omega, start = point.value, point.point
+    rates = Flow(model).rates(start, 0.0)
+    period = repeats * 2 * np.pi / omega
+    inner = OrbitFamily(
+        model, (point.unfolding, point.parameter), repeats, model.vector,
+        state_sizes(model, start[None], rates[None], period), np.zeros(1), float(repeats), None, 0.0, None, period,
+        (1.0, parameter_size(omega, limits)),
+    )  # fmt: skip
+    family = BackboneFamily(inner, start, rates / np.linalg.norm(rates))
+    z = np.concatenate([start, [model.values[point.unfolding], omega]])
+    assert point.tangent is not None
+    # Steps have no length along the damping, which stays zero: it is left out of the null vectors too.
+    kept = np.flatnonzero(family.metric > 0)
+    plane = singular_vectors(family.linearise(z).jacobian[:, kept] * family.scale[kept])[2][-2:]
+    shares = plane @ (point.tangent[kept] / family.scale[kept])
+    across = np.array([-shares[1], shares[0]]) @ plane
+    across /= np.linalg.norm(across)
+    if float(across[: start.size] @ (point.vector / inner.sizes)) < 0:
+        across = -across
+    ahead = np.zeros(z.size)
+    ahead[kept] = side * across * family.scale[kept]
+    row = ahead * family.metric
+    for factor in (1.0, 10.0, 30.0, 100.0):
+        step = amplitude * factor
+        found = corrected_at(family, z + step * ahead, row[None], np.array([float(row @ z) + step]), 1e-10).point
+        if found is None or abs(found.value - omega) > 0.5 * family.scale[-1]:
+            continue
+        tangent = found.tangent if float(row @ found.tangent) >= 0 else -found.tangent
+        return Node(family, found.z, tangent, found.at)
+    raise ConvergenceError(
+        f"No other free vibrations were reached at {point}: try another amplitude than {amplitude:g}."
+    )
 
 
 def _unfolded(
@@ -329,9 +426,14 @@ def _unfolded(
     return extended.with_values(**dict.fromkeys(dampings, 0.0)), (UNFOLDING, *dampings)
 
 
-def _require_conservative(model: Model, z: Array) -> None:
+def _unfolding(z: Array) -> float:
+    """The damping of an orbit relative to its frequency."""
+    return abs(float(z[-2])) / abs(float(z[-1]))
+
+
+def _require_conservative(model: Model, z: Array, allowed: float = CONSERVED) -> None:
     """Orbits exist at d = 0 only, or the model gains or loses energy by itself."""
-    if abs(float(z[-2])) > CONSERVED * abs(float(z[-1])):
+    if _unfolding(z) > allowed:
         raise KapitzaError(
             f'"{model.name}" is not conservative: a vibration at {z[-1]:.6g} rad/s closes only with a further damping '
             f"of {z[-2]:.3g}. Name all of its damping parameters in damping=."
@@ -351,9 +453,10 @@ def _linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
             f"{where} is no equilibrium without the force, its rates reach {moving:.2g}: pass rest=, such as "
             "model.equilibrium()."
         )
-    found = np.linalg.eig(field.derivatives(rest, np.zeros(1)).by_state[0])
-    values, vectors = np.asarray(found.eigenvalues, np.complex128), found.eigenvectors
-    upper = [i for i in np.argsort(values.imag) if values[i].imag > 1e-9]
+    values, vectors = eigenvectors(field.derivatives(rest, np.zeros(1)).by_state[0])
+    # Lowest frequency first; modes of equal frequency keep the order of `eigenvectors`.
+    upper = np.flatnonzero(values.imag > 1e-9)
+    upper = upper[largest_first(1 / values[upper].imag)]
     if mode not in range(len(upper)):
         raise KapitzaError(f"The rest state has {len(upper)} oscillating modes; mode = {mode} is not among them.")
     index = upper[mode]
@@ -365,7 +468,7 @@ def _linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
     vector = vectors[:, index]
     # Turned so that coordinates are at their largest and speeds vanish.
     coordinates = len(model.coordinates)
-    largest = int(np.argmax(np.abs(vector[:coordinates])))
+    largest = int(first_largest(np.abs(vector[:coordinates])))
     shape = np.real(vector / vector[largest])
     return shape / np.abs(shape[:coordinates]).max(), float(values[index].imag)
 
@@ -397,10 +500,10 @@ def frequency_response(
     force: str,
     damping: str | Sequence[str] | None = None,
     levels: Sequence[float] | None = None,
-    start: Any = None,
-    mode: int = 0,
+    start: Guess = None,
+    mode: Index = 0,
     monitor: Monitor | None = None,
-    **settings: Any,
+    **settings: Anything,
 ) -> FrequencyResponse:
     """The response to harmonic forcing over its frequency, for each force level, with the backbone if damping is named.
 
@@ -456,6 +559,10 @@ def frequency_response(
             branches.append(follow(at, start, frequency, bounds, direction=1, **settings))
             task.advance(1, f"{force} = {level:.6g}")
         if damping is not None:
-            spine = backbone(model, frequency, force=force, damping=damping, bounds=(low, high), mode=mode)
+            free, _ = _undamped(model, frequency, force, damping)
+            # The curve begins at the natural frequency, which may be outside of the range of the responses.
+            _, omega = _linear_mode(free, mode, free.state(dict.fromkeys(free.states, 0.0)))
+            reach = (min(low, 0.99 * omega), max(high, 1.01 * omega))
+            spine = backbone(model, frequency, force=force, damping=damping, bounds=reach, mode=mode)
             task.advance(1)
     return FrequencyResponse(tuple(branches), chosen[: len(branches)], force, spine, task.status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -9,12 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.continuation.motion import sequence_of
+from kapitza.continuation.motion import OrbitFamily, sequence_of
+from kapitza.continuation.nouns import Kind
 from kapitza.continuation.path import Node
 from kapitza.solve import DenseSolver
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
+
+REAL = 1e-7
+"""A pair of multipliers whose imaginary part is below this is a neutral saddle, not a torus."""
+
+
+CONDENSED = 1e6
+"""Growth along an orbit beyond which inner nodes are not eliminated from determinants: rounding would change signs."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,28 @@ def orbit_readings(node: Node) -> Readings:
     )
 
 
+def several_pairs(before: Readings, after: Readings) -> list[tuple[Kind, Callable[[Readings], float], int]]:
+    """Tests for pairs that cross the circle within one step, so that the product over pairs keeps its sign."""
+    counts = [int((np.abs(r.multipliers) > 1 + REAL).sum()) for r in (before, after)]
+    if abs(counts[1] - counts[0]) < 4:
+        return []
+    pairs = [upper_pairs(r.multipliers) for r in (before, after)]
+    ahead = [int((np.abs(p) > 1 + REAL).sum()) for p in pairs]
+    if pairs[0].size != pairs[1].size:
+        return []
+    return [(Kind.NEIMARK_SACKER, _beyond_circle(rank), rank) for rank in range(min(ahead), max(ahead))]
+
+
+def upper_pairs(multipliers: Complex) -> Complex:
+    """Multipliers of the upper half plane, largest first."""
+    upper = multipliers[multipliers.imag > REAL]
+    return upper[np.argsort(-np.abs(upper), kind="stable")]
+
+
+def _beyond_circle(rank: int) -> Callable[[Readings], float]:
+    return lambda r: float(abs(upper_pairs(r.multipliers)[rank]) - 1)
+
+
 def without_trivial(multipliers: Complex) -> Complex:
     """The multipliers of an autonomous orbit without the one nearest to 1."""
     return np.delete(multipliers, int(np.argmin(np.abs(multipliers - 1))))
@@ -89,8 +120,11 @@ def border_determinant(node: Node) -> float:
         # By Cramer's rule the border counts by its product with the tangent, and in no other way.
         row = solver.matrix[-1]
         return solver.determinant / float(row @ node.tangent)
-    tangent = family.condensed_tangent(node.tangent)
-    sign, size = np.linalg.slogdet(np.vstack([family.condensed(node.at), tangent]))
+    if isinstance(family, OrbitFamily) and family.total_growth(node.at) > CONDENSED:
+        tangent, matrix = node.tangent, family.full(node.at)
+    else:
+        tangent, matrix = family.condensed_tangent(node.tangent), family.condensed(node.at)
+    sign, size = np.linalg.slogdet(np.vstack([matrix, tangent]))
     return float(sign * np.exp(min(size, 700.0)) / (tangent @ tangent))
 
 

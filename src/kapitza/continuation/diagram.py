@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.calls import Anything
 from kapitza.circle import difference
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.follow import follow
-from kapitza.continuation.nouns import Bifurcation, Kind
+from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.switch import SWITCHES, switch_branch
 from kapitza.continuation.trace import Stepping
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
 from kapitza.model import Model
 from kapitza.monitor import Interrupted, Monitor, Silent, watch
 from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_of_models import OrbitSolver, solve_orbit
+from kapitza.orbits_of_models import Guess, OrbitSolver, solve_orbit
 from kapitza.solve import ByEffort
 
 Array = NDArray[np.float64]
@@ -32,8 +33,8 @@ class Diagram:
     """Branches that leave each other at bifurcations.
 
     branches: in the order they were found; parents: for each the index of its parent (-1 for the first); levels: how
-    many switches lead to it; failed: bifurcations at which no branch was reached, with the reason. status: INTERRUPTED
-    where it was stopped.
+    many switches lead to it; failed: bifurcations at which no branch was reached, with the reason; origins: the
+    bifurcation at which each left its parent (None for the first). status: INTERRUPTED where it was stopped.
 
     Examples
     --------
@@ -49,6 +50,7 @@ class Diagram:
     levels: tuple[int, ...]
     failed: tuple[tuple[Bifurcation, str], ...] = ()
     status: Status = Status.CONVERGED
+    origins: tuple[Bifurcation | None, ...] = ()
 
     def __iter__(self) -> Iterator[Branch]:
         return iter(self.branches)
@@ -62,23 +64,28 @@ class Diagram:
         return pd.concat([t for t in tables if len(t)], ignore_index=True) if any(len(t) for t in tables) else tables[0]
 
     def cascade(self) -> Array:
-        """Values of the first doubling on each branch along the chain of doublings from the first branch."""
-        values, at = [], 0
-        while True:
-            doublings = self.branches[at].of(Kind.DOUBLING)
-            if not doublings:
-                return np.array(values)
-            values.append(doublings[0].value)
-            children = [
-                i
-                for i, p in enumerate(self.parents)
-                if p == at and self.branches[i].repeats != self.branches[at].repeats
-            ]
-            if not children:
-                return np.array(values)
-            at = children[0]
+        """Values of the longest chain of doublings: the first on each branch, from the branch that left at it.
 
-    def plot(self, **settings: Any) -> Any:
+        The chain may begin on any branch, such as that of the orbits born at a Hopf point of the first one.
+        """
+        chains = [self._chain(at) for at in range(len(self.branches)) if not self._doubled(at)]
+        return np.array(max(chains, key=len, default=[]))
+
+    def _doubled(self, at: int) -> bool:
+        origin = self.origins[at] if self.origins else None
+        return origin is not None and origin.kind is Kind.DOUBLING
+
+    def _chain(self, at: int) -> list[float]:
+        """Values of doublings from a branch on."""
+        doublings = self.branches[at].of(Kind.DOUBLING)
+        chains = []
+        for point in doublings:
+            children = [i for i, o in enumerate(self.origins) if self.parents[i] == at and _same(o, point)]
+            chains += [[point.value, *self._chain(i)] for i in children] or [[point.value]]
+        # Of equally long chains that of the first doubling counts.
+        return max(chains, key=len, default=[])
+
+    def plot(self, **settings: Anything) -> Any:
         from kapitza.report import plot_diagram
 
         return plot_diagram(self, **settings)
@@ -86,7 +93,7 @@ class Diagram:
 
 def diagram(
     model: Model,
-    start: Any,
+    start: Guess,
     parameter: str,
     bounds: tuple[float, float] | None = None,
     *,
@@ -95,7 +102,7 @@ def diagram(
     max_points: int = 400,
     stepping: Stepping | None = None,
     monitor: Monitor | None = None,
-    **settings: Any,
+    **settings: Anything,
 ) -> Diagram:
     """Follow a branch, leave it at every bifurcation, and so on to `depth` switches.
 
@@ -138,7 +145,7 @@ def diagram(
     for what, value, least in (("depth", depth, 0), ("max_branches", max_branches, 1), ("max_points", max_points, 1)):
         gate.whole(what, value, least=least, error=KapitzaError)
     branches: list[Branch] = []
-    parents, levels = [-1], [0]
+    parents, levels, origins = [-1], [0], cast(list[Bifurcation | None], [None])
     failed: list[tuple[Bifurcation, str]] = []
     place = 0
     with watch(monitor, f"diagram of {model.name}") as task:
@@ -147,7 +154,7 @@ def diagram(
         while place < len(branches) and len(branches) < max_branches:
             level = levels[place]
             for point in branches[place].bifurcations if level < depth else ():
-                if point.kind not in SWITCHES or len(branches) >= max_branches:
+                if point.kind not in SWITCHES or len(branches) >= max_branches or _is_end(branches, point):
                     continue
                 task.advance(1, f"{len(branches)} branches, leaving at {point}")
                 try:
@@ -159,9 +166,28 @@ def diagram(
                     branches.append(child)
                     parents.append(place)
                     levels.append(level + 1)
+                    origins.append(point)
                 _go_on_after(child)
             place += 1
-    return Diagram(tuple(branches), tuple(parents), tuple(levels), tuple(failed), task.status)
+    return Diagram(tuple(branches), tuple(parents), tuple(levels), tuple(failed), task.status, tuple(origins))
+
+
+def _same(origin: Bifurcation | None, point: Bifurcation) -> bool:
+    return origin is not None and origin.kind is point.kind and origin.value == point.value
+
+
+def _is_end(branches: list[Branch], point: Bifurcation) -> bool:
+    """Does a known branch end at this bifurcation? Then that branch is what leaves there."""
+    for branch in branches:
+        if End.HOPF not in branch.ends and End.MERGED not in branch.ends:
+            continue
+        size = max(float(np.abs(branch.points).max()), 1e-300)
+        for other in branch.bifurcations:
+            same = other.kind is point.kind and np.isclose(other.value, point.value, rtol=1e-7, atol=1e-12)
+            near = same and np.abs(other.point - point.point).max() < 1e-5 * size
+            if near and str(other) in branch.end_messages:
+                return True
+    return False
 
 
 def _go_on_after(branch: Branch) -> None:
@@ -299,9 +325,15 @@ def other_orbits(
         raise KapitzaError(f'"{model.name}" is autonomous: look for other orbits with find_orbits(model).')
     gate.whole("starts", starts, least=1, error=KapitzaError)
     gate.number("spread", spread, above=0, error=KapitzaError)
-    for orbit in gate.items("known", known, error=KapitzaError):
+    known = gate.items("known", known, error=KapitzaError)
+    for orbit in known:
         if not isinstance(orbit, PeriodicOrbit):
             raise KapitzaError(f"known holds {gate.shown(orbit)}; give orbits, as solve_orbit gives them.")
+        if orbit.points.shape[1] != len(model.states):
+            raise KapitzaError(
+                f'known holds an orbit of {", ".join(orbit.states)}; "{model.name}" has the states '
+                f"{', '.join(model.states)}: give orbits of this model."
+            )
     solver = OrbitSolver(model, period)
     points = [p for orbit in known for p in orbit.points]
     sizes = np.maximum(np.abs(np.array(points)).max(axis=0), 1e-3) if points else np.ones(len(model.states))

@@ -119,10 +119,13 @@ class DiscretisedFamily(OrbitFamily, ABC):
     def section_point(self, z: Array) -> Array:
         return self.start(z)
 
-    def vigour(self, z: Array, at: Any) -> float:
+    def _motion(self, at: Any) -> Array:
         grid = np.arange(16) / 16
-        rates = self.problem.field.rates(self.curve(z)(grid), grid * at.period, at.vector)
-        return float((np.abs(rates).max(axis=0) * at.period / (2 * np.pi) / self.sizes).max())
+        rates = self.problem.field.rates(self.curve(at.z)(grid), grid * at.period, at.vector)
+        return rates * at.period / (2 * np.pi) / self.sizes
+
+    def resting(self, point: Array, period: float, value: float) -> None:
+        return None
 
     def renewed(self, z: Array, at: Any) -> OrbitFamily:
         return self

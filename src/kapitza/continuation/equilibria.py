@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,28 +11,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.circle import difference
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import Readings
+from kapitza.continuation.motion import grown
+from kapitza.continuation.normal_forms import lyapunov_coefficient
 from kapitza.continuation.nouns import Bifurcation, Kind
-from kapitza.continuation.path import Node
+from kapitza.continuation.path import Node, tangent_through
+from kapitza.continuation.symmetry import linear_symmetries
 from kapitza.errors import KapitzaError
 from kapitza.model import Model
 from kapitza.orbits_of_models import VectorField, as_point
-from kapitza.solve import DensePoint, DenseSolver, NewtonSettings, newton
+from kapitza.solve import DensePoint, DenseSolver, NewtonSettings, eigenvalues, eigenvectors, newton
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
+REAL = 1e-9
+"""Of the largest eigenvalue: one with an imaginary part below this is real."""
+
 
 @dataclass(frozen=True)
 class EquilibriumFamily:
-    """f(x, p) = 0 for z = (x, p...); the Jacobian is [f_x, f_p], stability is that of the eigenvalues of f_x."""
+    """f(x, p) = 0 for z = (x, p...); the Jacobian is [f_x, f_p], stability is that of the eigenvalues of f_x.
+
+    reach: largest sizes that the parameters may grow to along the branch.
+    """
 
     model: Model
     free: tuple[str, ...]
     vector: Array
     sizes: Array
     parameter_sizes: tuple[float, ...]
+    reach: tuple[float, ...] = ()
 
     @cached_property
     def field(self) -> VectorField:
@@ -72,7 +83,7 @@ class EquilibriumFamily:
         return at.jacobian[:, : self.size]
 
     def eigenvalues(self, at: DensePoint) -> Complex:
-        found = np.linalg.eigvals(self.matrix(at)).astype(np.complex128)
+        found = eigenvalues(self.matrix(at))
         return found[np.argsort(-found.real, kind="stable")]
 
     def full(self, at: DensePoint) -> Array:
@@ -104,15 +115,28 @@ class EquilibriumFamily:
     def sequence_change(self, stretch: Any, before: Any, after: Any) -> list[Bifurcation]:
         return []
 
-    def judged(self, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
-        values, vectors = np.linalg.eig(self.matrix(node.at))
-        values = values.astype(complex)
+    def several(self, before: Readings, after: Readings) -> list[tuple[Kind, Callable[[Readings], float], int]]:
+        """Tests for pairs that cross the axis within one step, so that the product of sums keeps its sign."""
+        # A node may lie at the crossing itself, where the real parts are rounding errors.
+        least = [REAL * float(np.abs(r.multipliers).max()) for r in (before, after)]
+        counts = [int((r.multipliers.real > low).sum()) for r, low in zip((before, after), least, strict=True)]
+        if abs(counts[1] - counts[0]) < 4:
+            return []
+        pairs = [_pairs(r.multipliers) for r in (before, after)]
+        ahead = [int((p.real > low).sum()) for p, low in zip(pairs, least, strict=True)]
+        if pairs[0].size != pairs[1].size:
+            return []
+        return [(Kind.HOPF, _real_part(rank), rank) for rank in range(min(ahead), max(ahead))]
+
+    def judged(self, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None) -> Bifurcation | None:
+        """The bifurcation at a zero of a test function; rank: which of the pairs, ordered by real part, crosses."""
+        values, vectors = eigenvectors(self.matrix(node.at))
         size = float(np.abs(values).max())
         if kind is Kind.HOPF:
-            pairs = [i for i in range(values.size) if values[i].imag > 1e-9 * size]
+            pairs = [i for i in np.argsort(-values.real, kind="stable") if values[i].imag > REAL * size]
             if not pairs:
                 return None  # two real eigenvalues of opposite sign: a neutral saddle
-            index = min(pairs, key=lambda i: abs(values[i].real))
+            index = min(pairs, key=lambda i: abs(values[i].real)) if rank is None else pairs[rank]
             distance, frequency = abs(values[index].real), float(values[index].imag)
             if distance > 1e-4 * size:
                 return None
@@ -122,14 +146,45 @@ class EquilibriumFamily:
         defect = 1e-15 * size * values.size
         allowed = max(10 * defect, (1e-4 if kind is Kind.BRANCH_POINT else 1e-8) * size)
         order = np.argsort(-np.real(values), kind="stable")
-        vector = vectors[:, index]
+        vector: Any = vectors[:, index] if kind is Kind.HOPF else np.real(vectors[:, index])
+        hopf = kind is Kind.HOPF
         return Bifurcation(
-            kind, self.model, self.free[0], node.value, node.z[: self.size].copy(),
-            2 * np.pi / frequency if kind is Kind.HOPF else 0.0, None, values[order], complex(values[index]),
-            bool(distance <= allowed), defect, float(distance),
-            np.asarray(vector if kind is Kind.HOPF else np.real(vector)),
-            frequency=frequency, values=self.values(node.z),
+            self._label(kind, node, vector), self.model, self.free[0], node.value, node.z[: self.size].copy(),
+            2 * np.pi / frequency if hopf else 0.0, None, values[order], complex(values[index]),
+            bool(distance <= allowed), defect, float(distance), vector, frequency=frequency,
+            values=self.values(node.z),
+            coefficient=lyapunov_coefficient(self, node.z, frequency**2) if hopf else float("nan"),
+            tangent=tangent_through(first, last, node) if kind is Kind.BRANCH_POINT else None,
         )  # fmt: skip
+
+    def _label(self, kind: Kind, node: Node, vector: Array) -> Kind:
+        """A branch point that breaks a declared symmetry of the equilibrium is a pitchfork."""
+        if kind is not Kind.BRANCH_POINT:
+            return kind
+        point = node.z[: self.size]
+        for symmetry in linear_symmetries(self.model):
+            kept = np.abs((symmetry.matrix @ point - point) / self.sizes).max() < 1e-6
+            turned = np.abs(symmetry.matrix @ vector + vector).max() < 1e-4 * np.abs(vector).max()
+            if kept and turned:
+                return Kind.PITCHFORK
+        return kind
+
+    def motion(self, z: Array, at: DensePoint) -> None:
+        return None
+
+    def images(self, start: Node) -> Callable[[Node], bool]:
+        """A test whether a node is the start again: the branch is a closed loop."""
+        first = self.section_point(start.z)
+
+        def same(node: Node) -> bool:
+            gap = difference(node.family.section_point(node.z), first, self.model.angles)
+            return bool(np.abs(gap / node.family.sizes).max() < 1e-5)
+
+        return same
+
+    def section_point(self, z: Array) -> Array:
+        """The state (n,)."""
+        return z[: self.size].copy()
 
     def relinearised(self, at: DensePoint) -> DensePoint:
         return at
@@ -139,9 +194,10 @@ class EquilibriumFamily:
 
     def renewed(self, z: Array, at: DensePoint) -> EquilibriumFamily:
         sizes = np.maximum(self.sizes, np.abs(z[: self.size]))
-        if (sizes == self.sizes).all():
+        parameters = grown(self.parameter_sizes, z[-len(self.free) :], self.reach)
+        if (sizes == self.sizes).all() and parameters == self.parameter_sizes:
             return self
-        other = replace(self, sizes=sizes)
+        other = replace(self, sizes=sizes, parameter_sizes=parameters)
         other.__dict__["field"] = self.field
         return other
 
@@ -165,6 +221,25 @@ class EquilibriumFamily:
         )
 
 
+def _pairs(values: Complex) -> Complex:
+    """Eigenvalues of the upper half plane, those that grow fastest first."""
+    upper = values[values.imag > REAL * np.abs(values).max()]
+    return upper[np.argsort(-upper.real, kind="stable")]
+
+
+def _real_part(rank: int) -> Callable[[Readings], float]:
+    return lambda r: float(_pairs(r.multipliers)[rank].real)
+
+
+def resting_family(
+    model: Model, names: tuple[str, ...], point: Array, sizes: tuple[float, ...], reach: tuple[float, ...] = ()
+) -> EquilibriumFamily:
+    """The family of equilibria through a point, with the sizes of its states."""
+    own = np.maximum(np.abs(point), max(1e-2 * float(np.abs(point).max()), 1e-1))
+    own[np.array(model.angles, bool)] = 1.0
+    return EquilibriumFamily(model, names, model.vector, own, sizes, reach)
+
+
 def equilibrium_family(
     model: Model, start: Any, parameter: str, limits: tuple[float, float]
 ) -> tuple[EquilibriumFamily, Array]:
@@ -176,12 +251,15 @@ def equilibrium_family(
             f'"{model.name}" is forced: it has no equilibria, its rest states are orbits of one excitation period. '
             "Follow them with equilibrium=False."
         )
-    if model.is_map or model.delays:
-        raise KapitzaError(
-            f'"{model.name}" is a map or has delays: equilibria are followed of differential equations without delays.'
-        )
+    if model.is_map:
+        raise KapitzaError(f'"{model.name}" is a map: follow its fixed points with equilibrium=False, period=1.')
+    if model.delays:
+        raise KapitzaError(f'"{model.name}" has delays: equilibria are followed of equations without delays.')
     if model.structure.switches or model.impacts:
-        raise KapitzaError(f'"{model.name}" has switches or impacts: its rest states fill sets and are not followed.')
+        raise KapitzaError(
+            f'"{model.name}" has switches or impacts: with dry friction its rest states fill a set, none is isolated, '
+            "and next to a switch an equilibrium has no eigenvalues. Follow equilibria of smooth models."
+        )
     given = start if start is not None else model.start
     known = as_point(model.states, given) if isinstance(given, Mapping) else given
     point = gate.array("The start", known, error=KapitzaError)
@@ -189,11 +267,8 @@ def equilibrium_family(
         raise KapitzaError(f"An equilibrium of {', '.join(model.states)} is one state, not shape {point.shape}.")
     if not np.isfinite(point).all():
         raise KapitzaError(f"The start of an equilibrium is {gate.shown(point.tolist())}; give finite numbers.")
-    sizes = np.maximum(np.abs(point), max(1e-2 * np.abs(point).max(), 1e-1))
-    sizes[np.array(model.angles, bool)] = 1.0
-    family = EquilibriumFamily(
-        model, (parameter,), model.vector, sizes, (parameter_size(model.values[parameter], limits),)
-    )
+    size, reach = parameter_size(model.values[parameter], limits), 0.5 * (limits[1] - limits[0])
+    family = resting_family(model, (parameter,), point, (size,), (reach,))
     value = np.array([model.values[parameter]])
 
     class AtValue:
@@ -208,7 +283,7 @@ def equilibrium_family(
             at = family.linearise(np.concatenate([x, value]))
             return DenseLinearised(at.residual, family.matrix(at))
 
-    found = newton(AtValue(), point, NewtonSettings(1e-12, 60), sizes)
+    found = newton(AtValue(), point, NewtonSettings(1e-12, 60), family.sizes)
     if not found.status.ok:
         raise KapitzaError(
             f'No equilibrium of "{model.name}" near {dict(zip(model.states, point.tolist(), strict=True))}: '

@@ -21,6 +21,15 @@ TOO_NEAR = 0.02
 SLOW = 0.02
 """Normal speed, relative to the largest on the orbit, below which a collapse of the step is put down to grazing."""
 
+SLOW_SECTION = 0.5
+"""Of the largest speed on the orbit: a section where the orbit is slower than this is moved when it turns."""
+
+SMALL = 0.5
+"""Motion of an orbit, relative to the largest sizes of its family, below which its section is kept radial."""
+
+OBLIQUE = 0.2
+"""Cosine between the flow at the section and the direction from the middle, above which a section is not radial."""
+
 CLOSE = 0.02
 """The same for the gap to a surface that is approached and not met, relative to the largest distance from it."""
 
@@ -122,6 +131,77 @@ def moved_section(node: Node) -> Node | None:
     return with_section(node, middle % 1.0)
 
 
+def fastest_section(node: Node) -> Node | None:
+    """The node with its section where the orbit is fastest, when it is slow at its section; else None.
+
+    On the slow part of a relaxation oscillation small changes turn the rates, and the section becomes tangent; on its
+    fast part they keep their direction.
+    """
+    family, at = node.family, node.at
+    if family.closing is not None or not family.autonomous:
+        return None
+    if family.fractions.size > 1:
+        return _rolled(node)
+    grid = np.arange(GAP_SAMPLES) / GAP_SAMPLES
+    try:
+        states = family.loop(node.z, at)(grid)
+    except FlowError:
+        return None
+    speed = np.linalg.norm(family.problem.field.rates(states, grid * at.period, at.vector) / family.sizes, axis=1)
+    best = int(np.argmax(speed))
+    return None if speed[0] > SLOW_SECTION * speed[best] else with_section(node, float(grid[best]))
+
+
+def radial_section(node: Node, before: float) -> tuple[Node | None, float]:
+    """The node of a small, shrinking orbit with its section farthest from the middle, if it is elsewhere; the extent.
+
+    There the plane at right angles to the flow holds the middle, through which the branch leads at a Hopf point: the
+    start of the orbit becomes a coordinate of its amplitude that changes its sign there. before: extent of the orbit
+    before; on a growing orbit the farthest point may be slow, and would cost many steps for nothing.
+    """
+    family, at = node.family, node.at
+    if family.closing is not None or not family.autonomous or family.fractions.size > 1:
+        return None, 0.0
+    if family.vigour(node.z, at) > SMALL:
+        return None, 0.0
+    grid = np.arange(64) / 64
+    try:
+        states = family.loop(node.z, at)(grid)
+    except FlowError:
+        return None, 0.0
+    away = (states - states.mean(axis=0)) / family.sizes
+    distance = np.linalg.norm(away, axis=1)
+    best = int(np.argmax(distance))
+    rates = family.problem.field.rates(states[:1], np.zeros(1), at.vector)[0] / family.sizes
+    cosine = float(away[0] @ rates) / max(float(distance[0] * np.linalg.norm(rates)), 1e-300)
+    if distance[best] >= before or abs(cosine) < OBLIQUE or best == 0:
+        return None, float(distance[best])
+    return with_section(node, float(grid[best])), float(distance[best])
+
+
+def _rolled(node: Node) -> Node | None:
+    """The same nodes, beginning with the fastest one."""
+    family, at, n = node.family, node.at, node.family.size
+    motion = family.motion(node.z, at)
+    speed = np.linalg.norm(motion, axis=1)
+    j = int(np.argmax(speed))
+    if speed[0] > SLOW_SECTION * speed[j]:
+        return None
+    fractions = np.sort((family.fractions - family.fractions[j]) % 1.0)
+    rates = motion[j] * family.sizes
+    other = family.with_(fractions=fractions, reference=np.stack([at.nodes[j], rates]))
+    count = family.fractions.size
+    turned = [np.concatenate([np.roll(v[: count * n].reshape(count, n), -j, 0).ravel(), v[count * n :]])
+              for v in (node.z, node.tangent)]  # fmt: skip
+    from kapitza.continuation.path import null_direction
+
+    z, ahead = turned
+    fresh = other.linearise(z)
+    tangent = null_direction(other, fresh, (ahead * other.metric)[None])
+    sign = 1.0 if float((tangent * other.metric) @ ahead) >= 0 else -1.0
+    return replace(node, family=other, z=z, at=fresh, tangent=sign * tangent, solver=None, extras={})
+
+
 def with_section(node: Node, fraction: float) -> Node | None:
     """The node as seen from a section `fraction` of the orbit later."""
     family, at = node.family, node.at
@@ -147,7 +227,9 @@ def with_section(node: Node, fraction: float) -> Node | None:
     if found.point is None:
         return None
     tangent = found.point.tangent
-    if tangent[-1] * node.tangent[-1] < 0:
+    # Next to a fold in the parameter the period tells which direction is ahead.
+    tail = slice(-2, None) if family.autonomous else slice(-1, None)
+    if float((tangent * other.metric)[tail] @ node.tangent[tail]) < 0:
         tangent = -tangent
     return replace(found.point, tangent=tangent, arclength=node.arclength, effort=node.effort)
 

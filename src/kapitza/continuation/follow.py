@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.calls import Anything
 from kapitza.circle import difference
 from kapitza.continuation.branch import Branch
+from kapitza.continuation.cycles import CycleFamily, cycle_at, cycle_family
 from kapitza.continuation.motion import OrbitFamily, branch_flow, state_sizes
 from kapitza.continuation.nouns import Bifurcation
 from kapitza.continuation.symmetry import required_symmetry, symmetry_of
@@ -34,11 +36,11 @@ Array = NDArray[np.float64]
 
 
 def follow(
-    subject: Any,
-    start: Any = None,
-    parameter: Any = None,
-    bounds: Bounds | None = None,
-    **settings: Any,
+    subject: Anything,
+    start: Anything = None,
+    parameter: Anything = None,
+    bounds: Anything = None,
+    **settings: Anything,
 ) -> Branch:
     """Follow a family of motions along a parameter, with its stability and bifurcations.
 
@@ -46,9 +48,11 @@ def follow(
     ----------
     subject : Model, Bifurcation, Branch or experiment
         A model (or an experiment that offers `follow`), or a bifurcation, whose curve in two parameters is followed:
-        follow(bifurcation, ("omega", "B")), or a branch, which is followed on: follow(branch, bounds=(0, 20)).
+        follow(bifurcation, ("omega", "B")), or a branch, which is followed on: follow(branch, bounds=(0, 20)); where it
+        ends in a homoclinic orbit follow(branch, ("p", "q")) follows the curve of that.
     start : optional
-        An orbit, or anything that `solve_orbit` takes for a guess; a state with equilibrium=True.
+        An orbit, or anything that `solve_orbit` takes for a guess; a state with equilibrium=True; for a map a state or
+        the points of a cycle.
     parameter : str
         Its name.
     bounds : (float, float), optional
@@ -63,7 +67,7 @@ def follow(
 
     Notes
     -----
-    period: as in `solve_orbit`, where the start does not say it.
+    period: as in `solve_orbit`, where the start does not say it; steps of a cycle for maps (1: a fixed point).
     direction: +1 or -1 for one direction of the parameter, 0 (default) for both.
     method: Shooting() (default, nodes are added as multipliers grow), MultipleShooting(nodes=...), Collocation(),
     HarmonicBalance().
@@ -88,6 +92,9 @@ def follow(
         _require_known(settings, follow_curve)
         return follow_curve(subject, start, parameter if bounds is None else bounds, **settings)
     if isinstance(subject, Branch):
+        if isinstance(start, (tuple, list)) and len(start) == 2 and all(isinstance(name, str) for name in start):
+            _require_known(settings, _long_periods)
+            return _long_periods(subject, tuple(start), parameter if bounds is None else bounds, **settings)
         # follow(branch, bounds=...): on from where it ended, such as after loading it.
         if start is not None or parameter not in (None, subject.parameter):
             raise KapitzaError(
@@ -125,6 +132,27 @@ def _require_known(settings: dict[str, Any], verb: Any, *more: str) -> None:
             raise KapitzaError(
                 f'follow has no setting "{name}" here.{nearest_name(name, known)} It has {", ".join(known)}.'
             )
+
+
+def _long_periods(
+    branch: Branch,
+    names: tuple[str, str],
+    bounds: Any = None,
+    *,
+    direction: int = 0,
+    stepping: Stepping | None = None,
+    monitor: Any = None,
+) -> Branch:
+    """The curve in two parameters of the homoclinic orbit at the end of a branch."""
+    from kapitza.continuation.curves import curve_ranges
+    from kapitza.continuation.long_periods import follow_long
+
+    model = branch.model.with_values(**{branch.parameter: float(branch.values[-1, 0])})
+    for name in names:
+        model.check(name)
+        require_effect(model, name)
+    direction = gate.whole("direction", direction, least=-1, most=1, error=KapitzaError)
+    return follow_long(branch, names, curve_ranges(model, names, bounds), direction, stepping, monitor)
 
 
 def extend(branch: Branch, bounds: Bounds | None = None, **settings: Any) -> Branch:
@@ -198,14 +226,29 @@ def walk_branch(
     if stepping is not None and not isinstance(stepping, Stepping):
         raise KapitzaError(f"stepping = {gate.shown(stepping)}; give a Stepping(...).")
     stepping = stepping or Stepping()
-    if equilibrium:
+    if model.is_map and not equilibrium:
+        family, z = _cycle(model, start, parameter, limits, period, method, half_map)
+    elif equilibrium:
         from kapitza.continuation.equilibria import equilibrium_family
 
         family, z = equilibrium_family(model, start, parameter, limits)
     else:
         family, z = orbit_family(model, start, parameter, limits, period, method, half_map)
-    name = type(method).__name__ if method else "Shooting"
+    name = "Newton" if model.is_map else type(method).__name__ if method else "Shooting"
     return walker_from(family, z, limits, stepping, direction, name, detect)
+
+
+def _cycle(
+    model: Model, start: Any, parameter: str, limits: Bounds, period: float | None, method: Any, half_map: bool
+) -> tuple[CycleFamily, Array]:
+    """The family through a cycle of a map, and its unknowns there."""
+    if method is not None or half_map:
+        raise KapitzaError(
+            f'"{model.name}" is a map: its cycles are followed by all of their points, without method= and half_map=.'
+        )
+    nodes = cycle_at(model, start, period)
+    size, reach = parameter_size(model.values[parameter], limits), 0.5 * (limits[1] - limits[0])
+    return cycle_family(model, nodes, (parameter,), (size,), (reach,))
 
 
 def orbit_family(
@@ -258,7 +301,7 @@ def shooting_family(
     reference = np.stack([point, rates]) if repeats is None else None
     family = OrbitFamily(
         model, (parameter,), repeats, model.vector, sizes, fractions, span, closing, 0.0, reference, period,
-        (parameter_size(model.values[parameter], limits),),
+        (parameter_size(model.values[parameter], limits),), (0.5 * (limits[1] - limits[0]),),
     )  # fmt: skip
     family.__dict__["flow"] = flow
     nodes = point[None]

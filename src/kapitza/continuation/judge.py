@@ -7,33 +7,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.continuation.criteria import readings, without_trivial
+from kapitza.continuation.criteria import REAL, readings, upper_pairs, without_trivial
+from kapitza.continuation.cycles import rounding_defect
 from kapitza.continuation.locate import ACCEPTED
 from kapitza.continuation.nouns import Bifurcation, Kind
-from kapitza.continuation.path import Node
+from kapitza.continuation.path import Node, tangent_through
 from kapitza.errors import KapitzaError
 from kapitza.orbits_of_models import Monodromy, certificate, log_determinant, volume_change
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
-REAL = 1e-7
-"""A pair of multipliers whose imaginary part is below this is a neutral saddle, not a torus."""
+FAR = 0.3
+"""Distance beyond which the critical multiplier at a zero of a test function has nothing to do with it."""
 
 NEAR_BRANCHING = 1e-4
 """Distance of a multiplier from 1 at a branch point, which is bracketed only."""
 
 
-def judged_orbit(family: Any, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
-    """The bifurcation at a located node, or None where the zero of the test function means something else."""
+def judged_orbit(
+    family: Any, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None
+) -> Bifurcation | None:
+    """The bifurcation at a located node, or None where the zero of the test function means something else.
+
+    rank: which of the pairs, ordered by modulus, crosses the circle.
+    """
     exact = family.certified(node.at)
+    spectra = [readings(end).multipliers for end in (first, last)]
+    if not all(_orientation_kept(each, node, family) for each in (*spectra, exact.multipliers)):
+        return None
     critical = _critical(kind, exact.multipliers, family.autonomous)
+    if rank is not None:
+        pair = upper_pairs(exact.multipliers)[rank]
+        critical = int(np.argmin(np.abs(exact.multipliers - pair))), 0j
     if critical is None:
         return None
     index, target = critical
     value = complex(exact.multipliers[index])
     distance = abs(abs(value) - 1) if kind is Kind.NEIMARK_SACKER else abs(value - target)
-    if kind is Kind.BRANCH_POINT and distance > 1e-2:
+    if distance > (1e-2 if kind is Kind.BRANCH_POINT else FAR):
         return None
     defect = multiplier_defect(family, node, exact)
     allowed = max(10 * defect, NEAR_BRANCHING if kind is Kind.BRANCH_POINT else ACCEPTED)
@@ -63,7 +75,18 @@ def judged_orbit(family: Any, kind: Kind, node: Node, first: Node, last: Node) -
         offset=family.offset,
         values=family.values(node.z),
         note="" if verified else _doubt(defect, distance, allowed, clear),
+        tangent=tangent_through(first, last, node) if kind is Kind.BRANCH_POINT else None,
     )
+
+
+def _orientation_kept(multipliers: Complex, node: Node, family: Any) -> bool:
+    """Is the product of the multipliers positive, as that of every smooth flow? Elsewhere they are rounding errors."""
+    sizes = np.abs(multipliers)
+    # A multiplier far below the largest one has no sign of its own.
+    if family.model.is_map or node.at.events or family.closing is not None or sizes.min() < 1e-8 * sizes.max():
+        return True
+    # Pairs of complex ones have positive products.
+    return bool(np.prod(np.sign(multipliers.real[multipliers.imag == 0])) > 0)
 
 
 def _doubt(defect: float, distance: float, allowed: float, clear: bool) -> str:
@@ -115,6 +138,8 @@ def _ends_clear(kind: Kind, node: Node, autonomous: bool, defect: float) -> bool
 def multiplier_defect(family: Any, node: Node, exact: Monodromy) -> float:
     """Relative defect of the multipliers at a node: trivial multiplier, and determinant against ∫ trace."""
     at = node.at
+    if family.model.is_map:
+        return rounding_defect(at.segments)
     try:
         loop = family.loop(node.z, at)
         problem = family.problem.at(at.vector, at.period)

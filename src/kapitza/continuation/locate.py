@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import inf
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kapitza.continuation.criteria import Readings, readings
 from kapitza.continuation.nouns import Bifurcation, Kind
-from kapitza.continuation.path import ChordNewton, Node, along_tangent
+from kapitza.continuation.path import ChordNewton, Node, along_tangent, between
 
 Array = NDArray[np.float64]
 
@@ -31,6 +31,9 @@ BRANCHING = 1e-8
 
 NOISY = 1e-3
 """The same: below this a test function that no longer falls has come to its noise."""
+
+STILL = 1e-12
+"""Share of the parameter in a tangent that is rounding: on a canard it stands still, and does not fold."""
 
 PRECISE = ChordNewton(chords=8, nearness=1e-11, tolerance=1e-10, turn=0.0)
 """Chord steps reach rounding, so that the one linearisation is that of the solution."""
@@ -60,29 +63,14 @@ class Stretch:
         above = min(k for k in self.known if k > s)
         low, high = self.known[below], self.known[above]
         near, there = (low, below) if s - below <= above - s else (high, above)
-        across = along_tangent(self.first, s, self._between(low, high, (s - below) / (above - below)))
+        guess, _ = between(low, high, self.first.metric, (s - below) / (above - below))
+        across = along_tangent(self.first, s, guess)
         outcome = PRECISE(replace(across, node=near, length=s - there))
         if outcome.point is None:
             raise _LostError(outcome.message)
         node = outcome.point
         self.known[s] = node
         return node
-
-    def _between(self, low: Node, high: Node, share: float) -> Array:
-        """Hermite's cubic through two nodes, along the tangents at both; a line where their meshes differ."""
-        chord = high.z - low.z
-        if not (np.isfinite(low.tangent).all() and np.isfinite(high.tangent).all()):
-            return low.z + share * chord
-        gap = float(np.sqrt((chord**2 * self.first.metric).sum()))
-        first, last = low.tangent * gap, high.tangent * gap
-        # Tangents that look back, as on a walk through a corner, belong to another curve.
-        if (
-            float((first * chord * self.first.metric).sum()) <= 0
-            or float((last * chord * self.first.metric).sum()) <= 0
-        ):
-            return low.z + share * chord
-        bend = share * (1 - share)
-        return low.z + share * chord + bend * ((1 - share) * (first - chord) + share * (chord - last))
 
     def zero(
         self, function: Callable[[Readings], float], apart: Sequence[float] = (), exact: float = ROOT
@@ -93,10 +81,14 @@ class Stretch:
         Next to a singular matrix the function is noise: the search ends where it is smallest.
         """
         found = {s: function(readings(node)) for s, node in self.known.items() if not _near(s, apart, SAME_PLACE)}
+        if len(found) < 2:
+            return None  # the whole stretch is next to one of the other places
         low, high = self._bracket(found)
         below, above = found[low], found[high]
-        largest = max(abs(found[0.0]), abs(found[self.length]))
-        best, vain = min((low, high), key=lambda s: abs(found[s])), 0
+        largest = max(map(abs, found.values()))
+        if below == above:
+            return None
+        best, vain = min(found, key=lambda s: abs(found[s])), 0
         try:
             while abs(found[best]) > exact * largest and vain < 2 and abs(high - low) > 1e-14:
                 s = (low * above - high * below) / (above - below)
@@ -159,6 +151,11 @@ def _on_one_side(first: Node, last: Node) -> list[Bifurcation]:
     return bifurcations_between(first, last) if same and first is not last else []
 
 
+def _changes(before: float, after: float) -> bool:
+    """Does the sign change? Zero counts as positive, so that a node at a bifurcation belongs to one step only."""
+    return (before < 0) != (after < 0) and isfinite(before) and isfinite(after)
+
+
 def _near(place: float, places: Sequence[float], distance: float) -> bool:
     return any(abs(place - other) < distance for other in places)
 
@@ -177,8 +174,19 @@ def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
         return [*_on_one_side(first, stretch.known[low]), *marks, *_on_one_side(stretch.known[high], last)]
     found: list[tuple[float, Bifurcation]] = []
     branchings: list[float] = []
-    changed = [test for test in family.test_functions() if -inf < test[1](before) * test[1](after) < 0]
+    still = max(abs(before.fold), abs(after.fold)) < STILL if isinstance(before, Readings) else False
+    tests = [test for test in family.test_functions() if not (still and test[0] is Kind.FOLD)]
+    changed = [test for test in tests if _changes(test[1](before), test[1](after))]
     stretch = Stretch(first, last) if changed else None
+    several = family.several(before, after)
+    if several:
+        changed = [test for test in changed if test[0] not in {each[0] for each in several}]
+        stretch = stretch or Stretch(first, last)
+        for kind, function, rank in several:
+            node = stretch.zero(function)
+            label = None if node is None else family.judged(kind, node, first, last, rank)
+            if node is not None and label is not None:
+                found.append((node.arclength, label))
     for kind, function in changed:
         assert stretch is not None
         # A branch that turns round where it was born has the parameter's extreme there: no fold besides.

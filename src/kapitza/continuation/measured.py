@@ -12,7 +12,7 @@ from kapitza.errors import DataError
 
 Array = NDArray[np.float64]
 
-KINDS = ("response", "backbone", "fold", "period doubling")
+KINDS = ("response", "backbone", "cycle", "fold", "period doubling")
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,14 @@ class MeasuredBranch:
     """Measured points of a family, as data for `identify`.
 
     kind: "response" (amplitude over a parameter, stable and unstable points alike), "backbone" (amplitude over the
-    frequency of free vibrations), or "fold" and "period doubling" (values of the parameter where they were seen).
+    frequency of free vibrations), "cycle" (limit cycles of a model without drive, amplitude over a parameter), or
+    "fold" and "period doubling" (values of the parameter where they were seen).
     parameter: what was moved, such as "omega". values: (N,) of it. amplitudes: (N,) half peak-to-peak values of
-    `state`, for responses and backbones. value_noise, amplitude_noise: standard deviations of both.
+    `state`, for curves. value_noise, amplitude_noise: standard deviations of both, one for all points or (N,).
     force, damping: for backbones, the parameters that are zero there.
+    periods: (N,) [s] of limit cycles, where they were measured, with period_noise.
+    phases: (N,) [rad] of responses, φ in a cos(ωt + φ), the first harmonic of `state` at the frequency of the drive,
+    with t = 0 as in the model; with phase_noise. Without them the sign of a force is not known.
 
     Examples
     --------
@@ -38,10 +42,14 @@ class MeasuredBranch:
     values: Array
     amplitudes: Array | None = None
     state: str = ""
-    value_noise: float = 1e-3
-    amplitude_noise: float = 1e-2
+    value_noise: float | Array = 1e-3
+    amplitude_noise: float | Array = 1e-2
     force: str = ""
     damping: str = ""
+    periods: Array | None = None
+    period_noise: float | Array = 1e-3
+    phases: Array | None = None
+    phase_noise: float | Array = 1e-2
 
     def __post_init__(self):
         gate.choice("kind", self.kind, KINDS, error=DataError)
@@ -51,8 +59,10 @@ class MeasuredBranch:
         object.__setattr__(self, "values", values)
         if values.ndim != 1 or not values.size or not np.isfinite(values).all():
             raise DataError(f"The values of {self.parameter} must be finite numbers in one row, not {self.values!r}.")
-        for name in ("value_noise", "amplitude_noise"):
-            gate.number(f"{name} (a standard deviation)", getattr(self, name), above=0, error=DataError)
+        for name in ("value_noise", "amplitude_noise", "period_noise", "phase_noise"):
+            self._check_noise(name, values.size)
+        for name, kind in (("periods", "cycle"), ("phases", "response")):
+            self._check_more(name, kind, values.size)
         if not self.curve:
             return
         if self.amplitudes is None or not self.state:
@@ -64,10 +74,53 @@ class MeasuredBranch:
         if self.kind == "backbone" and not (self.force and self.damping):
             raise DataError("A backbone needs the names of force and damping, which are zero on it.")
 
+    def _check_noise(self, name: str, count: int) -> None:
+        """A standard deviation for all points, or one for each."""
+        given = getattr(self, name)
+        if np.ndim(given) == 0:
+            gate.number(f"{name} (a standard deviation)", given, above=0, error=DataError)
+            return
+        each = gate.array(name, given, error=DataError)
+        if each.shape != (count,) or not np.isfinite(each).all() or not (each > 0).all():
+            raise DataError(
+                f"{name} has the shape {each.shape} for {count} points: give one standard deviation, or one for each "
+                "point, all of them more than 0."
+            )
+        object.__setattr__(self, name, each)
+
+    def _check_more(self, name: str, kind: str, count: int) -> None:
+        """Periods of cycles, phases of responses: one for each point."""
+        if getattr(self, name) is None:
+            return
+        if self.kind != kind:
+            raise DataError(f'{name} belong to points of kind "{kind}", not of "{self.kind}".')
+        each = np.atleast_1d(gate.array(name, getattr(self, name), error=DataError))
+        if each.shape != (count,) or not np.isfinite(each).all():
+            raise DataError(f"{count} values of {self.parameter} and {each.size} {name} do not pair.")
+        object.__setattr__(self, name, each)
+
     @property
     def curve(self) -> bool:
         """Is it a curve of amplitudes?"""
-        return self.kind in ("response", "backbone")
+        return self.kind in ("response", "backbone", "cycle")
+
+    @property
+    def coordinates(self) -> Array:
+        """(N, d) values, amplitudes, and periods or phases where there are any: d = 2 or 3."""
+        assert self.amplitudes is not None
+        more = [each for each in (self.periods, self.phases) if each is not None]
+        return np.stack([self.values, self.amplitudes, *more], axis=1)
+
+    @property
+    def noises(self) -> Array:
+        """(N, d) standard deviations of the coordinates."""
+        more = [
+            noise
+            for noise, each in ((self.period_noise, self.periods), (self.phase_noise, self.phases))
+            if each is not None
+        ]
+        columns = [self.value_noise, self.amplitude_noise, *more]
+        return np.stack([np.broadcast_to(np.asarray(c, float), self.values.shape) for c in columns], axis=1)
 
     def __len__(self) -> int:
         return int(self.values.size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, cast
 
 import numpy as np
@@ -34,6 +34,24 @@ Complex = NDArray[np.complex128]
 SINGLE_NODE = 1e3
 """Growth up to which one node serves: beyond, Newton's tolerance times the growth would show in the multipliers."""
 
+FEW_NODES = 30.0
+"""Growth over the whole orbit below which several nodes are given up for one."""
+
+STRAINED = 1e6
+"""Change of a single node's image by a parameter, both over their sizes, beyond which it gets several nodes.
+
+Tangents that shrink along one part of an orbit hide that they grow along another; sensitivities begin anywhere.
+"""
+
+MANY_NODES = 16
+"""Number of nodes up to which the growth over all parts of an orbit is computed."""
+
+NODE_GROWTH = 10.0
+"""Growth of tangents between two nodes."""
+
+MOVED_NODES = 5e-3
+"""Of the period: a mesh whose nodes would all move by less than this is kept."""
+
 PLAIN_PRODUCT = 1e6
 """Beyond this growth a product in doubles would move the smaller multipliers, which decide, by 1e-10 and more."""
 
@@ -60,7 +78,8 @@ class OrbitFamily:
     free: the parameters among the unknowns, last in z. fractions: (J,) of the nodes. closing: matrix of a symmetry for
     half maps. offset: where the section is, in excitation periods after t = 0. weights: (n,) sizes of the states, for
     the length of steps. reference: (2, n) point and rates that fix the phase of autonomous orbits.
-    vector: values of all parameters, the free ones as they were at the start.
+    vector: values of all parameters, the free ones as they were at the start. reach: largest sizes that the parameters
+    may grow to along the branch.
     """
 
     model: Model
@@ -75,6 +94,7 @@ class OrbitFamily:
     reference: Array | None = None
     period: float = 1.0
     parameter_sizes: tuple[float, ...] = (1.0,)
+    reach: tuple[float, ...] = ()
 
     @cached_property
     def flow(self) -> Flow:
@@ -104,7 +124,9 @@ class OrbitFamily:
         phase = None
         if self.reference is not None:
             weights = np.zeros((self.fractions.size, self.size))
-            weights[0] = self.reference[1] / np.linalg.norm(self.reference[1])
+            # At right angles to the flow in units of the sizes: states may have different units.
+            weights[0] = self.reference[1] / self.sizes**2
+            weights[0] /= np.linalg.norm(weights[0])
             phase = PhaseRow(weights, float(weights[0] @ self.reference[0]))
         offset = self.offset / self.span
         return ShootingEquations(
@@ -144,11 +166,16 @@ class OrbitFamily:
 
     def matrix(self, at: LinearisedShooting) -> Array:
         """The linearised (half) map in doubles."""
-        segments = at.closed_segments()
-        return segments[0] if len(segments) == 1 else np.linalg.multi_dot(list(segments[::-1]))
+        # np.linalg.multi_dot looks for the best order of J factors in J³ steps; all are of one size here.
+        return reduce(lambda product, segment: segment @ product, at.closed_segments())
 
     def multipliers(self, at: LinearisedShooting) -> Complex:
         """Of the (half) map, largest first, in doubles as far as they reach."""
+        if self.size == 2 and self.autonomous and self.closing is None and self.delicate:
+            # One multiplier is 1, so the other is the determinant, which no growth takes digits from.
+            signs, sizes = np.linalg.slogdet(at.segments)
+            other = float(np.prod(signs) * np.exp(np.clip(sizes.sum(), -700.0, 700.0)))
+            return np.array(sorted((1.0, other), key=abs, reverse=True), complex)
         matrix = self.matrix(at)
         if self.fractions.size > 1 and np.abs(matrix).max() > PLAIN_PRODUCT:
             return self.certified(at).multipliers
@@ -209,8 +236,11 @@ class OrbitFamily:
         return np.concatenate([tangent[: self.size], tangent[self.fractions.size * self.size :]])
 
     def heading(self, tangent: Array) -> Array:
-        """The parts of a tangent that mean the same on every mesh: state at the start, and parameters, over sizes."""
-        own = len(self.free)
+        """The parts of a tangent that mean the same on every mesh: start, [period] and parameters, over their sizes.
+
+        Along a canard the start hardly moves, and only the period tells which direction is ahead.
+        """
+        own = len(self.free) + self.autonomous
         return np.concatenate([tangent[: self.size] / self.sizes, tangent[-own:] / self.scale[-own:]])
 
     def bordered(self, at: LinearisedShooting, rows: Array) -> Solver:
@@ -218,15 +248,17 @@ class OrbitFamily:
 
     def renewed(self, z: Array, at: LinearisedShooting) -> OrbitFamily:
         """The family as seen from a new point: phase condition through it, sizes that have grown."""
-        if self.reference is None and (np.abs(at.nodes) <= OUTGROWN * self.sizes).all():
+        parameters = grown(self.parameter_sizes, z[-len(self.free) :], self.reach)
+        same = parameters == self.parameter_sizes
+        if same and self.reference is None and (np.abs(at.nodes) <= OUTGROWN * self.sizes).all():
             return self
         rates = self.problem.field.rates(at.nodes, at.equations.times(at.period)[0], at.vector)
         sizes = state_sizes(self.model, at.nodes, rates, self.full_period(z), self.sizes)
         reference = None if self.reference is None else np.stack([at.nodes[0], rates[0]])
         period = max(self.period, at.period) if self.autonomous else self.period
-        if reference is None and (sizes == self.sizes).all():
+        if same and reference is None and (sizes == self.sizes).all():
             return self
-        other = replace(self, sizes=sizes, reference=reference, period=period)
+        other = replace(self, sizes=sizes, reference=reference, period=period, parameter_sizes=parameters)
         other.__dict__.update(flow=self.flow, problem=self.problem)
         return other
 
@@ -234,10 +266,26 @@ class OrbitFamily:
         """A linearisation of the same orbit as one of this family's equations."""
         return at.seen_by(self.equations)
 
+    def motion(self, z: Array, at: LinearisedShooting) -> Array | None:
+        """f T/2π at the nodes (J, n), over the sizes of the states: what turns round where an orbit shrinks to a point.
+
+        None for forced orbits.
+        """
+        return self._motion(at) if self.autonomous else None
+
+    def _motion(self, at: LinearisedShooting) -> Array:
+        rates = self.problem.field.rates(at.nodes, at.equations.times(at.period)[0], at.vector)
+        return rates * at.period / (2 * np.pi) / self.sizes
+
     def vigour(self, z: Array, at: LinearisedShooting) -> float:
         """How much the orbit moves at its nodes, |f| T/2π relative to the sizes of the states."""
-        rates = self.problem.field.rates(at.nodes, at.equations.times(at.period)[0], at.vector)
-        return float((np.abs(rates).max(axis=0) * at.period / (2 * np.pi) / self.sizes).max())
+        return float(np.abs(self._motion(at)).max())
+
+    def resting(self, point: Array, period: float, value: float) -> Array | None:
+        """Unknowns of an orbit through `point` that lasts `period`; None where its other nodes are not known."""
+        if self.offset or self.closing is not None or (self.fractions.size > 1 and not self.autonomous):
+            return None
+        return self.equations.pack(np.tile(point, (self.fractions.size, 1)), period, np.array([value]))
 
     def extent_of_events(self, at: LinearisedShooting) -> float:
         """How far apart the states at the events and at the section lie, relative to the sizes of the states."""
@@ -248,14 +296,50 @@ class OrbitFamily:
         """Largest action of one segment."""
         return float(np.abs(at.segments).max())
 
-    def remeshed(self, z: Array, at: LinearisedShooting) -> tuple[OrbitFamily, Array] | None:
-        """The family with nodes where the tangents have grown, and z on them; None where one mesh is as good."""
-        if self.growth(at) < SINGLE_NODE:
+    def _strained(self, at: LinearisedShooting) -> bool:
+        """Does the orbit grow and shrink again between its ends? Then it depends strongly on the parameters."""
+        by_parameter = np.abs(at.sensitivities) / self.sizes[:, None] * self.parameter_sizes
+        return bool(by_parameter.max() > STRAINED)
+
+    def total_growth(self, at: LinearisedShooting) -> float:
+        """Largest action of every part of the map; on many nodes a bound of it."""
+        if self.fractions.size <= MANY_NODES:
+            # Norms of rotations between coordinates of different sizes multiply, the rotations do not.
+            largest, parts = 1.0, np.zeros((0, self.size, self.size))
+            for segment in at.segments:
+                parts = segment @ np.concatenate([parts, np.eye(self.size)[None]])
+                largest = max(largest, float(np.abs(parts).max()))
+            return largest
+        return float(np.prod([max(1.0, float(np.abs(segment).max())) for segment in at.segments]))
+
+    def remeshed(self, z: Array, at: LinearisedShooting, always: bool = False) -> tuple[OrbitFamily, Array] | None:
+        """The family with nodes where the tangents have grown, and z on them; None where one mesh is as good.
+
+        always: a new mesh wherever there are several nodes.
+        """
+        if always:
+            if self.fractions.size == 1:
+                return None
+            problem = self.problem.at(at.vector, at.period)
+            return self.on(place_nodes(problem, self.loop(z, at), 0.3 * NODE_GROWTH), z, at)
+        count, grown, crowded = self.fractions.size, self.growth(at) >= SINGLE_NODE, False
+        if count == 1 and not grown and not self._strained(at):
             return None
+        if count > 1 and not grown:
+            total = self.total_growth(at)
+            if total < FEW_NODES:
+                return self.on(np.zeros(1), z, at)
+            # Nodes that growth no longer calls for lie where the orbit moves fast, and keep the steps short.
+            crowded = count > 2 * np.log10(total) / np.log10(NODE_GROWTH) + 2
+            if not crowded:
+                return None
         loop = self.loop(z, at)
         problem = self.problem.at(at.vector, at.period)
-        fractions = place_nodes(problem, loop, 10.0)
-        if fractions.size <= self.fractions.size:
+        fractions = place_nodes(problem, loop, NODE_GROWTH)
+        if crowded and fractions.size > 0.75 * count:
+            return None
+        # A mesh with as many nodes serves only where they move: growth wanders along an orbit as the family goes on.
+        if fractions.size <= self.fractions.size and _near(fractions, self.fractions) < MOVED_NODES:
             return None
         return self.on(fractions, z, at)
 
@@ -314,10 +398,15 @@ class OrbitFamily:
 
         return orbit_tests()
 
-    def judged(self, kind: Any, node: Any, first: Any, last: Any) -> Any:
+    def several(self, before: Any, after: Any) -> Any:
+        from kapitza.continuation.criteria import several_pairs
+
+        return several_pairs(before, after)
+
+    def judged(self, kind: Any, node: Any, first: Any, last: Any, rank: int | None = None) -> Any:
         from kapitza.continuation.judge import judged_orbit
 
-        return judged_orbit(self, kind, node, first, last)
+        return judged_orbit(self, kind, node, first, last, rank)
 
     def sequence_change(self, stretch: Any, before: Any, after: Any) -> Any:
         from kapitza.continuation.events import sequence_change
@@ -372,6 +461,12 @@ class _Shifted:
         return self.flow.propagate_many(X, np.asarray(t0) + self.offset, np.asarray(t1) + self.offset, parameters)
 
 
+def _near(fractions: Array, others: Array) -> float:
+    """Largest distance of a node from the nearest one of another mesh, round the orbit."""
+    gaps = np.abs(fractions[:, None] - others)
+    return float(np.minimum(gaps, 1 - gaps).min(axis=1).max())
+
+
 def eigenvalues_by_size(matrix: Array) -> Complex:
     """Eigenvalues of a small real matrix, largest first; NaN where they do not converge."""
     # np.linalg.eigvals takes three times as long for the few states of an orbit.
@@ -380,6 +475,12 @@ def eigenvalues_by_size(matrix: Array) -> Complex:
         return np.full(matrix.shape[0], complex(np.nan, np.nan))
     found = sorted(map(complex, real.tolist(), imaginary.tolist()), key=abs, reverse=True)
     return np.array(found)
+
+
+def grown(sizes: tuple[float, ...], values: Array, reach: tuple[float, ...]) -> tuple[float, ...]:
+    """Sizes of parameters that have outgrown theirs, up to `reach`: a parameter that starts at 0 has none at first."""
+    found = zip(sizes, values.tolist(), reach, strict=False)
+    return tuple(s if abs(v) <= OUTGROWN * s else max(s, min(abs(v), r)) for s, v, r in found) if reach else sizes
 
 
 def state_sizes(model: Model, nodes: Array, rates: Array, period: float, before: Array | None = None) -> Array:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.arrays import Numbers
+from kapitza.calls import Anything
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
@@ -29,8 +30,17 @@ class Kind(Enum):
     CUSP = "cusp"
     RESONANCE_1_1 = "1:1 resonance"
     RESONANCE_1_2 = "1:2 resonance"
+    RESONANCE_1_3 = "1:3 resonance"
+    RESONANCE_1_4 = "1:4 resonance"
     GENERALISED_DOUBLING = "generalised period doubling"
+    FOLD_FLIP = "fold-flip"
+    FOLD_NEIMARK_SACKER = "fold-Neimark-Sacker"
+    FLIP_NEIMARK_SACKER = "flip-Neimark-Sacker"
+    DOUBLE_NEIMARK_SACKER = "double Neimark-Sacker"
     BOGDANOV_TAKENS = "Bogdanov-Takens"
+    GENERALISED_HOPF = "generalised Hopf"
+    ZERO_HOPF = "zero-Hopf"
+    DOUBLE_HOPF = "double Hopf"
 
 
 class End(Enum):
@@ -39,7 +49,12 @@ class End(Enum):
     BOUND = "the parameter reached its bound"
     CLOSED = "the branch closed on itself"
     RETURNED = "the branch came back on the same orbits, shifted or mirrored"
-    HOMOCLINIC = "the period grows without limit: a homoclinic orbit"
+    HOPF = "the orbits shrink to an equilibrium at a Hopf point"
+    MERGED = "the branch ends at the bifurcation where it leaves another one"
+    CODIMENSION_TWO = "the curve ends at a point of codimension two"
+    HOMOCLINIC = "the period grows without limit: a homoclinic orbit of a saddle"
+    HETEROCLINIC = "the period grows without limit: a heteroclinic cycle"
+    SADDLE_NODE = "the period grows without limit: a saddle-node on an invariant circle"
     GRAZING = "the orbit grazes a wall or a surface, where it has no derivative"
     SECTION = "an event lies at the instant of the section"
     EXTINCT = "the motion dies out"
@@ -63,6 +78,8 @@ class Bifurcation:
     interval: (low, high) of the value from the posterior of a fit, where one was given, and its standard deviation,
     deviation. model: at which values it was found; values: of all parameters of a curve. half: found on the half map;
     span, offset: excitation periods of its map and where that begins. note: why it is not verified.
+    coefficient: first Lyapunov coefficient of a Hopf point, negative where it is supercritical. tangent: (N,) of the
+    branch at a branch point, in its unknowns. unfolding: the damping that unfolds a family of free vibrations.
 
     Examples
     --------
@@ -87,7 +104,7 @@ class Bifurcation:
     verified: bool
     defect: float
     distance: float
-    vector: Array = field(repr=False)
+    vector: Numbers = field(repr=False)
     position: int = -1
     frequency: float = float("nan")
     interval: tuple[float, float] | None = None
@@ -95,8 +112,18 @@ class Bifurcation:
     half: bool = False
     span: float = 1.0
     offset: float = 0.0
-    values: Any = field(default=None, repr=False)
+    values: Anything = field(default=None, repr=False)
     note: str = ""
+    coefficient: float = float("nan")
+    tangent: Array | None = field(default=None, repr=False)
+    unfolding: str = ""
+
+    @property
+    def criticality(self) -> str:
+        """ "supercritical" or "subcritical" where the normal form was computed, "" elsewhere."""
+        if not np.isfinite(self.coefficient):
+            return ""
+        return "supercritical" if self.coefficient < 0 else "subcritical"
 
     @property
     def name(self) -> str:
@@ -104,6 +131,8 @@ class Bifurcation:
 
     def __str__(self) -> str:
         where = f"{self.name} at {self.parameter} = {self.value:.12g}"
+        if self.criticality:
+            where += f", {self.criticality}"
         if self.interval is not None:
             where += f" [{self.interval[0]:.6g}, {self.interval[1]:.6g}]"
         return where

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from kapitza.errors import Status
 from kapitza.flow import Flow
 from kapitza.orbit import PeriodicOrbit, SolverReport
-from kapitza.orbits_of_models import FlowLoop, Problem, ShootingEquations, Solution, described, total_winding
+from kapitza.orbits_of_models import (
+    FlowLoop,
+    Problem,
+    ShootingEquations,
+    Solution,
+    described,
+    polished_cycle,
+    total_winding,
+)
 
 if TYPE_CHECKING:
     from kapitza.continuation.branch import Branch
@@ -25,6 +33,8 @@ def orbit_at(branch: Branch, index: int) -> PeriodicOrbit:
     fractions, nodes = np.zeros(1), branch.points[index : index + 1]
     if branch.counts.size and branch.counts[index] > 1:
         fractions, nodes = branch.nodes_of(index)
+    if model.is_map:
+        return polished_cycle(model, nodes, False)[0]
     return _orbit_through(model, nodes, fractions, float(branch.periods[index]), branch.repeats, branch.method)
 
 

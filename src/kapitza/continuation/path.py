@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, sqrt
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,35 @@ class Node:
         return float(self.z[-len(self.family.free)])
 
 
+def between(low: Node, high: Node, metric: Array, share: float) -> tuple[Array, Array]:
+    """Point and direction at a share of the way between two nodes, by Hermite's cubic along the tangents at both.
+
+    A straight line where the meshes differ or a tangent looks back, as on a walk through a corner.
+    """
+    chord = high.z - low.z
+    gap = float(np.sqrt((chord**2 * metric).sum()))
+    first, last = low.tangent * gap, high.tangent * gap
+    line = low.z + share * chord
+    if not (np.isfinite(first).all() and np.isfinite(last).all()):
+        return line, chord
+    if float((first * chord * metric).sum()) <= 0 or float((last * chord * metric).sum()) <= 0:
+        return line, chord
+    begin, end, rest = first - chord, chord - last, 1 - share
+    point = line + share * rest * (rest * begin + share * end)
+    return point, chord + rest * (1 - 3 * share) * begin + share * (2 - 3 * share) * end
+
+
+def tangent_through(first: Node, last: Node, node: Node) -> Array:
+    """Unit tangent of the branch from first to last at a branch point between them.
+
+    The null space of the Jacobian at the point itself has two dimensions, and rounding chooses a direction in it.
+    """
+    row = first.tangent * first.metric
+    share = float(row @ (node.z - first.z)) / float(row @ (last.z - first.z))
+    _, direction = between(first, last, first.metric, share)
+    return direction / float(np.sqrt((direction**2 * first.metric).sum()))
+
+
 @dataclass(frozen=True)
 class Guess:
     """Where the corrector begins, with the row that its answer must satisfy: row·z = target.
@@ -73,6 +102,7 @@ class Guess:
     ratio: float = 0.0
 
 
+@runtime_checkable
 class Predictor(Protocol):
     """A guess `length` ahead of the last node; the earlier ones may help."""
 
@@ -157,10 +187,14 @@ AT_ROUNDING = 1e-9
 """Longest scaled Newton step that may be left where rounding keeps the steps from shrinking on."""
 
 
+EXTRA_EFFORT = 2
+"""Iterations that a step of a family on several nodes may take more than one of a single node."""
+
 NOT_SOLVED = 1e-7
 """The same after the last step, whose own error is the square of its length where the equations are smooth."""
 
 
+@runtime_checkable
 class Corrector(Protocol):
     """Makes a node of a guess, or says why not."""
 
@@ -199,8 +233,11 @@ class ChordNewton:
                     z = rough.x
         delicate = bool(getattr(family, "delicate", False))
         found = newton(system, z, self._fine[delicate], family.scale)
-        # The iteration that only a delicate family takes, to its tighter tolerance, says nothing about the step.
-        effort += 2 * max(found.iterations - delicate, 1) - 1
+        # The iterations that only a delicate family takes, to its tighter tolerance, say nothing about the step.
+        effort += 2 * max(found.iterations - 2 * delicate, 1) - 1
+        if delicate:
+            # Multipliers of several nodes cost more than the steps that bring a long prediction onto the branch.
+            effort = max(effort - EXTRA_EFFORT, 1)
         if not found.status.ok or not isinstance(found.linearised, BorderedLinearised):
             return Outcome(None, effort, found.message or found.status.value)
         if found.message and _size(family, found.linearised) > AT_ROUNDING:

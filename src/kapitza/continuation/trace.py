@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from kapitza import gate
 from kapitza.circle import difference
 from kapitza.continuation.criteria import readings
-from kapitza.continuation.events import cause_of_collapse, moved_section
+from kapitza.continuation.ends import Ending, cosine_of_motion, endless, hopf_end, merged
+from kapitza.continuation.events import cause_of_collapse, fastest_section, moved_section, radial_section
 from kapitza.continuation.locate import bifurcations_between
+from kapitza.continuation.motion import OrbitFamily
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import (
     ChordNewton,
@@ -31,8 +33,8 @@ from kapitza.solve import ByEffort, Outcome, StepCollapse, StepRule, walk
 
 Array = NDArray[np.float64]
 
-HOMOCLINIC_PERIODS = 4.0
-"""A period this many times the first one, with a parameter that no longer moves, is on its way to infinity."""
+TURNED = 0.5
+"""Least cosine between the rates at the section of two neighbouring orbits: below, the section is nearly tangent."""
 
 MOST_LEAPS = 8
 """Grazes that one walk passes by looking for the other event sequence beyond."""
@@ -83,6 +85,14 @@ class Stepping:
             raise KapitzaError(f"rule = {gate.shown(self.rule)}; give one such as ByEffort(first=0.05).")
 
 
+class _EndReachedError(Exception):
+    """A step leads across the end of the branch."""
+
+    def __init__(self, ending: Ending):
+        super().__init__(ending.message)
+        self.ending = ending
+
+
 @dataclass
 class Trace:
     """Iterate to walk; then `nodes`, `bifurcations` (with the index of the node before) and `end` are complete.
@@ -101,6 +111,10 @@ class Trace:
     end: End = End.POINTS
     message: str = ""
     _leaps: int = 0
+    _turned: int = 0
+    _refined: int = 0
+    _extent: float = 0.0
+    _turn: tuple[int, Bifurcation | None] | None = None
 
     def __iter__(self) -> Iterator[Node]:
         self.nodes = [self.start]
@@ -115,7 +129,21 @@ class Trace:
                 steps = walk(self._known(node), self.stepping.predictor, self._correct, self.stepping.rule, step)
             try:
                 stride = next(steps)
+            except _EndReachedError as reached:
+                self._end_at(reached.ending)
+                yield self.nodes[-1]
+                return
             except StepCollapse as collapse:
+                ending = self._shrinking()
+                if ending is not None:
+                    self._end_at(ending)
+                    yield self.nodes[-1]
+                    return
+                other = self._other_nodes()
+                if other is not None:
+                    self.nodes[-1] = node = other
+                    steps, step = None, None
+                    continue
                 again = self._collapsed(collapse)
                 beyond = self._beyond() if self.end is End.GRAZING and not again else None
                 if beyond is None:
@@ -130,11 +158,16 @@ class Trace:
             last = node if bound is None else self._clipped(node, *bound)
             if last is None:
                 return
-            if self.detect:
-                place = len(self.nodes) - 1
-                found = bifurcations_between(self.nodes[-1], last)
-                self.bifurcations += [(place, each) for each in found if not self._same_graze(each, last)]
+            ending = self._ending(self.nodes[-1], last)
+            if ending is not None:
+                self._detect(self.nodes[-1], ending.node)
+                self._end_at(ending)
+                yield self.nodes[-1]
+                return
+            self._detect(self.nodes[-1], last)
             self.nodes.append(last)
+            if self._merged():
+                return
             yield last
             if bound is not None:
                 if self.images is not None and len(self.nodes) > 4 and self._closed(last):
@@ -150,11 +183,75 @@ class Trace:
                 steps = None
         self.end, self.message = End.POINTS, f"{self.stepping.max_points} points"
 
+    def _detect(self, before: Node, last: Node) -> None:
+        """Append the bifurcations between two nodes, and note where the parameter turns round."""
+        found = bifurcations_between(before, last) if self.detect else []
+        place = len(self.nodes) - 1
+        kept = [each for each in found if not self._same_graze(each, last)]
+        self.bifurcations += [(place, each) for each in kept]
+        first = -len(last.family.free)
+        if self.images is not None and before.tangent[first] * last.tangent[first] < 0:
+            turning = [b for b in kept if b.kind in (Kind.FOLD, Kind.BRANCH_POINT, Kind.PITCHFORK)]
+            self._turn = (place, turning[0] if turning else None)
+
+    def _merged(self) -> bool:
+        """Has the branch turned round at its own end? Then what came after the turn is left out."""
+        if self._turn is None:
+            return False
+        place, label = self._turn
+        before, node, value = self.nodes[-2], self.nodes[-1], self.nodes[place].value
+        if len(self.nodes) - 2 <= place or (before.value - value) * (node.value - value) > 0:
+            return False
+        self._turn = None
+        ending = merged(self.nodes, place, label)
+        if ending is None:
+            return False
+        del self.nodes[place + 1 :]
+        self.bifurcations = [(i, b) for i, b in self.bifurcations if i < place or (i == place and b is not label)]
+        self._end_at(ending)
+        return True
+
+    def _end_at(self, ending: Ending) -> None:
+        self.end, self.message = ending.end, ending.message
+        if ending.label is not None:
+            self.bifurcations.append((len(self.nodes) - 1, ending.label))
+        if ending.node is not self.nodes[-1]:
+            self.nodes.append(ending.node)
+
+    def _ending(self, before: Node, node: Node) -> Ending | None:
+        """An end of the branch between two nodes."""
+        return None
+
+    def _shrinking(self) -> Ending | None:
+        """The Hopf point next to the last node, where steps fail because every period is a solution."""
+        last = self.nodes[-1]
+        return hopf_end(last) if last.family.motion(last.z, last.at) is not None else None
+
+    def _other_nodes(self) -> Node | None:
+        """The last node of a family on several nodes with closer ones, once: growth may have outrun them."""
+        last = self.nodes[-1]
+        if not isinstance(last.family, OrbitFamily) or len(self.nodes) == self._refined:
+            return None
+        self._refined = len(self.nodes)
+        finer = last.family.remeshed(last.z, last.at, always=True)
+        return None if finer is None else _on_other_mesh(last, *finer)
+
     def _correct(self, guess: Guess) -> Outcome[Node]:
-        """The corrector, held to short steps where the event sequence changes: a long one would leap over what happens
-        on either side, as test functions are not compared across the change."""
+        """The corrector, held to short steps where the event sequence changes or the section turns.
+
+        A long step would pass over what happens on either side of a change, as test functions are not compared across
+        it. A step across which the motion at the section turns round leads past a Hopf point, where the branch ends.
+        """
         outcome = self.stepping.corrector(guess)
-        if outcome.point is None or not self.detect or guess.length <= ACROSS_CHANGE:
+        if outcome.point is None:
+            return outcome
+        if cosine_of_motion(guess.node, outcome.point) < TURNED:
+            self._turned += 1
+            ending = hopf_end(guess.node)
+            if ending is not None:
+                raise _EndReachedError(ending)
+            return Outcome(None, outcome.effort, "The section turns within the step.")
+        if not self.detect or guess.length <= ACROSS_CHANGE:
             return outcome
         if readings(outcome.point).sequence != readings(guess.node).sequence:
             return Outcome(None, outcome.effort, "The event sequence changes within the step.")
@@ -203,8 +300,11 @@ class Trace:
         family = node.family
         if self.images is not None and len(self.nodes) > 4 and self._closed(node):
             return True
-        if getattr(family, "autonomous", False) and hasattr(family, "full_period"):
-            return self._homoclinic(node) or self._shrunk(node)
+        if family.motion(node.z, node.at) is not None:
+            ending = endless(self.nodes) if len(self.nodes) > 5 and not node.at.events else None
+            if ending is not None:
+                self._end_at(ending)
+            return ending is not None
         if getattr(node.at, "events", ()) and family.extent_of_events(node.at) < EXTINCT:
             self.end, self.message = End.EXTINCT, f"nothing moves at {family.free[0]} = {node.value:.8g}"
             return True
@@ -228,39 +328,21 @@ class Trace:
         # The number of nodes may have changed on the way round: what is compared is where both orbits begin.
         here, first = (n.family.section_point(n.z) for n in (outcome.point, self.start))
         family = outcome.point.family
-        gap = np.abs(difference(here, first, family.problem.angles) / family.sizes).max()
+        gap = np.abs(difference(here, first, family.model.angles) / family.sizes).max()
         self.end = End.CLOSED if gap < 1e-5 else End.RETURNED
         self.message = f"back at {node.family.free[0]} = {began:.8g}"
         return True
-
-    def _homoclinic(self, node: Node) -> bool:
-        """The period grows and the parameter has stopped: what is left of its way is below rounding of a plot."""
-        family = node.family
-        first = self.start.family.full_period(self.start.z)
-        now = family.full_period(node.z)
-        if now < HOMOCLINIC_PERIODS * first or len(self.nodes) < 6:
-            return False
-        earlier = self.nodes[-4]
-        moved = abs(node.value - earlier.value) / family.scale[-1]
-        grown = now / earlier.family.full_period(earlier.z) - 1
-        if grown > 0 and moved < 1e-5 * grown:
-            self.end = End.HOMOCLINIC
-            self.message = f"{family.free[0]} → {node.value:.8g}, the period has reached {now:.4g}"
-            return True
-        return False
-
-    def _shrunk(self, node: Node) -> bool:
-        family, at = node.family, node.at
-        if family.vigour(node.z, at) < 1e-3:
-            self.end, self.message = End.EQUILIBRIUM, f"at {family.free[0]} = {node.value:.8g}"
-            return True
-        return False
 
     def _refreshed(self, node: Node) -> Node:
         """The node in fresh coordinates: phase, sizes, mesh, section."""
         family = node.family
         if hasattr(family, "closing"):
             moved = moved_section(node)
+            if moved is None and self._turned > 1:
+                moved = fastest_section(node)
+            self._turned = 0
+            if moved is None:
+                moved, self._extent = radial_section(node, self._extent)
             if moved is not None:
                 return moved
         other = family.remeshed(node.z, node.at)
@@ -322,7 +404,9 @@ def _rebased(node: Node, family: Any) -> Node:
     at = family.relinearised(node.at)
     row = (node.tangent * family.metric)[None]
     tangent = null_direction(family, at, row)
-    if float((tangent * row[0]).sum()) < 0:
+    # Another phase condition adds a multiple of the flow to the tangent; period and parameters keep their ratio.
+    tail = slice(-1 - len(family.free), None) if family.motion(node.z, at) is not None else slice(None)
+    if float((tangent * row[0])[tail].sum()) < 0:
         tangent = -tangent
     return Node(family, node.z, tangent, at, node.arclength, node.effort, node.effort_newton)
 
@@ -334,7 +418,9 @@ def _on_other_mesh(node: Node, family: Any, z: Array, known: Any = None) -> Node
     """
     at = family.linearise(z) if known is None else known
     row = np.zeros((1, z.size))
-    row[0, -1] = 1.0
+    # Along a canard the parameter stands still to rounding, and only the period tells where the family goes.
+    own = len(node.family.free) + (node.family.motion(node.z, node.at) is not None)
+    row[0, -own + int(np.argmax(np.abs(node.tangent[-own:] / node.family.scale[-own:])))] = 1.0
     tangent = null_direction(family, at, row)
     if float(family.heading(tangent) @ node.family.heading(node.tangent)) < 0:
         tangent = -tangent

@@ -38,9 +38,14 @@ class Walker:
     make: Any
 
     def __iter__(self) -> Iterator[Node]:
-        for trace in (self.forward, self.backward):
-            if trace is not None:
-                yield from trace
+        yield from self.forward
+        if self.backward is None:
+            return
+        if self.forward.end is End.CLOSED:
+            # Walked the other way round the loop would show each of its points a second time.
+            self.backward.end, self.backward.message = End.CLOSED, self.forward.message
+            return
+        yield from self.backward
 
     @property
     def branch(self) -> Branch:
@@ -72,7 +77,7 @@ def walker_from(
                 f"The start is not a solution at {family.free[0]} = {z[-1]:.6g}: {outcome.message} "
                 "Solve the orbit first (solve_orbit) and begin there."
             )
-        images = family.images(outcome.point) if hasattr(family, "images") else None
+        images = family.images(outcome.point)
         traces.append(Trace(outcome.point, limits, stepping, images, detect))
     forward = traces[0]
     backward = traces[1] if len(traces) > 1 else None

@@ -2,6 +2,7 @@
 
 from kapitza.data.containers import read_variables
 from kapitza.data.frames import with_records
+from kapitza.data.marks import KEEP, KINDS, marks_of, with_marks
 from kapitza.data.measure import measure
 from kapitza.data.noise import Noise, check_noise, is_number, stated_noise
 from kapitza.data.read import read
@@ -12,6 +13,8 @@ from kapitza.data.write import write
 from kapitza.files import replacing
 
 __all__ = [
+    "KEEP",
+    "KINDS",
     "PART",
     "Gap",
     "Noise",
@@ -20,12 +23,14 @@ __all__ = [
     "StoredRecord",
     "check_noise",
     "is_number",
+    "marks_of",
     "measure",
     "open_record",
     "read",
     "read_variables",
     "replacing",
     "stated_noise",
+    "with_marks",
     "with_records",
     "write",
 ]

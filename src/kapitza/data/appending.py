@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ from numpy.typing import NDArray
 
 from kapitza.data.columns import METADATA
 from kapitza.data.record import Record
-from kapitza.data.stored import StoredRecord, lost_value, open_record, zarr_library
+from kapitza.data.stored import StoredRecord, open_record, parts_of
+from kapitza.data.zarr_arrays import zarr_library
 from kapitza.errors import DataError
-from kapitza.files import replacing
+from kapitza.files import is_own, locked, replacing, replacing_folder, settle
 
 CHUNK = 2**18
 """Samples of a chunk of a Zarr array: 2 MB before compression."""
+
+PATIENCE = 60.0
+"""Seconds that a logger waits for another one that writes the same recording."""
 
 CONTINUES = 1.5
 """Sampling intervals within which an appended record goes on where the recording ended; its own differ less, too."""
@@ -29,49 +34,92 @@ def append_parquet(record: Record, path: Path, write: Any) -> None:
     """One more part in the folder; write(record, file) writes a part."""
     if path.is_file():
         raise DataError(f"{path.name} is a file, not a folder of parts: choose another name to append to.")
-    before = open_record(path) if path.is_dir() and any(path.glob("*.parquet")) else None
-    number = 0
-    if before is not None:
-        record = continued(record, before)
-        number = 1 + max(int(f.stem.split("-")[-1]) for f in path.glob("part-*.parquet"))
-    path.mkdir(parents=True, exist_ok=True)
-    with replacing(path / f"part-{number:06d}.parquet") as draft:
-        write(record, draft)
+    with _writing(path):
+        before = open_record(path) if path.is_dir() and parts_of(path) else None
+        if not path.exists():
+            # The folder appears with its first part: a reader never sees it empty.
+            with replacing_folder(path, _require_recording) as folder:
+                write(record, folder / "part-000000.parquet")
+            return
+        number = 0
+        if before is not None:
+            record = continued(record, before)
+            number = 1 + max((int(f.stem[5:]) for f in parts_of(path) if f.stem[5:].isdigit()), default=-1)
+        with replacing(path / f"part-{number:06d}.parquet") as draft:
+            write(record, draft)
 
 
 def write_zarr(record: Record, path: Path, append: bool, about: str, arrays: dict[str, NDArray[Any]]) -> None:
     """A Zarr folder made, replaced, or made longer; arrays: by their stored names."""
-    zarr = zarr_library()
-    if append and path.exists():
-        before = open_record(path)
-        record = continued(record, before)
-        arrays = {**arrays, "segment": record.dataset["segment"].values}
-        group = zarr.open_group(str(path), mode="a")
-        for name in (*(n for n in arrays if n != "time"), "time"):
-            # What an interrupted append left behind goes; the times come last, and say how far the recording is valid.
+    with _writing(path):
+        if append and path.exists():
+            _append_zarr(record, path, arrays)
+            return
+        with replacing_folder(path, _require_recording) as draft:
+            group = zarr_library().open_group(str(draft), mode="w", zarr_format=3)
+            for name, values in arrays.items():
+                values = np.asarray(values)
+                # A chunk that gets lost must not read as zeros.
+                empty = np.nan if values.dtype.kind == "f" else lost_value(values.dtype)
+                made = {"shape": values.shape, "chunks": (CHUNK,), "dtype": values.dtype, "fill_value": empty}
+                group.create_array(name, compressors=zarr_library().codecs.ZstdCodec(), **made)[:] = values
+            group.attrs[METADATA] = about
+
+
+def _append_zarr(record: Record, path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """Longer arrays in place: each file is replaced as a whole, the times last, which say how far all are valid."""
+    before = open_record(path)
+    record = continued(record, before)
+    arrays = {**arrays, "segment": record.dataset["segment"].values}
+    group = zarr_library().open_group(_atomic_store(path), mode="r+", zarr_format=3, use_consolidated=False)
+    for name in (*(n for n in arrays if n != "time"), "time"):
+        # What an interrupted append left behind goes.
+        if group[name].shape != (before.size,):
             group[name].resize((before.size,))
-            group[name].append(np.asarray(arrays[name]))
-        return
-    if path.exists():
-        if not (path / "zarr.json").is_file():
-            raise DataError(f"{path} is no Zarr folder and is not replaced: choose another name.")
-        open_record(path)
-    draft = path.with_name(f".{path.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
+        group[name].append(np.asarray(arrays[name]))
+
+
+def _atomic_store(path: Path) -> Any:
+    """The store of a Zarr folder that replaces each of its files as a whole."""
+    zarr_library()
+    from zarr.storage import LocalStore
+
+    class AtomicStore(LocalStore):
+        async def _set(self, key: str, value: Any, exclusive: bool = False) -> None:
+            if exclusive and (self.root / key).exists():
+                raise FileExistsError(key)
+            self.set_sync(key, value)
+
+        def set_sync(self, key: str, value: Any) -> None:
+            with replacing(self.root / key) as draft:
+                draft.write_bytes(value.to_bytes())
+
+    return AtomicStore(path)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Hold the lock of a recording: two loggers take turns."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        group = zarr.open_group(str(draft), mode="w")
-        for name, values in arrays.items():
-            values = np.asarray(values)
-            # A chunk that gets lost must not read as zeros.
-            empty = np.nan if values.dtype.kind == "f" else lost_value(values.dtype)
-            stored = group.create_array(name, shape=values.shape, chunks=(CHUNK,), dtype=values.dtype, fill_value=empty)
-            stored[:] = values
-        group.attrs[METADATA] = about
-        shutil.rmtree(path, ignore_errors=True)
-        draft.replace(path)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    with locked(path, wait=PATIENCE):
+        settle(path)
+        yield
+
+
+def _require_recording(path: Path) -> None:
+    """Refuse to replace a folder that is not a recording of ours, or holds other files too."""
+    if not (path / "zarr.json").is_file():
+        raise DataError(f"{path} is not a Zarr folder and is not replaced: choose another name.")
+    about = open_record(path).about
+    known = {"zarr.json", "time", "segment", *(about.stored.get(name, name) for name in about.names)}
+    other = sorted(item.name for item in path.iterdir() if item.name not in known and not is_own(item.name))
+    if other:
+        raise DataError(f'{path} holds "{other[0]}", which is not of the recording, and is not replaced: move it away.')
+
+
+def lost_value(dtype: np.dtype[Any]) -> int | None:
+    """What whole numbers read as where a chunk of a Zarr array is lost; None for other kinds of numbers."""
+    return int(np.iinfo(dtype).min) if dtype.kind == "i" else None
 
 
 def continued(record: Record, before: StoredRecord) -> Record:

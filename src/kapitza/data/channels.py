@@ -20,6 +20,11 @@ RESERVED = ("time", "segment")
 """Names of the coordinates, which no channel may have."""
 
 
+LARGEST_TIME = 1e30
+SHORTEST_STEP = 1e-30
+"""Times [s] beyond these are a wrong unit or a damaged file; rates and their squares over them overflow."""
+
+
 def check_dataset(dataset: xr.Dataset) -> None:
     """Refuse what no method can use: no samples, NaN, time that does not increase within a segment."""
     for name in RESERVED:
@@ -41,6 +46,12 @@ def check_dataset(dataset: xr.Dataset) -> None:
         _check_facts(str(name), dataset.variables[name].attrs)
     inside = np.diff(dataset["segment"].values) == 0
     steps = np.diff(time)
+    if np.abs(time).max() > LARGEST_TIME or (inside & (steps > 0) & (steps < SHORTEST_STEP)).any():
+        shortest = steps[inside & (steps > 0)].min(initial=np.inf)
+        raise DataError(
+            f"Times reach {np.abs(time).max():.3g} s, the shortest step is {shortest:.3g} s: up to {LARGEST_TIME:g} s "
+            f"and from {SHORTEST_STEP:g} s on can be used. Is the unit of time wrong, or the interval?"
+        )
     wrong = np.flatnonzero(inside & (steps <= 0))
     if wrong.size:
         at = int(wrong[0])

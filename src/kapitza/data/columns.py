@@ -19,13 +19,17 @@ from kapitza.data.noise import is_number
 from kapitza.data.record import Record
 from kapitza.data.sampling import cut_segments
 from kapitza.errors import DataError, nearest_name
-from kapitza.units import conversion, require_unit
+from kapitza.units import REFUSED, conversion, dimension, is_unit, meant_by, require_unit
 
 Array = NDArray[np.float64]
 Key = str | int
 
 METADATA = "kapitza"
-TIME_NAMES = ("t", "time", "times", "time_s", "seconds")
+TIME_NAMES = ("t", "time", "times", "time_s", "seconds", "timestamp", "time stamp", "datetime", "date time")
+RATE_NAMES = ("fs", "rate", "sample_rate", "samplerate", "sampling_rate", "samplingrate", "fsample", "f_s")
+INTERVAL_NAMES = ("dt", "ts", "interval", "sampling_interval", "delta_t")
+EPOCH = 1e11
+"""Seconds beyond which a number is no time in seconds: 3000 years. Computers count ms, µs or ns from 1970."""
 SEGMENT_NAMES = ("segment", "trial")
 
 
@@ -124,7 +128,7 @@ class Wanted:
     """What the caller of `read` asked for; see there."""
 
     time: Key | None = None
-    channels: Sequence[Key] | Mapping[Key, str] | None = None
+    channels: Key | Sequence[Key] | Mapping[Key, str] | None = None
     segment: Key | None = None
     interval: float | None = None
     units: Mapping[str, str] | None = None
@@ -142,6 +146,9 @@ def make_record(columns: Columns, wanted: Wanted, source: str, line: Any = None)
     units = stated_units(columns, wanted, chosen, time_name)
     numbers = {name: as_numbers(columns.column(name)) for name in chosen}
     attributes = {"source": source, **columns.attributes}
+    by_name = [f"{old} is in {units[old]}, by its name" for old in units if _decided(columns, wanted, old, units[old])]
+    if by_name:
+        attributes["read_as"] = "; ".join([*filter(None, [attributes.get("read_as")]), *by_name])
     index = index_column(columns)
     if wanted.channels is None and index not in (None, time_name, segment_name):
         attributes["left_out"] = f'the column "{index}", which numbers the rows'
@@ -192,22 +199,54 @@ def stated_units(columns: Columns, wanted: Wanted, chosen: Mapping[str, str], ti
         unit = by_caller[0] if by_caller else str(columns.facts.get(old, {}).get("unit", ""))
         if not unit and not by_caller and not columns.own and (suffix := unit_in_name(old)):
             raise DataError(
-                f'The name of column "{old}" ends like the unit "{suffix}", but the file states none: say '
+                f'The name of column "{old}" ends like the unit "{suffix}" or holds it, but the file states none: say '
                 f'units={{"{old}": "{suffix}"}}, or "" if it is none.'
             )
-        if not columns.own or by_caller:
+        meant = "" if columns.own or by_caller else meant_by(old, unit)
+        if unit in REFUSED and not columns.own:
+            raise DataError(f'{what} is in "{unit}": {REFUSED[unit]}.')
+        if meant:
+            unit = meant
+        elif not columns.own or by_caller:
             require_unit(unit, what)
         units[old] = unit
     return units
 
 
-TELLING = ("ms", "us", "ns", "µs", "min", "deg", "degrees", "mm", "cm", "um", "km", "rpm", "mV", "kN", "kPa", "msec")
+def _decided(columns: Columns, wanted: Wanted, name: str, unit: str) -> bool:
+    """Was the unit of a column chosen among two by its name?"""
+    stated = str(columns.facts.get(name, {}).get("unit", ""))
+    return not columns.own and unit == meant_by(name, stated) != "" and name not in (wanted.units or {})
+
+
+TELLING = {
+    "ms", "us", "ns", "µs", "μs", "msec", "min", "deg", "degrees", "mrad", "mm", "cm", "um", "µm", "μm", "km", "rpm",
+    "mV", "mA", "kN", "kPa", "MPa", "kHz",
+}  # fmt: skip
+"""Begin of a unit that a name ends in: hardly a word of the name itself."""
+
+RATIOS = {"1", "-", "L", "l", "h", "d", "H", "T"}
+"""Units that stand below a stroke as letters too: x/L, y/h."""
+
+BRACKETED = re.compile(r"[\[({<]\s*([^\[\](){}<>]+?)\s*[\])}>]")
+GAP = re.compile(r"\s*[/:,]\s*|\s+in\s+|\s+|_")
 
 
 def unit_in_name(name: str) -> str:
-    """The unit that a name like "phi_deg" or "time_ms" ends in, "" when it does not."""
-    stem, _, suffix = name.rpartition("_")
-    return suffix if stem and suffix in TELLING else ""
+    """The unit in a name like "phi_deg", "x / mm", "v, mm/s", "x in mm" or "pos [mm] filtered", "" without one."""
+    for part in BRACKETED.findall(name):
+        first = re.split(r"[\s,;]", part)[0]  # of "(mm, filtered)" and "(m/s^2 rms)"
+        if is_unit(part) and part not in RATIOS:
+            return part
+        if is_unit(first) and (first in TELLING or re.search(r"[/^]", first)):
+            return first
+    for gap in GAP.finditer(name):
+        rest = name[gap.end() :].strip()
+        first = re.match(r"[^\W\d_]*", rest)
+        sure = gap[0].strip() in ("/", "in") and rest not in RATIOS
+        if gap.start() and rest and (sure or (first and first[0] in TELLING)) and is_unit(rest):
+            return rest
+    return ""
 
 
 def time_column(columns: Columns, wanted: Wanted) -> str | None:
@@ -222,6 +261,10 @@ def time_column(columns: Columns, wanted: Wanted) -> str | None:
         return columns.name(wanted.time)
     guesses = ["time"] if columns.own and "time" in columns.names else columns.guesses(TIME_NAMES)
     if len(guesses) > 1:
+        # "T [degC]" beside "time [s]" is a temperature.
+        kinds = {name: dimension(str(columns.facts.get(name, {}).get("unit", ""))) for name in guesses}
+        guesses = [name for name in guesses if kinds[name] in (None, {"second": 1})]
+    if len(guesses) > 1:
         raise DataError(f'Several columns look like the time, {", ".join(guesses)}: say which with time="...".')
     if not guesses:
         raise DataError(
@@ -234,11 +277,19 @@ def time_column(columns: Columns, wanted: Wanted) -> str | None:
 def seconds(values: NDArray[Any], unit: str, name: str) -> tuple[Array, dict[str, str]]:
     """Times in seconds, from numbers in their unit, durations, or dates (counted from the first, which is told)."""
     what = f'The time column "{name}"'
+    if values.dtype.kind == "M":
+        refuse_clock_change(values, what)
     if values.dtype.kind not in "mM":
         if not numeric(values):
-            values = instants(values)
+            values = instants(values, what)
         if numeric(values):
-            return conversion(unit, "s", what)(as_numbers(values)), {}
+            times = as_numbers(values)
+            if not unit and times.size and abs(times[0]) > EPOCH:
+                raise DataError(
+                    f"{what} begins at {times[0]:.6g}, which no clock counts in seconds: say its unit, "
+                    f'units={{"{name}": "ms"}} (or "us", "ns").'
+                )
+            return conversion(unit, "s", what)(times), {}
     missing = np.isnat(values)
     if values.dtype.kind == "m":
         ticks = values - np.timedelta64(0, "ns")
@@ -253,16 +304,64 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?)?\s*(Z|[-+]\
 CLOCK = re.compile(r"\d+:\d\d:\d\d([.,]\d+)?")
 
 
-def instants(values: NDArray[Any]) -> NDArray[Any]:
+def instants(values: NDArray[Any], what: str) -> NDArray[Any]:
     """Words as dates (ISO 8601), clock times (h:mm:ss) or numbers, whichever the first is; others become missing."""
     words = pd.Series(values).astype(str).str.strip()
     first = next((word for word in words.head(1000) if word and word.lower() not in ("nan", "none")), "")
     if DATE.fullmatch(first):
+        zoned = have_zones(words)
         found = pd.to_datetime(words, format="ISO8601", utc=True, errors="coerce")
-        return found.dt.tz_localize(None).to_numpy("datetime64[ns]")
+        dates = found.dt.tz_localize(None).to_numpy("datetime64[ns]")
+        if not zoned:
+            refuse_clock_change(dates, what)
+        return dates
     if CLOCK.fullmatch(first):
         return pd.to_timedelta(words.str.replace(",", "."), errors="coerce").to_numpy("timedelta64[ns]")
     return as_numbers(values)
+
+
+ZONED = r".*\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:[Zz]|[-+]\d{2}(?::?\d{2})?)"
+"""A date and time that says its zone: 2024-03-31T02:30:00+01:00, …Z."""
+
+HOUR = np.timedelta64(3600, "s")
+
+
+def have_zones(words: pd.Series) -> bool:
+    """Return whether dates say their zone; refuse those of which some do and others do not: these could be of any."""
+    dates = words[words.str.match(r"\d{4}-\d\d-\d\d")]
+    zoned = dates.str.fullmatch(ZONED)
+    if zoned.any() and not zoned.all():
+        with_zone, without = dates[zoned].iloc[0], dates[~zoned].iloc[0]
+        raise DataError(
+            f'The dates mix zones: "{with_zone}" says its zone, "{without}" does not, so that the time between them is '
+            "not known. Write the zone to every date, or give the time in seconds."
+        )
+    return bool(zoned.any())
+
+
+def refuse_clock_change(dates: NDArray[Any], what: str) -> None:
+    """Refuse a clock that jumps by one hour at night, on a Sunday, in otherwise even steps: summer time began or ended.
+
+    dates: without a zone; clocks of UTC do not jump.
+    """
+    dates = dates[~np.isnat(dates)]
+    if dates.size < 3:
+        return
+    steps = np.diff(dates)
+    usual = np.median(steps.astype("timedelta64[ns]").astype(np.int64))
+    off = (steps.astype("timedelta64[ns]").astype(np.int64) - usual) / 3.6e12
+    hour = (dates[:-1] - dates[:-1].astype("datetime64[D]")) // HOUR
+    # 1970-01-01 was a Thursday.
+    sunday = (dates[:-1].astype("datetime64[D]").astype(np.int64) + 4) % 7 == 0
+    tolerance = max(1.5 * usual / 3.6e12, 1e-3) if usual > 0 else 1e-3
+    jumps = np.flatnonzero((np.abs(np.abs(off) - 1.0) <= tolerance) & sunday & (hour < 4) & (usual < 0.2 * 3.6e12))
+    if jumps.size:
+        k = int(jumps[0])
+        raise DataError(
+            f"{what} jumps from {dates[k]} to {dates[k + 1]}, one hour beside its usual step of {usual / 1e9:.6g} s, "
+            "in the night of a Sunday: the clock was changed to or from summer time. Write the zone to every date "
+            "(2024-03-31T01:59:59+01:00), or give the time in seconds."
+        )
 
 
 def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> dict[str, str]:
@@ -274,8 +373,9 @@ def channel_names(columns: Columns, wanted: Wanted, taken: set[str | None]) -> d
         ]
     elif isinstance(wanted.channels, Mapping):
         pairs = [(columns.name(key), new) for key, new in wanted.channels.items()]
-    elif isinstance(wanted.channels, str):
-        raise DataError(f'channels is a list of names: channels=["{wanted.channels}"].')
+    elif isinstance(wanted.channels, str | int):
+        named = f'"{wanted.channels}"' if isinstance(wanted.channels, str) else wanted.channels
+        raise DataError(f"channels is a list of names: channels=[{named}].")
     else:
         chosen = [columns.name(key) for key in wanted.channels]
         pairs = list(zip(chosen, chosen, strict=True))
@@ -298,7 +398,8 @@ def index_column(columns: Columns) -> str | None:
 
     Whole numbers from 0 on that rise from row to row; the record says that it was left out.
     """
-    for name, values in ((columns.names[0], columns.values[0]), (columns.names[-1], columns.values[-1])):
+    pairs = list(zip(columns.names, columns.values, strict=True))
+    for name, values in (*pairs[:1], *pairs[-1:]):
         unnamed = name == "__index_level_0__" or (name == columns.names[0] and name in ("", "Unnamed: 0"))
         if not unnamed or not numeric(values):
             continue
@@ -347,7 +448,7 @@ def as_labels(values: NDArray[Any]) -> Array:
     """Numbers that change where the labels change; words are labels too."""
     if numeric(values):
         return values.astype(np.float64)
-    return pd.factorize(pd.Series(values).astype(str))[0].astype(np.float64)
+    return pd.factorize(values)[0].astype(np.float64)
 
 
 def usable_rows(numbers: Mapping[str, Array], missing: str, source: str, line: Any) -> NDArray[np.bool_]:

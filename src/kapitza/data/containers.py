@@ -1,4 +1,4 @@
-"""Columns from files of named arrays: parquet, HDF5, NetCDF, MATLAB v5 and v7.3, npz.
+"""Columns from files of named arrays: HDF5, NetCDF, MATLAB v5 and v7.3, npz.
 
 Nothing here unpickles, follows a path out of the file or believes a declared size: a file is data, never code.
 
@@ -7,9 +7,9 @@ The libraries of the containers are imported where they are used: they cost 40 M
 
 from __future__ import annotations
 
-import zipfile
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,41 +18,24 @@ import scipy.io
 from numpy.typing import NDArray
 
 from kapitza.data.columns import (
+    INTERVAL_NAMES,
     METADATA,
+    RATE_NAMES,
     SEGMENT_NAMES,
     TIME_NAMES,
     Columns,
     Key,
-    Metadata,
     Wanted,
     listed,
     numeric,
     parse_metadata,
 )
+from kapitza.data.contents import Contents, Variable, stored_text, unit_text, units_among
+from kapitza.data.hdf5 import hdf5_contents
 from kapitza.data.matlab5 import check_structure
 from kapitza.errors import DataError, KapitzaError, nearest_name
-
-Variable = NDArray[Any] | list[NDArray[Any]]
-
-FLOOR = 64_000_000  # bytes
-RATIO = 200
-"""A file may unpack to FLOOR bytes, or to RATIO times its own size: more is damage, or made to fill the memory."""
-
-MOST_ARRAYS = 10_000
-
-
-@dataclass
-class Contents:
-    """What a container holds: arrays by name, units that it states, what `write` left."""
-
-    arrays: dict[str, Variable] = field(default_factory=dict)
-    units: dict[str, str] = field(default_factory=dict)
-    metadata: Metadata = field(default_factory=Metadata)
-
-    def add(self, name: str, value: Variable, path: Path) -> None:
-        if len(self.arrays) >= MOST_ARRAYS:
-            raise DataError(f"{path.name} holds more than {MOST_ARRAYS} arrays: it is no recording.")
-        self.arrays[name] = value
+from kapitza.units import conversion
+from kapitza.unpacking import MOST_ARRAYS, Unpacking, npz_arrays
 
 
 def read_variables(path: str | Path) -> dict[str, Variable]:
@@ -84,16 +67,6 @@ def guarded(path: Path, suffix: str, reading: Callable[[], Any]) -> Any:
         raise DataError(f"{path.name} cannot be read as {suffix}: {why[:200]}. It may be damaged.") from problem
 
 
-def check_size(path: Path, numbers: int) -> None:
-    """Refuse a file that would unpack to far more than it holds."""
-    own = path.stat().st_size
-    if 8 * numbers > max(FLOOR, RATIO * own):
-        raise DataError(
-            f"{path.name} ({own} bytes) declares {numbers:.3g} numbers, {8e-6 * numbers:.3g} MB: no recording packs so "
-            f"well (allowed is {RATIO} times the file). It is damaged, or made to fill the memory."
-        )
-
-
 def _contents(path: Path, suffix: str) -> Contents:
     import h5py
 
@@ -109,67 +82,28 @@ def _contents(path: Path, suffix: str) -> Contents:
 
 
 def npz_contents(path: Path) -> Contents:
-    if not zipfile.is_zipfile(path):
-        raise DataError(f"{path.name} is not an npz archive: it may be damaged, or another format.")
-    found, total = Contents(), 0
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            with archive.open(member) as stream:
-                shape, dtype = array_header(stream, path)
-            count = 1
-            for length in shape:
-                count *= int(length)
-            if count * dtype.itemsize > member.file_size:
-                raise DataError(f"{path.name}: {member.filename} declares {shape} numbers and holds fewer: damaged.")
-            total += count
-            check_size(path, total)
-            with archive.open(member) as stream:
-                array = np.lib.format.read_array(stream, allow_pickle=False)
-            name = member.filename.removesuffix(".npy")
-            if name == METADATA:
-                found.metadata = parse_metadata(stored_text(array))
-            elif numeric(array) or array.dtype.kind in "mM":
-                found.add(name, array, path)
+    found = Contents()
+    for name, array in npz_arrays(path).items():
+        if name == METADATA:
+            found.metadata = parse_metadata(stored_text(array))
+        elif numeric(array) or array.dtype.kind in "mM":
+            found.add(name, array, path)
     return found
-
-
-def array_header(stream: Any, path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type that a stored array declares."""
-    version = np.lib.format.read_magic(stream)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in readers:
-        raise DataError(f"{path.name} holds arrays in version {version} of the npy format: save them again as 1.0.")
-    shape, _, dtype = readers[version](stream)
-    if dtype.hasobject:
-        raise DataError(f"{path.name} cannot be read: it holds pickled objects, which are code, not data.")
-    return shape, dtype
-
-
-def stored_text(value: Any) -> str:
-    """Metadata as text: from bytes, or from text itself."""
-    array = np.asarray(value)
-    if array.dtype == np.uint8:
-        return array.tobytes().decode("ascii", "replace")
-    return str(array.ravel()[0]) if array.size == 1 else ""
 
 
 def netcdf_contents(path: Path) -> Contents:
     """The classic format; version 4 is HDF5."""
-    found = Contents()
-    with scipy.io.netcdf_file(path, "r", mmap=False) as file:
+    found, unpacking = Contents(), Unpacking(path)
+    # Mapped: many variables may stand for the same bytes, and are only counted until they are copied.
+    with scipy.io.netcdf_file(path, "r", mmap=True) as file:
+        unpacking.add(sum(variable.data.nbytes for variable in file.variables.values()), pieces=len(file.variables))
         for name, variable in file.variables.items():
-            array = np.array(variable.data)
-            if numeric(array):
-                found.add(name, array.astype(array.dtype.newbyteorder("=")), path)
+            if numeric(variable.data):
+                found.add(name, variable.data.astype(variable.data.dtype.newbyteorder("=")), path)
                 found.units[name] = unit_text(getattr(variable, "units", ""))
+            # A view of a mapped file that lives on keeps it open.
+            variable.data = None
     return found
-
-
-def unit_text(value: Any) -> str:
-    """A unit stored as an attribute; "seconds since 2020-01-01" is in seconds."""
-    value = value.ravel()[0] if isinstance(value, np.ndarray) and value.size == 1 else value
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    return str(text).partition(" since ")[0].strip() if isinstance(text, str) else ""
 
 
 def matlab_contents(path: Path) -> Contents:
@@ -191,125 +125,17 @@ def matlab_contents(path: Path) -> Contents:
             found.add(name, value, path)
 
     texts: dict[str, str] = {}
+    unpacking = Unpacking(path)
     if scipy.io.matlab.matfile_version(path)[0] == 1:
-        check_structure(path, max(FLOOR, RATIO * path.stat().st_size))
-    check_size(path, sum(int(np.prod(shape, dtype=object)) for _, shape, _ in scipy.io.whosmat(path)))
+        check_structure(path, unpacking)
+    else:
+        unpacking.add(sum(16 * math.prod(map(int, shape)) for _, shape, _ in scipy.io.whosmat(path)))
     for name, value in scipy.io.loadmat(path).items():
         if not name.startswith("__"):
             collect(name, value)
     found.metadata = parse_metadata(texts.pop(METADATA, ""))
     found.units = units_among(texts, found.arrays)
     return found
-
-
-def units_among(texts: Mapping[str, str], arrays: Mapping[str, Any]) -> dict[str, str]:
-    """Units from fields of text: units.t beside t, run.units.t beside run.t."""
-    units = {}
-    for name in arrays:
-        group, _, own = name.rpartition(".")
-        places = [f"{group}.{key}.{own}".lstrip(".") for key in ("units", "unit")]
-        text = next((texts[place] for place in places if place in texts), "")
-        if text:
-            units[name] = text.strip()
-    return units
-
-
-def hdf5_contents(path: Path) -> Contents:
-    """Datasets by path. MATLAB v7.3 stores arrays transposed, and cells as references into "#refs#"."""
-    import h5py
-
-    found, texts, total = Contents(), {}, 0
-    with h5py.File(path, "r") as file:
-        from_matlab = path.suffix.lower() == ".mat"
-
-        def array(item: h5py.Dataset) -> NDArray[Any]:
-            nonlocal total
-            refuse_other_files(item, path)
-            total += item.size or 0
-            check_size(path, total)
-            value = np.asarray(item[()])
-            return value.T if "MATLAB_class" in item.attrs or from_matlab else value
-
-        def collect(name: str, item: Any) -> None:
-            if not isinstance(item, h5py.Dataset) or item.shape is None or name.split("/")[0] in ("#refs#", METADATA):
-                return
-            kind = item.attrs.get("MATLAB_class", b"")
-            if h5py.check_ref_dtype(item.dtype) is h5py.Reference:
-                pieces = [file[reference] for reference in np.asarray(array(item)).ravel(order="F") if reference]
-                arrays = [array(p) for p in pieces if isinstance(p, h5py.Dataset) and p.dtype.kind in "fiub"]
-                if arrays:
-                    found.add(name, arrays, path)
-            elif item.dtype.kind in "fiub" and kind == b"char":
-                texts[name.replace("/", ".")] = "".join(chr(c) for c in array(item).ravel(order="F")[:200])
-            elif item.dtype.kind in "fiub":
-                found.add(name, array(item), path)
-                found.units[name] = unit_text(item.attrs.get("units", item.attrs.get("unit", "")))
-
-        refuse_links_out(file, path)
-        file.visititems(collect)
-        about = file.get(METADATA)
-        text = array(about) if isinstance(about, h5py.Dataset) else file.attrs.get(METADATA, "")
-        found.metadata = parse_metadata(stored_text(text))
-    dotted = {name.replace("/", "."): name for name in found.arrays}
-    found.units |= {dotted[name]: unit for name, unit in units_among(texts, dotted).items()}
-    return found
-
-
-def refuse_other_files(item: Any, path: Path) -> None:
-    """A dataset may say that its numbers lie in another file, any file of the computer: that is not followed."""
-    if item.external or item.is_virtual:
-        kind = "in another file (external storage)" if item.external else "in other files (a virtual dataset)"
-        raise DataError(f'{path.name}: the numbers of "{item.name}" lie {kind}, which is not followed: copy them in.')
-
-
-def refuse_links_out(file: Any, path: Path) -> None:
-    """A name may stand for a dataset of another file: neither followed nor passed over without a word."""
-    import h5py
-
-    def name_of(name: str, link: Any) -> str | None:
-        return name if isinstance(link, h5py.ExternalLink) else None
-
-    # An exception does not pass the visit: it ends at the first name that comes back.
-    found = file.visititems_links(name_of)
-    if found is not None:
-        name = found if isinstance(found, str) else found.decode("utf-8", "replace")
-        raise DataError(f'{path.name}: "{name}" is a link to another file, which is not followed: copy the numbers in.')
-
-
-def read_parquet(path: Path) -> Columns:
-    return guarded(path, ".parquet", lambda: _parquet(path))
-
-
-def _parquet(path: Path) -> Columns:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        if file.metadata.num_columns > MOST_ARRAYS:
-            raise DataError(f"{path.name} has {file.metadata.num_columns} columns, more than a recording has.")
-        check_size(path, file.metadata.num_rows * file.metadata.num_columns)
-        table = file.read()
-    stored = (table.schema.metadata or {}).get(METADATA.encode(), b"")
-    about = parse_metadata(stored.decode("utf-8", "replace"))
-    original = {stored: name for name, stored in about.stored.items()}
-    names = tuple(original.get(name, name) for name in map(str, table.column_names))
-    if len(set(names)) < len(names):
-        raise DataError(f"{path.name} has several columns of one name: {listed(sorted(names))}.")
-    values = tuple(column_values(column) for column in table.columns)
-    facts = {name: dict(facts) for name, facts in about.facts.items()}
-    for name, column in zip(names, table.schema, strict=True):
-        unit = (column.metadata or {}).get(b"unit", (column.metadata or {}).get(b"units", b""))
-        if unit and name not in facts:
-            facts[name] = {"unit": unit_text(unit)}
-    return Columns(names, values, facts=facts, attributes=about.attributes, own=about.found)
-
-
-def column_values(column: Any) -> NDArray[Any]:
-    """Numbers, durations or dates (in UTC) of a column; whole numbers with nulls become floats."""
-    import pyarrow as pa
-
-    if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
-    return column.to_numpy()
 
 
 def read_container(path: Path, wanted: Wanted) -> tuple[Columns, Wanted]:
@@ -321,6 +147,8 @@ def read_container(path: Path, wanted: Wanted) -> tuple[Columns, Wanted]:
     time, channels, segment = wanted.time, wanted.channels, wanted.segment
     contents = read_contents(path)
     variables, about = original_names(contents), contents.metadata
+    if time is None and wanted.interval is None and not usual_names(variables, TIME_NAMES):
+        wanted = replace(wanted, interval=stated_interval(variables, contents.units))
     segment_name = usual_name(variables, SEGMENT_NAMES) if segment is None else known_variable(variables, segment, path)
     time_name = time_variable(variables, wanted, about.found, path)
     if time is not None and wanted.interval is not None:
@@ -374,6 +202,17 @@ def time_variable(variables: Mapping[str, Variable], wanted: Wanted, own: bool, 
             'time="...", or give the sampling interval in seconds, interval=...'
         )
     return found[0]
+
+
+def stated_interval(variables: Mapping[str, Variable], units: Mapping[str, str]) -> float | None:
+    """Time between samples [s] from a number beside the arrays: a rate called Fs [Hz], or an interval called dt [s]."""
+    for usual, unit, power in ((RATE_NAMES, "Hz", -1), (INTERVAL_NAMES, "s", 1)):
+        for name in usual_names(variables, usual):
+            value = variables[name]
+            if isinstance(value, np.ndarray) and value.size == 1 and float(value.ravel()[0]) > 0:
+                number = conversion(units.get(name) or unit, unit, f'"{name}"')(np.array([float(value.ravel()[0])]))
+                return float(number[0] ** power)
+    return None
 
 
 def usual_names(variables: Mapping[str, Variable], usual: Sequence[str]) -> list[str]:

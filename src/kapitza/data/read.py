@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from kapitza import gate
+from kapitza.calls import Anything
 from kapitza.data.columns import Key, Wanted, make_record
-from kapitza.data.containers import guarded, read_container, read_parquet
+from kapitza.data.containers import guarded, read_container
+from kapitza.data.lab import chosen_columns, read_groups
+from kapitza.data.parquet import read_parquet
 from kapitza.data.record import Record
-from kapitza.data.stored import FOLDERS, open_record
+from kapitza.data.stored import open_record
 from kapitza.data.text import line_of, read_layout, read_text
 from kapitza.errors import DataError
-
-TEXT = (".csv", ".tsv", ".txt", ".dat", ".asc")
-CONTAINERS = (".mat", ".h5", ".hdf5", ".nc", ".npz")
-SUFFIXES = (*TEXT, ".parquet", ".zarr", *CONTAINERS)
+from kapitza.files import reading
+from kapitza.formats import ADVICE, FOLDERS, LAB, SUFFIXES, TEXT
 
 
 def read(
     path: str | Path,
     time: Key | None = None,
-    channels: Sequence[Key] | Mapping[Any, Any] | None = None,
+    channels: Key | Sequence[Key] | Mapping[Anything, Anything] | None = None,
     *,
     segment: Key | None = None,
     interval: float | None = None,
@@ -34,8 +34,12 @@ def read(
     missing: str = "refuse",
     separator: str | None = None,
     decimal: str | None = None,
+    group: str | None = None,
 ) -> Record:
-    """A record from csv, tsv, txt, parquet, zarr, HDF5, NetCDF, MATLAB (v5, v7.3) or npz; the suffix decides.
+    """A record from a file; the suffix decides how it is read.
+
+    Text (csv, tsv, txt, dat, asc), parquet, zarr, HDF5, NetCDF, MATLAB (v5, v7.3), npz and wav; with the extra
+    `kapitza[formats]` Excel (xlsx), TDMS, UFF/UNV and ROS bags, with `kapitza[mdf]` MDF.
 
     Parameters
     ----------
@@ -67,6 +71,8 @@ def read(
         "refuse" rows with missing numbers, or "drop" them and cut the record there.
     separator, decimal : str, optional
         Of text files, when they are guessed wrongly.
+    group : str, optional
+        Group, sheet or topic to read, where a file holds several with clocks of their own.
 
     Returns
     -------
@@ -89,14 +95,27 @@ def read(
     angles = None if angles is None else gate.texts("angles", angles, error=DataError)
     if units is not None and not isinstance(units, Mapping):
         raise DataError(f'units is {gate.shown(units)}; give a table such as units={{"t": "ms"}}.')
-    for what, given in (("separator", separator), ("decimal", decimal)):
+    for what, given, longest in (("separator", separator, 10), ("decimal", decimal, 10), ("group", group, 1000)):
         if given is not None:
-            gate.text(what, given, longest=10, error=DataError)
+            gate.text(what, given, longest=longest, error=DataError)
+    wanted = Wanted(time, channels, segment, interval, units, angles, period, phase, missing)
+    return reading(path, lambda: _read(path, wanted, names, separator, decimal, group))
+
+
+def _read(
+    path: Path,
+    wanted: Wanted,
+    names: Sequence[str] | None,
+    separator: str | None,
+    decimal: str | None,
+    group: str | None,
+) -> Record:
     suffix = path.suffix.lower()
+    if group is not None and suffix not in LAB:
+        raise DataError(f"group belongs to files of {', '.join(LAB)}; {path.name} has none: leave it out.")
     folder = path.is_dir() and suffix in FOLDERS
     if not folder:
         check_readable(path, suffix)
-    wanted = Wanted(time, channels, segment, interval, units, angles, period, phase, missing)
     if suffix in TEXT:
         columns = read_text(path, names, separator, decimal)
         return make_record(
@@ -106,14 +125,19 @@ def read(
         stored = open_record(path)
         return make_record(guarded(path, suffix, lambda: stored.columns(0, stored.size)), wanted, path.name)
     if suffix == ".parquet":
-        return make_record(read_parquet(path), wanted, path.name)
+        return make_record(guarded(path, suffix, lambda: read_parquet(path)), wanted, path.name)
+    if suffix in LAB:
+        return make_record(
+            chosen_columns(guarded(path, suffix, lambda: read_groups(path)), group, path), wanted, path.name
+        )
     columns, asked = read_container(path, wanted)
     return make_record(columns, asked, path.name)
 
 
 def check_readable(path: Path, suffix: str) -> None:
     if suffix not in SUFFIXES:
-        raise DataError(f'{path.name}: the suffix "{suffix}" is not known; it is one of {", ".join(SUFFIXES)}.')
+        advice = f" For such a file: {ADVICE[suffix]}." if suffix in ADVICE else ""
+        raise DataError(f'{path.name}: the suffix "{suffix}" is not known; it is one of {", ".join(SUFFIXES)}.{advice}')
     if not path.is_file():
         near = sorted(p.name for p in path.parent.glob(f"*{suffix}"))[:5] if path.parent.is_dir() else []
         raise DataError(f"There is no file {path}." + (f" In that folder: {', '.join(near)}." if near else ""))

@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.calls import Anything
 from kapitza.circle import unwrap, wrap
 from kapitza.data.channels import RESERVED, channel, check_dataset, converted, samples
 from kapitza.data.grid import on_grid
+from kapitza.data.marks import mark_name
 from kapitza.data.noise import is_number
 from kapitza.data.sampling import (
     GAP,
@@ -27,6 +29,11 @@ from kapitza.data.sampling import (
 from kapitza.errors import DataError, Status, nearest_name, printable
 from kapitza.shown import Shown
 from kapitza.units import conversion, is_unit, to_si
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kapitza.data.columns import Key
 
 SHOWN = 12
 """Channels that the printed record names."""
@@ -55,6 +62,17 @@ class Record(Shown):
 
     dataset: xr.Dataset
 
+    def __post_init__(self) -> None:
+        variables = self.dataset.variables
+        odd = [name for name in variables if not isinstance(name, str) or variables[name].dims != ("time",)]
+        lost = [name for name in ("time", "segment") if name not in self.dataset.coords]
+        if odd or lost:
+            wrong = f"no {lost[0]}" if lost else f"{odd[0]!a} along {', '.join(map(str, variables[odd[0]].dims))}"
+            raise DataError(
+                f'The dataset of a record has {wrong}; give coordinates "time" and "segment" and channels along "time",'
+                " named by texts."
+            )
+
     @classmethod
     def from_arrays(
         cls,
@@ -66,7 +84,7 @@ class Record(Shown):
         segment: NDArray[np.integer] | None = None,
         noise: Mapping[str, float] | None = None,
         period: float | None = None,
-        **attributes: Any,
+        **attributes: Anything,
     ) -> Record:
         """A record from plain arrays: time (N,) [s], one array (N,) per channel, `segment` (N,) when interrupted.
 
@@ -113,7 +131,13 @@ class Record(Shown):
         return record
 
     @classmethod
-    def from_frame(cls, frame: Any, time: Any = None, channels: Any = None, **settings: Any) -> Record:
+    def from_frame(
+        cls,
+        frame: pd.DataFrame | xr.Dataset,
+        time: Key | None = None,
+        channels: Key | Sequence[Key] | Mapping[Anything, Anything] | None = None,
+        **settings: Anything,
+    ) -> Record:
         """A record from a pandas DataFrame or an xarray Dataset.
 
         time, channels, segment, interval, units, angles, period, phase, missing as in `kapitza.read`; times may be the
@@ -293,7 +317,7 @@ class Record(Shown):
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def with_attributes(self, **attributes: Any) -> Record:
+    def with_attributes(self, **attributes: Anything) -> Record:
         """Attributes such as period, phase, name, source added or replaced."""
         record = Record(self.dataset.assign_attrs(attributes))
         record.check()
@@ -320,7 +344,9 @@ class Record(Shown):
         for name in new:
             if new.count(name) > 1 or name in RESERVED:
                 raise DataError(f'A channel cannot be called "{name}": another one, or a coordinate, has that name.')
-        return Record(self.dataset.rename(dict(names)))
+        marks = {mark_name(old): mark_name(name) for old, name in names.items()}
+        marks = {old: name for old, name in marks.items() if old in self.dataset.coords}
+        return Record(self.dataset.rename({**names, **marks}))
 
     def in_units(self, units: Mapping[str, str]) -> Record:
         """Channels brought to other units of the same kind, their noise with them: {"x": "mm", "phi'": "rpm"}.

@@ -18,50 +18,17 @@ from numpy.typing import NDArray
 
 from kapitza import gate
 from kapitza.data.columns import METADATA, Columns, Metadata, Wanted, make_record, parse_metadata
-from kapitza.data.containers import column_values, guarded
+from kapitza.data.containers import guarded
+from kapitza.data.parquet import ParquetColumns, column_values, parquet_columns
 from kapitza.data.record import Record
+from kapitza.data.zarr_arrays import ZarrArrays
 from kapitza.errors import DataError
+from kapitza.files import identity, reading
+from kapitza.formats import FOLDERS
+from kapitza.unpacking import Unpacking
 
 PART = 2**20
 """Samples of a part unless told otherwise: some ten MB per channel while it is worked on."""
-
-FOLDERS = (".zarr", ".parquet")
-
-
-@dataclass(frozen=True)
-class ZarrArrays:
-    """The arrays of a Zarr folder; a logger that is just appending has filled some of them further than others."""
-
-    path: Path
-
-    @cached_property
-    def group(self) -> Any:
-        return zarr_library().open_group(str(self.path), mode="r")
-
-    @property
-    def about(self) -> str:
-        return str(self.group.attrs.get(METADATA, ""))
-
-    @property
-    def size(self) -> int:
-        return min((int(array.shape[0]) for _, array in self.group.arrays()), default=0)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(sorted(name for name, _ in self.group.arrays()))
-
-    def read(self, name: str, first: int, last: int) -> NDArray[Any]:
-        array = self.group[name]
-        values = np.asarray(array[first:last])
-        lost = lost_value(values.dtype)
-        if lost is not None and array.fill_value == lost and (values == lost).any():
-            raise DataError(f'{self.path.name}: samples of "{name}" from {first} to {last} are lost: it is damaged.')
-        return values
-
-
-def lost_value(dtype: np.dtype[Any]) -> int | None:
-    """What whole numbers read as where a chunk of a Zarr array is lost; None for other kinds of numbers."""
-    return int(np.iinfo(dtype).min) if dtype.kind == "i" else None
 
 
 @dataclass(frozen=True)
@@ -74,7 +41,7 @@ class ParquetFiles:
     def files(self) -> tuple[Path, ...]:
         if not self.path.is_dir():
             return (self.path,)
-        found = tuple(sorted(self.path.glob("*.parquet")))
+        found = tuple(parts_of(self.path))
         numbers = [int(f.stem[5:]) for f in found if f.stem.startswith("part-") and f.stem[5:].isdigit()]
         lacking = sorted(set(range(max(numbers, default=-1) + 1)) - set(numbers))
         if lacking:
@@ -87,13 +54,15 @@ class ParquetFiles:
         return found
 
     @cached_property
-    def groups(self) -> tuple[tuple[Path, int, int, int], ...]:
-        """File, row group, first row and the row after its last, of every row group."""
-        import pyarrow.parquet as pq
+    def columns(self) -> tuple[ParquetColumns, ...]:
+        return tuple(parquet_columns(path) for path in self.files)
 
+    @cached_property
+    def groups(self) -> tuple[tuple[ParquetColumns, int, int, int], ...]:
+        """File, row group, first row and the row after its last, of every row group."""
         found, first, named = [], 0, None
-        for path in self.files:
-            facts = pq.read_metadata(path)
+        for file in self.columns:
+            facts, path = file.metadata, file.path
             about = _channels_of(facts.metadata)
             named = about if named is None else named
             if about != named:
@@ -103,15 +72,13 @@ class ParquetFiles:
                 )
             for number in range(facts.num_row_groups):
                 rows = facts.row_group(number).num_rows
-                found.append((path, number, first, first + rows))
+                found.append((file, number, first, first + rows))
                 first += rows
         return tuple(found)
 
     @property
     def about(self) -> str:
-        import pyarrow.parquet as pq
-
-        stored = (pq.read_schema(self.files[0]).metadata or {}).get(METADATA.encode(), b"") if self.files else b""
+        stored = (self.columns[0].metadata.metadata or {}).get(METADATA.encode(), b"") if self.files else b""
         return stored.decode("utf-8", "replace")
 
     @property
@@ -120,21 +87,21 @@ class ParquetFiles:
 
     @property
     def names(self) -> tuple[str, ...]:
-        import pyarrow.parquet as pq
-
-        return tuple(map(str, pq.read_schema(self.files[0]).names)) if self.files else ()
+        return self.columns[0].names if self.files else ()
 
     def read(self, name: str, first: int, last: int) -> NDArray[Any]:
-        import pyarrow.parquet as pq
-
         pieces = []
-        for path, number, begin, end in self.groups:
+        for file, number, begin, end in self.groups:
             if begin >= last or end <= first:
                 continue
-            with pq.ParquetFile(path) as file:
-                values = column_values(file.read_row_group(number, columns=[name]).column(0))
+            values = column_values(file.read([name], number).column(0), Unpacking(file.path))
             pieces.append(values[max(first - begin, 0) : last - begin])
         return np.concatenate(pieces)
+
+
+def parts_of(folder: Path) -> list[Path]:
+    """The parts of a Parquet folder in the order of their names; names with a dot are drafts of a writer."""
+    return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
 
 
 def _channels_of(metadata: Any) -> list[tuple[str, Any, Any]]:
@@ -258,12 +225,16 @@ def open_record(path: str | Path) -> StoredRecord:
     ('x', "x'")
     """
     path = gate.path("The recording", path, error=DataError)
+    return reading(path, lambda: _opened(path))
+
+
+def _opened(path: Path) -> StoredRecord:
     suffix = path.suffix.lower()
     if suffix not in FOLDERS:
         raise DataError(f'{path.name}: a recording that is read in parts ends with .zarr or .parquet, not "{suffix}".')
     if not path.exists() or (suffix == ".zarr" and not path.is_dir()):
         raise DataError(f"There is no recording {path}.")
-    source = ZarrArrays(path) if suffix == ".zarr" else ParquetFiles(path)
+    source = ZarrArrays(path, identity(path)) if suffix == ".zarr" else ParquetFiles(path)
     about = guarded(path, suffix, lambda: parse_metadata(source.about))
     if not about.found:
         raise DataError(
@@ -278,12 +249,3 @@ def open_record(path: str | Path) -> StoredRecord:
     if not size:
         raise DataError(f"{path.name} is empty: the recording has no samples yet.")
     return StoredRecord(path, size, about, source)
-
-
-def zarr_library() -> Any:
-    """Zarr, which belongs to the extra [dask]."""
-    try:
-        import zarr
-    except ImportError as problem:
-        raise DataError('Zarr folders need the library zarr: pip install "kapitza[dask]".') from problem
-    return zarr

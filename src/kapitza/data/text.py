@@ -20,7 +20,9 @@ import pandas as pd
 
 from kapitza.data.columns import CLOCK, DATE, METADATA, TIME_NAMES, Columns, Metadata, listed, parse_metadata
 from kapitza.errors import DataError
+from kapitza.spreadsheet import original
 from kapitza.units import AMBIGUOUS, is_unit
+from kapitza.unpacking import Unpacking
 
 COMMENTS = ("%", "#", "//", ";")
 MARK = f"{METADATA}:"
@@ -28,8 +30,14 @@ SEPARATORS = (",", ";", "\t")
 LOCAL_DATE = re.compile(r'"?\d{1,4}[./-]\d{1,2}[./-]\d{1,4}"?(?=[\s,;]|$)')
 """A date as people write it, 01.02.2024: which number is the month is not known."""
 
+EXACT: dict[str, Any] = (
+    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+)
+"""pandas below 3.1 loses the last bit of numbers by default; the option is deprecated since."""
+
 SPACES = r"\s+"
 LONGEST_LINE = 2_000_000
+BLOCK = 1 << 20
 MOST_COLUMNS = 10_000
 
 
@@ -44,6 +52,7 @@ class Layout:
     skip: int
     separator: str
     decimal: str
+    thousands: str | None
     names: tuple[str, ...]
     units: tuple[str, ...]
     fields: int
@@ -82,11 +91,14 @@ def read_text(
 def parse(path: Path, layout: Layout) -> pd.DataFrame:
     """The rows, by pandas; too many fields in a row is an error, too few become missing numbers."""
     width = layout.fields + layout.trailing
+    count_fields(path, width)
     try:
         table = pd.read_csv(
             path,
             sep=layout.separator,
             decimal=layout.decimal,
+            thousands=layout.thousands,
+            **EXACT,
             header=None,
             names=list(range(width)),
             index_col=False,
@@ -96,6 +108,7 @@ def parse(path: Path, layout: Layout) -> pd.DataFrame:
             encoding_errors="replace",  # a stray byte in a late comment or text column must not stop the numbers
             skipinitialspace=True,
             low_memory=False,
+            compression=None,  # pandas would unpack by the suffix
         )
     except (pd.errors.EmptyDataError, OverflowError) as problem:
         raise DataError(f"{path.name} cannot be read as a table: {problem}. Repair the file.") from problem
@@ -110,6 +123,15 @@ def parse(path: Path, layout: Layout) -> pd.DataFrame:
             "Repair that line."
         )
     return table
+
+
+def count_fields(path: Path, width: int) -> None:
+    """Refuse a table that is much larger than its text: short rows below a first row of thousands of fields."""
+    unpacking = Unpacking(path)
+    with path.open("rb") as stream:
+        for block in iter(lambda: stream.read(BLOCK), b""):
+            # A row ends with either sign, or with both: then it is counted twice, which the limit allows.
+            unpacking.add(8 * width * (block.count(b"\n") + block.count(b"\r")))
 
 
 def read_layout(path: Path, separator: str | None = None, decimal: str | None = None) -> Layout:
@@ -127,7 +149,7 @@ def read_layout(path: Path, separator: str | None = None, decimal: str | None = 
                 skip = number
             rows.append(text)
         else:
-            header.append(text)
+            header.append(line.strip(" \r\n"))  # an empty first or last field may stand before or behind a tab
     if not rows:
         dated = next((m[0] for text in header if (m := LOCAL_DATE.match(text))), None)
         if dated:
@@ -140,12 +162,11 @@ def read_layout(path: Path, separator: str | None = None, decimal: str | None = 
         comments += [("", text) for text in header[:-2]]
         header = header[-2:]
     separator = separator or sniff_separator(rows[0])
-    if separator != SPACES and len(separator) != 1:
-        raise DataError(f'The separator is one character, not "{separator}"; blanks are found by themselves.')
+    if separator != SPACES and (len(separator) != 1 or not separator.isascii()):
+        raise DataError(f'The separator is one ASCII character, not "{separator}"; blanks are found by themselves.')
     if decimal is not None and decimal not in (".", ","):
         raise DataError(f'The decimal sign is "." or ",", not "{decimal}".')
-    # "1,5;2,5": a comma that does not separate is a decimal comma
-    decimal = decimal or ("," if separator != "," and "," in rows[0] and "." not in rows[0] else ".")
+    decimal, thousands = number_signs(rows, separator, decimal)
     trailing = separator != SPACES and rows[0].endswith(separator.strip() or "\t")
     fields = len(split(rows[0], separator)) - trailing
     if fields > MOST_COLUMNS:
@@ -155,8 +176,24 @@ def read_layout(path: Path, separator: str | None = None, decimal: str | None = 
     if metadata.found and len(metadata.names) + 2 == fields:
         names, units = ("time", "segment", *metadata.names), ("",) * fields
     else:
-        names, units = header_names([text for _, text in comments], header, separator, fields)
-    return Layout(skip, separator, decimal, names, units, fields, trailing, mark, encoding, metadata)
+        # ";t;x" above rows with semicolons is a header whose first column has no name, not a comment.
+        texts = [mark + text if mark == separator else text for mark, text in comments]
+        names, units = header_names(texts, header, separator, fields)
+    return Layout(skip, separator, decimal, thousands, names, units, fields, trailing, mark, encoding, metadata)
+
+
+GROUPED = {",": re.compile(r"[-+]?\d{1,3}(\.\d{3})+,\d+"), ".": re.compile(r"[-+]?\d{1,3}(,\d{3})+\.\d+")}
+"""Decimal sign → numbers whose thousands are set apart by the other sign: 1.234,5 and 1,234.5."""
+
+
+def number_signs(rows: Sequence[str], separator: str, decimal: str | None) -> tuple[str, str | None]:
+    """The decimal sign, and the sign between thousands where there is one."""
+    fields = [field for row in rows for field in split(row, separator)]
+    for sign, grouped in GROUPED.items():
+        if decimal in (None, sign) and any(map(grouped.fullmatch, fields)):
+            return sign, "." if sign == "," else ","
+    # "1,5;2,5": a comma that does not separate is a decimal comma
+    return decimal or ("," if separator != "," and "," in rows[0] and "." not in rows[0] else "."), None
 
 
 def first_lines(path: Path, count: int = 200) -> tuple[list[str], str]:
@@ -213,14 +250,22 @@ def header_names(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names and units from the header line(s), from a comment line that fits, or column0, column1, …"""
     lines = [text for text in (*header[::-1], *comments[::-1]) if not text.startswith(MARK)]
-    candidates = (fitted(split(text, sep), fields) for text in lines for sep in dict.fromkeys((separator, SPACES)))
-    fitting = [names for names in candidates if names]
+    # A line is read in one way: 'time [s],N' is not a line of names above one of units.
+    ways = (
+        (
+            fitted(split(each, sep), fields)
+            for sep in dict.fromkeys((separator, SPACES))
+            for each in (text, text.strip())
+        )
+        for text in lines
+    )
+    fitting = [names for way in ways if (names := next(filter(None, way), []))]
     if not fitting:
         return tuple(f"column{i}" for i in range(fields)), ("",) * fields
     # two lines: names, then units
     if len(fitting) > 1 and is_unit_row(fitting[0]) and not is_unit_row(fitting[1]):
-        return tuple(fitting[1]), tuple(unit.strip("[]() ") for unit in fitting[0])
-    parted = [name_and_unit(name) for name in fitting[0]]
+        return tuple(map(original, fitting[1])), tuple(unit.strip("[]() ") for unit in fitting[0])
+    parted = [name_and_unit(original(name)) for name in fitting[0]]
     return tuple(n for n, _ in parted), tuple(u for _, u in parted)
 
 

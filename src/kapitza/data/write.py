@@ -18,25 +18,26 @@ import scipy.io
 from kapitza import gate
 from kapitza.data.appending import append_parquet, write_zarr
 from kapitza.data.columns import METADATA
+from kapitza.data.lab import write_uff
 from kapitza.data.record import Record
 from kapitza.errors import DataError
 from kapitza.files import replacing
-
-SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
-WRITABLE = (*SEPARATORS, ".parquet", ".zarr", ".h5", ".hdf5", ".mat", ".npz")
+from kapitza.formats import SEPARATORS, WRITABLE
+from kapitza.spreadsheet import harmless, harmless_json
 
 
 def write(record: Record, path: str | Path, matlab: str = "5", append: bool = False) -> Path:
-    """Write a record as csv, tsv, txt, parquet, zarr, HDF5, MATLAB or npz; the suffix decides. Returns the path.
+    """Write a record into a file; the suffix decides how: text, parquet, zarr, HDF5, MATLAB, npz or UFF.
 
-    The file appears complete or not at all. Units, angles, noise and the excitation travel along.
+    The file appears complete or not at all. Units, angles, noise and the excitation travel along (units alone
+    into UFF, which holds evenly sampled records of one segment).
 
     Parameters
     ----------
     record : Record
         What to write.
     path : path
-        Where; csv, tsv, txt, parquet, zarr (a folder), h5, nc, mat or npz.
+        Where; csv, tsv, txt, parquet, zarr (a folder), h5, hdf5, mat, npz or uff.
     matlab : str
         "5", or "7.3" (HDF5 inside; needed above 2 GB). MATLAB names cannot hold a prime: phi' is stored as phi_rate.
     append : bool
@@ -83,6 +84,8 @@ def write(record: Record, path: str | Path, matlab: str = "5", append: bool = Fa
             write_matlab(record, draft)
         elif suffix == ".npz":
             write_npz(record, draft)
+        elif suffix == ".uff":
+            write_uff(record, draft)
         else:
             write_hdf5(record, draft)
     return path
@@ -123,9 +126,11 @@ def write_text(record: Record, path: Path, separator: str) -> None:
     units = record.units
     # The names as they are stand in the metadata; the header is for people and other programs.
     header = ["time [s]", "segment", *(f"{n} [{units[n]}]" if units[n] else n for n in record.channels)]
-    header = [re.sub(rf"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\"{separator}]", "_", name) for name in header]
+    # A spreadsheet may take any of , ; and tab for the separator.
+    header = [re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\",;]", "_", name) for name in header]
+    header = [harmless(name) for name in header]
     with path.open("w", encoding="utf-8", newline="\n") as stream:
-        stream.write(f"# {METADATA}: {metadata(record)}\n")
+        stream.write(f"# {METADATA}: {harmless_json(metadata(record))}\n")
         stream.write(separator.join(header) + "\n")
         # 17 significant digits bring every float back exactly
         pd.DataFrame(arrays(record)).to_csv(stream, sep=separator, header=False, index=False, float_format="%.17g")

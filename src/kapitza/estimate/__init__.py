@@ -2,7 +2,7 @@
 
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.branches import BranchFit
-from kapitza.estimate.comparison import compare_fits
+from kapitza.estimate.comparison import TIE, compare_fits
 from kapitza.estimate.coverage import Coverage, coverage
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.faults import Fault
@@ -27,12 +27,14 @@ from kapitza.estimate.parts import (
 from kapitza.estimate.posterior import posterior
 from kapitza.estimate.profile import ProfileCurve, profile_curve, profile_interval
 from kapitza.estimate.redundancy import identifiability
+from kapitza.estimate.request import parts_of
 from kapitza.estimate.sensors import Sensor
 from kapitza.estimate.series import ShootingFit, cramer_rao
 from kapitza.estimate.validation import PredictionTest, SectionTest, Validation, validate
 from kapitza.estimate.weak import HarmonicFit
 
 __all__ = [
+    "TIE",
     "Automatic",
     "BranchFit",
     "Coverage",
@@ -70,6 +72,7 @@ __all__ = [
     "identifiability",
     "identify",
     "missing_orbits",
+    "parts_of",
     "posterior",
     "profile_curve",
     "profile_interval",

@@ -29,7 +29,7 @@ def bayes_packages() -> tuple[Any, Any]:
     """ArviZ and emcee."""
     try:
         with warnings.catch_warnings():
-            # ArviZ announces its own refactoring at every import.
+            # ArviZ announces its own refactoring at the first import of a day.
             warnings.simplefilter("ignore", FutureWarning)
             import arviz
         import emcee

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy as sp
-from scipy.linalg import qr
 
-from kapitza.arrays import Array, Indices
+from kapitza.arrays import Array
 from kapitza.errors import IdentifiabilityError, ModelError
 from kapitza.estimate.derived import carried_covariance, slopes_at, values_at
 from kapitza.estimate.estimate import Estimate
 from kapitza.model import Model, derived_in_base, parse_expression, symbol
+from kapitza.solve import pivoted_columns
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,14 @@ def combinations_of(model: Model, free: Sequence[str] | str | None) -> Combinati
     sizes = np.linalg.norm(slopes * size, axis=1, keepdims=True)
     if not (sizes > 0).all() or not np.isfinite(sizes).all():
         raise ModelError(f"{free[int(np.argmin(sizes))]} does not change with any parameter at the starting values.")
-    triangle, order = _pivots(slopes * size / sizes)
-    rank = int((np.abs(np.diag(triangle)) > 1e-9).sum())
+    order, lengths = pivoted_columns(slopes * size / sizes)
+    rank = int((lengths > 1e-9).sum())
     if rank < len(free):
         raise IdentifiabilityError(
             f"{', '.join(free)} are not independent: only {rank} of the {len(free)} combinations are. Leave some out."
         )
     chosen = sorted((used[i] for i in order[: len(free)]), key=model.names.index)
     return Combinations(model, tuple(free), expressions, tuple(chosen))
-
-
-def _pivots(matrix: Array) -> tuple[Array, Indices]:
-    factors = qr(matrix, mode="r", pivoting=True)
-    return np.asarray(factors[0], float), np.asarray(factors[-1], np.intp)
 
 
 def in_combinations(fit: Estimate, free: Combinations) -> Estimate:

@@ -11,13 +11,17 @@ from scipy import stats
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 
+TIE = 2.0
+"""Difference in AIC below which the data do not tell two models apart."""
+
 
 def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
     """Fits of different models to the same readings, the best first, one row each.
 
     AIC = 2k - 2 log L and BIC = k log N - 2 log L, k the numbers fitted (free parameters, estimated noises and, by
     `ShootingFit`, initial states), N the readings; dAIC and dBIC are the differences from the best. weight =
-    exp(-dAIC/2), normalised: the evidence for each among these. F is the ratio of the residual variances, this fit's
+    exp(-dAIC/2), normalised: the evidence for each among these. Of models within 2 of the lowest AIC, which the data do
+    not tell apart, the smallest comes first. F is the ratio of the residual variances, this fit's
     over the best's, and p the chance of so large a ratio if both explained the data equally well (for models that are
     not nested a guide, not a test).
 
@@ -68,8 +72,11 @@ def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
             "model": name, "status": fit.status.value, "free": len(fit.names), "readings": counts[name],
             "chi2": fit.chi2, "dof": dof, "log L": found.log_likelihood, "AIC": found.aic, "BIC": found.bic,
         })  # fmt: skip
-    table = pd.DataFrame(rows).sort_values("AIC", ignore_index=True)
+    table = pd.DataFrame(rows)
     table["dAIC"] = table["AIC"] - table["AIC"].min()
+    tied = (table["dAIC"] < TIE).to_numpy()
+    order = np.lexsort((table["AIC"].to_numpy(), np.where(tied, table["free"], 0), ~tied))
+    table = table.iloc[order].reset_index(drop=True)
     table["dBIC"] = table["BIC"] - table["BIC"].min()
     evidence = np.exp(-0.5 * table["dAIC"])
     table["weight"] = evidence / evidence.sum()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ from kapitza import gate
 from kapitza.data import Noise, Record, measure
 from kapitza.ensembles import Ensemble, ensemble
 from kapitza.errors import ConvergenceError, DataError, Status
+from kapitza.estimate.estimate import Estimator
 from kapitza.estimate.identify import identify
 from kapitza.executor import Executor
 from kapitza.model import Model
@@ -71,7 +71,7 @@ def coverage(
     record: Record,
     noise: Noise,
     free: Sequence[str],
-    method: Any = None,
+    method: Estimator | None = None,
     fits: int = 200,
     level: float = 0.9,
     seed: int = 0,

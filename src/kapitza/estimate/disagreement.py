@@ -1,27 +1,46 @@
 """Intervals that hold when residuals are correlated and when pieces of a record disagree.
 
-Noise alone gives a covariance V. Two things widen it. Correlated residuals: the scores (pulls on the parameters) of
-successive stretches are summed with their own long-run variance, V_s = F⁻¹ S F⁻¹. A model that is a little wrong: each
-piece of the record prefers values of its own, θ_p = θ + τ e; then no interval is narrower than τ.
+Noise alone gives a covariance V. Where residuals are not white, what the model misses (a term, coloured noise) is a
+process with a correlation time, and the scatter of the estimate under it is that of the delete-block jackknife: without
+block b of P the estimate would be θ_b, and
+
+    var θ = (P - 1)/P Σ (θ_b - mean)²,   P - 1 degrees of freedom.
+
+90 % intervals from it hold 88-93 % for autoregressive noise up to 0.99, at 1.1-1.3 times the width of a known one; sums
+of scores with lag weights hold 79-88 %. Pieces of the record that prefer values of their own, θ_p = θ + τ e, by more
+than the correlation of their scores explains (F⁻¹ S F⁻¹ with the long-run moment S) show a model that is wrong in
+another way in each of them: then no interval is narrower than τ.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
-from kapitza.arrays import Array
+from kapitza.arrays import Array, Indices
 
-DISAGREE = 0.01
-"""Probability of a larger disagreement by noise alone below which pieces are said to disagree."""
+DISAGREE, WHITE_DISAGREE = 0.01, 1e-3
+"""Probability of a larger disagreement by noise alone below which pieces are said to disagree; where residuals pass for
+noise, as rare as a misfit must be: pieces alone know single parameters so badly that a chance disagreement would widen
+intervals twenty times (measured: one right model in 100)."""
+
+TOLD = 2.0
+"""Factor on a standard error from which disagreeing pieces are reported."""
 
 SURELY_CORRELATED = 2.5
 """Standard deviations by which a variance from blocks must exceed that of the noise before it counts."""
 
 PIECES = (8, 6, 4, 3, 2)
 """Into how many pieces a record is cut to see whether they agree: as many as leave each enough readings."""
+
+DELETED, FEW_DELETED, MANY_READINGS = 12, 8, 400
+"""Blocks of the jackknife, fewer below so many readings. 16 hold 2 % less at strong correlation; 8 are wider."""
+
+RUNS = 4
+"""Recordings from which each is a block: they show how the parameters scatter between motions."""
 
 FEWEST_BLOCKS = 20
 """Blocks from which their scores say something about their variance."""
@@ -42,9 +61,29 @@ class Widening:
     chance: float
     pieces: int
 
+    def warnings(self) -> Iterator[str]:
+        """A sentence where pieces that disagree make the intervals much wider."""
+        if self.spread.any() and self.factor.max() >= TOLD:
+            yield (
+                f"{self.pieces} pieces of the data prefer different values (p = {self.chance:.1g}): the intervals are "
+                f"up to {self.factor.max():.2g} times as wide as noise alone makes them. The model or the rig changes "
+                "along the record."
+            )
+
     def of(self, covariance: Array) -> Array:
         """The covariance (k, k) of the noise, widened."""
         return covariance * np.outer(self.factor, self.factor)
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """Steps (P, k) that the estimate takes without each of P blocks.
+
+    noise_alone: coloured noise may be all there is, of one recording; pieces then differ by its correlation alone.
+    """
+
+    steps: Array
+    noise_alone: bool
 
 
 def long_run(scores: Array) -> tuple[Array, float]:
@@ -63,6 +102,39 @@ def long_run(scores: Array) -> tuple[Array, float]:
         part = (1 - lag / (reach + 1)) * scores[lag:].T @ scores[:-lag]
         total += part + part.T
     return total, count / (1 + 4 * reach / 3)
+
+
+def jackknife(steps: Array) -> Array:
+    """Variances (k,) of an estimate from the steps (P, k) that it takes when each of P blocks is left out."""
+    return (len(steps) - 1) / len(steps) * ((steps - steps.mean(axis=0)) ** 2).sum(axis=0)
+
+
+def block_edges(count: int, readings: int) -> Indices:
+    """Edges (P + 1,) of the blocks of `count` successive nodes, rows or groups; P is at most half of them."""
+    blocks = min(DELETED if readings >= MANY_READINGS else FEW_DELETED, count // 2)
+    return np.linspace(0, count, blocks + 1).astype(np.intp)
+
+
+def trend_chance(steps: Array, covariances: Array) -> float:
+    """Probability that a stationary process gives the pieces as much of a trend along the record; 0 below five pieces.
+
+    steps (P, k), covariances (P, k, k) as in `pieces_disagree`: a straight line through the P values of each parameter,
+    against their scatter about it, whatever makes them scatter. A decay passes through amplitudes for which a wrong law
+    has other best values; noise, however coloured, has no direction.
+    """
+    pieces, free = steps.shape
+    if pieces < 5:
+        return 0.0
+    place, chances = np.arange(pieces) - (pieces - 1) / 2, [1.0]
+    for i in range(free):
+        weight = 1.0 / np.sqrt(np.clip(covariances[:, i, i], np.finfo(float).tiny, None))
+        columns = np.stack([np.ones(pieces), place], axis=1) * weight[:, None]
+        value, inverse = steps[:, i] * weight, np.linalg.pinv(columns.T @ columns)
+        line = inverse @ columns.T @ value
+        scatter = float(((value - columns @ line) ** 2).sum()) / (pieces - 2)
+        size = abs(line[1]) / max(np.sqrt(inverse[1, 1] * scatter), np.finfo(float).tiny)
+        chances.append(2.0 * float(special.stdtr(pieces - 2, -size)))
+    return min(1.0, min(chances) * free)
 
 
 def pieces_disagree(steps: Array, covariances: Array) -> tuple[Array, float]:
@@ -96,8 +168,11 @@ def widening(
     white: bool,
     freedom: float,
     level: float = 1.0,
+    deleted: Deleted | None = None,
 ) -> Widening:
     """What blocks and pieces make of the covariance (k, k) by noise alone.
+
+    deleted: the estimate without each of several blocks, which decides where the residuals do not pass for noise.
 
     scores (B, k): of successive blocks, None where there are too few; steps (P, k), covariances (P, k, k): of pieces;
     white: whether the residuals pass for noise: then blocks must differ from it surely before they count; freedom: of
@@ -105,21 +180,26 @@ def widening(
     """
     own = np.clip(np.diag(covariance), 0.0, None)
     usable = own > 0
-    correlated = np.full(own.size, 1.0 if white else max(level, 1.0))
-    blocks = freedom
+    least = np.full(own.size, 1.0 if white else max(level, 1.0))
+    correlated, blocks = least, freedom
     if scores is not None and len(scores) >= FEWEST_BLOCKS and usable.any():
         middle, independent = long_run(scores)
         ratio = np.divide(np.diag(covariance @ middle @ covariance), own, out=np.ones_like(own), where=usable)
-        least = 1.0 + SURELY_CORRELATED * np.sqrt(2.0 / independent) if white else 1.0
-        correlated = np.where(ratio > least, np.maximum(ratio, correlated), correlated)
+        beyond = 1.0 + SURELY_CORRELATED * np.sqrt(2.0 / independent) if white else 1.0
+        correlated = np.where(ratio > beyond, np.maximum(ratio, correlated), correlated)
         if (correlated > 1).any():
             blocks = min(freedom, max(independent - 1.0, 2.0))
     spread, chance, count = np.zeros(own.size), 1.0, 0
     if steps is not None and covariances is not None and len(steps) > 1:
         count = len(steps)
-        # Noise that hangs together makes pieces differ by itself; of a model that is wrong each difference counts.
-        spread, chance = pieces_disagree(steps, covariances * (correlated.max(initial=1.0) if white else 1.0))
-        spread = spread if chance < DISAGREE else np.zeros_like(spread)
+        # Correlated noise makes pieces differ by itself; of a model that is wrong each difference counts.
+        stationary = deleted is not None and deleted.noise_alone and trend_chance(steps, covariances) >= DISAGREE
+        scale = correlated if stationary and not white else np.full(own.size, correlated.max() if white else 1.0)
+        spread, chance = pieces_disagree(steps, covariances * np.sqrt(np.outer(scale, scale)))
+        spread = spread if chance < (WHITE_DISAGREE if white else DISAGREE) else np.zeros_like(spread)
+    if deleted is not None and not white:
+        ratio = np.divide(jackknife(deleted.steps), own, out=np.ones_like(own), where=usable)
+        correlated, blocks = np.maximum(ratio, least), min(freedom, len(deleted.steps) - 1.0)
     base = own * correlated
     total = base + spread**2
     factor = np.sqrt(np.divide(total, own, out=np.ones_like(own), where=usable))

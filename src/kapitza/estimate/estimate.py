@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
 
 from kapitza.arrays import Array
+from kapitza.calls import Anything
 from kapitza.errors import KapitzaError, Status, nearest_name
+from kapitza.estimate.faults import Leverage
 from kapitza.estimate.identifiability import Identifiability
-from kapitza.estimate.intervals import between_bounds, half_width, shortest
+from kapitza.estimate.intervals import between_bounds, half_width, interval_of
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.parts import (
     FittedMotion,
@@ -23,8 +27,11 @@ from kapitza.estimate.parts import (
     OrbitMatches,
     WeakRows,
 )
-from kapitza.files import replacing
 from kapitza.shown import Shown
+from kapitza.spreadsheet import write_table
+
+SHOWN = 3
+"""Faults whose leverage is printed."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Estimate(Shown):
     derived: standard errors of derived parameters and combinations, by name (their values are in `values`).
     draws: (S, k) samples of the free parameters where bounds make their distribution one-sided; else None.
     misfit: how well the model follows the data; noise_alone: the narrower covariance that noise alone would give.
+    leverage: how far small faults of the measurement would move parameters, the strongest first.
     history: one row per iteration. settings: the method as it was passed. post_mortem: why a fit failed.
     likelihood, identifiability, matches (orbits), motion (shooting), rows (weak form and harmonic balance), level_sets
     (invariants): what the method knows besides, None where it does not apply. chain: what method="auto" tried.
@@ -74,11 +82,11 @@ class Estimate(Shown):
     residuals: Mapping[str, Array] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     history: pd.DataFrame | None = None
-    model: Any = field(default=None, repr=False)
-    data: Any = field(default=None, repr=False)
+    model: Anything = field(default=None, repr=False)
+    data: Anything = field(default=None, repr=False)
     derived: Mapping[str, float] = field(default_factory=dict)
     draws: Array | None = field(default=None, repr=False)
-    settings: Any = field(default=None, repr=False)
+    settings: Anything = field(default=None, repr=False)
     whiteness: Mapping[str, float] = field(default_factory=dict)
     post_mortem: str = ""
     likelihood: Likelihood | None = None
@@ -90,10 +98,11 @@ class Estimate(Shown):
     chain: tuple[str, ...] = ()
     misfit: Misfit | None = None
     noise_alone: NoiseAlone | None = field(default=None, repr=False)
+    leverage: tuple[Leverage, ...] = field(default=(), repr=False)
     base: Estimate | None = field(default=None, repr=False)
     held: tuple[str, ...] = ()
-    sensors: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    workings: Any = field(default=None, repr=False, compare=False)
+    sensors: Mapping[str, Anything] = field(default_factory=dict, repr=False)
+    workings: Anything = field(default=None, repr=False, compare=False)
 
     @property
     def deviations(self) -> dict[str, float]:
@@ -125,7 +134,8 @@ class Estimate(Shown):
     def interval(self, level: float = 0.95) -> pd.DataFrame:
         """Two-sided intervals, none beyond the bounds of its parameter.
 
-        Student's t with `dof` degrees of freedom, or the shortest interval of `draws` where there are any.
+        Student's t with `dof` degrees of freedom. Where there are `draws`, as many of them lie above an interval as
+        below; where they crowd at a bound of the parameter, the interval is the shortest one instead.
 
         Parameters
         ----------
@@ -140,7 +150,11 @@ class Estimate(Shown):
         factor = half_width(level, self.dof)
         if self.draws is None:
             return self._intervals(self.covariance, factor)
-        rows = {n: shortest(self.draws[:, i], level) for i, n in enumerate(self.names)}
+        rows = {}
+        for i, name in enumerate(self.names):
+            low, high = interval_of(self.draws[:, i], level, *self._bounds(name))
+            # Draws come close to a bound; an estimate that sits on it belongs to the interval.
+            rows[name] = min(low, self.values[name]), max(high, self.values[name])
         return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high"])
 
     def noise_interval(self, level: float = 0.95) -> pd.DataFrame:
@@ -232,13 +246,13 @@ class Estimate(Shown):
             lines.append(f"  not known by themselves: {', '.join((*loose, *self.held))}")
         if self.identifiable and self.identifiability is not None and not self.identifiability.complete:
             lines.append("  identifiable: " + ", ".join(self.identifiable))
+        lines += [f"  if unseen: {fault}" for fault in self.leverage[:SHOWN]]
         lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join(lines)
 
-    def to_csv(self, path: Any, level: float = 0.95) -> None:
+    def to_csv(self, path: str | os.PathLike[str], level: float = 0.95) -> None:
         """The table of parameters as a csv file, in full precision."""
-        with replacing(path) as draft:
-            self.table(level).to_csv(draft)
+        write_table(self.table(level), path, index=True)
 
     def to_arviz(self, draws: int = 2000, seed: int = 0) -> Any:
         """Draws of the Gaussian approximation (or `draws` where bounds made them) as ArviZ InferenceData.
@@ -255,12 +269,12 @@ class Estimate(Shown):
         drawn = self.draws if self.draws is not None else random.multivariate_normal(centre, self.covariance, draws)
         return arviz.from_dict({name: drawn[None, :, i] for i, name in enumerate(self.names)})
 
-    def report(self, path: Any) -> Any:
+    def report(self, path: str | Path) -> Any:
         from kapitza.report import write_report
 
         return write_report(self, path)
 
-    def plot(self, **settings: Any) -> Any:
+    def plot(self, **settings: Anything) -> Any:
         from kapitza.report import plot_estimate
 
         return plot_estimate(self, **settings)

@@ -62,6 +62,39 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class Leverage:
+    """How far a small fault of the measurement, too small to be seen, would move a parameter.
+
+    kind, channel: as in `Fault`; size: of the fault, relative (gain, clock), in units of the channel (offset) or in
+    seconds (phase); name: the parameter that moves most; bias: by how much; errors: the same in standard errors.
+
+    Examples
+    --------
+    >>> from kapitza.estimate.faults import Leverage
+    >>> print(Leverage("phase", "", 1e-3, "k", 0.3, 0.03, 30.0))
+    a delay of 0.001 s between the drive and the record would move k by 3 % (30 standard errors)
+    """
+
+    kind: str
+    channel: str
+    size: float
+    name: str
+    bias: float
+    relative: float
+    errors: float
+
+    def __str__(self) -> str:
+        what = {
+            "gain": f'a gain of "{self.channel}" off by {100 * self.size:g} %',
+            "offset": f'an offset of {self.size:.2g} in "{self.channel}"',
+            "clock": f"a clock of the record off by {100 * self.size:g} %",
+            "phase": f"a delay of {self.size:.2g} s between the drive and the record",
+        }[self.kind]
+        moved = f"{100 * self.relative:.2g} %" if np.isfinite(self.relative) else f"{self.bias:.2g}"
+        return f"{what} would move {self.name} by {moved} ({self.errors:.2g} standard errors)"
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A fault that is tried."""
 

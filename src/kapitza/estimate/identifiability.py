@@ -7,13 +7,14 @@ scaling law: with m, k2, k3 → c m, c k2, c k3 only k2/m and k3/m can be known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from kapitza.arrays import Array
+from kapitza.solve import basis_of, symmetric_eigenvectors
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Identifiability:
     directions: (k, k - rank) relative changes that leave the data alone. condition: of the relative information's
     square root (the largest over the smallest relative standard error).
     exact: the combinations follow from the equations themselves; otherwise they are read off the data at one point.
+    equivalents: other values of the parameters with exactly the same outputs, such as exchanged rates.
     """
 
     names: tuple[str, ...]
@@ -34,6 +36,7 @@ class Identifiability:
     directions: Array
     condition: float
     exact: bool = False
+    equivalents: tuple[Mapping[str, float], ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -41,8 +44,13 @@ class Identifiability:
 
     def message(self) -> str:
         """What to tell the user when parameters cannot be told apart."""
-        if self.complete:
+        if self.complete and not self.equivalents:
             return "All free parameters are determined."
+        if self.complete:
+            return (
+                "All free parameters are determined, but not uniquely: the same outputs arise with "
+                f"{self.exchanges()}. Bounds or a prior tell which one is meant."
+            )
         free = "; ".join(self.undetermined)
         known = ", ".join(self.determined) or "none that has a simple formula"
         more = self.rank - len(self.determined)
@@ -55,6 +63,10 @@ class Identifiability:
             f"parameters ({', '.join(self.names)}): only {known}. Undetermined: {free}. "
             f"Fix {len(self.names) - self.rank} of them{cure}."
         )
+
+    def exchanges(self) -> str:
+        """The equivalent sets of values as text."""
+        return "; or ".join(", ".join(f"{n} = {v:.6g}" for n, v in one.items()) for one in self.equivalents)
 
 
 def determined(names: Sequence[str], condition: float = 1.0) -> Identifiability:
@@ -73,7 +85,7 @@ def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: f
     names = tuple(names)
     scale = np.asarray(scale, float)
     relative = np.asarray(information, float) * np.outer(scale, scale)
-    eigenvalues, vectors = np.linalg.eigh((relative + relative.T) / 2)
+    eigenvalues, vectors = symmetric_eigenvectors((relative + relative.T) / 2)
     eigenvalues = np.clip(eigenvalues, 0.0, None)
     largest = eigenvalues.max(initial=0.0)
     null = eigenvalues <= tolerance**2 * largest if largest > 0 else np.ones(len(names), bool)
@@ -85,8 +97,11 @@ def analyse(information: Array, names: Sequence[str], scale: Array, tolerance: f
 
 
 def echelon(basis: Array) -> Array:
-    """Columns with a 1 at a pivot row of their own and 0 at the other pivots, pivots taken at the largest entries."""
-    basis = basis.copy()
+    """Columns with a 1 at a pivot row of their own and 0 at the other pivots, pivots taken at the largest entries.
+
+    basis: (k, d) orthonormal. The result depends on the space alone, not on the basis that LAPACK chose.
+    """
+    basis = basis_of(basis)
     pivots: list[int] = []
     for column in range(basis.shape[1]):
         free = [row for row in range(basis.shape[0]) if row not in pivots]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kapitza import gate
+from kapitza.calls import Anything
 from kapitza.continuation import MeasuredBranch
 from kapitza.data import Record, StoredRecord, with_records
 from kapitza.errors import KapitzaError, ModelError, Status
@@ -16,21 +17,24 @@ from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.branches import BranchFit
 from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.combinations import combinations_of, in_combinations
+from kapitza.estimate.energy import energy_warnings
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.orbits import OrbitFit
 from kapitza.estimate.own_parameters import with_own, without_common
 from kapitza.estimate.request import Request, make_request, parts_of
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.sensor_delay import long_delays
-from kapitza.estimate.sensors import with_sensors, without_zeros
+from kapitza.estimate.sensors import each_record, single_data, with_sensors, without_zeros
 from kapitza.estimate.stored_fit import identify_parts
 from kapitza.executor import Executor, require_executor
+from kapitza.model import Model
 from kapitza.monitor import Monitor, watch
+from kapitza.signal import bad_sample_warnings, without_bad_samples
 
 
 def identify(
-    model: Any,
-    data: Any,
+    model: Model,
+    data: Anything,
     free: Sequence[str] | str | None = None,
     method: Estimator | str | None = None,
     monitor: Monitor | None = None,
@@ -78,7 +82,7 @@ def identify(
     >>> bool(abs(fit["rho"] - 28) < 4 * fit.deviations["rho"])
     True
     """
-    data = with_records(list(data) if isinstance(data, Iterator) else data)
+    data = with_records(data)
     free = None if free is None else gate.texts("free", free, error=ModelError)
     if isinstance(data, StoredRecord):
         if own:
@@ -98,7 +102,7 @@ def identify(
         raise KapitzaError(f"Pass settings, not their class: method={method.__name__}().")
     if not isinstance(method, Estimator):
         raise KapitzaError(f"{method!r} is not a method of identification: pass settings such as HarmonicFit().")
-    data = in_model_units(model, data, method)
+    data = each_record(in_model_units(model, data, method), without_bad_samples)
     given = dict(getattr(getattr(method, "shooting", method), "outputs", {}) or {})
     asked = with_sensors(model, data, free, method)
     model, fitter = asked.model, asked.method
@@ -116,7 +120,24 @@ def identify(
     found = without_common(found, several) if several else found
     if asked.late and found.status.ok:
         found = replace(found, warnings=(*found.warnings, *long_delays(found, asked.late)))
+    found = replace(found, warnings=(*_bad_samples(data), *_still_true(found), *energy_warnings(found)))
     return found if combined is None else in_combinations(found, combined)
+
+
+def _still_true(found: Estimate) -> Iterator[str]:
+    """Warnings without those that later, wider or narrower errors made untrue."""
+    known = {f"{name} is smaller than its own": abs(found.values[name]) >= error
+             for name, error in found.deviations.items()}  # fmt: skip
+    for text in found.warnings:
+        if not any(untrue and text.startswith(head) for head, untrue in known.items()):
+            yield text
+
+
+def _bad_samples(data: Any) -> tuple[str, ...]:
+    """Sentences on bad samples that were found in the records before the fit."""
+    records = [one for one in single_data(data) if isinstance(one, Record)]
+    heads = [f"record {number}: " if len(records) > 1 else "" for number in range(len(records))]
+    return tuple(head + text for head, one in zip(heads, records, strict=True) for text in bad_sample_warnings(one))
 
 
 def _stopped(request: Request, method: str, partial: Mapping[str, float] | Estimate | None) -> Estimate:

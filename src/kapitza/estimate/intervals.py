@@ -30,6 +30,19 @@ def between_bounds(value: float, reach: float, low: float, high: float) -> tuple
     return (max(ends[0], low), min(ends[1], high)) if inside else ends
 
 
+CROWDED = 0.1
+"""Distance of the outermost draws from a bound, in their spread, from which they crowd at it."""
+
+
+def interval_of(draws: Array, level: float, low: float, high: float) -> tuple[float, float]:
+    """The central interval of draws (S,), or the shortest one where they crowd at a bound (low, high)."""
+    near = CROWDED * float(np.std(draws))
+    if draws.min() - low < near or high - draws.max() < near:
+        return shortest(draws, level)
+    ends = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2])
+    return float(ends[0]), float(ends[1])
+
+
 def shortest(draws: Array, level: float) -> tuple[float, float]:
     """The shortest interval that holds this share of the draws (S,): one-sided where they crowd at a bound."""
     ordered = np.sort(draws)

@@ -76,8 +76,7 @@ def doubtful_parameters(
         prior = request.model.parameter(name).prior
         if at:
             yield (
-                f"{name} sits at its bound {value:.6g}: its interval is one-sided at best; widen the bound if it is "
-                "not a law."
+                f"{name} sits at its bound {value:.6g}: its interval is one-sided; widen the bound if it is not a law."
             )
         elif not low <= value <= high:
             yield f"{name} = {value:.4g} lies outside its bounds ({low:g}, {high:g}): model or data are in doubt."

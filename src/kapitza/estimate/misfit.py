@@ -51,9 +51,23 @@ class Misfit:
         """Whether noise alone explains what is left."""
         return self.chance >= ALARM and self.fault is None
 
+    @property
+    def misses(self) -> bool:
+        """Whether the model misses the data by more than the noise itself."""
+        return self.chance < ALARM and self.size >= 1.0
+
+    @property
+    def verdict(self) -> str:
+        """Whether the model follows the data, with the size of what it misses."""
+        if not self.misses:
+            return str(self)
+        return f"misses the data by {self.size:.2g} times the noise ({_percent(self.share)} of the signal)"
+
     def __str__(self) -> str:
         if self.to_the_noise:
             return "follows the data to the noise"
+        if not self.misses:
+            return f"follows the data to the noise, with {self.fault or 'structure'} left in it"
         if not self.share < FOLLOWS_NOT:
             return "does not follow the data"
         return f"follows the data to {_percent(self.share)} of the signal"
@@ -70,12 +84,21 @@ class Misfit:
                 "otherwise, while the values may be far off: check the measurement, or free the fault by a Sensor."
             )
             return
+        if not self.misses:
+            yield (
+                f"the residuals of {self.what}, {self.size:.2g} times the noise beyond it, are not white "
+                f"(p = {self.chance:.1g}): a small term is missing, the drive, a gain or the clock is off, or noise "
+                "is coloured. The intervals count how much parts of the data differ, for motions like these."
+                + ("" if self.fault is None else f" Most of it would go with {self.fault}.")
+            )
+            return
         place = f", most {self.where if self.where.startswith('at ') else f'in {self.where}'}" if self.where else ""
         known = "" if self.noise == "the noise stated" else f" (by {self.noise})"
         yield (
             f"{self.what} {'miss' if self.what.endswith('s') else 'misses'} the data by {self.size:.2g} times the "
             f"noise{known}{place}: a term is missing, the drive, a gain or the clock is off, or the noise is not "
-            "white. The intervals count how much pieces of the data disagree, not an error that all of them share."
+            "white. The intervals count how much parts of the data differ; they hold for motions like these, and other "
+            "motions may give other values."
             + ("" if self.fault is None else f" Most of it would go with {self.fault}.")
         )
 
@@ -145,7 +168,7 @@ def scores_of(columns: Array, explained: Array, residual: Array, drawn: tuple[Ar
     at the columns of either kind; their mean is taken off, their variance counted.
     """
     size = np.maximum(np.linalg.norm(explained, axis=0), np.finfo(float).tiny)
-    basis, corner = np.linalg.qr(explained / size)
+    basis, corner = np.linalg.qr(explained / size)  # any sign: Q Qᵀ and R⁻¹ Qᵀ
     held = basis.T @ columns
     own = columns - basis @ held
     power, whole = (own**2).sum(axis=0), (columns**2).sum(axis=0)

@@ -87,7 +87,8 @@ class FittedMotion:
     times (J,) [s] and states (J, n): the nodes. sample_times (N,) [s], measured (N, c), predicted (N, c): readings and
     what the sensors should have read, channels in the order of the residuals; piece (N,): number of the uninterrupted
     motion that a sample belongs to. noise_by_record: standard deviation by channel, record by record. process_noise:
-    deviation of the kicks by state, None where there are none. prediction: of the samples held back.
+    deviation of the kicks by state, None where there are none. prediction: of the samples held back. record (N,):
+    number of the record of a sample; read (N, c): False where a channel has no reading or a bad one, not fitted.
     """
 
     times: Array
@@ -99,6 +100,8 @@ class FittedMotion:
     noise_by_record: tuple[Mapping[str, float], ...]
     process_noise: Mapping[str, float] | None = None
     prediction: Prediction | None = None
+    record: NDArray[np.int64] | None = None
+    read: Flags | None = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Every estimator starts from a `Request`, which `identify` makes. So data, names 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from kapitza.estimate.priors import Priors, bounds_of, priors_of
 from kapitza.executor import Executor
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.signal import cut_at_bad_runs
 
 SAME_PERIOD = 1e-3
 """Relative difference between the excitation periods of data and model that rounding may explain."""
@@ -135,6 +136,10 @@ class Request:
             found.append((part.source, part.own))
         return found
 
+    def whole_records(self, who: str) -> list[tuple[Record, Mapping[str, float]]]:
+        """The same for methods that need every sample, cut where several bad ones follow each other."""
+        return [(cut_at_bad_runs(record), own) for record, own in self.records(who)]
+
     def stated(self, channels: Sequence[str]) -> dict[str, float]:
         """Stated noise by channel, of the channels in use; a name that is not among them is refused."""
         return stated_noise(self.noise, channels)
@@ -203,7 +208,7 @@ def _flatten(data: Any, own: Mapping[str, float], found: list[tuple[Any, Mapping
             found.append((data, own))
     elif isinstance(data, Record | PeriodicOrbit | MeasuredBranch):
         found.append((data, own))
-    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
+    elif isinstance(data, list | tuple):
         for part in data:
             _flatten(part, own, found)
     else:

@@ -12,10 +12,10 @@ import sympy as sp
 
 from kapitza import gate
 from kapitza.arrays import Array, Flags
-from kapitza.data import Record, is_number
+from kapitza.data import Record, is_number, marks_of
 from kapitza.errors import DataError, nearest_name
 from kapitza.estimate.sensor_delay import delayed
-from kapitza.model import Expression, Model, Parameter, compile_expressions, parse_expression, rate, symbol, time
+from kapitza.model import Expression, Model, Parameter, Prior, compile_expressions, parse_expression, rate, symbol, time
 
 ERRORS = ("gain", "offset", "drift", "delay")
 """What may be wrong with a sensor: y = gain · h(t - delay) + offset + drift · t."""
@@ -33,10 +33,13 @@ class Sensor:
     ----------
     output : str
         h, in states, highest derivatives, time, parameters, signals and other channels.
+    priors : mapping
+        Standard deviations of errors by name, as the pairs give them.
     unknown : str or list of str
         Some of "gain", "offset", "drift", "delay": in words, "offset drift", or as a list.
-    gain, offset, drift, delay : float
-        Known values (offset in units of the channel, drift per second, delay in seconds), or where to start.
+    gain, offset, drift, delay : float or (float, float)
+        Known values (offset in units of the channel, drift per second, delay in seconds), or where to start. A pair is
+        a value with its standard deviation: it is fitted with this prior, and its uncertainty enters all intervals.
     limits : pair of floats, optional
         The range of the sensor. Readings at its ends or beyond say nothing and are left out.
 
@@ -56,11 +59,12 @@ class Sensor:
 
     output: str
     unknown: str | Sequence[str] = ()
-    gain: float = 1.0
-    offset: float = 0.0
-    drift: float = 0.0
-    delay: float = 0.0
+    gain: float | tuple[float, float] = 1.0
+    offset: float | tuple[float, float] = 0.0
+    drift: float | tuple[float, float] = 0.0
+    delay: float | tuple[float, float] = 0.0
     limits: tuple[float, float] | None = None
+    priors: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         given = gate.texts("unknown", self.unknown, error=DataError)
@@ -70,7 +74,17 @@ class Sensor:
                 raise DataError(
                     f'A sensor has no unknown "{word}".{nearest_name(word, ERRORS)} It has {", ".join(ERRORS)}.'
                 )
-        object.__setattr__(self, "unknown", tuple(dict.fromkeys(words)))
+        priors = dict(self.priors)
+        for name in ERRORS:
+            pair = getattr(self, name)
+            if isinstance(pair, tuple | list):
+                value, deviation = gate.array(f"Sensor({name}=...)", pair, shape=(2,), error=DataError).tolist()
+                if not deviation > 0:
+                    raise DataError(f"Sensor({name}={pair!r}): give a value and its standard deviation, above 0.")
+                object.__setattr__(self, name, value)
+                priors[name] = deviation
+        object.__setattr__(self, "priors", priors)
+        object.__setattr__(self, "unknown", tuple(dict.fromkeys([*words, *priors])))
         for name in ERRORS:
             if not is_number(getattr(self, name)):
                 raise DataError(f"Sensor({name}={getattr(self, name)!r}): give a finite number.")
@@ -113,7 +127,7 @@ def with_sensors(model: Any, data: Any, free: list[str] | None, method: Any) -> 
         expression = _parsed(sensor.output, model, channels, channel)
         kept, taken = _apart(expression, model, channels, channel, free)
         if taken != 0:
-            change.append(_taking(channel, taken, sensor.gain, model, channels))
+            change.append(_taking(channel, taken, _value(sensor.gain), model, channels))
             if "gain" in sensor.unknown or "delay" in sensor.unknown or sensor.delay:
                 raise DataError(
                     f'The output "{channel}" holds another channel, whose part cannot have an unknown gain, or a '
@@ -121,7 +135,7 @@ def with_sensors(model: Any, data: Any, free: list[str] | None, method: Any) -> 
                 )
         if sensor.drift and not series:
             # Weak forms take no time in an output, and a folded orbit has another one.
-            change.append(_without_drift(channel, sensor.drift))
+            change.append(_without_drift(channel, _value(sensor.drift)))
             sensor = replace(sensor, drift=0.0)
         outputs[channel], new = _with_errors(kept, sensor, channel, model)
         parameters += new
@@ -294,12 +308,18 @@ def _with_readings(record: Record, channel: str, values: Array, noise: float | N
     return record.with_channel(channel, values, str(attrs.get("unit", "")), bool(attrs.get("angle", False)), noise)
 
 
+def _prior(sensor: Sensor, name: str) -> Prior | None:
+    return Prior(float(getattr(sensor, name)), sensor.priors[name]) if name in sensor.priors else None
+
+
 def _with_errors(output: Expression, sensor: Sensor, channel: str, model: Model) -> tuple[Expression, list[Parameter]]:
     """gain · h(t - delay) + offset + drift · t with its unknowns as parameters."""
     word = _word(channel)
     units = {"delay": "s"}
     made = {
-        name: Parameter(f"{word}_{name}", float(getattr(sensor, name)), unit=units.get(name, ""))
+        name: Parameter(
+            f"{word}_{name}", float(getattr(sensor, name)), unit=units.get(name, ""), prior=_prior(sensor, name)
+        )
         for name in sensor.unknown
     }
     value = {n: symbol(made[n].name) if n in made else sp.Float(getattr(sensor, n)) for n in ERRORS}
@@ -356,14 +376,19 @@ LIMITS = "limits"
 
 
 def lost_readings(record: Record, channel: str) -> Flags:
-    """Readings (N,) at the ends of the sensor's range or beyond."""
-    range_ = record.dataset[channel].attrs.get(LIMITS)
+    """Samples (N,) at the ends of the sensor's range or beyond, or marked as bad."""
+    range_, marked = record.dataset[channel].attrs.get(LIMITS), marks_of(record, channel) > 0
     if range_ is None:
-        return np.zeros(record.size, bool)
-    return ~((record[channel] > range_[0]) & (record[channel] < range_[1]))
+        return marked
+    return marked | ~((record[channel] > range_[0]) & (record[channel] < range_[1]))
 
 
 def within_limits(record: Record, channel: str, values: Array) -> Array:
     """What a sensor with the range of this channel would show of values (N,)."""
     range_ = record.dataset[channel].attrs.get(LIMITS)
     return values if range_ is None else np.clip(values, range_[0], range_[1])
+
+
+def _value(stated: float | tuple[float, float]) -> float:
+    """The value of an error of a sensor that may be stated with its standard deviation."""
+    return stated[0] if isinstance(stated, tuple) else stated

@@ -1,9 +1,10 @@
 """What a model does in time: trajectories, sections, tangents, many at once."""
 
-from kapitza.flow.arguments import Parameters, parameter_vector
+from kapitza.flow.arguments import Parameters, parameter_vector, state_vector
 from kapitza.flow.chaos import chaotic_record
 from kapitza.flow.compiled import count_builds
 from kapitza.flow.core import Propagation
+from kapitza.flow.device import DeviceError, Task, growth_on_device, nets_on_device, prepare_nets
 from kapitza.flow.flow import Flow
 from kapitza.flow.maps import Map
 from kapitza.flow.projection import invariants, project
@@ -14,16 +15,22 @@ from kapitza.flow.strobe import Strobe
 
 __all__ = [
     "Crossings",
+    "DeviceError",
     "Flow",
     "Map",
     "Parameters",
     "Propagation",
     "Stepper",
     "Strobe",
+    "Task",
     "chaotic_record",
     "count_builds",
+    "growth_on_device",
     "invariants",
+    "nets_on_device",
     "parameter_vector",
+    "prepare_nets",
     "project",
     "simulate",
+    "state_vector",
 ]

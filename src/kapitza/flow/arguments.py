@@ -10,12 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.calls import Reals
 from kapitza.errors import ArgumentError, FlowError, ModelError
 from kapitza.model import Model
 
 Array = NDArray[np.float64]
 
-Parameters = Mapping[str, float] | Sequence[float] | Array | None
+Parameters = Mapping[str, float] | Reals | None
+"""Values by name, all values in the order of `model.names`, or None for those of the model."""
+
+State = Mapping[str, float] | Reals
+"""A state by name or in the order of `model.states`."""
 
 
 def state_vector(model: Model, x: Any) -> Array:
@@ -151,6 +156,12 @@ def failed_members(states: Array) -> FlowError:
         f"{failed.size} of {len(states)} trajectories diverged or needed too many steps (members {shown}); "
         "check their starts and parameters, or pass throw=False to get NaN for them."
     )
+
+
+def refuse_both(workers: Any, device: str) -> None:
+    """Refuse workers beside a device: one process works with a card."""
+    if workers is not None:
+        raise ArgumentError(f'Give workers or device="{device}", not both: one process works with a card.')
 
 
 def unforced(model: Model) -> ModelError:

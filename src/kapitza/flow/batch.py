@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from kapitza import gate
 from kapitza.executor import in_order, pool_of
-from kapitza.flow.core import PERIODS_PER_PIECE, TURN, Core, Propagation, located
+from kapitza.flow.core import TURN, Core, Propagation
+from kapitza.flow.engine import join_events
+from kapitza.flow.smooth import SmoothEngine
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -80,7 +82,7 @@ class _Progress:
     offset: Array
     total: Array | None
     determinant: Array
-    events: list[tuple[Any, ...]]
+    events: dict[int, list[Any]]
 
 
 def _advance_here(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tangents: bool) -> Propagation:
@@ -92,7 +94,7 @@ def _advance_here(core: Core, states: Array, t0: Array, t1: Array, vectors: Arra
         np.zeros_like(states),
         np.tile(core.unit, (count, 1, 1)) if tangents else None,
         np.zeros(count) if tangents else np.full(count, np.nan),
-        [()] * count,
+        {},
     )
     for all_together in _rounds(core, states, t0, t1, vectors, tangents):
         alive = np.isfinite(progress.now[all_together.members]).all(axis=1)
@@ -101,7 +103,8 @@ def _advance_here(core: Core, states: Array, t0: Array, t1: Array, vectors: Arra
             _take(core, core.engine(vectors[part.members[0]]), part, progress, vectors)
     end = progress.now + progress.offset
     turns = np.where(core.angles & np.isfinite(end), np.round((end - states) / TURN), 0.0).astype(int)
-    events, total = tuple(progress.events), progress.total
+    met, total = progress.events, progress.total
+    events = tuple(join_events(met[i]) if i in met else () for i in range(count)) if met else ((),) * count
     if total is None:
         return Propagation(end, None, None, progress.determinant, events, turns)
     return Propagation(end, total[:, :, :n], total[:, :, n:], progress.determinant, events, turns)
@@ -117,9 +120,9 @@ def _take(core: Core, engine: Any, part: _Round, progress: _Progress, vectors: A
     unit = None if progress.total is None else np.broadcast_to(core.unit, (members.size, *core.unit.shape))
     run = engine.run_many(before, unit, part.start, part.end, runtime)
     progress.now[members] = run.state
-    for row in np.flatnonzero([bool(found) for found in run.events]):
-        i, origin = members[row], float(part.origin[row])
-        progress.events[i] += tuple(located(e, origin, progress.offset[i]) for e in run.events[row])
+    for row in () if isinstance(engine, SmoothEngine) else np.flatnonzero([len(found) for found in run.events]):
+        i = int(members[row])
+        progress.events.setdefault(i, []).append((run.events[row], float(part.origin[row]), progress.offset[i].copy()))
     if progress.total is not None:
         change = run.tangents
         core.shift_origin(change, before, run.state, part.start, part.end, part.turns, runtime, run.rates)
@@ -135,7 +138,7 @@ def _rounds(core: Core, states: Array, t0: Array, t1: Array, vectors: Array, tan
     if periods is None or core.has_knots or (tangents and core.has_timed_jumps):
         yield from _planned_rounds(core, states, t0, t1, vectors, tangents)
         return
-    longest = 1 if tangents else PERIODS_PER_PIECE
+    longest = core.periods_per_piece(vectors, tangents)
     turns = np.floor(t0 / periods).astype(int)
     local, forward = t0 - turns * periods, np.where(t1 >= t0, 1, -1)
     step = longest * periods

@@ -150,11 +150,24 @@ class PeriodLaw:
             return None
         period = float(self._values(vector)[0])
         if not 0 < period < inf:
-            raise ModelError(
-                f'Model "{self.name}": the excitation period {self.expression} is {period:g}; it must be positive and '
-                "finite. Check the parameters in it."
-            )
+            raise self._refusal(period)
         return period
+
+    def many(self, vectors: Array) -> Array | None:
+        """The periods (B,) at rows of parameters (B, npar)."""
+        if self.expression is None:
+            return None
+        periods = self._evaluate(np.empty((0, len(vectors))), np.ascontiguousarray(vectors.T))[0]
+        bad = ~((periods > 0) & (periods < inf))
+        if bad.any():
+            raise self._refusal(float(periods[np.argmax(bad)]))
+        return periods
+
+    def _refusal(self, period: float) -> ModelError:
+        return ModelError(
+            f'Model "{self.name}": the excitation period {self.expression} is {period:g}; it must be positive and '
+            "finite. Check the parameters in it."
+        )
 
     def slopes(self, vectors: Array) -> Array:
         """(..., k) derivatives by the parameters of interest at vectors (..., npar)."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import floor, pi
 from typing import Any
@@ -18,7 +18,7 @@ from kapitza.errors import FlowError
 from kapitza.flow.circles import Circles
 from kapitza.flow.clock import Clock, PeriodLaw, Piece, merge_signals
 from kapitza.flow.compiled import cached
-from kapitza.flow.engine import Engine, Event
+from kapitza.flow.engine import Engine, Event, join_events
 from kapitza.flow.hoisting import constants_function, hoist_constants
 from kapitza.flow.shots import Shots
 from kapitza.flow.smooth import SmoothEngine
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 
 PERIODS_PER_PIECE = 32
-"""Periods between two wrappings when only states are wanted; tangents are chained at every period."""
+"""Periods between two wrappings; tangents are chained at every period where the engine asks for it."""
 
 RADIANS_PER_PIECE = 64.0
 """Rotation of an autonomous model between two wrappings, estimated at the start of the run."""
@@ -59,6 +59,7 @@ class Propagation:
     state: (n,), angles continuous with the start. jacobian: (n, n) ∂x(t1)/∂x(t0). sensitivity: (n, k) ∂x(t1)/∂θ for
     the names in `wrt`, at fixed t0 and t1. log_determinant: log|det jacobian|, summed over periods.
     events: what was located on the way. turns: whole turns per state, (x(t1) - x(t0)) / 2π rounded, 0 where no angle.
+    followed: members that a device handed back and the processor followed; a device lists no events.
     From `propagate_many` every array has a leading batch axis and events holds a tuple per member.
     """
 
@@ -66,14 +67,9 @@ class Propagation:
     jacobian: Array | None
     sensitivity: Array | None
     log_determinant: Any
-    events: tuple[Any, ...]
+    events: Sequence[Any]
     turns: NDArray[np.int64]
-
-
-def located(event: Event, origin: float, offset: Array) -> Event:
-    """An event of a piece in the time and the continuous angles of the whole run."""
-    before, after = (None if s is None else s + offset for s in (event.state, event.after))
-    return replace(event, time=event.time + origin, state=before, after=after)
+    followed: int = 0
 
 
 _WITHOUT_VALUES = tuple(f.name for f in fields(Model) if f.name != "parameters")
@@ -145,7 +141,7 @@ class Core:
             return None
         if len(vectors) and (vectors == vectors[0]).all():
             return np.full(len(vectors), self.period_law(vectors[0]))
-        return np.array([self.period_law(vector) for vector in vectors])
+        return self.period_law.many(vectors)
 
     def engine(self, vector: Array, observe: tuple[sp.Expr, ...] = ()) -> Engine:
         """The engine for these values: a friction coefficient of zero leaves a smooth system."""
@@ -260,14 +256,23 @@ class Core:
         """Pieces of [t0, t1] that the engine takes in one go."""
         clock = self.clock(vector)
         if clock.period is not None:
-            if not tangents:
-                return clock.pieces(t0, t1, PERIODS_PER_PIECE)
-            return clock.pieces(t0, t1, 1, OFF_BEAT if self.has_timed_jumps else 0.0)
+            longest = self.periods_per_piece(vector[None], tangents)
+            return clock.pieces(t0, t1, longest, OFF_BEAT if tangents and self.has_timed_jumps else 0.0)
         if not (clock.timeless and self._turns):
             return clock.pieces(t0, t1, 1)
         count = int(self.piece_counts(state[None], np.array([t0]), np.array([t1]), vector[None])[0])
         step = (t1 - t0) / count
         return (Piece(0.0, step if i < count - 1 else t1 - (t0 + i * step), t0 + i * step, 0) for i in range(count))
+
+    def periods_per_piece(self, vectors: Array, tangents: bool) -> int:
+        """Periods that one run may span at these parameters (B, npar)."""
+        if not tangents or self.has_knots:
+            return PERIODS_PER_PIECE
+        # What an engine can do depends on which parameters are zero.
+        rows = vectors[np.unique(vectors == 0.0, axis=0, return_index=True)[1]] if len(vectors) > 1 else vectors
+        engines = ((self.engine(row), row) for row in rows)
+        spans = all(engine.spans_periods(self.runtime(engine, row, None)) for engine, row in engines)
+        return PERIODS_PER_PIECE if spans else 1
 
     def piece_counts(self, states: Array, t0: Array, t1: Array, vectors: Array) -> NDArray[np.intp]:
         """Pieces (B,) of [t0, t1] without a period: angles that turn are wrapped between them."""
@@ -291,7 +296,7 @@ class Core:
         engine, n = self.engine(vector, observe), self.size
         unit = engine.unit if tangents else None
         total, state, offset = unit, start, np.zeros(n)
-        events: list[Event] = []
+        met: list[tuple[Sequence[Event], float, Array]] = []
         determinant, memory = 0.0, None
         runtime = None
         for piece in self.pieces(start, t0, t1, vector, tangents):
@@ -308,16 +313,16 @@ class Core:
                 self.shift_origin(change, state, run.state, piece.start, piece.end, piece.turns, runtime, run.rates)
                 total = change if total is unit else self.chain(change, total)
                 determinant += run.log_determinant
-            if run.events:
-                events += [located(e, piece.origin, offset) for e in run.events]
+            if len(run.events):
+                met.append((run.events, piece.origin, offset))
             state, memory = run.state, run.memory
         end = state + offset
         turns = self._zero_turns
         if self._turns and self._beyond_a_turn(end - start):
             turns = np.where(self.angles, np.round((end - start) / TURN), 0.0).astype(int)
         if total is None:
-            return Propagation(end, None, None, float("nan"), tuple(events), turns)
-        return Propagation(end, total[:, :n], total[:, n:], determinant, tuple(events), turns)
+            return Propagation(end, None, None, float("nan"), join_events(met), turns)
+        return Propagation(end, total[:, :n], total[:, n:], determinant, join_events(met), turns)
 
     def arrive(self, start: Array, t0: float, t1: float, vector: Array) -> Array:
         """The state of `advance` at t1, without what else it gives: chord steps along a branch take half as long."""

@@ -17,11 +17,13 @@ import heyoka as hy
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.calls import Reals
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
 from kapitza.flow.compiled import cached, compile_integrator
+from kapitza.flow.dense import Dense
 from kapitza.flow.system import system_of
-from kapitza.model import Model, compile_expressions, parse_expression, symbol, to_heyoka
+from kapitza.model import Expression, Model, compile_expressions, parse_expression, symbol, to_heyoka
 from kapitza.model import time as time_symbol
 
 Array = NDArray[Any]
@@ -107,6 +109,10 @@ class Past:
         return replace(self, start=self.start + spare * self.step, coefficients=self.coefficients[spare:].copy())
 
 
+Start = Mapping[str, float | str | Expression] | Reals | Dense | Past
+"""A state; for models with delays also their past: expressions in t by name, or the result of `Flow.dense`."""
+
+
 def _shifted(coefficients: Array, by: float) -> Array:
     """Taylor coefficients about a point `by` further on."""
     order = coefficients.shape[2] - 1
@@ -124,9 +130,11 @@ class DelayFlow:
         self.model, self.tolerance = model, tolerance
         self.delays = model.delays
         if model.structure.switches or model.impacts:
+            surfaces = [s.function for s in model.structure.switches] or [i.surface for i in model.impacts]
             raise ModelError(
-                f'Model "{model.name}" has delays and switches or impacts together: every event would echo one delay '
-                "later, which is not built. Smooth the switch, or leave out the delay."
+                f'Model "{model.name}" has delays ({self.delays[0].symbol.name}) together with switches or impacts '
+                f"(at {surfaces[0]} = 0): every event would echo one delay later, which is not built. Smooth the "
+                "switch, tanh(s/e) for sign(s) with a small e, or leave out the delay."
             )
         signals = model.signals
         if any(s.kind == "polynomial" for s in signals):
@@ -153,7 +161,7 @@ class DelayFlow:
             for term in reversed(terms[:-1]):
                 value = term + hy.time * value
             table[delayed.symbol] = value
-        equations = [(hy.expression(f"s{i}"), to_heyoka(f, table)) for i, f in enumerate(system.rates)]
+        equations = [(hy.expression(f"s{i}"), to_heyoka(f, table)) for i, f in enumerate(system.smooth_rates)]
         return hy.taylor_adaptive(equations, [0.0] * len(equations), tol=self.tolerance, compact_mode=True)
 
     def trajectory(self, past: Any, t0: float, t1: float, vector: Array) -> Past:
@@ -311,16 +319,15 @@ class DelayFlow:
         )
         offset, width = max(lags), self.order + 1
         state = table[offset - 1] @ past.step ** np.arange(width) if past.last is None else past.last
-        pars = np.zeros(ta.pars.size)
-        pars[: min(names, pars.size)] = vector[: min(names, pars.size)]
+        # The integrator has no places at the end for what the equations do not hold.
+        pars = np.concatenate((vector[:names], np.zeros(1 + len(lags) * width)))
         for i in range(wanted):
             start = past.end + i * past.step
-            if pars.size > names:
-                pars[names] = start
+            pars[names] = start
             for k, (lag, row) in enumerate(zip(lags, self._index, strict=True)):
                 first = names + 1 + k * width
                 pars[first : first + width] = table[offset + i - lag, row]
-            ta.pars[:] = pars
+            ta.pars[:] = pars[: ta.pars.size]
             ta.time, ta.state[:] = 0.0, state
             outcome, taken = ta.step(past.step, write_tc=True)
             if outcome == hy.taylor_outcome.success and taken < past.step:

@@ -8,7 +8,9 @@ Equations with delays have no state that such a run could start from: `kapitza.f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -119,6 +121,47 @@ class Event:
     after: Array | None = None
 
 
+class Events(Sequence[Event]):
+    """Events of a run, made into objects when they are first looked at."""
+
+    def __init__(self, count: int, make: Callable[[], Iterable[Event]]):
+        self._count, self._make = count, make
+
+    @cached_property
+    def _all(self) -> tuple[Event, ...]:
+        return tuple(self._make())
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._all[index]
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self._all)
+
+    def __repr__(self) -> str:
+        return repr(self._all)
+
+    def __reduce__(self) -> Any:
+        return tuple, (self._all,)
+
+
+def join_events(parts: Sequence[tuple[Sequence[Event], float, Array]]) -> Sequence[Event]:
+    """Events of consecutive pieces (events, origin of time, turns of the angles) in the time of the whole run."""
+    met = [part for part in parts if len(part[0])]
+    if not met:
+        return ()
+
+    def make() -> Iterator[Event]:
+        for events, origin, offset in met:
+            for e in events:
+                before, after = (None if s is None else s + offset for s in (e.state, e.after))
+                yield replace(e, time=e.time + origin, state=before, after=after)
+
+    return Events(sum(len(part[0]) for part in met), make)
+
+
 @dataclass(frozen=True)
 class Run:
     """What one call of an engine gives; with `run_many` every array has a leading batch axis.
@@ -135,7 +178,7 @@ class Run:
     tangents: Array | None = None
     grid_states: Array | None = None
     grid_tangents: Array | None = None
-    events: tuple[Any, ...] = ()
+    events: Sequence[Any] = ()
     log_determinant: Any = float("nan")
     memory: Any = field(default=None, repr=False)
     rates: Array | None = None
@@ -152,6 +195,8 @@ class Engine(Protocol):
     t1 < t0 runs backwards. Tangents are the current values: columns 0..n-1 follow V' = f_x V, columns n.. follow
     V' = f_x V + f_θ. Failures raise FlowError (EventError where the event logic is at fault) naming time and state.
     unit: (n, n + k) tangents of a start; handed on as it is, it need not be multiplied with.
+    spans_periods: whether tangents at these parameters may grow over many periods in one run, because their size does
+    not loosen the error of the states.
     """
 
     system: System
@@ -170,6 +215,8 @@ class Engine(Protocol):
     ) -> Run:
         """From state (n,) at t0 to t1; grid (N,) are times from t0 on in the direction of t1, samples come back."""
         ...
+
+    def spans_periods(self, parameters: Array) -> bool: ...
 
     def run_many(
         self,

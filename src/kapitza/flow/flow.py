@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.calls import Reals
 from kapitza.errors import ModelError
+from kapitza.executor import Executor
 from kapitza.flow import arguments
-from kapitza.flow.arguments import Parameters
+from kapitza.flow.arguments import Parameters, State
 from kapitza.flow.batch import advance_many
 from kapitza.flow.clock import PeriodLaw
 from kapitza.flow.columns import Blocks
 from kapitza.flow.compiled import count_builds
 from kapitza.flow.core import Core, Propagation, core_of
-from kapitza.flow.delayed import DelayFlow, Past
+from kapitza.flow.delayed import DelayFlow, Past, Start
 from kapitza.flow.dense import Dense
+from kapitza.flow.device import propagate_on_device, strobe_on_device
 from kapitza.flow.lanes import sample_lanes
 from kapitza.flow.projection import projected_samples
 from kapitza.flow.section import Crossings, find_crossings
@@ -99,7 +103,7 @@ class Flow:
         return law(arguments.parameter_vector(self.model, parameters))
 
     def propagate(
-        self, x: Any, t0: float, t1: float, parameters: Parameters = None, tangents: bool = True
+        self, x: Start, t0: float, t1: float, parameters: Parameters = None, tangents: bool = True
     ) -> Propagation:
         """From x at t0 to t1 (earlier or later), with tangents unless they are not wanted."""
         vector = arguments.parameter_vector(self.model, parameters)
@@ -114,33 +118,44 @@ class Flow:
 
     def propagate_many(
         self,
-        X: Any,
-        t0: Any,
-        t1: Any,
-        parameters: Any = None,
+        X: Reals,
+        t0: Reals,
+        t1: Reals,
+        parameters: Parameters = None,
         tangents: bool = False,
-        processes: Any = None,
+        processes: int | Executor | None = None,
         throw: bool = True,
+        device: Literal["cuda"] | None = None,
     ) -> Propagation:
         """Many runs at once: X (B, n), t0 and t1 scalars or (B,), parameters one set or (B, npar).
 
         processes: how many work, this one included, or a concurrent.futures.Executor whose workers can import kapitza.
         throw=False gives NaN for members that fail instead of raising.
+        device: "cuda" follows them on an NVIDIA card (extra `[cuda]`), with the tolerance of the flow but not the same
+        bits, without a list of events; members that the card hands back are followed here and counted in `followed`.
         """
         states = arguments.state_rows(self.model, X)
         count = len(states)
         vectors = arguments.parameter_rows(self.model, parameters, count)
         begin, end = arguments.instants("t0", t0, count), arguments.instants("t1", t1, count)
-        result = advance_many(self.core, states, begin, end, vectors, tangents, processes)
+        if device is not None and count:
+            arguments.refuse_both(processes, device)
+
+            def follow(rows: NDArray[np.intp]) -> Propagation:
+                return advance_many(self.core, states[rows], begin[rows], end[rows], vectors[rows], tangents)
+
+            result = propagate_on_device(self.core, self.model, states, begin, end, vectors, tangents, follow)
+        else:
+            result = advance_many(self.core, states, begin, end, vectors, tangents, processes)
         if throw and not np.isfinite(result.state).all():
             raise arguments.failed_members(result.state)
         return result
 
     def trajectories(
         self,
-        X: Any,
-        times: Any,
-        parameters: Any = None,
+        X: Reals,
+        times: Reals,
+        parameters: Parameters = None,
         threads: int = 1,
         max_steps: int | None = None,
         refuse: bool = True,
@@ -155,7 +170,7 @@ class Flow:
         n = self.core.size
         return reached, tangents[..., :n], tangents[..., n:]
 
-    def paths(self, X: Any, times: Any, parameters: Any = None) -> Array:
+    def paths(self, X: Reals, times: Reals, parameters: Parameters = None) -> Array:
         """States (B, m, n) of `trajectories` alone: a fraction of the work where nothing is differentiated."""
         return sample_lanes(self.core, *self._many_times(X, times, parameters), bare=True)[0]
 
@@ -163,13 +178,14 @@ class Flow:
         states = arguments.state_rows(self.model, X)
         vectors = arguments.parameter_rows(self.model, parameters, len(states))
         instants = np.asarray(times, float)
-        if instants.ndim != 2 or len(instants) != len(states) or not (np.diff(instants, axis=1) > 0).all():
+        matching = instants.ndim == 2 and len(instants) == len(states) and instants.shape[1] > 0
+        if not matching or not (np.diff(instants, axis=1) > 0).all():
             raise arguments.ArgumentError(
                 f"times has the shape {instants.shape}; give {len(states)} rows of increasing times, one per state."
             )
         return states, instants, vectors
 
-    def trajectory(self, x: Any, times: Any, parameters: Parameters = None, project: bool = False) -> Array:
+    def trajectory(self, x: Start, times: Reals, parameters: Parameters = None, project: bool = False) -> Array:
         """States (N, n) at increasing times (N,), starting with x at times[0]; angles continuous.
 
         For models with delays x is the past: a state (it was constant before), expressions in t by name, or what
@@ -188,7 +204,7 @@ class Flow:
             return states + turns
         return self.core.sample(state, arguments.increasing_times(times), vector, tangents=False)[0]
 
-    def trajectory_tangents(self, x: Any, times: Any, parameters: Parameters = None) -> tuple[Array, Array, Array]:
+    def trajectory_tangents(self, x: State, times: Reals, parameters: Parameters = None) -> tuple[Array, Array, Array]:
         """States (N, n), jacobians (N, n, n) by the state at times[0], sensitivities (N, n, k)."""
         state, vector = arguments.state_vector(self.model, x), arguments.parameter_vector(self.model, parameters)
         states, tangents = self.core.sample(state, arguments.increasing_times(times), vector, tangents=True)
@@ -197,7 +213,7 @@ class Flow:
 
     def strobe(
         self,
-        x: Any,
+        x: State,
         periods: int,
         samples_per_period: int = 1,
         parameters: Parameters = None,
@@ -207,18 +223,28 @@ class Flow:
         vector = arguments.parameter_vector(self.model, parameters)
         return strobe(self.core, x, periods, samples_per_period, vector, phase)
 
-    def strobe_many(self, X: Any, periods: int, parameters: Any = None, phase: float = 0.0) -> Strobe:
+    def strobe_many(
+        self,
+        X: Reals,
+        periods: int,
+        parameters: Parameters = None,
+        phase: float = 0.0,
+        device: Literal["cuda"] | None = None,
+    ) -> Strobe:
         """Many states X (B, n) strobed side by side in SIMD batches: states (periods + 1, B, n).
 
-        parameters: one set or (B, npar). Members that fail are NaN from there on.
+        parameters: one set or (B, npar). Members that fail are NaN from there on. device: as of `propagate_many`.
         """
         starts = arguments.state_rows(self.model, X)
         vectors = arguments.parameter_rows(self.model, parameters, len(starts))
+        if device is not None and len(starts) and self.core.period_law.expression is not None:
+            count, begin = arguments.whole("periods", periods, 0), arguments.instant("phase", phase)
+            return strobe_on_device(self.core, self.model, starts, count, vectors, begin)
         return strobe_many(self.core, starts, periods, vectors, phase)
 
     def section(
         self,
-        x: Any,
+        x: State,
         surface: sp.Expr | str,
         crossings: int,
         direction: int = 1,
@@ -230,7 +256,7 @@ class Flow:
         vector = arguments.parameter_vector(self.model, parameters)
         return find_crossings(self.core, x, surface, crossings, direction, t0, vector, longest)
 
-    def dense(self, x: Any, t0: float, t1: float, parameters: Parameters = None) -> Dense | Past:
+    def dense(self, x: Start, t0: float, t1: float, parameters: Parameters = None) -> Dense | Past:
         """A function of time between t0 and t1 that gives states anywhere.
 
         For models with delays it also is the memory from which a later run goes on: pass it as x.
@@ -242,24 +268,24 @@ class Flow:
         vector = arguments.parameter_vector(self.model, parameters)
         return Dense.record(self.core, state, arguments.instant("t0", t0), arguments.instant("t1", t1), vector)
 
-    def rates(self, X: Any, times: Any = 0.0, parameters: Parameters = None) -> Array:
+    def rates(self, X: State, times: Reals = 0.0, parameters: Parameters = None) -> Array:
         """Right-hand side (N, n) at states X (N, n) and times (scalar or (N,)); (n,) for one state.
 
         Parameters: one set for all, or one row per state, (N, npar).
         """
         if self._delayed is not None:
             raise self._no_state("rates")
-        states = np.asarray(X, float)
-        rows = arguments.state_rows(self.model, np.atleast_2d(states))
+        one = isinstance(X, Mapping) or arguments.numbers("States", X).ndim == 1
+        rows = arguments.state_vector(self.model, X)[None] if one else arguments.state_rows(self.model, X)
         if isinstance(parameters, np.ndarray) and parameters.ndim == 2:
             sets = arguments.parameter_rows(self.model, parameters, len(rows)).T
         else:
             sets = arguments.parameter_vector(self.model, parameters)
-        instants = np.broadcast_to(np.asarray(times, float), (len(rows),))
+        instants = arguments.instants("times", times, len(rows))
         signals = self.model.signals
         values = np.column_stack([rows, instants, *(s(instants) for s in signals)])
         names = [*self.model.states, "t", *(s.name for s in signals)]
         structure = self.model.structure
         function = compile_expressions(structure.rates, names, self.model.names, structure.steps)
         result = function(np.ascontiguousarray(values.T), sets).T
-        return result[0] if states.ndim == 1 else result
+        return result[0] if one else result

@@ -25,12 +25,9 @@ from kapitza.flow.compiled import (
     with_tangents,
 )
 from kapitza.flow.core import Core
-from kapitza.flow.smooth import SmoothEngine
+from kapitza.flow.smooth import LANES, SmoothEngine, by_batch
 
 Array = NDArray[np.float64]
-
-LANES = 8
-"""Members of a SIMD batch: fewer cost more calls, with more the coefficients leave the fastest cache."""
 
 MOST_AT_ONCE = 20_000
 """Equations of tangents up to which short runs have them all in one program: the states are then integrated once."""
@@ -64,6 +61,11 @@ def sample_lanes(
     refuse: raise FlowError when a run fails; otherwise its samples are NaN. blocks: what earlier runs of a large system
     found about columns that may be shared; it is brought up to date. bare: states alone; the tangents have no columns.
     """
+    count, samples = times.shape
+    if count == 0 or samples == 1:
+        # No step is made: the samples are the starts.
+        unit = core.unit[:, : 0 if bare else core.columns]
+        return states[:, None, :].repeat(samples, 1), np.tile(unit, (count, samples, 1, 1))
     blocks = blocks or Blocks()
     engine = core.engine(vectors[0])
     limit = core.max_steps if max_steps is None else min(max_steps, core.max_steps)
@@ -72,7 +74,6 @@ def sample_lanes(
         return _step_by_step(core, states, times, vectors, refuse, bare)
     if core.has_knots or not one_engine:
         return _step_by_step(core, states, times, vectors, refuse, bare)
-    count, samples = times.shape
     whole = core.whole_turns(states)
     periods = core.periods(vectors)
     turns = np.zeros(count) if periods is None else np.floor(times[:, 0] / periods)
@@ -126,11 +127,11 @@ def _run(
     # The last batch is filled up with copies of its last member.
     members = np.minimum(np.arange(-(-count // LANES) * LANES), count - 1)
     starts = np.empty((members.size // LANES, n * (1 + columns), LANES))
-    starts[:, :n] = _by_batch(states[members])
+    starts[:, :n] = by_batch(states[members])
     starts[:, n:] = np.eye(n, columns).ravel()[:, None]
-    grid = _by_batch(times[members])
+    grid = by_batch(times[members])
     alike = bool((vectors == vectors[0]).all())
-    runtime = _by_batch(vectors[members[:LANES] if alike else members, : values.shape[0]])
+    runtime = by_batch(vectors[members[:LANES] if alike else members, : values.shape[0]])
     values[:] = runtime[0]
     result, arrived = (
         np.full((len(starts), samples, n * (1 + columns), LANES), np.nan),
@@ -244,11 +245,6 @@ def _one_by_one(
             result[:, n:, lane] = run.grid_tangents.reshape(samples, -1)
         arrived[lane] = True
     return result, arrived
-
-
-def _by_batch(rows: Array) -> Array:
-    """Rows (B, q) of the members, B a multiple of the lanes, as (B / lanes, q, lanes)."""
-    return np.ascontiguousarray(rows.reshape(len(rows) // LANES, LANES, rows.shape[1]).transpose(0, 2, 1))
 
 
 def _integrator(engine: SmoothEngine, columns: int) -> Any:

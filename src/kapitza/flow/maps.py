@@ -11,9 +11,10 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from kapitza.calls import Anything
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
-from kapitza.flow.arguments import ArgumentError, Parameters
+from kapitza.flow.arguments import ArgumentError, Parameters, State
 from kapitza.flow.core import Filled
 from kapitza.model import Model, compile_expressions, symbol
 
@@ -53,7 +54,12 @@ class Map:
         self.size = len(model.states)
 
     def iterate(
-        self, x: Any, steps: int, parameters: Any = None, precision: str | int = "double", after: Filled | None = None
+        self,
+        x: Anything,
+        steps: int,
+        parameters: Anything = None,
+        precision: str | int = "double",
+        after: Filled | None = None,
     ) -> Array:
         """States (steps + 1, n) from x on, as floats.
 
@@ -76,11 +82,11 @@ class Map:
         self._require_finite(result)
         return result
 
-    def jacobian(self, x: Any, steps: int = 1, parameters: Parameters = None) -> Array:
+    def jacobian(self, x: State, steps: int = 1, parameters: Parameters = None) -> Array:
         """∂x_steps/∂x_0, (n, n)."""
         return self._tangents(x, steps, parameters)[:, : self.size]
 
-    def sensitivity(self, x: Any, steps: int = 1, parameters: Parameters = None) -> Array:
+    def sensitivity(self, x: State, steps: int = 1, parameters: Parameters = None) -> Array:
         """∂x_steps/∂θ for the names in `wrt`, (n, k)."""
         return self._tangents(x, steps, parameters)[:, self.size :]
 

@@ -18,8 +18,8 @@ from kapitza.errors import EventError
 from kapitza.flow.compiled import full_table
 from kapitza.flow.domains import Domain
 from kapitza.flow.engine import Edge, System, described
+from kapitza.model import FLAT, to_heyoka
 from kapitza.model import time as time_symbol
-from kapitza.model import to_heyoka
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -29,9 +29,6 @@ ON_SURFACE = 1e-13
 
 PERHAPS_ON_SURFACE = 1e-7
 """Farther away than this, relative to the state, the terms need not be looked at."""
-
-FLAT = 1e-12
-"""A function of this size all around, relative to the states, vanishes altogether."""
 
 TOUCH = 1e-7
 """At rates below this, relative to the state, a surface may be touched and not crossed."""
@@ -272,8 +269,8 @@ class Sides:
         return states + moment / 6 * (first + 2 * second + 2 * third + last), times + moment
 
     def _is_flat(self, switch: int, state: Array, time: float, runtime: Array) -> bool:
-        """Does a function that is zero here vanish altogether in the present modes?"""
-        if not self._probes.inner[switch]:
+        """Does a function that is zero here vanish all around in the present modes?"""
+        if not self.switches[switch].can_vanish:
             return False
         states, times = self._probes.around(state, time)
         columns = np.repeat(runtime[:, None], times.size, axis=1)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.calls import Reals
 from kapitza.circle import wrap_states
 from kapitza.flow.arguments import ArgumentError, increasing_times, state_vector, unforced, whole
 from kapitza.flow.core import Filled
-from kapitza.flow.delayed import DelayFlow
+from kapitza.flow.delayed import DelayFlow, Start
 from kapitza.flow.flow import Flow
 from kapitza.flow.maps import Map
 from kapitza.flow.projection import projected_samples
@@ -28,11 +29,11 @@ Array = NDArray[np.float64]
 
 def simulate(
     model: Model,
-    x0: Any = None,
-    t: Any = None,
+    x0: Start | None = None,
+    t: Reals | None = None,
     periods: int | None = None,
     samples_per_period: int = 1,
-    noise: Any = 0.0,
+    noise: float | Mapping[str, float] = 0.0,
     seed: int | None = None,
     monitor: Monitor | None = None,
 ) -> Record:

@@ -43,7 +43,8 @@ STEP_LIMIT = 100_000
 """Taylor steps after which a run is given up; a smooth motion takes a few in each oscillation."""
 
 LANES = 8
-"""Members of a SIMD batch; twice the register width still gains."""
+"""Members of a SIMD batch, twice the register width: with fewer there are more calls, with more the coefficients leave
+the fastest cache."""
 
 FIRST_STEPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.125)
 """Parts of the way to the first time of interest after which a surface left at higher order may show its side."""
@@ -277,11 +278,17 @@ class SmoothEngine:
         """No switch, no end of a term, nothing observed: an integrator's steps are all there is."""
         return self._sides is None and not self._domain.watched and not self.observe
 
+    def spans_periods(self, parameters: Array) -> bool:
+        """Errors are relative to the largest number, be it a state or a tangent."""
+        return False
+
     def run_many(self, states: Array, tangents: Array | None, t0: Array, t1: Array, parameters: Array) -> Run:
         count = len(states)
         if tangents is not None and self.by_columns is not None:
             return self._run_many_by_columns(self.by_columns, states, tangents, t0, t1, parameters)
         integrator = self._batch(tangents is not None)
+        if self.is_plain:
+            return self._ended(self._run_packed(integrator, states, tangents is not None, t0, t1, parameters), tangents)
         ends = np.empty((count, integrator.state.shape[0]))
         for first in range(0, count, LANES):
             # The last batch is filled up with copies of its last member.
@@ -293,6 +300,44 @@ class SmoothEngine:
                 done = self._one_by_one(states, tangents is not None, t0, t1, parameters, members)
             ends[first:last] = done[: last - first]
         return self._ended(ends, tangents)
+
+    def _run_packed(
+        self, integrator: Any, states: Array, tangents: bool, t0: Array, t1: Array, parameters: Array
+    ) -> Array:
+        """Ends (B, n) or (B, n (1 + columns)) of a system that `is_plain`.
+
+        All batches are laid out before: numbers that are put into shape for every batch cost as much as two periods of
+        eight members.
+        """
+        n, count = self.size, len(states)
+        now, runtime, clock = integrator.state, integrator.pars, integrator.time
+        used = min(runtime.shape[0], self.parameters)
+        # The last batch is filled up with copies of its last member.
+        members = np.minimum(np.arange(-(-count // LANES) * LANES), count - 1)
+        starts = np.empty((members.size // LANES, now.shape[0], LANES))
+        starts[:, :n] = by_batch(states[members])
+        starts[:, n:] = self._unit[: now.shape[0] - n, None]
+        begin, end = (t[members].reshape(-1, LANES) for t in (t0, t1))
+        alike = bool((parameters == parameters[0]).all())
+        values = by_batch(parameters[members[:LANES] if alike else members, :used])
+        runtime[:used] = values[0]
+        ends, arrived = np.empty_like(starts), np.empty(begin.shape, bool)
+        go, limit = integrator.propagate_until, self.max_steps
+        for batch in range(len(starts)):
+            now[:] = starts[batch]
+            if not alike:
+                runtime[:used] = values[batch]
+            integrator.set_time(begin[batch])
+            go(end[batch], max_steps=limit)
+            ends[batch] = now
+            arrived[batch] = clock == end[batch]
+        good = arrived & np.isfinite(ends).all(axis=1)
+        rows = np.ascontiguousarray(ends.transpose(0, 2, 1)).reshape(members.size, -1)[:count]
+        for batch in np.flatnonzero(~good.all(axis=1)):
+            # A member that stops early stops the others as well.
+            chosen = np.arange(batch * LANES, min((batch + 1) * LANES, count))
+            rows[chosen] = self._one_by_one(states, tangents, t0, t1, parameters, chosen)
+        return rows
 
     def _run_many_by_columns(
         self, by_columns: Columns, states: Array, tangents: Array, t0: Array, t1: Array, parameters: Array
@@ -410,7 +455,8 @@ class SmoothEngine:
         times = np.concatenate(([integrator.time], grid[given:]))
         result = integrator.propagate_grid(times, max_steps=self.max_steps)
         samples = result[5]
-        if not given:
+        # A run that ends at its first step gives no samples at all; the caller looks at its outcome.
+        if not given or not len(samples):
             return samples[1:], result[0]
         samples[0, : self.size] = state
         samples[0, self.size :] = self._unit[: samples.shape[1] - self.size]
@@ -520,7 +566,7 @@ class SmoothEngine:
         for switch in self.system.switches:
             function, mode = to_heyoka(switch.function, table), table[switch.mode]
             nested = not modes.isdisjoint(switch.function.free_symbols)
-            if nested:
+            if nested or switch.can_vanish:
                 function = mode * mode * function + (1.0 - mode * mode) + BEYOND * mode
             surfaces.append(function)
         if not selective:
@@ -569,6 +615,11 @@ class SmoothEngine:
             **code_of(not is_short(self.system, written, functions, LARGEST_UNROLLED_LANES)),
             t_events=[*switches, *(hy.t_event_batch(edge) for edge in self.ends())],
         )
+
+
+def by_batch(rows: Array) -> Array:
+    """Rows (B, q) of the members, B a multiple of the lanes, as (B / lanes, q, lanes)."""
+    return np.ascontiguousarray(rows.reshape(len(rows) // LANES, LANES, rows.shape[1]).transpose(0, 2, 1))
 
 
 def _direction(t0: float, t1: float) -> float:

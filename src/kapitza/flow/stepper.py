@@ -42,6 +42,11 @@ class Stepper:
     """
 
     def __init__(self, model: Model, held: Sequence[str] = (), tolerance: float = 1e-11):
+        if model.delays:
+            raise ModelError(
+                f'Model "{model.name}" has delays ({model.delays[0].symbol.name}); a rig steps the present state '
+                "alone. Leave out the delay in the equations; that of a controller is a setting of its feedback."
+            )
         if polynomial_signals(model):
             raise ModelError(
                 f'Model "{model.name}" has a measured excitation given by samples; a rig needs it as a Fourier series '
@@ -66,7 +71,9 @@ class Stepper:
         self._ta = cached(("stepper", self.system, tolerance), lambda: compile_integrator(self._build))
         fixed = frozenset(s for s in self.system.parameters if s.name not in held)
         self._near = None
-        if self._domain.is_simple and (self.system.switches or self._domain.watched):
+        # Whether a function vanishes all around is left to the engine.
+        can_vanish = any(s.can_vanish for s in self.system.switches)
+        if self._domain.is_simple and not can_vanish and (self.system.switches or self._domain.watched):
             self._near = cached(("near", self.system, fixed), lambda: _Near(self.system, self._domain, fixed))
         self._state = np.zeros(self.size)
         self.load(model.vector)

@@ -21,11 +21,13 @@ class Strobe:
     """Strobed states: states (N+1, n) with angles in [-π, π), turns (N+1, n) whole turns since the start, times (N+1,).
 
     Continuous angles are states + 2π turns. The object converts to its states, np.asarray(strobe).
+    followed: members that a device handed back and the processor followed.
     """
 
     times: Array
     states: Array
     turns: NDArray[np.int32]
+    followed: int = 0
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
         return np.array(self.states, dtype=dtype, copy=copy)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -60,7 +60,7 @@ def _system(
     if zeros:
         switches, smooth_steps, smooth = split_program(steps, rates, (*states, time_symbol))
     else:
-        switches = tuple(type(s)(s.function.xreplace(known), s.mode, s.continuous) for s in structure.switches)
+        switches = tuple(replace(s, function=s.function.xreplace(known)) for s in structure.switches)
         smooth_steps = tuple((name, e.xreplace(known)) for name, e in structure.smooth_steps)
         smooth = tuple(f.xreplace(known) for f in structure.smooth_rates)
     walls = tuple(
@@ -90,15 +90,10 @@ def _system(
 @lru_cache(maxsize=256)
 def vanishing_candidates(system: System) -> tuple[int, ...]:
     """Indices of parameters whose zero may remove a jump: those that multiply the difference of the two sides."""
-    jumps = [_jump(f, s.mode) for s in system.switches if not s.continuous for f in system.smooth_expressions]
+    jumps = [j for s in system.switches if not s.continuous for f in system.smooth_expressions for j in s.jumps(f)]
     used = set().union(*(j.free_symbols for j in jumps)) if jumps else set()
     return tuple(
         i
         for i, p in enumerate(system.parameters)
         if p in used and all(j.xreplace({p: sp.Integer(0)}) != j for j in jumps if j.has(p))
     )
-
-
-def _jump(rate: Any, mode: sp.Symbol) -> Any:
-    """Difference of a rate between the two sides of a switch."""
-    return rate.xreplace({mode: sp.Integer(1)}) - rate.xreplace({mode: sp.Integer(-1)})

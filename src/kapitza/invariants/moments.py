@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from kapitza.invariants.expression import Form
 from kapitza.invariants.points import Points
 from kapitza.model import compile_expressions, symbol
+from kapitza.solve import triangular_factor
 
 Array = NDArray[np.float64]
 
@@ -119,9 +120,9 @@ def triangle(rows: Array) -> Array:
     blocks = tall // BLOCK
     if blocks > 1 and width < BLOCK // 4:
         most = rows[: blocks * BLOCK].reshape(blocks, BLOCK, width)
-        small = np.asarray(np.linalg.qr(most, mode="r"), float).reshape(-1, width)
+        small = triangular_factor(most).reshape(-1, width)
         rows = np.vstack([small, rows[blocks * BLOCK :]])
-    return np.asarray(np.linalg.qr(rows, mode="r"), float)
+    return triangular_factor(rows)
 
 
 def second_moments(table: FeatureTable, points: Points, theta: Array, weights: Array) -> Moments:

@@ -24,6 +24,7 @@ from kapitza.invariants.moments import level_sums, noise_symbols
 from kapitza.invariants.points import Points
 from kapitza.invariants.terms import complexity
 from kapitza.model import compile_expressions, symbol
+from kapitza.solve import first_largest, oriented, singular_vectors
 
 Array = NDArray[np.float64]
 
@@ -102,7 +103,7 @@ class PastTest:
         self.features, self.count = features[:, usable] / self.size[:, None], int(usable.sum())
         self.instruments = np.zeros((self.count, 0))
         if self.count > means.shape[1]:
-            left, values, _ = np.linalg.svd(means, full_matrices=False)
+            left, values, _ = np.linalg.svd(means, full_matrices=False)  # any sign: as a space
             self.instruments = left[:, values > 1e-8 * values[0]] * np.sqrt(self.count)
 
     def able(self, terms: int) -> bool:
@@ -112,9 +113,9 @@ class PastTest:
     def least_predictable(self, support: NDArray[np.intp], vectors: Array) -> Array:
         """Of the span of vectors (k, r) the combination (k,) with the smallest canonical correlation with the past."""
         rows = (vectors.T * self.size[support]) @ self.features[support]
-        left, values, turn = np.linalg.svd(rows, full_matrices=False)
-        axes, _, _ = np.linalg.svd(turn @ self.instruments, full_matrices=True)
-        return vectors @ (left / np.maximum(values, 1e-300)) @ axes[:, -1]
+        left, values, turn = singular_vectors(rows, full=False)
+        axes, _, _ = singular_vectors(turn @ self.instruments)
+        return oriented(vectors @ (left / np.maximum(values, 1e-300)) @ axes[:, -1:])[:, 0]
 
     def fit(self, support: NDArray[np.intp], coefficients: Array) -> tuple[Array, Array, float, int]:
         """Coefficients (k,) nearest to uncorrelated with the past, standard errors, the statistic and its freedom.
@@ -122,7 +123,7 @@ class PastTest:
         The most weighty term gets the coefficient 1; the given ones weight the means by their noise.
         """
         shares, features = coefficients * self.size[support], self.features[support]
-        lead = int(np.argmax(np.abs(shares)))
+        lead = int(first_largest(np.abs(shares)))
         rest = np.delete(np.arange(support.size), lead)
         residual = shares / shares[lead] @ features
         weighted = self.instruments * residual[:, None]

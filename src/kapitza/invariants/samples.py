@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.circle import unwrap, wrap
-from kapitza.data import Noise, Record
+from kapitza.data import Noise, Record, with_records
 from kapitza.errors import DataError, KapitzaError, nearest_name
 from kapitza.invariants.points import ASSUMED_NOISE, Points, noise_of
 from kapitza.invariants.stencils import estimated_noise
@@ -45,7 +45,8 @@ def fractions_of(tolerance: float | Mapping[str, float], channels: Sequence[str]
 
 
 def records_of(data: Any) -> tuple[Record, ...]:
-    records = (data,) if isinstance(data, Record) else tuple(data) if isinstance(data, Sequence) else (data,)
+    given = with_records(data)
+    records = tuple(given) if isinstance(given, list) else (given,)
     for record in records:
         if not isinstance(record, Record):
             raise DataError(

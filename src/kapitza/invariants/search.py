@@ -18,7 +18,7 @@ import sympy as sp
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from kapitza.data import Record
+from kapitza.calls import Anything
 from kapitza.errors import DataError, KapitzaError
 from kapitza.invariants.covariance import variance_covariance
 from kapitza.invariants.expression import Form
@@ -38,6 +38,7 @@ from kapitza.invariants.terms import candidate_terms, complexity
 from kapitza.invariants.variance import Bounds, VarianceProblem, minimise_corrected, minimise_raw
 from kapitza.model import symbol
 from kapitza.monitor import Monitor, Task, checkpoint, watch
+from kapitza.solve import singular_vectors
 
 Array = NDArray[np.float64]
 
@@ -66,7 +67,7 @@ SIGNIFICANT = 3.0
 
 
 def find_invariant(
-    data: Record | Sequence[Record],
+    data: Anything,
     terms: Sequence[str | sp.Expr] | None = None,
     degree: int = 2,
     noise: float | Mapping[str, float] | None = None,
@@ -234,10 +235,10 @@ class _Search:
         """λ ascending and coefficient vectors (in units of the terms' spread) of the chosen terms."""
         noise = triangle(self.noise_root[:, chosen])
         whitened = np.linalg.solve(noise.T, self.root[:, chosen].T).T
-        _, values, right = np.linalg.svd(whitened, full_matrices=True)
+        _, values, right = singular_vectors(whitened)
         values = np.concatenate([values, np.zeros(right.shape[0] - values.size)])
         vectors = np.linalg.solve(noise, right.T)
-        order = np.argsort(values)
+        order = np.argsort(values, kind="stable")
         return values[order] ** 2, np.asarray(vectors[:, order], float)
 
     def best(self, chosen: NDArray[np.intp]) -> tuple[Array, Array, float]:
@@ -374,7 +375,7 @@ class _Search:
             noise = triangle(slopes[:, :, ~own].reshape(support.size, -1).T)
             root = triangle(features[:, ~own].T)
             whitened = np.linalg.lstsq(noise.T, root.T, rcond=None)[0].T
-            vector = np.linalg.lstsq(noise, np.linalg.svd(whitened)[2][-1], rcond=None)[0]
+            vector = np.linalg.lstsq(noise, singular_vectors(whitened)[2][-1], rcond=None)[0]
             explained = float(np.mean(np.sum(np.einsum("k,kdn->dn", vector, slopes[:, :, own]) ** 2, axis=0)))
             worst = max(worst, float(np.mean((vector @ features[:, own]) ** 2)) / max(explained, 1e-300))
         return worst

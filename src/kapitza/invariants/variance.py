@@ -22,6 +22,7 @@ from kapitza.invariants.expression import Form
 from kapitza.invariants.moments import FeatureTable, Moments, second_moments
 from kapitza.invariants.points import Points
 from kapitza.monitor import checkpoint
+from kapitza.solve import singular_vectors
 
 Array = NDArray[np.float64]
 
@@ -159,7 +160,7 @@ def linear_starts(problem: VarianceProblem, theta: Array, bounds: Bounds) -> lis
         target = moment.root[:, held] @ c[held]
         relaxed[~held] = -np.linalg.lstsq(moment.root[:, ~held], target, rcond=None)[0]
     else:
-        relaxed = np.linalg.svd(moment.root)[2][-1]
+        relaxed = singular_vectors(moment.root)[2][-1]
         relaxed *= np.sign(relaxed @ c) or 1.0
         relaxed *= np.linalg.norm(c)
     size = np.maximum(np.abs(relaxed), 1e-3 * np.abs(relaxed).max())

@@ -15,13 +15,14 @@ from kapitza.model.model import Model
 from kapitza.model.notation import parse_equation, parse_expression
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
 from kapitza.model.structure import Structure, derived_in_base, in_base
-from kapitza.model.switches import Switch, split_program, split_switches
+from kapitza.model.switches import FLAT, Switch, split_program, split_switches
 from kapitza.model.symbols import Expression, derivative, rate, symbol, symbolic, time, vanishes
 from kapitza.model.text import to_text
 from kapitza.model.unknown_drive import unknown_excitation
 
 __all__ = [
     "CLOCK",
+    "FLAT",
     "LAWS",
     "Coordinate",
     "Elimination",

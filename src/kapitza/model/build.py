@@ -62,7 +62,7 @@ def read_expression(written: Written, names: Iterable[str], what: str) -> Any:
     return to_symbols(written, what)
 
 
-def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str] | None) -> tuple[Parameter, ...]:
+def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str | sp.Basic] | None) -> tuple[Parameter, ...]:
     """Parameters from {name: value | "expression" | Parameter}, or from a list of Parameters and bare names."""
     if given is None:
         return ()
@@ -181,7 +181,7 @@ def _symmetry(given: Any, names: Sequence[str]) -> Symmetry:
 
 
 def make_coordinates(
-    given: Iterable[str | Coordinate] | None, orders: Mapping[str, int], angles: Iterable[str]
+    given: Iterable[str | sp.Basic | Coordinate] | None, orders: Mapping[str, int], angles: Iterable[str]
 ) -> tuple[Coordinate, ...]:
     """Coordinates as given or as found by their primes, with orders and angles filled in."""
     listed = [angles] if isinstance(angles, str) else sorted(angles) if isinstance(angles, (set, frozenset)) else angles
@@ -215,9 +215,9 @@ def _orders(equations: Iterable[sp.Basic]) -> dict[str, int]:
 
 def from_equations(
     equations: str | sp.Basic | Iterable[str | sp.Basic],
-    coordinates: Iterable[str | Coordinate] | None = None,
+    coordinates: Iterable[str | sp.Basic | Coordinate] | None = None,
     angles: Iterable[str] = (),
-    parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+    parameters: Mapping[str, Any] | Iterable[Parameter | str | sp.Basic] | None = None,
     **parts: Any,
 ) -> Model:
     """See `Model.from_equations`."""
@@ -249,9 +249,9 @@ def from_equations(
 
 def from_lagrangian(
     lagrangian: str | sp.Basic,
-    coordinates: Iterable[str | Coordinate],
+    coordinates: Iterable[str | sp.Basic | Coordinate],
     angles: Iterable[str] = (),
-    parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+    parameters: Mapping[str, Any] | Iterable[Parameter | str | sp.Basic] | None = None,
     forces: Mapping[str, Written] | None = None,
     dissipation: Written = 0,
     **parts: Any,
@@ -298,10 +298,10 @@ def _names(what: str, given: Any) -> list[Any]:
 
 def from_hamiltonian(
     hamiltonian: str | sp.Basic,
-    positions: Sequence[str],
-    momenta: Sequence[str],
+    positions: Sequence[str | sp.Basic],
+    momenta: Sequence[str | sp.Basic],
     angles: Iterable[str] = (),
-    parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+    parameters: Mapping[str, Any] | Iterable[Parameter | str | sp.Basic] | None = None,
     forces: Mapping[str, Written] | None = None,
     **parts: Any,
 ) -> Model:
@@ -329,7 +329,7 @@ def from_hamiltonian(
 def from_map(
     equations: Mapping[str, Written],
     angles: Iterable[str] = (),
-    parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
+    parameters: Mapping[str, Any] | Iterable[Parameter | str | sp.Basic] | None = None,
     **parts: Any,
 ) -> Model:
     """See `Model.from_map`."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from kapitza import gate
+from kapitza.calls import Reals
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.model import Model
 from kapitza.model.parts import Parameter
@@ -79,7 +79,7 @@ def with_control(model: Model, coordinate: str, harmonics: int = 5, repeats: int
     )
 
 
-def control_values(model: Model, times: Any, force: Any, name: str = "u") -> dict[str, float]:
+def control_values(model: Model, times: Reals, force: Reals, name: str = "u") -> dict[str, float]:
     """Coefficients of a measured control force, by least squares.
 
     Parameters

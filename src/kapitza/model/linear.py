@@ -14,6 +14,7 @@ from kapitza.errors import ModelError
 from kapitza.model.compiled import compile_derivatives, compile_expressions
 from kapitza.model.structure import derived_in_base
 from kapitza.model.symbols import Expression, symbol, time
+from kapitza.solve import eigenvalues
 
 if TYPE_CHECKING:
     from kapitza.model.model import Model
@@ -139,11 +140,10 @@ def linearise(model: Model, at: Mapping[str, float] | None) -> Linearisation:
             f"rate of {model.states[worst]} is {residual[worst]:.3g}. Use model.linearise(model.equilibrium(near))."
         )
     matrix = jacobian(state)
-    eigenvalues: NDArray[np.complex128] = np.asarray(np.linalg.eigvals(matrix), np.complex128)
-    eigenvalues = eigenvalues[np.lexsort((eigenvalues.imag, eigenvalues.real, np.abs(eigenvalues)))]
-    pairs = eigenvalues[eigenvalues.imag > 0]
+    found = eigenvalues(matrix)[::-1]
+    pairs = found[found.imag > 0]
     frequencies = np.abs(pairs)
-    return Linearisation(state, matrix, eigenvalues, frequencies, -pairs.real / frequencies)
+    return Linearisation(state, matrix, found, frequencies, -pairs.real / frequencies)
 
 
 def equilibrium(model: Model, near: Mapping[str, float] | None) -> dict[str, float]:
@@ -167,6 +167,11 @@ def _averages(model: Model):
     """Functions of the state: mean rates (n,) and their mean Jacobian (n, n) over one excitation period."""
     if model.is_map:
         raise ModelError(f'Model "{model.name}" is a map; its linearisation is the Jacobian of one step.')
+    if model.delays:
+        raise ModelError(
+            f'Model "{model.name}" has delays ({model.delays[0].symbol.name}): its state is a piece of its past, which '
+            "has no equilibrium or linearisation by the present state. Leave out the delay, or simulate it."
+        )
     structure = model.structure
     signals = model.signals
     modes = [switch.mode for switch in structure.switches]

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from kapitza import gate
+from kapitza.calls import Anything
 from kapitza.errors import ModelError
+from kapitza.solve import symmetric_eigenvectors
 
 Array = NDArray[np.float64]
 
@@ -47,6 +48,12 @@ class ModalReduction:
         if not self.left_out.size:
             return text
         text += f" Left out: {self.left_out.size} modes from {self.left_out[0] / (2 * np.pi):.4g} Hz on."
+        for place in loaded:
+            if place not in names or len(names) != self.missing.size:
+                raise ModelError(
+                    f'A force acts on "{place}", and the names of the {self.missing.size} coordinates are '
+                    f"{', '.join(names) or 'not given'}: give names=, one per coordinate."
+                )
         shares = [(self.missing[list(names).index(p)], p) for p in loaded if np.isfinite(self.missing).all()]
         if shares:
             worst, place = max(shares)
@@ -62,7 +69,7 @@ class ModalReduction:
         return self.about()
 
 
-def modal_reduction(M: Any, K: Any, modes: int) -> ModalReduction:
+def modal_reduction(M: Anything, K: Anything, modes: int) -> ModalReduction:
     """The lowest `modes` modes of M x'' + K x = 0 and what is lost by leaving out the others.
 
     A rule: keep modes up to twice the highest frequency that acts or that nonlinear terms make of it, and look at
@@ -92,7 +99,7 @@ def modal_reduction(M: Any, K: Any, modes: int) -> ModalReduction:
     size = len(mass)
     count = gate.whole("modes", modes, least=1, most=size, error=ModelError)
     try:
-        squares, shapes = eigh(stiffness, mass)
+        squares, shapes = symmetric_eigenvectors(stiffness, mass)
     except np.linalg.LinAlgError:
         raise ModelError(
             "Modes need a positive definite mass matrix; eliminate massless coordinates first (static condensation)."
@@ -109,8 +116,6 @@ def modal_reduction(M: Any, K: Any, modes: int) -> ModalReduction:
         shares = np.where(free, np.nan, shapes**2 / np.where(free, 1.0, squares))
         flexibility = shares.sum(axis=1)
         missing = shares[:, count:].sum(axis=1) / flexibility
-    largest = np.abs(shapes).argmax(axis=0)
-    shapes = shapes * np.sign(shapes[largest, np.arange(size)])
     return ModalReduction(shapes[:, :count], frequencies[:count], frequencies[count:], flexibility, missing)
 
 

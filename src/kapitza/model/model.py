@@ -8,13 +8,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.calls import Anything, MaybeMissing
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.checks import check_model
 from kapitza.model.delays import Delayed, delayed_terms, is_delayed
@@ -25,6 +26,10 @@ from kapitza.model.structure import Structure, in_base, solve_derived, states_of
 from kapitza.model.symbols import Expression, symbol
 from kapitza.shown import Shown
 from kapitza.units import rate_unit
+
+if TYPE_CHECKING:
+    from kapitza.model.build import Written
+    from kapitza.model.modal import ModalReduction
 
 __all__ = ["Coordinate", "Excitation", "Impact", "Model", "Parameter", "Prior", "Signal", "Symmetry"]
 
@@ -79,10 +84,10 @@ class Model(Shown):
     def from_equations(
         cls,
         equations: str | Expression | Iterable[str | Expression],
-        coordinates: Iterable[str | Coordinate] | None = None,
+        coordinates: Iterable[str | sp.Basic | Coordinate] | None = None,
         angles: Iterable[str] = (),
-        parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
-        **parts: Any,
+        parameters: Mapping[str, Written | Parameter] | Iterable[Parameter | str | sp.Basic] | None = None,
+        **parts: Anything,
     ) -> Model:
         """A model from residual equations, as text in plain notation or as SymPy.
 
@@ -101,12 +106,12 @@ class Model(Shown):
     def from_lagrangian(
         cls,
         lagrangian: str | Expression,
-        coordinates: Iterable[str | Coordinate],
+        coordinates: Iterable[str | sp.Basic | Coordinate],
         angles: Iterable[str] = (),
-        parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
-        forces: Mapping[str, Any] | None = None,
-        dissipation: Any = 0,
-        **parts: Any,
+        parameters: Mapping[str, Written | Parameter] | Iterable[Parameter | str | sp.Basic] | None = None,
+        forces: Mapping[str, Written] | None = None,
+        dissipation: Written = 0,
+        **parts: Anything,
     ) -> Model:
         """A model from L(q, q', t): d/dt ∂L/∂q' - ∂L/∂q + ∂R/∂q' = Q for each coordinate q.
 
@@ -121,12 +126,12 @@ class Model(Shown):
     def from_hamiltonian(
         cls,
         hamiltonian: str | Expression,
-        positions: Sequence[str],
-        momenta: Sequence[str],
+        positions: Sequence[str | sp.Basic],
+        momenta: Sequence[str | sp.Basic],
         angles: Iterable[str] = (),
-        parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
-        forces: Mapping[str, Any] | None = None,
-        **parts: Any,
+        parameters: Mapping[str, Written | Parameter] | Iterable[Parameter | str | sp.Basic] | None = None,
+        forces: Mapping[str, Written] | None = None,
+        **parts: Anything,
     ) -> Model:
         """A model from H(q, p, t): q' = ∂H/∂p, p' = -∂H/∂q + Q. States: positions, then momenta.
 
@@ -139,15 +144,15 @@ class Model(Shown):
     @classmethod
     def from_matrices(
         cls,
-        M: Any,
-        C: Any,
-        K: Any,
-        coordinates: Iterable[str | Coordinate] | None = None,
-        parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
-        forces: Mapping[str, Any] | None = None,
-        nonlinear: Mapping[str, Any] | None = None,
-        modes: Any = None,
-        **parts: Any,
+        M: Anything,
+        C: Anything,
+        K: Anything,
+        coordinates: Iterable[str | sp.Basic | Coordinate] | None = None,
+        parameters: Mapping[str, Written | Parameter] | Iterable[Parameter | str | sp.Basic] | None = None,
+        forces: Mapping[str, Written] | None = None,
+        nonlinear: Mapping[str, Written] | None = None,
+        modes: int | ModalReduction | None = None,
+        **parts: Anything,
     ) -> Model:
         """A model from M x'' + C x' + K x + n(x, x') = f(t), as finite-element programs give it.
 
@@ -166,10 +171,10 @@ class Model(Shown):
     @classmethod
     def from_map(
         cls,
-        equations: Mapping[str, Any],
+        equations: Mapping[str, Written],
         angles: Iterable[str] = (),
-        parameters: Mapping[str, Any] | Iterable[Parameter | str] | None = None,
-        **parts: Any,
+        parameters: Mapping[str, Written | Parameter] | Iterable[Parameter | str | sp.Basic] | None = None,
+        **parts: Anything,
     ) -> Model:
         """A discrete map x -> F(x, θ): {state: its new value}. The rest as in `from_equations`."""
         from kapitza.model.build import from_map
@@ -284,7 +289,7 @@ class Model(Shown):
             raise ModelError(f'Parameter "{name}" is derived ({parameter.expression}); use {sources} instead.')
         return parameter
 
-    def with_values(self, /, **values: float) -> Model:
+    def with_values(self, /, **values: MaybeMissing) -> Model:
         """The same model with other values of independent parameters."""
         given = gate.table("Values", values, error=ModelError)
         for name, value in given.items():

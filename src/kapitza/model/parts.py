@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kapitza import gate
 from kapitza.errors import ModelError
 from kapitza.model.measured import Signal
-from kapitza.model.symbols import Expression
+from kapitza.model.symbols import Expression, Written
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ class Impact:
     y
     """
 
-    surface: Expression
-    reset: Mapping[str, Expression]
+    surface: Written
+    reset: Mapping[str, Written]
     name: str = ""
 
 
@@ -160,7 +160,7 @@ class Symmetry:
     -phi
     """
 
-    map: Mapping[str, Expression]
+    map: Mapping[str, Written]
     shift: float = 0.0
 
     def __post_init__(self):

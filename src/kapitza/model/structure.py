@@ -17,6 +17,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import ModelError
+from kapitza.model.delays import is_delayed
 from kapitza.model.elimination import Block, Elimination, Step, blocks_of, eliminate
 from kapitza.model.harmonics import gathered
 from kapitza.model.mass import MassFunction, is_definite, refuse_singular, singular
@@ -79,8 +80,12 @@ class Structure:
 
     @cached_property
     def _split(self) -> tuple[tuple[Switch, ...], tuple[Step, ...], tuple[Expression, ...]]:
-        moving = [time, *(symbol(s) for s in (*self.states, *self.signals))]
-        return split_program(self.steps, self.rates, moving)
+        signals = [symbol(s) for s in self.signals]
+        # A past value moves, and it may be constant for a while: a history at rest is.
+        expressions = (*(e for _, e in self.steps), *self.rates)
+        past = {s for e in expressions for s in e.free_symbols if is_delayed(s)}
+        moving = [time, *(symbol(s) for s in self.states), *signals, *past]
+        return split_program(self.steps, self.rates, moving, (*signals, *past))
 
     @property
     def switches(self) -> tuple[Switch, ...]:

@@ -1,36 +1,57 @@
-"""Switches: where sign, Abs, Heaviside, Max, Min and Piecewise change, as functions with a mode sign each.
+"""Switches: where sign, Abs, Heaviside, Max, Min and Piecewise change, as functions with a mode each.
 
-Every nonsmooth term is rewritten with a mode m = ±1, the sign of its switching function s:
+Every nonsmooth term is rewritten with the mode m of its switching function s:
 
     sign(s) -> m,  |s| -> m s,  Heaviside(s) -> (1+m)/2,  max(a, b) -> (a+b)/2 + m (a-b)/2  with s = a-b,
     Piecewise((e1, s>0), (e2, True)) -> e2 + (1+m)/2 (e1-e2).
 
-Between two crossings of s = 0 the modes are constants and the rates are smooth. Terms inside terms are rewritten from
-the inside out, so the function of an outer switch may hold modes of inner ones, which come before it in the order:
-abs(abs(x) - a) has s1 = x and s2 = m1 x - a. Such a function may vanish over a stretch (that of abs(max(x, 0)) while
-x < 0); its mode is then 0.
+Between two crossings of s = 0 the modes are constants and the rates are smooth.
+
+Values of a mode. m = +1 where s > 0, m = -1 where s < 0, and m = 0 where s vanishes on a stretch of the motion and not
+only at an instant. m = 0 is possible for a switch with `can_vanish`, that is where s
+
+- holds the modes of other switches: s = (1+m1) x/2 of abs(max(x, 0)) vanishes while x < 0;
+- has parameters as factors: s = a x vanishes for a = 0;
+- consists of signals: s = u of a measured excitation that is zero for a while.
+
+Terms with such a mode are polynomials in it that are exact at -1, 0 and 1: s > 0 is m (m+1)/2, s >= 0 is
+1 - m (m-1)/2, s = 0 is 1 - m². All other modes are ±1 only, and terms are linear in each of them. At an isolated
+instant with s = 0 no mode is 0: the motion decides whether s is crossed, touched or held at zero.
+
+Order. Terms are rewritten from the inside out, so s of an outer switch may hold modes of inner ones, which come before
+it in the tuple: abs(abs(x) - a) has s1 = x and s2 = m1 x - a. Modes are evaluated in this order. Whether s vanishes is
+known once the modes inside it are: it then vanishes at all states and times around, and its mode stays 0 until a mode
+inside it changes. An outer term whose sign follows from the modes inside alone gets no switch: sign(max(x, 0)) is
+(1+m1)/2, and min(m, a) changes only when m does.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy as sp
 
 from kapitza.errors import ModelError
-from kapitza.model.symbols import Expression, vanishes
+from kapitza.model.symbols import Expression, derivative, vanishes
 
 NONSMOOTH = (sp.sign, sp.Abs, sp.Heaviside, sp.Max, sp.Min, sp.Piecewise)
 HALF = sp.Rational(1, 2)
 
+FLAT = 1e-12
+"""A switching function of at most this size, relative to the states, vanishes if it is so all around."""
+
 MOST_COMBINATIONS = 64
 """Combinations of other modes for which the continuity of one switch is tested one by one."""
 
-MOST_INNER_MODES = 6
-"""Modes in a function of modes and parameters alone, which is written out over all their combinations."""
+MOST_FIXED = 1024
+"""Combinations of modes over which a function of modes and parameters alone is written out."""
+
+MOST_CASES = 27
+"""Combinations of inner modes over which the function of an outer switch is examined."""
 
 LARGEST_QUOTIENT = 500
 """Operations in a jump up to which it is divided by its surface to see whether the surface is a factor."""
@@ -38,45 +59,77 @@ LARGEST_QUOTIENT = 500
 
 @dataclass(frozen=True)
 class Switch:
-    """A switching function s, its mode symbol m (the sign of s), and whether the rates are continuous at s = 0."""
+    """A switching function s and its mode symbol m (the sign of s).
+
+    continuous: the rates do not jump where the mode changes. can_vanish: s may be zero on a stretch, where m = 0.
+    """
 
     function: Expression
     mode: sp.Symbol
     continuous: bool = False
+    can_vanish: bool = False
+
+    def jumps(self, expression: Expression) -> list[Expression]:
+        """Differences of an expression between the values of the mode; empty where it does not hold the mode."""
+        if not expression.has(self.mode):
+            return []
+        above, below = (expression.xreplace({self.mode: sp.Integer(side)}) for side in (1, -1))
+        if not self.can_vanish:
+            return [above - below]
+        between = expression.xreplace({self.mode: sp.Integer(0)})
+        return [above - between, below - between]
 
 
 def split_switches(
-    rates: tuple[Expression, ...], moving: Iterable[sp.Symbol]
+    rates: tuple[Expression, ...], moving: Iterable[sp.Symbol], signals: Iterable[sp.Symbol] = ()
 ) -> tuple[tuple[Switch, ...], tuple[Expression, ...]]:
-    """Switches of the rates and the rates written with their modes.
+    """Return the switches of the rates and the rates written with their modes.
 
     moving: the symbols that change along a motion (states, time, signals); a nonsmooth term of parameters alone stays.
-    The order of the switches depends on the expressions only: inner ones first, then by their text.
+    signals: those of them that may be constant for a while. The order of the switches depends on the expressions only:
+    inner ones first, then by their text.
     """
-    rewriting = _Rewriting(set(moving))
+    rewriting = _Rewriting(set(moving), set(signals))
     smooth = tuple(rewriting(_clamped_powers(r)) for r in rates)
     modes, renamed = _in_order(rewriting.modes)
     smooth = tuple(r.xreplace(renamed) for r in smooth)
-    used = set().union(*(r.free_symbols for r in smooth), *(f.free_symbols for f in modes))
+    used = set().union(*(r.free_symbols for r in smooth))
+    for function, mode in reversed(modes.items()):
+        # What only a switch without use holds has no use either.
+        used |= function.free_symbols if mode in used else set()
+    vanishing = {renamed[m] for m in rewriting.vanishing}
     composed = {renamed[m] for m in rewriting.modes.values()} - {renamed[m] for m in rewriting.jumping}
-    switches = tuple(
-        Switch(function, mode, _is_continuous(smooth, function, mode, modes.values(), mode in composed))
-        for function, mode in modes.items()
-        if mode in used
-    )
+    found = [Switch(f, mode, can_vanish=mode in vanishing) for f, mode in modes.items() if mode in used]
+    fixed = _fixed_terms((*smooth, *modes), {*rewriting.moving, *modes.values()})
+    tested = [replace(s, function=s.function.xreplace(fixed)) for s in found]
+    rates = tuple(r.xreplace(fixed) for r in smooth)
+    outer: list[Switch] = []
+    for s in reversed(tested):
+        continuous = _is_continuous(rates, s, tested, s.mode in composed) and not any(_throws(s, o) for o in outer)
+        outer.append(replace(s, continuous=continuous))
+    switches = tuple(replace(s, continuous=t.continuous) for s, t in zip(found, reversed(outer), strict=True))
     return switches, smooth
 
 
+def _fixed_terms(expressions: Iterable[Expression], moving: set[sp.Symbol]) -> dict[Expression, sp.Symbol]:
+    """Symbols for nonsmooth terms of parameters alone: what vanishes for b > 0 need not vanish with sign(b) = -1."""
+    terms = {t for e in expressions for t in e.atoms(*NONSMOOTH) if t.free_symbols.isdisjoint(moving)}
+    return {t: sp.Symbol(f"fixed:{i}", real=True) for i, t in enumerate(sorted(terms, key=sp.sstr))}
+
+
 def split_program(
-    steps: tuple[tuple[sp.Symbol, Expression], ...], rates: tuple[Expression, ...], moving: Iterable[sp.Symbol]
+    steps: tuple[tuple[sp.Symbol, Expression], ...],
+    rates: tuple[Expression, ...],
+    moving: Iterable[sp.Symbol],
+    signals: Iterable[sp.Symbol] = (),
 ) -> tuple[tuple[Switch, ...], tuple[tuple[sp.Symbol, Expression], ...], tuple[Expression, ...]]:
-    """Switches of the rates and of the named steps before them, and both written with the modes.
+    """Return the switches of the rates and of the named steps before them, and both written with the modes.
 
     A switch counts as continuous when no step jumps: that is safe, as the rates then do not either.
     """
     expressions = [*(e for _, e in steps), *rates]
     rough = [i for i, e in enumerate(expressions) if e.has(*NONSMOOTH)]
-    switches, smooth = split_switches(tuple(expressions[i] for i in rough), moving)
+    switches, smooth = split_switches(tuple(expressions[i] for i in rough), moving, signals)
     for i, e in zip(rough, smooth, strict=True):
         expressions[i] = e
     named = tuple((name, e) for (name, _), e in zip(steps, expressions, strict=False))
@@ -98,17 +151,28 @@ def _in_order(
     return ordered, renamed
 
 
+Reading = Callable[[Expression], Expression]
+Table = dict[tuple[Expression, ...], Expression]
+Signs = tuple[list[sp.Symbol], Table]
+
+
+def _itself(mode: Expression) -> Expression:
+    return mode
+
+
 class _Rewriting:
     """One pass from the inside out; a term that occurs twice is rewritten once.
 
-    modes: the mode of each switching function met so far, by a name for the time being. jumping: those of them that
-    stand for more than an absolute value, a maximum or a minimum, which are continuous by themselves.
+    modes: the mode of each switching function found so far, under a temporary name. jumping: those of them that stand
+    for more than an absolute value, a maximum or a minimum, which are continuous by themselves. vanishing: those whose
+    functions may vanish on a stretch.
     """
 
-    def __init__(self, moving: set[sp.Symbol]):
-        self.moving = moving
+    def __init__(self, moving: set[sp.Symbol], signals: set[sp.Symbol]):
+        self.moving, self.free = moving, moving - signals
         self.modes: dict[Expression, sp.Symbol] = {}
         self.jumping: set[sp.Symbol] = set()
+        self.vanishing: set[sp.Symbol] = set()
         self._known: dict[Expression, Expression] = {}
         self._symbols: set[sp.Symbol] = set()
 
@@ -126,43 +190,151 @@ class _Rewriting:
         arguments = [self(a) for a in node.args]
         if isinstance(node, (sp.Max, sp.Min)):
             return self._extreme(node.func, arguments)
-        if isinstance(node, (sp.sign, sp.Heaviside)):
-            mode = self._mode(arguments[0], jumps=True)
-            return mode if isinstance(node, sp.sign) else (1 + mode) * HALF
+        if isinstance(node, sp.sign):
+            return self._sign(arguments[0], _itself, jumps=True)
+        if isinstance(node, sp.Heaviside):
+            # H(s) at s = 0 is the second argument, one half unless given.
+            return self._sign(arguments[0], lambda m: node.args[1] * (1 - m**2) + m * (m + 1) * HALF, jumps=True)
         if isinstance(node, sp.Abs):
-            return self._mode(arguments[0]) * arguments[0]
+            return self._choice(arguments[0], lambda m, at: m * at(arguments[0]))
         return node.func(*arguments)
 
     def _moves(self, expression: Expression) -> bool:
         return not expression.free_symbols.isdisjoint(self.moving)
 
-    def _mode(self, function: Expression, jumps: bool = False) -> Expression:
-        """The sign of a function that holds modes at most: a mode symbol, or known from the modes inside."""
+    def _sign(self, function: Expression, read: Reading, jumps: bool = False) -> Expression:
+        """Return read(sign of a function) as a polynomial in modes, exact at all their values."""
+        modes, signs = self._signs(function, jumps)
+        return sp.expand(self._interpolated(modes, {values: read(sign) for values, sign in signs.items()}))
+
+    def _choice(self, function: Expression, read: Callable[[Expression, Reading], Expression]) -> Expression:
+        """Return read(sign of a function, at), an expression that is linear in the sign.
+
+        at: puts the values of the modes into an expression, where the sign follows from modes in the function. Powers
+        of modes are then left out: a mean of m over a sampling cell, as `HarmonicFit` takes it, has no power.
+        """
+        modes, signs = self._signs(function, jumps=False)
+        if function.free_symbols.isdisjoint(modes):
+            return read(self._interpolated(modes, signs), _itself)
+        points = {values: dict(zip(modes, values, strict=True)) for values in signs}
+        chosen = {values: read(sign, lambda e, v=values: e.xreplace(points[v])) for values, sign in signs.items()}
+        return self._interpolated(modes, chosen)
+
+    def _signs(self, function: Expression, jumps: bool) -> Signs:
+        """Return modes and the sign of a function at all combinations of their values.
+
+        The function may hold modes. Its sign follows from these, or is that of a switch of its own.
+        """
+        inside = self._inside(function)
         if not self._moves(function):
-            return self._over_modes(function)
-        rest, sign = _orient(function)
+            self.jumping.update(inside)
+            return inside, self._fixed_signs(function, inside)
+        signs = self._signs_of_cases(function, inside)
+        if signs is not None:
+            self.jumping.update(inside if jumps else ())
+            return inside, signs
+        if inside and isinstance(function, sp.Mul):
+            found = self._signs_of_factors(function, jumps)
+            if found is not None:
+                return found
+        mode, side = self._own_mode(function, inside)
+        self.jumping.update([mode] if jumps else [])
+        return [mode], {(value,): side * value for value in self._values(mode)}
+
+    def _signs_of_factors(self, function: Expression, jumps: bool) -> Signs | None:
+        """Signs of a product from those of its factors: none of them needs to vanish with another one."""
+        factors = [f for f in function.args if self._moves(f) or self._inside(f)]
+        # Parameters stay with something that moves: their sign has no slope.
+        place = next(i for i, f in enumerate(factors) if self._moves(f))
+        factors[place] *= sp.Mul(*[f for f in function.args if f not in factors])
+        if len(factors) < 2:
+            return None
+        parts = [self._signs(f, jumps) for f in factors]
+        modes = sorted({m for own, _ in parts for m in own}, key=lambda m: m.name)
+        if self._cases(modes) > MOST_CASES:
+            return None
+        combined = {}
+        for values in self._points(modes):
+            point = dict(zip(modes, values, strict=True))
+            combined[values] = sp.Mul(*[signs[tuple(point[m] for m in own)] for own, signs in parts])
+        return modes, combined
+
+    def _inside(self, function: Expression) -> list[sp.Symbol]:
+        return sorted(function.free_symbols & self._symbols, key=lambda s: s.name)
+
+    def _values(self, mode: sp.Symbol) -> tuple[Expression, ...]:
+        return (sp.Integer(1), sp.Integer(-1), sp.Integer(0))[: 3 if mode in self.vanishing else 2]
+
+    def _points(self, inside: list[sp.Symbol]) -> Iterator[tuple[Expression, ...]]:
+        """All combinations of values of some modes."""
+        return itertools.product(*(self._values(m) for m in inside))
+
+    def _interpolated(self, inside: list[sp.Symbol], values: Table) -> Expression:
+        """The polynomial in the modes with these values at all combinations, one mode after another."""
+        if not inside:
+            return values[()]
+        mode, rest = inside[0], inside[1:]
+        above, below, *between = (
+            self._interpolated(rest, {point[1:]: v for point, v in values.items() if point[0] == side})
+            for side in self._values(mode)
+        )
+        mean, slope = (above + below) * HALF, (above - below) * HALF
+        if not between:
+            return mean + mode * slope
+        return between[0] + mode * slope + mode**2 * (mean - between[0])
+
+    def _fixed_signs(self, function: Expression, inside: list[sp.Symbol]) -> Table:
+        """Signs of a function of modes and parameters alone, which changes with them and at no other instant."""
+        cases = self._cases(inside)
+        if cases > MOST_FIXED:
+            raise ModelError(
+                f"The term {function} depends on {len(inside)} switches with {cases} combinations and on nothing that "
+                f"moves; at most {MOST_FIXED} combinations can be resolved. Split it with Piecewise."
+            )
+        return {p: sp.sign(function.xreplace(dict(zip(inside, p, strict=True)))) for p in self._points(inside)}
+
+    def _signs_of_cases(self, function: Expression, inside: list[sp.Symbol]) -> Table | None:
+        """Signs of a function that moves, where they follow from the modes inside; None where they do not.
+
+        At every combination it must be a number or, up to a factor, the function of one of the modes inside.
+        """
+        if not inside or self._cases(inside) > MOST_CASES:
+            return None
+        functions = {mode: f for f, mode in self.modes.items() if mode in inside}
+        signs = {}
+        for values in self._points(inside):
+            point = dict(zip(inside, values, strict=True))
+            case = sp.expand(function.xreplace(point))
+            if case.is_number:
+                signs[values] = sp.sign(case)
+                continue
+            rest, side = _orient(case)
+            oriented = ((mode, *_orient(sp.expand(f.xreplace(point)))) for mode, f in functions.items())
+            same = next((side * own * point[mode] for mode, f, own in oriented if f == rest), None)
+            if same is None:
+                return None
+            signs[values] = same
+        return signs
+
+    def _cases(self, inside: list[sp.Symbol]) -> int:
+        return math.prod(len(self._values(m)) for m in inside)
+
+    def _own_mode(self, function: Expression, inside: list[sp.Symbol]) -> tuple[sp.Symbol, int]:
+        """The mode of a function that moves, and the sign with which the function has it."""
+        rest, side = _orient(function)
         if rest not in self.modes:
             self.modes[rest] = mode = sp.Symbol(f"mode?{len(self.modes) + 1}", real=True)
             self._symbols.add(mode)
-        if jumps:
-            self.jumping.add(self.modes[rest])
-        return sign * self.modes[rest]
+            cases = (rest.xreplace(dict(zip(inside, p, strict=True))) for p in self._points(inside))
+            if self._cases(inside) > MOST_CASES or not all(self._never_vanishes(case) for case in cases):
+                self.vanishing.add(mode)
+        return self.modes[rest], side
 
-    def _over_modes(self, function: Expression) -> Expression:
-        """The sign of a function of modes and parameters alone, which changes with them and at no other instant."""
-        inside = sorted(function.free_symbols & self._symbols, key=lambda s: s.name)
-        if len(inside) > MOST_INNER_MODES:
-            raise ModelError(
-                f"The term {function} depends on {len(inside)} switches and on nothing that moves; at most "
-                f"{MOST_INNER_MODES} can be resolved. Split it with Piecewise."
-            )
-        self.jumping.update(inside)
-        terms = []
-        for signs in itertools.product((1, -1), repeat=len(inside)):
-            weight = sp.Mul(*[(1 + side * m) * HALF for m, side in zip(inside, signs, strict=True)])
-            point = {m: sp.Integer(side) for m, side in zip(inside, signs, strict=True)}
-            terms.append(weight * sp.sign(function.xreplace(point)))
-        return sp.expand(sp.Add(*terms)) if inside else terms[0]
+    def _never_vanishes(self, function: Expression) -> bool:
+        """True when a slope by a state or by time is not zero, whatever the parameters and signals."""
+        function = sp.expand(function)
+        slopes = (derivative(function, v) for v in sorted(function.free_symbols & self.free, key=lambda s: s.name))
+        return any(slope.free_symbols <= self.free and not vanishes(slope) for slope in slopes)
 
     def _extreme(self, kind: Any, arguments: list[Expression]) -> Expression:
         """Max or Min two at a time, winners against winners: then the terms grow with the square of their number."""
@@ -171,9 +343,12 @@ class _Rewriting:
         direction = 1 if kind is sp.Max else -1
         while len(left) > 1:
             pairs = list(zip(left[::2], left[1::2], strict=False))
-            won = [(a + b) / 2 + direction * self._mode(a - b) * (a - b) / 2 for a, b in pairs]
-            left = won + left[2 * len(pairs) :]
+            left = [self._larger(a, b, direction) for a, b in pairs] + left[2 * len(pairs) :]
         return left[0]
+
+    def _larger(self, a: Expression, b: Expression, direction: int) -> Expression:
+        """max(a, b), or min(a, b) for direction = -1."""
+        return self._choice(a - b, lambda m, at: (at(a) + at(b)) / 2 + direction * m * (at(a) - at(b)) / 2)
 
     def _piecewise(self, node: Expression) -> Expression:
         cases = list(node.args)
@@ -202,19 +377,24 @@ class _Rewriting:
         if isinstance(condition, sp.ITE):
             test, then, otherwise = (self._weight(c) for c in condition.args)
             return test * then + (1 - test) * otherwise
-        if isinstance(condition, (sp.Equality, sp.Unequality)):
-            raise ModelError(f"The condition {condition} holds at isolated instants only; write it with < or >.")
         if not isinstance(condition, sp.Rel):
             raise ModelError(f"The condition {condition} is not understood; write it with <, <=, >, >=, and, or.")
         function = self(condition.lhs) - self(condition.rhs)
-        mode = self._mode(function, jumps=True)
-        if isinstance(condition, (sp.StrictLessThan, sp.LessThan)):
-            mode = -mode
-        if function.free_symbols.isdisjoint(self._symbols):
-            return (1 + mode) * HALF
-        # Around other switches a function may vanish for a while, with the mode 0: > is then false and >= is true.
-        strict = isinstance(condition, (sp.StrictGreaterThan, sp.StrictLessThan))
-        return mode * (mode + 1) * HALF if strict else 1 - mode * (mode - 1) * HALF
+        weight = self._sign(function, _READINGS[type(condition)], jumps=True)
+        if isinstance(condition, (sp.Equality, sp.Unequality)) and weight.is_number:
+            raise ModelError(f"The condition {condition} holds at isolated instants only; write it with < or >.")
+        return weight
+
+
+_READINGS: dict[Any, Reading] = {
+    sp.StrictGreaterThan: lambda m: m * (m + 1) * HALF,
+    sp.StrictLessThan: lambda m: m * (m - 1) * HALF,
+    sp.GreaterThan: lambda m: 1 - m * (m - 1) * HALF,
+    sp.LessThan: lambda m: 1 - m * (m + 1) * HALF,
+    sp.Equality: lambda m: 1 - m**2,
+    sp.Unequality: lambda m: m**2,
+}
+"""1 where a condition on lhs - rhs holds and 0 elsewhere, by its sign."""
 
 
 def _orient(function: Expression) -> tuple[Expression, int]:
@@ -249,31 +429,38 @@ def _clamped_powers(expression: Expression) -> Expression:
     return expression.replace(clamped, rewrite) if expression.has(sp.Max) else expression
 
 
-def _is_continuous(
-    rates: tuple[Expression, ...], function: Expression, mode: sp.Symbol, modes: Iterable[sp.Symbol], composed: bool
-) -> bool:
+def _is_continuous(rates: tuple[Expression, ...], switch: Switch, switches: list[Switch], composed: bool) -> bool:
     """Do the rates agree on both sides of s = 0, whatever the other modes? Decided on the surface, with 30 digits.
 
     composed: the mode comes from absolute values, maxima and minima alone, so that nothing but a division by zero on
     the surface can make the rates jump. Where nothing can be shown the switch counts as a jump, which is never wrong.
     """
+    mode, function = switch.mode, switch.function
     if composed and not any(_divides(r) for r in rates if r.has(mode)):
         return True
-    jumps = [r.xreplace({mode: sp.Integer(1)}) - r.xreplace({mode: sp.Integer(-1)}) for r in rates if r.has(mode)]
+    jumps = [jump for r in rates for jump in switch.jumps(r)]
     present = function.free_symbols.union(*(j.free_symbols for j in jumps))
-    others = [m for m in modes if m in present and m != mode]
-    # With the other modes as free numbers at first: a jump that vanishes for all of them does so for ±1.
+    others = [s for s in switches if s.mode in present and s is not switch]
+    # With the other modes as free numbers at first: a jump that vanishes for all of them does so for their values.
     tested = any(j.has(sp.Piecewise) for j in jumps)
     if not (tested and others) and all(_vanishes_on(function, jump) for jump in jumps):
         return True
-    if not others or 2 ** len(others) > MOST_COMBINATIONS:
+    values = [(1, -1, 0) if s.can_vanish else (1, -1) for s in others]
+    if not others or math.prod(map(len, values)) > MOST_COMBINATIONS:
         return False
-    for signs in itertools.product((1, -1), repeat=len(others)):
-        point = {m: sp.Integer(sign) for m, sign in zip(others, signs, strict=True)}
+    for chosen in itertools.product(*values):
+        point = {s.mode: sp.Integer(value) for s, value in zip(others, chosen, strict=True)}
         surface = sp.expand(function.xreplace(point))
         if not all(_vanishes_on(surface, jump.xreplace(point)) for jump in jumps):
             return False
     return True
+
+
+def _throws(inner: Switch, outer: Switch) -> bool:
+    """True when the rates may jump with the outer mode at the instant at which the inner one changes."""
+    if outer.continuous or not outer.function.has(inner.mode):
+        return False
+    return outer.can_vanish or not all(_vanishes_on(inner.function, jump) for jump in inner.jumps(outer.function))
 
 
 def _divides(rate: Expression) -> bool:

@@ -8,11 +8,33 @@ from __future__ import annotations
 
 import threading
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import sympy as sp
 
-Expression: TypeAlias = Any
+from kapitza import gate
+from kapitza.calls import Check
+
+
+def _admit_expression(what: str, value: Any) -> Any:
+    return gate.expression(what, value)
+
+
+def _may_be_expression(value: Any) -> bool:
+    return isinstance(value, sp.Basic) or gate.is_number(value)
+
+
+Written: TypeAlias = Annotated[
+    Any,
+    Check(
+        "an expression as text or SymPy",
+        lambda value: isinstance(value, str) or _may_be_expression(value),
+        lambda what, value: gate.text(what, value) if isinstance(value, str) else _admit_expression(what, value),
+    ),
+]
+"""An expression as SymPy, or as text that the constructor of a model reads."""
+
+Expression: TypeAlias = Annotated[Any, Check("an expression of SymPy", _may_be_expression, _admit_expression)]
 """A real SymPy expression. SymPy's own annotations stop at Basic, which knows no arithmetic."""
 
 

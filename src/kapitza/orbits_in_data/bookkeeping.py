@@ -49,7 +49,7 @@ def turning_value(section: Section, bins: int = 40) -> float:
     """
     first = section.unit[section.starts, 0]
     image = section.unit[section.starts + 1, 0]
-    order = np.argsort(first)
+    order = np.argsort(first, kind="stable")
     parts = np.array_split(order, min(bins, max(len(order) // 8, 1)))
     middle = np.array([np.median(first[part]) for part in parts])
     level = np.array([np.median(image[part]) for part in parts])

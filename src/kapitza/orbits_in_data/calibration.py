@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import gammainc
 
 from kapitza.orbits_in_data.polynomials import monomial_curvatures, monomial_slopes
+from kapitza.solve import symmetric_function
 
 Array = NDArray[np.float64]
 
@@ -95,6 +96,5 @@ def cap_curvature(curvature: Array, noise: Array, lowest: float) -> Array:
     """
     # A component without noise is hardly capped; a floor near the others keeps rounding out of it.
     root = np.maximum(noise, 1e-6 * noise.max())
-    value, vector = np.linalg.eigh(curvature * (root[:, None] * root[None, :]))
-    capped = (vector * np.clip(value, lowest, 1.0 - 1e-4)[..., None, :]) @ np.swapaxes(vector, -1, -2)
-    return capped / (root[:, None] * root[None, :])
+    units = root[:, None] * root[None, :]
+    return symmetric_function(curvature * units, lambda value: np.clip(value, lowest, 1.0 - 1e-4)) / units

@@ -61,8 +61,8 @@ class SectionSearch:
     Examples
     --------
     >>> import kapitza as kz
-    >>> record = kz.simulate(kz.library.parametric_pendulum(), periods=3000)
-    >>> orbits = kz.find_orbits(record, max_period=1, method=kz.SectionSearch(tolerance=0.02))
+    >>> record = kz.simulate(kz.library.parametric_pendulum(), periods=8000)
+    >>> orbits = kz.find_orbits(record, max_period=2, method=kz.SectionSearch(tolerance=0.02))
     >>> len(orbits) > 0
     True
     """

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.calls import Anything
 from kapitza.data import Record, StoredRecord, with_records
 from kapitza.errors import DataError, Status
 from kapitza.monitor import Monitor, watch
@@ -28,6 +29,8 @@ from kapitza.signal import (
     DimensionCurve,
     Lyapunov,
     Spectrum,
+    bad_sample_warnings,
+    decay_modes,
     embed,
     embedding_dimension,
     forced_delay,
@@ -37,6 +40,7 @@ from kapitza.signal import (
     noise_level,
     on_circles,
     power_spectrum,
+    without_bad_samples,
 )
 
 Array = NDArray[np.float64]
@@ -109,7 +113,7 @@ class Inspection(Shown):
 
 
 def inspect(
-    record: Record | StoredRecord,
+    record: Anything,
     channels: Sequence[str] | None = None,
     max_period: int = 8,
     monitor: Monitor | None = None,
@@ -160,6 +164,8 @@ def inspect(
             "bring it onto a regular grid, record.resampled(interval), and inspect again.", (str(problem),),
         )  # fmt: skip
     notes += [cut] if cut else []
+    record = without_bad_samples(record)
+    notes += bad_sample_warnings(record.select(names))
     chosen = record.select(names)
     strobed = record.period is not None and samples_per_period(record) < 1.5
     interval = float(sampling.interval)
@@ -172,8 +178,8 @@ def inspect(
         notes += [cut.note] if cut is not None and cut.note else []
         noise = _noise(chosen, section, strobed, notes)
         task.advance(1, "noise")
+        continuous = chosen.unwrapped()
         if not strobed and np.isfinite(interval):
-            continuous = chosen.unwrapped()
             spectra = {name: power_spectrum(continuous[name], interval, segments) for name in names}
         task.advance(1, "spectra")
         if not strobed:
@@ -242,8 +248,12 @@ def _decays(record: Record, names: Sequence[str]) -> list[str]:
     said = []
     for name in names:
         decay = half_cycles(record.time[piece], record[name][piece])
-        if decay is not None and decay.dies_out and record.period is None:
-            said.append(f"Free decay of {name}: {decay.sentence(record.units[name])}.")
+        if decay is None or not decay.dies_out or record.period is not None:
+            continue
+        modes = decay_modes(record.time[piece], record[name][piece])
+        text = "; ".join(map(str, modes)) if len(modes) > 1 else decay.sentence(record.units[name])
+        several = f"{len(modes)} modes, " if len(modes) > 1 else ""
+        said.append(f"Free decay of {name}: {several}{text}.")
     return said
 
 

@@ -15,6 +15,7 @@ from kapitza.orbits_in_data.influence import Influence, cycle_matrix
 from kapitza.orbits_in_data.local_fit import LocalFits, fit_local, fit_windows
 from kapitza.orbits_in_data.polynomials import monomial_curvatures, monomial_slopes, monomials
 from kapitza.orbits_in_data.section import Section
+from kapitza.solve import eigenvectors
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -257,7 +258,6 @@ def _other_cycle(
 def multiplier_gradient(jacobian: Array) -> tuple[NDArray[np.complex128], Array]:
     """Multipliers (n,) and ∂|μ_a|/∂A_k: (n, p, n, n); the gradient of |μ| is real part of conj(μ)/|μ| · ∂μ."""
     p, n, _ = jacobian.shape
-    multipliers = np.zeros(n, complex)
     gradient = np.zeros((n, p, n, n))
     before = [np.eye(n)]
     for k in range(p):
@@ -266,10 +266,7 @@ def multiplier_gradient(jacobian: Array) -> tuple[NDArray[np.complex128], Array]
     for k in range(p - 1, -1, -1):
         after.append(after[-1] @ jacobian[k])
     after.reverse()
-    values, right = np.linalg.eig(before[p])
-    order = np.argsort(-np.abs(values), kind="stable")
-    multipliers[:] = values[order]
-    right = right[:, order]
+    multipliers, right = eigenvectors(before[p])
     left = np.linalg.pinv(right)
     phase = np.conj(multipliers) / np.maximum(np.abs(multipliers), 1e-300)
     for k in range(p):

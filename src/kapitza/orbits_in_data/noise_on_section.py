@@ -36,7 +36,7 @@ def section_noise(section: Section, centres: int = 600, seed: int = 0) -> Array:
             trial = thinned.with_noise(noise)
             fits = fit_local(trial, section.unit[chosen], degree=2, neighbours=neighbours, noise_widths=0.0)
             jacobian = fits.jacobian(fits.centre, section)
-            calm = np.argsort(np.linalg.norm(jacobian, axis=(1, 2)))[: max(len(chosen) // 3, 1)]
+            calm = np.argsort(np.linalg.norm(jacobian, axis=(1, 2)), kind="stable")[: max(len(chosen) // 3, 1)]
             noise = _solve_variances(jacobian[calm], fits.spread[calm] ** 2)
         wide_enough = np.median(fits.width) >= WIDTHS * np.max(noise)
         if wide_enough or 2 * neighbours > min(len(thinned.starts) // 4, 3000):

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from kapitza.calls import Anything, checked
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.orbits_in_data.exponent import section_exponent
@@ -141,7 +142,7 @@ class LocalMap:
         if self.neighbours < 3:
             raise DataError(f"neighbours = {self.neighbours}: a local map needs at least three points.")
 
-    def fit(self, record: Record, **section: Any) -> FittedMap:
+    def fit(self, record: Record, **section: Anything) -> FittedMap:
         settings = {"channels": list(record.channels), **section}
         points = _section_of(record, settings)
         terms = term_count(points.dimension, self.degree)
@@ -203,7 +204,7 @@ class GlobalMap:
         if not 0 < self.held_out < 1:
             raise DataError(f"held_out = {self.held_out}: the share held out lies between 0 and 1.")
 
-    def fit(self, record: Record, **section: Any) -> FittedMap:
+    def fit(self, record: Record, **section: Anything) -> FittedMap:
         settings = {"channels": list(record.channels), **section}
         points = _section_of(record, settings)
         if len(points.starts) < 20:
@@ -298,7 +299,7 @@ def _fit_orthonormal(section: Section, settings: GlobalMap) -> FittedMap:
             break
         degree -= 1
     table = basis(inputs[train])
-    q, r = np.linalg.qr(table)
+    q, r = np.linalg.qr(table)  # any sign: R⁻¹ Qᵀ
     # Functions that the data cannot tell from the others have a vanishing diagonal; they get no coefficient.
     weak = np.abs(np.diag(r)) < 1e-9 * np.abs(r[0, 0])
     coefficient = q.T @ targets[train]
@@ -366,5 +367,5 @@ def _from_targets(targets: Array, section: Section) -> Array:
 def _section_of(record: Record, settings: dict[str, Any]) -> Section:
     """The section of a record without an estimate of its noise: prediction does not need one."""
     if record.period is None:
-        return turning_section(record, noise=None, **settings)
-    return strobe_record(record, noise=np.zeros(len(settings["channels"])), **settings)
+        return checked(turning_section)(record, **settings)
+    return checked(strobe_record)(record, **{"noise": np.zeros(len(settings["channels"])), **settings})

@@ -10,6 +10,7 @@ from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.monitor import Monitor, watch
 from kapitza.orbit import OrbitSet
+from kapitza.orbits_in_data.control import Control, control_of
 from kapitza.orbits_in_data.dense_returns import ReturnSearch
 from kapitza.orbits_in_data.embedded import CutSettings, best_cut, delay_of
 from kapitza.orbits_in_data.find import SectionSearch
@@ -18,6 +19,10 @@ from kapitza.orbits_in_data.preparation import better_period, chosen_channels, r
 from kapitza.orbits_in_data.profiles import with_profiles
 from kapitza.orbits_in_data.section import Section
 from kapitza.orbits_in_data.sheets import without_folds
+from kapitza.signal import bad_sample_warnings, cut_at_bad_runs, without_bad_samples
+
+DENSE = 10.0
+"""Samples per excitation period from which the neighbours of a sample foretell it."""
 
 SHOWN = 20_000  # points of the section kept for pictures
 CONTROLLED = "held by control: whether it is stable without is not known from this record"
@@ -34,7 +39,7 @@ def find_orbits_in_record(
     dimension: int | None = None,
     kind: str | None = None,
     noise: Any = None,
-    controlled: bool = False,
+    controlled: bool | str | None = None,
     monitor: Monitor | None = None,
     **settings: Any,
 ) -> OrbitSet:
@@ -45,8 +50,9 @@ def find_orbits_in_record(
     where the first channel turns, see `turning_section`.
     channels: the state variables to use, all by default; delay, dimension: delay coordinates of each channel. Where
     the channels are no state by themselves (a velocity alone), delays are added, and the message says so.
-    controlled: a control force held the motion during the recording; an orbit on which it stays is then not called
-    stable.
+    controlled: whether a control force held the motion during the recording (True, False), or the channel of the
+    control signal. By default channels named "control" are taken for it: where they are not small beside the
+    acceleration of the motion, an orbit on which it stays is not called stable, and the message says so.
     noise: standard deviation per channel; known noise of the record, else estimated.
     method: `SectionSearch` (its fields may be given directly: tolerance=0.01, ...), or `ReturnSearch` for dense forced
     records whose state is too large for local maps.
@@ -54,6 +60,9 @@ def find_orbits_in_record(
     """
     require_count("max_period", max_period, 1)
     _check_arguments(method, settings, phase=phase, delay=delay, dimension=dimension, kind=kind, noise=noise)
+    control = control_of(record, channels, controlled) if isinstance(record, Record) else Control()
+    if control.channels and channels is None:
+        channels = [name for name in record.channels if name not in control.channels]
     names = chosen_channels(record, channels)
     if record.period is None and phase is not None:
         raise DataError("phase= belongs to forced records; this one has no excitation period.")
@@ -61,9 +70,11 @@ def find_orbits_in_record(
         raise DataError("kind= belongs to autonomous records; this one is cut once per excitation period.")
     orbits = OrbitSet((), record.select(names).angles, message="Interrupted before the search began.", source=record)
     with watch(monitor, "looking for orbits") as task:
+        record, marked = _without_bad_samples(record, names)
         record, note = without_gaps(record)
+        note = f"{note} {marked}".strip()
         if isinstance(method, ReturnSearch):
-            orbits = _with_note(method.search(record, max_period, names, task), note)
+            orbits = _held(_with_note(method.search(record, max_period, names, task), note), control)
         else:
             if record.period is None:
                 # Turning points carry the noise of a window: such a section is never as sharp as a strobed one.
@@ -77,13 +88,25 @@ def find_orbits_in_record(
             if between is not None:
                 orbits = without_folds(orbits, cut.section, record, names, between)
             orbits = _placed(orbits, record, names, cut.section, phase, f"{note} {cut.note}")
-            orbits = _held(with_profiles(orbits, record, names), controlled)
+            orbits = _held(with_profiles(orbits, record, names), control)
     return replace(orbits, status=task.status)
 
 
-def _held(orbits: OrbitSet, controlled: bool) -> OrbitSet:
+def _without_bad_samples(record: Record, names: tuple[str, ...]) -> tuple[Record, str]:
+    """The record with spikes bridged and cut at longer runs of bad samples, and a sentence on them.
+
+    Of a strobed record neighbours say nothing about a sample: it stays as it is.
+    """
+    if record.period is not None and samples_per_period(record) < DENSE:
+        return record, ""
+    marked = without_bad_samples(record)
+    return cut_at_bad_runs(marked), " ".join(bad_sample_warnings(marked.select(list(names))))
+
+
+def _held(orbits: OrbitSet, control: Control) -> OrbitSet:
     """Orbits of a record under control: that the motion stays says nothing of their stability without it."""
-    if not controlled:
+    orbits = _with_note(orbits, control.words)
+    if not control.held:
         return orbits
     noted = tuple(
         orbit.with_(stability="unknown", notes=(*orbit.notes, CONTROLLED)) if orbit.multipliers is None else orbit

@@ -54,5 +54,5 @@ def redrawn_cycles(
     product = np.broadcast_to(np.eye(n), (draws, n, n))
     for k in range(p):
         product = slopes[:, k] @ product
-    sizes = -np.sort(-np.abs(np.linalg.eigvals(product)), axis=1)
+    sizes = -np.sort(-np.abs(np.linalg.eigvals(product)), axis=1)  # any sign: sorted
     return section.wrap(moved - points), sizes

@@ -9,13 +9,17 @@ from kapitza.orbits_of_models.collocation import Collocation, element_defects, m
 from kapitza.orbits_of_models.coordinates import CoordinateForm, tangent_segments
 from kapitza.orbits_of_models.differences import DifferenceEquations, Differences
 from kapitza.orbits_of_models.elements import CollocationEquations, Layout, Unknowns
+from kapitza.orbits_of_models.exponents import exponents
 from kapitza.orbits_of_models.field import VectorField
 from kapitza.orbits_of_models.floquet import Monodromy, certificate, log_determinant, monodromy
 from kapitza.orbits_of_models.gauss import gauss_rule, integrated_basis
+from kapitza.orbits_of_models.guesses import Guess
 from kapitza.orbits_of_models.harmonic import HarmonicBalance, HarmonicEquations, telling_harmonics
 from kapitza.orbits_of_models.homotopy import Homotopy
 from kapitza.orbits_of_models.loop import FlowLoop, FourierSeries, PiecewiseLoop, SampledLoop, as_point, fourier_series
+from kapitza.orbits_of_models.lyapunov import LyapunovSpectrum
 from kapitza.orbits_of_models.phase import FixedState, IntegralPhase, OrthogonalPhase, PhaseRow
+from kapitza.orbits_of_models.polishing import polished_cycle
 from kapitza.orbits_of_models.problem import Problem, Solution
 from kapitza.orbits_of_models.sequence import Arcs, distribute, even_mesh, find_arcs
 from kapitza.orbits_of_models.shooting import (
@@ -46,6 +50,7 @@ __all__ = [
     "FixedState",
     "FlowLoop",
     "FourierSeries",
+    "Guess",
     "HarmonicBalance",
     "HarmonicEquations",
     "Homotopy",
@@ -53,6 +58,7 @@ __all__ = [
     "Layout",
     "LinearisedShooting",
     "Loop",
+    "LyapunovSpectrum",
     "Monodromy",
     "MultipleShooting",
     "OrbitSolver",
@@ -76,6 +82,7 @@ __all__ = [
     "distribute",
     "element_defects",
     "even_mesh",
+    "exponents",
     "find_arcs",
     "find_orbits_of_model",
     "folded_states",
@@ -88,6 +95,7 @@ __all__ = [
     "mesh_density",
     "monodromy",
     "place_nodes",
+    "polished_cycle",
     "solve_orbit",
     "spelled",
     "symbolic_code",

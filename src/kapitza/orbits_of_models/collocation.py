@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.calls import Count, Positive
 from kapitza.errors import KapitzaError, Status
 from kapitza.orbit import Loop, SolverReport
 from kapitza.orbits_of_models.elements import CollocationEquations, Layout, LinearisedElements, Unknowns
@@ -41,10 +42,10 @@ class Collocation:
 
     degree: int = 4
     elements: int = 20
-    tolerance: float = 1e-11
+    tolerance: Positive = 1e-11
     adapt: bool = True
-    max_elements: int = 4000
-    max_iterations: int = 60
+    max_elements: Count = 4000
+    max_iterations: Count = 60
 
     def __post_init__(self):
         if not 2 <= self.degree <= 7:

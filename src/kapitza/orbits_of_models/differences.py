@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.calls import Count, Positive
 from kapitza.errors import KapitzaError, Status
 from kapitza.later import to_come
 from kapitza.orbit import Loop, SolverReport
@@ -239,9 +240,9 @@ class Differences:
 
     order: int = 4
     points: int | None = None
-    tolerance: float = 1e-11
-    max_points: int = 2**13
-    max_iterations: int = 40
+    tolerance: Positive = 1e-11
+    max_points: Count = 2**13
+    max_iterations: Count = 40
 
     def __post_init__(self):
         if self.order not in (2, 4):

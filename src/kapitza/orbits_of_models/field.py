@@ -11,7 +11,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.model import Model, compile_derivatives, compile_expressions, derivative, in_base, symbol, time
+from kapitza.model import FLAT, Model, compile_derivatives, compile_expressions, derivative, in_base, symbol, time
 
 Array = NDArray[np.float64]
 
@@ -39,8 +39,8 @@ class Surface:
 class VectorField:
     """x' = f(x, t, θ) and its first derivatives at many points at once, from the structure of a model.
 
-    Jumps (sign, Abs, …) are mode signs m_i = sign s_i(x, t): they are taken from the points, or given per point when
-    a method knows on which side an arc runs (NaN: taken from the point).
+    Jumps (sign, Abs, …) are modes m_i = sign s_i(x, t), see `kapitza.model.switches`. They are taken from the points,
+    or given per point when a method knows on which side an arc runs (NaN: taken from the point).
     wrt: names of the parameters by which to differentiate.
     """
 
@@ -75,12 +75,14 @@ class VectorField:
         return np.concatenate(rows)
 
     def modes(self, states: Array, times: Array, parameters: Array | None = None) -> Array:
-        """Signs (N, number of switches) of the switching functions, +1 at zero."""
+        """Signs (N, number of switches) of the switching functions, +1 at zero, 0 for those that may vanish there."""
         inputs, count = self._inputs(states, times), len(self.switches)
         result = np.ones((states.shape[0], count))
         for i, surface in enumerate(self._code.switches):
             value = surface(np.concatenate([inputs, result.T]), self.values(parameters))[0]
             result[:, i] = np.where(value >= 0, 1.0, -1.0)
+            if self.switches[i].can_vanish:
+                result[np.abs(value) <= FLAT * (1.0 + np.abs(states).max(axis=1)), i] = 0.0
         return result
 
     def _with_modes(self, states: Array, times: Array, parameters: Array | None, modes: Array | None) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.orbit import Certificate
+from kapitza.solve import eigenvectors, ordered
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -52,12 +53,11 @@ def monodromy(segments: Array) -> Monodromy:
     if high - low < np.log10(PLAIN_GROWTH) or segments.shape[1] == 1:
         return _plain(np.linalg.multi_dot(list(segments[::-1])))
     values, right = _precise_eigen(segments, int(high - low) + 40)
-    return _sorted(values, right)
+    return _with_left(*ordered(values, right))
 
 
 def _plain(matrix: Array) -> Monodromy:
-    values, right = np.linalg.eig(matrix)
-    return _sorted(values.astype(complex), right.astype(complex))
+    return _with_left(*eigenvectors(matrix))
 
 
 def _refined(matrix: Array, found: Monodromy) -> Monodromy:
@@ -97,15 +97,13 @@ def _precise_eigen(segments: Array, digits: int) -> tuple[Complex, Complex]:
         product = mpmath.matrix(segments[0].tolist())
         for factor in segments[1:]:
             product = mpmath.matrix(factor.tolist()) * product
-        values, right = mpmath.eig(product)
+        values, right = mpmath.eig(product)  # any sign: ordered by the caller
         n = segments.shape[1]
         vectors = np.array([[complex(right[i, j]) for j in range(n)] for i in range(n)])
-        return np.array([complex(v) for v in values]), vectors
+        return _without_stray_parts(np.array([complex(v) for v in values])), vectors
 
 
-def _sorted(values: Complex, right: Complex) -> Monodromy:
-    order = np.argsort(-np.abs(values), kind="stable")
-    values, right = values[order], right[:, order]
+def _with_left(values: Complex, right: Complex) -> Monodromy:
     values = _without_stray_parts(values)
     try:
         left = np.asarray(np.linalg.inv(right).conj().T, np.complex128)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza import gate
+from kapitza.calls import Check
 from kapitza.circle import difference, turns, unwrap, unwrap_states
 from kapitza.errors import ConvergenceError, DataError, FlowError, Status
 from kapitza.later import to_come
@@ -32,7 +33,11 @@ TRANSIENT = 300
 """Excitation periods (or guessed periods) that a start from nothing lets pass before it looks for a return."""
 
 
-def loop_from(problem: Problem, guess: Any) -> Loop:
+Guess = Annotated[Any, Check("an orbit, a Record, a state or states", lambda value: True, lambda what, value: value)]
+"""A start for an orbit; `loop_from` says what may be one."""
+
+
+def loop_from(problem: Problem, guess: Guess) -> Loop:
     """A loop with the period of the problem (forced) or of the guess (autonomous)."""
     if guess is None:
         return _from_nothing(problem)

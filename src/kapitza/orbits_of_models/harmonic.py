@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 
+from kapitza.calls import Count, Positive
 from kapitza.errors import KapitzaError, Status
 from kapitza.later import to_come
 from kapitza.orbit import Loop, SolverReport
@@ -185,9 +186,9 @@ class HarmonicBalance:
     """
 
     harmonics: int | None = None
-    tolerance: float = 1e-12
-    max_harmonics: int = 256
-    max_iterations: int = 40
+    tolerance: Positive = 1e-12
+    max_harmonics: Count = 256
+    max_iterations: Count = 40
 
     def __post_init__(self):
         if self.harmonics is not None and self.harmonics < 1:

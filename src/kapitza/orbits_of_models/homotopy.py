@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from kapitza.calls import Positive
 from kapitza.errors import KapitzaError, Status
 from kapitza.orbit import Loop
 from kapitza.orbits_of_models.collocation import Collocation
@@ -35,7 +36,7 @@ class Homotopy:
     start: float
     method: Method = field(default_factory=Collocation)
     steps: int = 4
-    smallest: float = 1e-3
+    smallest: Positive = 1e-3
 
     def __post_init__(self):
         if self.steps < 1:

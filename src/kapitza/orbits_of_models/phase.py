@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ class PhaseRow:
         return float((self.weights * nodes).sum() - self.target)
 
 
+@runtime_checkable
 class PhaseCondition(Protocol):
     """Gives its equation on nodes at the given fractions (J,), for a reference loop near the solution."""
 

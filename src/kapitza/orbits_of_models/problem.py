@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,6 +177,7 @@ class Solution:
     report: SolverReport = deferrable(SolverReport())
 
 
+@runtime_checkable
 class Method(Protocol):
     """A periodic solver: settings in a frozen dataclass, one verb."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.calls import Count, Positive
 from kapitza.circle import difference, turns
 from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.flow import Flow
@@ -97,7 +98,7 @@ class ShootingEquations:
             run = self.flow.core.advance(nodes[0], begin, end, vector, tangents)
             jacobian = None if run.jacobian is None else run.jacobian[None]
             sensitivity = None if run.sensitivity is None else run.sensitivity[None]
-            return nodes, period, vector, run.state[None], jacobian, sensitivity, run.events
+            return nodes, period, vector, run.state[None], jacobian, sensitivity, tuple(run.events)
         begins, ends = self.times(period)
         run = self.flow.propagate_many(nodes, begins, ends, vector, tangents)
         events = tuple(e for part in run.events for e in part)
@@ -169,7 +170,9 @@ class ShootingEquations:
         residual = self._flatten(nodes, arrivals)
         assert jacobians is not None
         assert sensitivities is not None
-        return LinearisedShooting(self, residual, nodes, period, vector, arrivals, jacobians, sensitivities, events)
+        return LinearisedShooting(
+            self, residual, nodes, period, vector, arrivals, jacobians, sensitivities, tuple(events)
+        )
 
 
 @dataclass
@@ -372,9 +375,9 @@ class Shooting:
     'CONVERGED'
     """
 
-    tolerance: float = 1e-11
-    max_iterations: int = 40
-    largest_step: float = float("inf")
+    tolerance: Positive = 1e-11
+    max_iterations: Count = 40
+    largest_step: Positive = float("inf")
 
     def solve(self, problem: Problem, guess: Loop) -> Solution:
         return _shoot(problem, guess, np.zeros(1), self.tolerance, self.max_iterations, self.largest_step)
@@ -395,10 +398,10 @@ class MultipleShooting:
     """
 
     nodes: int | None = None
-    growth: float = 10.0
-    tolerance: float = 1e-11
-    max_iterations: int = 40
-    largest_step: float = float("inf")
+    growth: Positive = 10.0
+    tolerance: Positive = 1e-11
+    max_iterations: Count = 40
+    largest_step: Positive = float("inf")
 
     def __post_init__(self):
         if self.nodes is not None and self.nodes < 1:
@@ -427,13 +430,13 @@ def place_nodes(problem: Problem, guess: Loop, growth: float) -> Array:
     safe = np.where(np.isfinite(run.jacobian), run.jacobian, np.eye(len(problem.model.states)))
     stretch = np.maximum(np.log(np.linalg.svd(safe, compute_uv=False)[:, 0]), 1e-3)
     level = np.append(0.0, np.cumsum(stretch)) / np.log(growth)
-    marks = np.arange(1, int(np.ceil(level[-1])))
-    inner = np.interp(marks * level[-1] / max(np.ceil(level[-1]), 1), level, np.append(fine, 1.0))
-    merged = np.unique(np.round(np.concatenate([problem.section_fractions, inner]), 12))
+    edges, count = np.append(fine, 1.0), max(int(np.ceil(level[-1])), 1)
+    marks = np.arange(1, count) * level[-1] / count
     # A node that falls next to a section point adds a segment and no accuracy.
-    wide = np.diff(np.append(merged, 1.0)) > 0.25 / pieces
-    section = np.isin(merged, np.round(problem.section_fractions, 12))
-    return merged[wide | section]
+    sections = np.interp(np.append(problem.section_fractions, 1.0), edges, level)
+    apart = np.abs(marks[:, None] - sections).min(axis=1) > 0.25 * level[-1] / count
+    inner = np.interp(marks[apart], level, edges)
+    return np.unique(np.round(np.concatenate([problem.section_fractions, inner]), 12))
 
 
 def _solved(

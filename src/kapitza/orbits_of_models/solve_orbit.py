@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from kapitza.later import to_come
 from kapitza.model import Model
 from kapitza.orbit import Loop, PeriodicOrbit, minimal_period
 from kapitza.orbits_of_models.codes import symbolic_code
-from kapitza.orbits_of_models.guesses import loop_from
+from kapitza.orbits_of_models.guesses import Guess, loop_from
 from kapitza.orbits_of_models.phase import PhaseCondition
 from kapitza.orbits_of_models.portrait import MINIMAL_GRID, TELLING, Portrait
 from kapitza.orbits_of_models.problem import Method, Problem, Solution, pose
@@ -49,7 +48,7 @@ CURES = {
 
 def solve_orbit(
     model: Model,
-    guess: Any = None,
+    guess: Guess = None,
     period: float | None = None,
     method: Method | None = None,
     *,

@@ -14,7 +14,7 @@ from kapitza.orbits_of_models.field import VectorField
 from kapitza.orbits_of_models.phase import PhaseRow
 from kapitza.orbits_of_models.problem import Problem, pose
 from kapitza.orbits_of_models.shooting import LinearisedShooting, ShootingEquations
-from kapitza.solve import NewtonSettings, newton
+from kapitza.solve import NewtonSettings, eigenvalues, newton
 
 Array = NDArray[np.float64]
 
@@ -70,10 +70,8 @@ class OrbitSolver:
             return ClosedOrbit(nodes[0], length, nothing, nothing[0].astype(complex), np.inf, result.status, 0)
         # The last Newton step is below the tolerance: the Jacobian before it serves.
         matrix = at.segments[0]
-        multipliers = np.linalg.eigvals(matrix).astype(complex)
-        order = np.argsort(-np.abs(multipliers), kind="stable")
         gap = float(np.abs(at.residual[:size]).max())
-        return ClosedOrbit(nodes[0], length, matrix, multipliers[order], gap, result.status, result.iterations)
+        return ClosedOrbit(nodes[0], length, matrix, eigenvalues(matrix), gap, result.status, result.iterations)
 
     def _posed(self, parameters: Parameters) -> Problem:
         if parameters is None:

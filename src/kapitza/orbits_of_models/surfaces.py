@@ -23,6 +23,9 @@ GRID = 400
 SIDES = np.arange(64) / 64
 """Fractions at which the rates on both sides of a switch are compared."""
 
+BESIDE = 1e-7
+"""How far from a crossing, as a fraction of the loop, the modes on both sides are read."""
+
 TOUCHING = 1e-7
 """A switching function whose extremum is this close to zero, relative to its range, is grazing."""
 
@@ -45,14 +48,22 @@ def crossings(problem: Problem, loop: Loop, events: Sequence[Any] | None = None)
     if not field.switches:
         return []
     grid = _search_grid(problem, loop, events)
-    signs = field.modes(loop(grid), grid * loop.period, problem.parameters)
-    place, index = np.nonzero(signs[1:] != signs[:-1])
+    signs = _without_single_zeros(field.modes(loop(grid), grid * loop.period, problem.parameters))
+    # A mode turns 0, or is no longer 0, where one inside it changes, which is found itself.
+    place, index = np.nonzero(signs[1:] * signs[:-1] < 0)
     if place.size == 0:
         return []
     before = signs[place, index]
     fractions = _locate(problem, loop, grid[place], grid[place + 1], index)
     found = [LoopCrossing(float(s), int(i), int(-b)) for s, i, b in zip(fractions, index, before, strict=True)]
     return sorted(found, key=lambda c: c.fraction)
+
+
+def _without_single_zeros(signs: Array) -> Array:
+    """Signs (N, switches) with those that are 0 at one sample alone, on the way through zero, set to the next one."""
+    padded = np.concatenate([signs[1:2], signs, signs[-2:-1]])
+    alone = (signs == 0) & (padded[:-2] != 0) & (padded[2:] != 0)
+    return np.where(alone, padded[2:], signs)
 
 
 def grids(problem: Problem, loop: Loop) -> Array:
@@ -164,10 +175,12 @@ def _log_jump(problem: Problem, loop: Loop, crossing: LoopCrossing) -> float:
     """log|det| of the saltation matrix: the ratio of the speeds with which the surface is left and reached."""
     field, at = problem.field, np.array([crossing.fraction])
     state, time = loop(at), at * loop.period
-    modes = field.modes(state, time, problem.parameters)
     surface = field.surface(crossing.index, state, time, problem.parameters)
     speeds = []
-    for sign in (-crossing.sign, crossing.sign):
+    for sign, beside in ((-crossing.sign, -BESIDE), (crossing.sign, BESIDE)):
+        # With the crossed mode those of the switches around it may change: all are read beside the surface.
+        there = np.mod(at + beside, 1.0)
+        modes = field.modes(loop(there), there * loop.period, problem.parameters)
         modes[:, crossing.index] = sign
         rates = field.rates(state, time, problem.parameters, modes)
         speeds.append(float((surface.by_state * rates).sum() + surface.by_time[0]))

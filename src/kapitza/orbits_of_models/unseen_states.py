@@ -205,7 +205,7 @@ def continued(setting: Model, wanted: float | None, free: Sequence[str]) -> Iter
     low, high = np.array([setting.parameter(name).bounds for name in free]).T
     shape = qmc.Sobol(goal.size, rng=np.random.default_rng(0)).random(1 << (SOLVABLE - 1).bit_length())[:SOLVABLE]
     # From small changes to a factor of three: the nearest solvable case comes first.
-    shape = shape[np.argsort(np.abs(shape - 0.5).max(axis=1))]
+    shape = shape[np.argsort(np.abs(shape - 0.5).max(axis=1), kind="stable")]
     points = size * 3.0 ** (2 * shape - 1)
     if (goal < 0).any():
         # A motion that cannot settle often has a damping of the wrong sign.

@@ -1,5 +1,6 @@
 """Figures, and reports as single HTML files."""
 
+from kapitza.calls import check_functions
 from kapitza.report.branch_figures import (
     plot_branch,
     plot_diagram,
@@ -9,6 +10,7 @@ from kapitza.report.branch_figures import (
 )
 from kapitza.report.estimate_figures import plot_estimate
 from kapitza.report.estimate_report import orbit_table, write_report
+from kapitza.report.exponent_figures import plot_exponents
 from kapitza.report.figures import plot_attractor, plot_orbit, plot_orbits, plot_record
 from kapitza.report.harmonic_figures import plot_residues
 from kapitza.report.likelihood_figures import plot_convergence, plot_decay, plot_likelihood
@@ -17,7 +19,7 @@ from kapitza.report.orbit_figures import plot_multipliers, plot_profile
 from kapitza.report.page import Section, write_page
 from kapitza.report.rig_figures import plot_delay_stability, plot_growing_branch, plot_rig_branch
 from kapitza.report.skeleton_figures import plot_inspection
-from kapitza.report.study_figures import plot_fit, plot_force_surface, plot_forces, plot_intervals, plot_section
+from kapitza.report.study_figures import plot_fit, plot_force_surface, plot_forces, plot_intervals
 from kapitza.report.study_report import write_study_report
 from kapitza.report.validation_figures import plot_validation
 
@@ -33,6 +35,7 @@ __all__ = [
     "plot_delay_stability",
     "plot_diagram",
     "plot_estimate",
+    "plot_exponents",
     "plot_fit",
     "plot_force_surface",
     "plot_forces",
@@ -48,7 +51,6 @@ __all__ = [
     "plot_record",
     "plot_residues",
     "plot_rig_branch",
-    "plot_section",
     "plot_validation",
     "plot_waterfall",
     "write_branch_page",
@@ -56,3 +58,5 @@ __all__ = [
     "write_report",
     "write_study_report",
 ]
+
+check_functions(globals())

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from kapitza import gate
 from kapitza.errors import KapitzaError
 from kapitza.files import replacing
-from kapitza.report.style import CYCLE, FAINT, axes_for, axis_label, figure_of, styled
+from kapitza.report.branch_curves import BranchLine, place_names
+from kapitza.report.style import CYCLE, FAINT, INK, axes_for, axis_label, figure_of, styled
 
 if TYPE_CHECKING:
     from kapitza.continuation import Branch, Diagram
@@ -35,6 +36,10 @@ MARKS = {
     "beginning of stick": "*",
     "cusp": "p",
 }
+"""Marks of bifurcations, in the order of legends."""
+
+STYLES = {"stable": "-", "unstable": "--", "unknown": ":"}
+"""Lines of each stability, in the order of legends."""
 
 
 def plot_branch(
@@ -43,13 +48,14 @@ def plot_branch(
     """A branch over its parameter: solid where stable, dashed where unstable, dotted where unknown.
 
     of: a state (the first coordinate by default). measure: "amplitude" (half peak to peak), "extent" (smallest and
-    largest), "point" (the value on the section), "period". A curve of bifurcations is drawn in its two parameters.
+    largest), "point" (the value on the section; every point of a cycle of a map), "period". Cycles of maps are drawn by
+    their points unless "extent" or "period" is wanted. A curve of bifurcations is drawn in its two parameters.
     Bands of two standard deviations are drawn where a posterior was given (measure="point").
     """
     with styled():
         axes = axes_for(ax)
-        _draw(axes, branch, of, measure, color or CYCLE[0], True)
-        axes.legend(loc="best")
+        _draw(axes, branch, of, measure, color)
+        _legend(axes)
         return figure_of(axes)
 
 
@@ -58,57 +64,79 @@ def plot_diagram(diagram: Diagram, of: str | None = None, measure: str = "point"
     with styled():
         axes = axes_for(ax)
         for branch, level in zip(diagram.branches, diagram.levels, strict=True):
-            _draw(axes, branch, of, measure, CYCLE[level % len(CYCLE)], False)
-        handles, labels = axes.get_legend_handles_labels()
-        seen = dict(zip(labels, handles, strict=True))
-        axes.legend(list(seen.values()), list(seen), loc="best")
+            _draw(axes, branch, of, measure, CYCLE[level % len(CYCLE)])
+        _legend(axes)
         return figure_of(axes)
 
 
-def _draw(axes: Axes, branch: Branch, of: str | None, measure: str, color: str, styles: bool) -> None:
+def _legend(axes: Axes, lines: Sequence[tuple[str, str]] = ()) -> None:
+    """One entry for each kind of line and mark: (colour, name) given first, then stability, marks, the rest."""
+    found = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    order: dict[str, Any] = {name: Line2D([], [], color=color) for color, name in lines}
+    for name, style in STYLES.items():
+        if name in found:
+            order[name] = Line2D([], [], color=INK, ls=style)
+    for name in (*MARKS, *(f"{mark} (unverified)" for mark in MARKS)):
+        if name in found:
+            order[name] = found[name]
+    order |= {name: handle for name, handle in found.items() if name not in order}
+    if order:
+        axes.legend(list(order.values()), list(order), loc="best")
+
+
+def _draw_curve(axes: Axes, branch: Branch, color: str | None) -> None:
+    """A curve of bifurcations in its two parameters, its points of codimension two by name."""
+    others = sum(not str(line.get_label()).startswith("_") for line in axes.lines)
+    # The second colour is that of the marks.
+    color = color or (CYCLE[0], *CYCLE[2:])[others % (len(CYCLE) - 1)]
+    axes.plot(branch.values[:, 0], branch.values[:, 1], color=color, label=branch.subject)
+    names = []
+    for mark in branch.bifurcations:
+        values = dict(zip(branch.model.names, np.asarray(mark.values).tolist(), strict=True))
+        height = values[branch.parameters[1]]
+        axes.plot(mark.value, height, MARKS.get(mark.kind.value, "o"), color=CYCLE[1], zorder=5)
+        names.append((mark.value, height, mark.name))
+    axes.set_xlabel(_named(branch, branch.parameters[0]))
+    axes.set_ylabel(_named(branch, branch.parameters[1]))
+    place_names(axes, names)
+
+
+def _draw(axes: Axes, branch: Branch, of: str | None, measure: str, color: str | None) -> None:
     if len(branch.parameters) == 2:
-        axes.plot(branch.values[:, 0], branch.values[:, 1], color=color, label=branch.subject)
-        for mark in branch.bifurcations:
-            values = dict(zip(branch.model.names, np.asarray(mark.values).tolist(), strict=True))
-            axes.plot(mark.value, values[branch.parameters[1]], MARKS.get(mark.kind.value, "o"), color=CYCLE[1])
-            axes.annotate(mark.kind.value, (mark.value, values[branch.parameters[1]]), xytext=(6, -10),
-                          textcoords="offset points", fontsize=8)  # fmt: skip
-        axes.set_xlabel(_named(branch, branch.parameters[0]))
-        axes.set_ylabel(_named(branch, branch.parameters[1]))
+        _draw_curve(axes, branch, color)
         return
+    color = color or CYCLE[0]
     name, rows = measured(branch, of, measure)
-    drawn = {"stable": "-", "unstable": "--", "unknown": ":"}
-    stability = np.array(branch.stability)
-    for row in rows:
-        for start, stop, state in _runs(stability):
-            along, height = _stretch(branch, row, start, stop)
-            axes.plot(along, height, drawn[state], color=color, label=state if row is rows[0] else None)
+    lines = [BranchLine(branch, row) for row in rows]
+    for line in lines:
+        for state, along, height in line.pieces():
+            axes.plot(along, height, STYLES[state], color=color, label=state)
     if branch.deviations is not None and measure == "point":
         spread = 2 * branch.deviations[:, branch.model.states.index(name)]
         height = np.ptp(rows[0]) or 1.0
         axes.fill_between(branch.values[:, 0], rows[0] - spread, rows[0] + spread, where=spread < 0.5 * height,
                           color=color, alpha=0.2, lw=0)  # fmt: skip
-    for mark in branch.bifurcations:
-        at = _height_at(branch, rows[-1], mark)
-        axes.plot(mark.value, at, MARKS.get(mark.kind.value, "o"), ms=5, color=CYCLE[1], mec="white", mew=0.5,
-                  label=mark.name, zorder=5)  # fmt: skip
+    for mark, (value, at) in zip(branch.bifurcations, lines[-1].marks, strict=True):
+        face = CYCLE[1] if mark.verified else "white"
+        edge = "white" if mark.verified else CYCLE[1]
+        symbol = MARKS.get(mark.kind.value, "o")
+        look: dict[str, Any] = {"color": CYCLE[1]} if symbol in "x|" else {"mfc": face, "mec": edge}
+        axes.plot(value, at, symbol, ms=5, mew=0.8, ls="none", label=mark.name, zorder=5, **look)
         if mark.interval is not None:
             axes.plot(mark.interval, [at, at], color=CYCLE[1], lw=3, alpha=0.5, solid_capstyle="butt")
-    # One entry for each kind of line and mark.
-    handles, labels = axes.get_legend_handles_labels()
-    for handle, label in list(zip(handles, labels, strict=True)):
-        if label in labels[: labels.index(label)] or labels.count(label) > 1:
-            labels[labels.index(label)] = label + "\0"
-            handle.set_label("_" + label)
     axes.set_xlabel(_named(branch, branch.parameters[0]))
-    word = {"amplitude": "amplitude of ", "extent": "", "point": "", "period": ""}[measure]
-    axes.set_ylabel("period [s]" if measure == "period" else word + axis_label(name))
+    points = branch.model.is_map and measure == "amplitude"
+    word = "amplitude of " if measure == "amplitude" and not points and not branch.resting else ""
+    unit = "period [steps]" if branch.model.is_map else "period [s]"
+    axes.set_ylabel(unit if measure == "period" else word + axis_label(name))
 
 
 def measured(branch: Branch, of: str | None, measure: str) -> tuple[str, list[Array]]:
     """The name of the state and the rows (N,) to draw."""
     name = _state(branch, of)
     column = branch.model.states.index(name)
+    if branch.model.is_map and measure in ("point", "amplitude"):
+        return name, list(branch.nodes[:, column].reshape(len(branch), -1).T)
     if measure == "point" or branch.subject == "equilibrium":
         return name, [branch.points[:, column]]
     if measure == "period":
@@ -132,35 +160,6 @@ def _named(branch: Branch, parameter: str) -> str:
     return axis_label(parameter, str(branch.model.parameter(parameter).unit or ""))
 
 
-def _runs(stability: NDArray[np.str_]) -> Iterable[tuple[int, int, str]]:
-    edges = [0, *(np.flatnonzero(stability[1:] != stability[:-1]) + 1), len(stability)]
-    for start, stop in itertools.pairwise(edges):
-        yield int(start), int(stop), str(stability[start])
-
-
-def _height_at(branch: Branch, row: Array, mark: Any) -> float:
-    """Between the points before and after a mark; half way where it lies beyond both, as folds do."""
-    i = int(np.clip(mark.position, 0, len(row) - 2))
-    first, last = branch.values[i : i + 2, 0]
-    share = (mark.value - first) / (last - first) if last != first else 0.5
-    share = share if 0 <= share <= 1 else 0.5
-    return float((1 - share) * row[i] + share * row[i + 1])
-
-
-def _stretch(branch: Branch, row: Array, start: int, stop: int) -> tuple[Array, Array]:
-    """A run of points of one stability, drawn from the bifurcation before it to the one behind it."""
-    along, height = list(branch.values[start:stop, 0]), list(row[start:stop])
-    marks = {mark.position: mark for mark in branch.bifurcations}
-    before, behind = marks.get(start - 1) if start else None, marks.get(stop - 1)
-    if before is not None:
-        along.insert(0, before.value)
-        height.insert(0, _height_at(branch, row, before))
-    if stop < len(row):
-        along.append(branch.values[stop, 0] if behind is None else behind.value)
-        height.append(row[stop] if behind is None else _height_at(branch, row, behind))
-    return np.array(along), np.array(height)
-
-
 def plot_waterfall(branch: Branch, of: str | None = None, count: int = 24, ax: Axes | None = None) -> Figure:
     """Profiles over one period, one above the other along the branch; unstable ones dashed."""
     if branch.subject != "orbit":
@@ -173,12 +172,16 @@ def plot_waterfall(branch: Branch, of: str | None = None, count: int = 24, ax: A
     step = 0.6 * float(np.ptp(profiles, axis=1).max()) / max(len(chosen), 1) * 3 or 1.0
     with styled():
         axes = axes_for(ax, (6.0, 6.0))
+        # Values that would be written over each other are left out.
+        apart = 0.03 * (float(np.ptp(profiles)) + step * len(chosen))
+        written: list[float] = []
         for place, (index, profile) in enumerate(zip(chosen, profiles, strict=True)):
             style = "-" if stability[index] == "stable" else "--"
             axes.plot(np.arange(160) / 160, profile + place * step, style, color=CYCLE[0], lw=0.9)
-            if place % 4 == 0:
-                text = f"{branch.values[index, 0]:.4g}"
-                axes.annotate(text, (1.0, profile[-1] + place * step), fontsize=7, color=FAINT)
+            height = profile[-1] + place * step
+            if all(abs(height - other) > apart for other in written):
+                axes.annotate(f"{branch.values[index, 0]:.4g}", (1.0, height), fontsize=7, color=FAINT, va="center")
+                written.append(height)
         axes.set_xlabel("t / T")
         axes.set_ylabel(f"{axis_label(name)}, shifted along {axis_label(branch.parameter)}")
         return figure_of(axes)
@@ -191,6 +194,7 @@ def write_branch_page(branch: Branch, path: str | Path, of: str | None = None, m
     if branch.subject != "orbit" or len(branch.parameters) != 1:
         raise KapitzaError(f"The interactive page shows branches of orbits, not of {branch.subject} points.")
     name, rows = measured(branch, of, measure)
+    lines = [BranchLine(branch, row) for row in rows]
     profiles = branch.profiles(120)
     content = {
         "parameter": branch.parameter,
@@ -203,7 +207,13 @@ def write_branch_page(branch: Branch, path: str | Path, of: str | None = None, m
         "periods": branch.periods.tolist(),
         "multipliers": [[[float(m.real), float(m.imag)] for m in row] for row in branch.multipliers],
         "marks": [
-            {"value": b.value, "height": _height_at(branch, rows[-1], b), "text": str(b)} for b in branch.bifurcations
+            {"value": float(value), "height": float(height), "text": str(b)}
+            for b, (value, height) in zip(branch.bifurcations, lines[-1].marks, strict=True)
+        ],
+        "pieces": [
+            {"x": along.tolist(), "y": height.tolist(), "stability": state}
+            for line in lines
+            for state, along, height in line.pieces()
         ],
     }
     data = json.dumps(content).replace("</", "<\\/")
@@ -231,13 +241,16 @@ p{margin:.2em 0}h3{margin:.6em 0 0;font-size:1em}</style></head>
 <script>
 const d = __DATA__;
 const look = {stable: "#0072b2", unstable: "#d55e00", unknown: "#8d99ae"};
-const traces = d.rows.map(r => ({x: d.values, y: r, mode: "lines+markers", line: {color: "#c9cbd6"},
+const dash = {stable: "solid", unstable: "dash", unknown: "dot"};
+const traces = d.rows.map(r => ({x: d.values, y: r, mode: "markers",
   marker: {size: 7, color: d.stability.map(s => look[s])}, text: d.stability, name: d.quantity, showlegend: false,
   hovertemplate: d.parameter + " = %{x:.6g}<br>%{y:.5g}<br>%{text}<extra></extra>"}));
 traces.push({x: d.marks.map(m => m.value), y: d.marks.map(m => m.height), mode: "markers",
   text: d.marks.map(m => m.text),
   marker: {size: 12, symbol: "diamond", color: "#009e73"}, name: "bifurcations",
   hovertemplate: "%{text}<extra></extra>"});
+d.pieces.forEach(p => traces.push({x: p.x, y: p.y, mode: "lines", hoverinfo: "skip",
+  line: {color: look[p.stability], dash: dash[p.stability], width: 1.5}}));
 Plotly.newPlot("diagram", traces, {xaxis: {title: {text: d.parameter}}, yaxis: {title: {text: d.quantity}},
   showlegend: false, margin: {t: 40}}, {responsive: true});
 function show(i) {
@@ -265,13 +278,11 @@ def plot_frequency_response(response: Any, of: str | None = None, ax: Axes | Non
     """Amplitude over frequency for each force level, stable solid and unstable dashed, the backbone in grey."""
     with styled():
         axes = axes_for(ax)
-        for i, (branch, level) in enumerate(zip(response.branches, response.forces, strict=True)):
-            _draw(axes, branch, of, "amplitude", CYCLE[i % len(CYCLE)], False)
-            axes.plot([], [], color=CYCLE[i % len(CYCLE)], label=f"{response.force} = {level:g}")
+        for i, branch in enumerate(response.branches):
+            _draw(axes, branch, of, "amplitude", CYCLE[i % len(CYCLE)])
         if response.backbone is not None:
             _, rows = measured(response.backbone, of, "amplitude")
             axes.plot(response.backbone.values[:, 0], rows[0], color=FAINT, lw=2, alpha=0.6, label="backbone")
-        handles, labels = axes.get_legend_handles_labels()
-        seen = dict(zip(labels, handles, strict=True))
-        axes.legend(list(seen.values()), list(seen), loc="best")
+        _legend(axes, [(CYCLE[i % len(CYCLE)], f"{response.force} = {level:g}") for i, level in
+                       enumerate(response.forces)])  # fmt: skip
         return figure_of(axes)

@@ -72,6 +72,9 @@ def parameter_notes(estimate: Estimate, level: float) -> tuple[str, ...]:
     if estimate.noise:
         known = ", ".join(f"{name} {value:.3g}" for name, value in estimate.noise.items())
         notes.append(f"Standard deviation of the noise: {known}.")
+    if estimate.leverage:
+        unseen = "; ".join(str(fault) for fault in estimate.leverage)
+        notes.append(f"Faults too small to be seen are not in the intervals: {unseen}. State them by a Sensor.")
     return (*notes, *likelihood_notes(estimate))
 
 

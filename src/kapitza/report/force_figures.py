@@ -10,8 +10,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from kapitza.circle import wrap
-from kapitza.report.interactive import ENOUGH, FIT, STACK, broken, floats, label, near, samples_per_cycle, used, window
-from kapitza.study import ForceCurve, ForceSurface, Motion
+from kapitza.report.forces import ForceCurve, ForceSurface
+from kapitza.report.interactive import ENOUGH, FIT, MOST, STACK, floats, label, line, samples_per_cycle, used
+from kapitza.report.motions import Motion, extremes
 
 LEVELS = 14
 """Lines of equal force, half of them on either side of zero."""
@@ -30,14 +31,14 @@ def force_figure(curves: Sequence[ForceCurve]) -> go.Figure | None:
                            specs=used(len(curves), rows, columns))  # fmt: skip
     for number, curve in enumerate(curves):
         row, column = number // columns + 1, number % columns + 1
-        at = floats(np.array(curve.at))
+        at = floats(curve.at)
         figure.add_scatter(
-            x=at + at[::-1], y=floats(np.array(curve.high)) + floats(np.array(curve.low))[::-1], fill="toself",
+            x=at + at[::-1], y=floats(curve.high) + floats(curve.low)[::-1], fill="toself",
             fillcolor="rgba(0,114,178,0.22)", line={"width": 0}, hoverinfo="skip", name="95 % band", legendgroup="band",
             showlegend=number == 0, row=row, col=column,
         )  # fmt: skip
         figure.add_scatter(
-            x=at, y=floats(np.array(curve.force)), mode="lines", line={"color": FIT, "width": 2}, name="fitted force",
+            x=at, y=floats(curve.force), mode="lines", line={"color": FIT, "width": 2}, name="fitted force",
             legendgroup="force", showlegend=number == 0, row=row, col=column,
         )  # fmt: skip
         figure.update_xaxes(title_text=label(curve.state), row=row, col=column)
@@ -56,11 +57,11 @@ def surface_figure(surfaces: Sequence[ForceSurface], motion: Motion | None) -> g
                            specs=used(len(surfaces), rows, columns))  # fmt: skip
     for number, surface in enumerate(surfaces):
         row, column = number // columns + 1, number % columns + 1
-        force, name = np.array(surface.force), surface.coordinate
+        force, name = surface.force, surface.coordinate
         reach = float(np.abs(force).max()) or 1.0
         figure.add_contour(
-            x=floats(np.array(surface.positions)), y=floats(np.array(surface.rates)),
-            z=[floats(line) for line in force], customdata=[floats(line) for line in np.array(surface.band)],
+            x=floats(surface.positions), y=floats(surface.rates),
+            z=[floats(line) for line in force], customdata=[floats(line) for line in surface.band],
             colorscale=PALE, zmin=-reach, zmax=reach, showscale=False,
             contours={"showlabels": True, "start": -reach, "end": reach, "size": 2 * reach / LEVELS,
                       "labelfont": {"size": 10, "color": "#22223b"}},
@@ -68,18 +69,16 @@ def surface_figure(surfaces: Sequence[ForceSurface], motion: Motion | None) -> g
             hovertemplate="%{x:.4g}, %{y:.4g}<br>force / mass %{z:.4g} ± %{customdata:.2g}<extra></extra>",
             row=row, col=column,
         )  # fmt: skip
-        if motion is not None and name in motion.predicted and samples_per_cycle(near(motion, name)) >= ENOUGH:
-            part = window(motion)
-            at = motion.predicted[name][part]
+        if motion is not None and name in motion.predicted and samples_per_cycle(motion.near(name)) >= ENOUGH:
+            at = motion.predicted[name]
             turns = name in motion.angles and np.ptp(at) > 2 * np.pi
             at = wrap(at) if turns else at
-            speed = [None if v is None or math.isnan(v) else v for v in broken(motion, motion.rate(name), part)]
             style = {"mode": "markers", "marker": {"size": 2, "color": "#22223b"}}
             if not turns:
                 style = {"mode": "lines", "line": {"color": "#22223b", "width": 0.8}}
             figure.add_scatter(
-                x=floats(at), y=speed, name="motion of the fit", hoverinfo="skip", legendgroup="motion",
-                showlegend=number == 0, row=row, col=column, **style,
+                **line(motion, motion.rate(name), extremes(at, MOST), at), name="motion of the fit", hoverinfo="skip",
+                legendgroup="motion", showlegend=number == 0, row=row, col=column, **style,
             )  # fmt: skip
         figure.update_xaxes(
             title_text=label(name), range=[surface.positions[0], surface.positions[-1]], row=row, col=column

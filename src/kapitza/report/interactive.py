@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
+from kapitza.arrays import Array, Indices
 from kapitza.circle import unwrap
+from kapitza.estimate import Estimate, PredictionTest, ProfileCurve
+from kapitza.orbit import OrbitSet
+from kapitza.report.motions import Motion, extremes
 from kapitza.report.study_figures import interval_range
 from kapitza.report.style import CYCLE, axis_label
 from kapitza.signal import Decay, half_cycles
-from kapitza.study import Motion, Outcome, SectionSketch
-
-Array = NDArray[np.float64]
 
 MOST = 3000
 """Samples of one curve: more cannot be told apart on a screen."""
@@ -29,7 +29,7 @@ STACK = {"stack": True}
 ENOUGH = 12
 """Samples per cycle from which on differences tell the rate."""
 
-DATA, FIT, CHECK = "#8d99ae", CYCLE[0], CYCLE[1]
+DATA, FIT, CHECK, OUT = "#8d99ae", CYCLE[0], CYCLE[1], "#d7263d"
 
 
 def escaped(text: str) -> str:
@@ -41,76 +41,69 @@ def label(name: str, unit: str = "") -> str:
     return escaped(axis_label(name, unit).replace(r"\$", "$"))
 
 
-def window(motion: Motion, count: int = MOST) -> slice:
-    """The first samples of a motion that a picture shows."""
-    return slice(0, min(count, motion.time.size))
+def floats(values: Array) -> list[float | None]:
+    """Numbers with the seven digits that a picture can show, half the size of the page; None for NaN."""
+    return [None if math.isnan(v) else float(f"{v:.7g}") for v in values.tolist()]
 
 
-def broken(motion: Motion, values: Array, part: slice) -> list[float | None]:
-    """Values with a gap wherever one piece ends: a line must not join them."""
-    shown: list[float | None] = [float(v) for v in values[part]]
-    for cut in np.flatnonzero(np.diff(motion.piece[part])):
-        shown[int(cut)] = None
-    return shown
+def line(motion: Motion, values: Array, at: Indices, against: Array | None = None) -> dict[str, list[float | None]]:
+    """x and y of a line through the samples `at`, interrupted wherever one piece ends."""
+    x, y = floats((motion.time if against is None else against)[at]), floats(values[at])
+    for cut in np.flatnonzero(np.diff(motion.piece[at]))[::-1].tolist():
+        x.insert(cut + 1, None)
+        y.insert(cut + 1, None)
+    return {"x": x, "y": y}
 
 
-def floats(values: Array) -> list[float]:
-    """Numbers with the seven digits that a picture can show: half the size of the page."""
-    return [float(f"{v:.7g}") for v in values]
-
-
-def fit_figure(outcome: Outcome) -> go.Figure | None:
-    """Data, fitted motion and prediction of what was held back, one row per channel."""
-    motion = outcome.motion
+def fit_figure(motion: Motion | None, check: Motion | None = None) -> go.Figure | None:
+    """Data, fitted motion and prediction of what was held back, one row per channel; bad samples are marked."""
     if motion is None:
         return None
     channels = list(motion.measured)
     figure = make_subplots(rows=len(channels), cols=1, shared_xaxes=True, vertical_spacing=0.06)
-    same_clock = outcome.check is not None and float(outcome.check.time[0]) >= float(motion.time[-1])
-    parts = [(motion, "fit", FIT, window(motion))]
-    if outcome.check is not None and same_clock:
-        parts.append((outcome.check, "prediction of held-back data", CHECK, window(outcome.check)))
+    shown = [(motion, "fit", FIT), *([(check, "prediction of held-back data", CHECK)] if check is not None else [])]
     for row, channel in enumerate(channels, start=1):
-        for shown, name, colour, part in parts:
-            if channel not in shown.measured:
+        for one, name, colour in shown:
+            if channel not in one.measured:
                 continue
-            time, first = floats(shown.time[part]), row == 1
-            data = floats(shown.measured[channel][part])
-            line = broken(shown, near(shown, channel), part)
+            values, near = one.measured[channel], one.near(channel)
+            at = extremes(values, MOST)
             figure.add_scatter(
-                x=time, y=data, mode="markers", marker={"size": 3, "color": DATA}, name="data", legendgroup="data",
-                showlegend=first and shown is motion, row=row, col=1,
+                x=floats(one.time[at]), y=floats(values[at]), mode="markers", marker={"size": 3, "color": DATA},
+                name="data", legendgroup="data", showlegend=row == 1 and one is motion, row=row, col=1,
             )  # fmt: skip
             figure.add_scatter(
-                x=time, y=line, mode="lines", line={"width": 1.5, "color": colour}, name=name, legendgroup=name,
-                showlegend=first, row=row, col=1,
+                **line(one, near, extremes(near, MOST)), mode="lines", line={"width": 1.5, "color": colour}, name=name,
+                legendgroup=name, showlegend=row == 1, row=row, col=1,
             )  # fmt: skip
+            add_marked(figure, one, channel, row, (row, 1), values)
         figure.update_yaxes(title_text=label(channel, motion.units.get(channel, "")), row=row, col=1)
     figure.update_xaxes(title_text="time [s]", row=len(channels), col=1)
     figure.update_layout(height=180 + 170 * len(channels))
     return figure
 
 
-def check_figure(outcome: Outcome) -> go.Figure | None:
-    """The prediction of a recording of its own, where it has another clock than the data fitted."""
-    motion, check = outcome.motion, outcome.check
-    if check is None or (motion is not None and float(check.time[0]) >= float(motion.time[-1])):
-        return None
-    return fit_figure(Outcome(outcome.candidate, outcome.method, motion=check))
+def add_marked(
+    figure: go.Figure, motion: Motion, channel: str, row: int, place: tuple[int, int], values: Array
+) -> None:
+    """Mark the samples that were left out of the fit, and those whose residual is far beyond the noise."""
+    marked = {"left out": motion.lost.get(channel), "outliers": motion.outlying(channel)}
+    for (name, flags), symbol in zip(marked.items(), ("x", "circle-open"), strict=True):
+        at = np.flatnonzero(flags) if flags is not None else np.empty(0, np.intp)
+        if at.size:
+            at = at[:: -(-at.size // MOST)]
+            figure.add_scatter(
+                x=floats(motion.time[at]), y=floats(values[at]), mode="markers", name=name, legendgroup=name,
+                marker={"size": 7, "symbol": symbol, "color": OUT}, showlegend=row == 1, row=place[0], col=place[1],
+            )  # fmt: skip
 
 
-def near(motion: Motion, channel: str) -> Array:
-    """Predicted values; angles beside the measured ones, whatever turn they are in."""
-    return motion.measured[channel] + motion.error(channel)
-
-
-def residual_figure(outcome: Outcome) -> go.Figure | None:
+def residual_figure(motion: Motion | None) -> go.Figure | None:
     """Residuals against time, against the value of each channel, and against its rate where the samples tell it."""
-    motion = outcome.motion
     if motion is None:
         return None
     channels = list(motion.measured)
-    rated = [c for c in channels if not c.endswith("'") and samples_per_cycle(near(motion, c)) >= ENOUGH]
+    rated = [c for c in channels if not c.endswith("'") and samples_per_cycle(motion.near(c)) >= ENOUGH]
     columns = 3 if rated else 2
     figure = make_subplots(
         rows=len(channels), cols=columns, column_widths=[0.44, 0.28, 0.28][:columns], horizontal_spacing=0.07,
@@ -118,19 +111,20 @@ def residual_figure(outcome: Outcome) -> go.Figure | None:
         specs=[[{}, {}, {} if c in rated else None][:columns] for c in channels],
     )  # fmt: skip
     for row, channel in enumerate(channels, start=1):
-        for shown, colour, name in ((motion, FIT, "fitted"), (outcome.check, CHECK, "held back")):
-            if shown is None or channel not in shown.measured:
-                continue
-            step = slice(None, None, max(1, shown.time.size // MOST))
-            error = floats(shown.error(channel)[step])
-            against = [shown.time, near(shown, channel), *([shown.rate(channel)] if channel in rated else [])]
-            for column, values in enumerate(against, start=1):
-                known = [None if math.isnan(v) else v for v in floats(values[step])]
-                figure.add_scatter(
-                    x=known, y=error, mode="markers", marker={"size": 3, "color": colour}, name=name,
-                    legendgroup=name, showlegend=row == 1 and column == 1, row=row, col=column,
-                )  # fmt: skip
-        unit = motion.units.get(channel, "")
+        error = motion.error(channel)
+        at = extremes(error, MOST)
+        against = [motion.time, motion.near(channel), *([motion.rate(channel)] if channel in rated else [])]
+        for column, values in enumerate(against, start=1):
+            figure.add_scatter(
+                x=floats(values[at]), y=floats(error[at]), mode="markers", marker={"size": 3, "color": FIT},
+                name="residuals", showlegend=row == 1 and column == 1, row=row, col=column,
+            )  # fmt: skip
+        add_marked(figure, motion, channel, row, (row, 1), np.nan_to_num(error))
+        noise, unit = motion.noise.get(channel, 0.0), motion.units.get(channel, "")
+        if noise > 0:
+            figure.add_hrect(
+                y0=-2 * noise, y1=2 * noise, fillcolor="rgba(0,114,178,0.12)", line_width=0, row=row, col=1  # pyright: ignore[reportArgumentType]
+            )  # fmt: skip
         figure.update_yaxes(title_text="residual " + label(channel, unit), row=row, col=1)
         figure.update_xaxes(title_text="time [s]", row=row, col=1)
         figure.update_xaxes(title_text=label(channel, unit), row=row, col=2)
@@ -140,31 +134,53 @@ def residual_figure(outcome: Outcome) -> go.Figure | None:
     return figure
 
 
-def portrait_figure(outcome: Outcome) -> go.Figure | None:
+def lead_figure(test: PredictionTest | None) -> go.Figure | None:
+    """Errors of the predictions against the time since the last fitted sample, in standard deviations of the noise."""
+    if test is None or not len(test.starts):
+        return None
+    with np.errstate(invalid="ignore"):
+        single = np.sqrt(np.mean((test.error / test.noise) ** 2, axis=2))
+    figure = go.Figure()
+    for number, row in enumerate(single):
+        at = extremes(row, 600)
+        figure.add_scatter(
+            x=floats(test.lead[at]), y=floats(row[at]), mode="lines", line={"color": DATA, "width": 0.7},
+            name="one stretch", legendgroup="one", showlegend=number == 0,
+        )  # fmt: skip
+    figure.add_scatter(
+        x=floats(test.lead),
+        y=floats(test.course[0]),
+        mode="lines",
+        line={"color": CHECK, "width": 2},
+        name="all of them",
+    )
+    figure.add_hline(y=test.noises, line={"color": OUT, "width": 1, "dash": "dash"})
+    figure.update_xaxes(title_text="time since the last fitted sample [s]")
+    figure.update_yaxes(type="log", title_text="error / sensor noise")
+    figure.update_layout(height=340)
+    return figure
+
+
+def portrait_figure(motion: Motion | None) -> go.Figure | None:
     """Velocity against position of the first channel: fitted motion, data where the rate was measured too."""
-    motion = outcome.motion
-    if motion is None:
+    channel = None if motion is None else next((c for c in motion.measured if not c.endswith("'")), None)
+    if motion is None or channel is None:
         return None
-    channel = next((c for c in motion.measured if not c.endswith("'")), None)
-    if channel is None:
-        return None
-    part = window(motion)
-    position, speed = np.asarray(near(motion, channel)), motion.rate(channel)
-    rate = f"{channel}'"
+    position, speed, rate = motion.near(channel), motion.rate(channel), f"{channel}'"
     if rate not in motion.predicted and samples_per_cycle(position) < ENOUGH:
         return None
+    at = extremes(position, 2 * MOST)
     figure = go.Figure()
     if rate in motion.measured:
         figure.add_scatter(
-            x=floats(motion.measured[channel][part]), y=floats(motion.measured[rate][part]), mode="markers",
+            x=floats(motion.measured[channel][at]), y=floats(motion.measured[rate][at]), mode="markers",
             marker={"size": 3, "color": DATA}, name="data",
         )  # fmt: skip
     turn = channel in motion.angles and bool((np.abs(np.diff(position)) > np.pi).any())
-    line = {"mode": "markers", "marker": {"size": 2.5, "color": FIT}} if turn else {"mode": "lines"}
-    shown = [None if v is None or math.isnan(v) else v for v in broken(motion, speed, part)]
-    figure.add_scatter(x=floats(position[part]), y=shown, name="fit", line={"color": FIT, "width": 1}, **line)
-    figure.update_xaxes(title_text=label(channel, motion.units.get(channel, "")))
+    style = {"mode": "markers", "marker": {"size": 2.5, "color": FIT}} if turn else {"mode": "lines"}
+    figure.add_scatter(**line(motion, speed, at, position), name="fit", line={"color": FIT, "width": 1}, **style)
     unit = motion.units.get(channel, "")
+    figure.update_xaxes(title_text=label(channel, unit))
     figure.update_yaxes(title_text=label(rate, f"{unit}/s" if unit else ""))
     figure.update_layout(height=420)
     return figure
@@ -176,25 +192,28 @@ def samples_per_cycle(values: Array) -> float:
     return 2 * values.size / max(crossings, 1)
 
 
-def interval_figure(outcomes: Sequence[Outcome]) -> go.Figure | None:
+def interval_figure(fits: Mapping[str, Estimate], level: float) -> go.Figure | None:
     """Intervals of every fit side by side, a panel for each parameter.
 
     The axis follows the narrower half: one wide interval runs out of its panel instead of flattening the others.
     """
-    shown = [o for o in outcomes if o.ok]
-    names = list(dict.fromkeys(name for o in shown for name in o.names))
+    names = list(dict.fromkeys(name for fit in fits.values() for name in fit.names))
     if not names:
         return None
     columns = min(3, len(names))
     rows = math.ceil(len(names) / columns)
     figure = make_subplots(rows=rows, cols=columns, shared_yaxes=True, horizontal_spacing=0.06,
                            vertical_spacing=0.28 / rows, specs=used(len(names), rows, columns))  # fmt: skip
-    labels = [escaped(o.label) for o in shown]
+    labels = [escaped(name) for name in fits]
+    ends = [fit.interval(level) for fit in fits.values()]
     for number, name in enumerate(names):
         row, column = number // columns + 1, number % columns + 1
-        own = [(text, o) for text, o in zip(labels, shown, strict=True) if name in o.names]
-        for text, o in own:
-            low, high, value = o.low[name], o.high[name], o.values[name]
+        triples = []
+        for text, fit, table in zip(labels, fits.values(), ends, strict=True):
+            if name not in fit.names:
+                continue
+            low, high, value = float(table["low"][name]), float(table["high"][name]), fit.values[name]
+            triples.append((low, value, high))
             known = math.isfinite(low) and math.isfinite(high)
             figure.add_scatter(
                 x=[value], y=[text], mode="markers",
@@ -204,12 +223,10 @@ def interval_figure(outcomes: Sequence[Outcome]) -> go.Figure | None:
                 hovertemplate=f"{value:.6g}<br>[{low:.6g}, {high:.6g}]<extra></extra>", showlegend=False,
                 row=row, col=column,
             )  # fmt: skip
-        figure.update_xaxes(
-            title_text=label(name, own[0][1].units.get(name, "")), range=interval_range(name, [o for _, o in own]),
-            nticks=4, row=row, col=column,
-        )  # fmt: skip
+        unit = next((fit.units.get(name, "") for fit in fits.values() if name in fit.names), "")
+        figure.update_xaxes(title_text=label(name, unit), range=interval_range(triples), nticks=4, row=row, col=column)
     figure.update_yaxes(categoryorder="array", categoryarray=labels[::-1], automargin=True)
-    figure.update_layout(height=80 + rows * (90 + 34 * len(shown)), meta=STACK)
+    figure.update_layout(height=80 + rows * (90 + 34 * len(fits)), meta=STACK)
     return figure
 
 
@@ -218,18 +235,15 @@ def used(count: int, rows: int, columns: int) -> list[list[dict[str, Any] | None
     return [[{} if row * columns + column < count else None for column in range(columns)] for row in range(rows)]
 
 
-def decay_figure(outcome: Outcome) -> go.Figure | None:
+def decay_figure(motion: Motion | None) -> go.Figure | None:
     """Amplitude against time and frequency against amplitude of a free decay: data and fit; None where none decays."""
-    motion = outcome.motion
-    if motion is None:
-        return None
-    channel = next((c for c in motion.measured if not c.endswith("'")), None)
-    if channel is None:
+    channel = None if motion is None else next((c for c in motion.measured if not c.endswith("'")), None)
+    if motion is None or channel is None:
         return None
     pairs: list[tuple[Decay, Decay | None]] = []
     for number in np.unique(motion.piece):
         inside = motion.piece == number
-        time, followed = motion.time[inside], near(motion, channel)[inside]
+        time, followed = motion.time[inside], motion.near(channel)[inside]
         values = motion.measured[channel][inside]
         if channel in motion.angles:
             followed, values = unwrap(followed), unwrap(values)
@@ -264,40 +278,53 @@ def decay_figure(outcome: Outcome) -> go.Figure | None:
     return figure
 
 
-def section_figure(section: SectionSketch) -> go.Figure:
+def section_figure(orbits: OrbitSet | None) -> go.Figure | None:
     """The section of a recording; hover an orbit for its code, period and multipliers."""
+    if orbits is None or not len(orbits) or orbits.section_points is None or len(orbits[0].states) < 2:
+        return None
     figure = go.Figure()
-    points = np.array(section.points)
+    cloud = orbits.section_points
+    cloud = cloud[:: -(-len(cloud) // SHOWN_RETURNS)]
     figure.add_scatter(
-        x=floats(points[:, 0]), y=floats(points[:, 1]), mode="markers", marker={"size": 2, "color": DATA},
+        x=floats(cloud[:, 0]), y=floats(cloud[:, 1]), mode="markers", marker={"size": 2, "color": DATA},
         name="data", hoverinfo="skip",
     )  # fmt: skip
-    longest = sorted({orbit.periods for orbit in section.orbits})
-    for orbit in section.orbits:
-        at = np.array(orbit.points)
-        code, multipliers = escaped(orbit.code) or "-", escaped(orbit.multipliers) or "-"
-        text = f"period {orbit.periods}, code {code}<br>multipliers {multipliers}"
+    longest = sorted({len(orbit.points) for orbit in orbits})
+    shown: set[int] = set()
+    for orbit in orbits:
+        periods = len(orbit.points)
+        multipliers = "-" if orbit.multipliers is None else ", ".join(map(_multiplier, orbit.multipliers))
+        text = f"period {periods}, code {escaped(orbit.code or '') or '-'}<br>multipliers {multipliers}"
         figure.add_scatter(
-            x=floats(at[:, 0]), y=floats(at[:, 1]), mode="markers", name=f"period {orbit.periods}",
-            legendgroup=str(orbit.periods), hovertemplate=text + "<extra></extra>",
-            marker={"size": 9, "color": CYCLE[longest.index(orbit.periods) % len(CYCLE)], "line": {"width": 1}},
-            showlegend=orbit is next(o for o in section.orbits if o.periods == orbit.periods),
+            x=floats(orbit.points[:, 0]), y=floats(orbit.points[:, 1]), mode="markers", name=f"period {periods}",
+            legendgroup=str(periods), hovertemplate=text + "<extra></extra>",
+            marker={"size": 9, "color": CYCLE[longest.index(periods) % len(CYCLE)], "line": {"width": 1}},
+            showlegend=periods not in shown,
         )  # fmt: skip
-    figure.update_xaxes(title_text=label(section.states[0]))
-    figure.update_yaxes(title_text=label(section.states[1]))
+        shown.add(periods)
+    figure.update_xaxes(title_text=label(orbits[0].states[0]))
+    figure.update_yaxes(title_text=label(orbits[0].states[1]))
     figure.update_layout(height=520)
     return figure
 
 
-def convergence_figure(outcome: Outcome) -> go.Figure | None:
+def _multiplier(value: complex) -> str:
+    return f"{value.real:.3g}" if value.imag == 0 else f"{value:.3g}"
+
+
+SHOWN_RETURNS = 4000
+"""Points of a section that a picture shows."""
+
+
+def convergence_figure(estimate: Estimate) -> go.Figure | None:
     """Distance of each parameter from where it ended, in standard errors, by iteration."""
-    if not outcome.path:
+    if not estimate.path:
         return None
     figure = go.Figure()
-    for number, (name, values) in enumerate(outcome.path.items()):
-        spread = outcome.deviations.get(name, math.nan)
+    for number, (name, values) in enumerate(estimate.path.items()):
+        spread = estimate.deviations.get(name, math.nan)
         scale = spread if math.isfinite(spread) and spread > 0 else abs(values[-1]) or 1.0
-        away = np.maximum(np.abs(np.array(values) - outcome.values[name]) / scale, 1e-6)
+        away = np.maximum(np.abs(values - estimate.values[name]) / scale, 1e-6)
         figure.add_scatter(
             x=list(range(1, len(values) + 1)), y=floats(away), mode="lines+markers", name=label(name),
             line={"color": CYCLE[number % len(CYCLE)], "width": 1.5}, marker={"size": 5},
@@ -308,31 +335,31 @@ def convergence_figure(outcome: Outcome) -> go.Figure | None:
     return figure
 
 
-def profile_figure(outcome: Outcome) -> go.Figure | None:
+def profile_figure(curves: Sequence[ProfileCurve], estimate: Estimate, level: float) -> go.Figure | None:
     """Profile likelihood of each parameter beside the parabola of its standard error."""
-    if not outcome.profiles:
+    if not curves:
         return None
-    columns = min(3, len(outcome.profiles))
-    rows = math.ceil(len(outcome.profiles) / columns)
+    columns = min(3, len(curves))
+    rows = math.ceil(len(curves) / columns)
     figure = make_subplots(rows=rows, cols=columns, horizontal_spacing=0.08, vertical_spacing=0.3 / rows,
-                           specs=used(len(outcome.profiles), rows, columns))  # fmt: skip
-    for number, curve in enumerate(outcome.profiles):
+                           specs=used(len(curves), rows, columns))  # fmt: skip
+    for number, curve in enumerate(curves):
         row, column = number // columns + 1, number % columns + 1
-        at = np.array(curve.at)
+        at = curve.values
         fine = np.linspace(at[0], at[-1], 61)
-        parabola = ((fine - outcome.values[curve.name]) / outcome.deviations[curve.name]) ** 2
-        rise = [None if math.isnan(v) else v for v in curve.rise]
+        parabola = ((fine - estimate.values[curve.name]) / estimate.deviations[curve.name]) ** 2
+        rise = floats(curve.rise)
         for x, y, name, style in (
             (floats(fine), floats(parabola), "Gaussian", {"mode": "lines", "line": {"color": DATA, "dash": "dash"}}),
             (floats(at), rise, "profile likelihood", {"mode": "lines+markers", "line": {"color": FIT}}),
-            (floats(at[[0, -1]]), [curve.threshold] * 2, f"{100 * outcome.level:g} %",
+            (floats(at[[0, -1]]), [curve.threshold] * 2, f"{100 * level:g} %",
              {"mode": "lines", "line": {"color": CHECK, "width": 1}}),
         ):  # fmt: skip
             figure.add_scatter(
                 x=x, y=y, name=name, legendgroup=name, showlegend=number == 0, row=row, col=column, **style
             )
         figure.update_xaxes(
-            title_text=label(curve.name, outcome.units.get(curve.name, "")), nticks=4, row=row, col=column
+            title_text=label(curve.name, estimate.units.get(curve.name, "")), nticks=4, row=row, col=column
         )
         figure.update_yaxes(range=[-0.3, 2.2 * curve.threshold], row=row, col=column)
     figure.update_yaxes(title_text="2 Δ log L", col=1)

@@ -1,42 +1,41 @@
-"""Figures of a study with Matplotlib, to be changed and printed: fit and prediction, intervals side by side, forces."""
+"""Figures of fits with Matplotlib, to be changed and printed: fit and prediction, intervals side by side, forces."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from kapitza.circle import wrap
 from kapitza.errors import KapitzaError
+from kapitza.estimate import Estimate, Validation
+from kapitza.report.forces import forces_of
+from kapitza.report.motions import Motion, extremes, motion_of_test, motions_of
 from kapitza.report.style import ACCENT, CYCLE, QUIET, axis_label, greek, new_figure, plain, styled
-from kapitza.study import Outcome
 
 
-def plot_fit(outcome: Outcome, samples: int = 3000) -> Figure:
-    """Data and fitted motion, with the held-back part and the residuals below, one column per channel."""
-    motion = outcome.motion
-    if motion is None:
-        raise KapitzaError(f"{outcome.label} has no motion to draw: {outcome.failure or 'none followed the data'}.")
+def plot_fit(estimate: Estimate, validation: Validation | None = None, samples: int = 3000) -> Figure:
+    """Data and fitted motion of the first recording with the residuals below, one column per channel.
+
+    validation: of data held back, whose predictions are drawn after those fitted. Longer records are thinned to
+    `samples`, keeping their extremes.
+    """
+    motions = motions_of(estimate)
+    if not motions:
+        raise KapitzaError(f"{estimate.method} fitted no motion along the data: there is nothing to draw.")
+    motion, test = motions[0], motion_of_test(validation)
+    later = test if test is not None and test.time[0] >= motion.time[-1] else None
     channels = list(motion.measured)
     with styled():
         figure = new_figure(5.2 * len(channels) + 0.6, 4.6)
         grid = figure.subplots(2, len(channels), sharex="col", squeeze=False, height_ratios=[2.2, 1])
         for column, channel in enumerate(channels):
             above, below = grid[0, column], grid[1, column]
-            later = outcome.check if outcome.check is not None and outcome.check.time[0] >= motion.time[-1] else None
             for shown, colour, name in ((motion, CYCLE[0], "fit"), (later, CYCLE[1], "prediction")):
-                if shown is None or channel not in shown.measured:
-                    continue
-                part = slice(0, samples)
-                error = shown.error(channel)
-                above.plot(shown.time[part], shown.measured[channel][part], ".", ms=2, color=QUIET)
-                for number in np.unique(shown.piece[part]):
-                    at = np.flatnonzero(shown.piece[part] == number)
-                    said = name if number == shown.piece[0] else None
-                    above.plot(shown.time[at], (shown.measured[channel] + error)[at], color=colour, lw=1, label=said)
-                below.plot(shown.time[part], error[part], ".", ms=2, color=colour)
+                if shown is not None and channel in shown.measured:
+                    _draw_motion(above, below, shown, channel, (colour, name), samples)
             above.set_ylabel(axis_label(channel, motion.units.get(channel, "")))
             below.set_ylabel("residual")
             below.set_xlabel("time [s]")
@@ -44,75 +43,70 @@ def plot_fit(outcome: Outcome, samples: int = 3000) -> Figure:
         return figure
 
 
-def plot_intervals(outcomes: Sequence[Outcome]) -> Figure:
+def _draw_motion(above, below, motion: Motion, channel: str, style: tuple[str, str], samples: int) -> None:
+    (colour, name), near, error = style, motion.near(channel), motion.error(channel)
+    at = extremes(motion.measured[channel], samples)
+    above.plot(motion.time[at], motion.measured[channel][at], ".", ms=2, color=QUIET)
+    along = extremes(near, samples)
+    for number, part in enumerate(np.split(along, np.flatnonzero(np.diff(motion.piece[along])) + 1)):
+        above.plot(motion.time[part], near[part], color=colour, lw=1, label=None if number else name)
+    at = extremes(error, samples)
+    below.plot(motion.time[at], error[at], ".", ms=2, color=colour)
+
+
+def plot_intervals(fits: Mapping[str, Estimate], level: float = 0.95) -> Figure:
     """Intervals of several fits, a panel for each parameter; one wide interval does not flatten the others."""
-    shown = [outcome for outcome in outcomes if outcome.ok]
-    names = list(dict.fromkeys(name for outcome in shown for name in outcome.names))
+    names = list(dict.fromkeys(name for fit in fits.values() for name in fit.names))
     if not names:
         raise KapitzaError("None of these fits succeeded: there are no intervals to draw.")
+    ends = [fit.interval(level) for fit in fits.values()]
     with styled():
-        figure = new_figure(2.6 * len(names) + 1.4, 1.2 + 0.35 * len(shown))
+        figure = new_figure(2.6 * len(names) + 1.4, 1.2 + 0.35 * len(fits))
         panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
         for axes, name in zip(panels, names, strict=True):
-            for place, outcome in enumerate(shown[::-1]):
-                if name not in outcome.names:
+            triples = []
+            for place, (fit, table) in enumerate(zip([*fits.values()][::-1], ends[::-1], strict=True)):
+                if name not in fit.names:
                     continue
-                axes.plot([outcome.low[name], outcome.high[name]], [place, place], color=CYCLE[0], lw=2.5)
-                axes.plot(outcome.values[name], place, "o", ms=4, color=ACCENT)
-            axes.set_xlim(interval_range(name, [o for o in shown if name in o.names]))
-            axes.set_xlabel(axis_label(name, shown[0].units.get(name, "")))
+                low, value, high = float(table["low"][name]), fit.values[name], float(table["high"][name])
+                triples.append((low, value, high))
+                axes.plot([low, high], [place, place], color=CYCLE[0], lw=2.5)
+                axes.plot(value, place, "o", ms=4, color=ACCENT)
+            axes.set_xlim(interval_range(triples))
+            axes.set_xlabel(axis_label(name, next(iter(fits.values())).units.get(name, "")))
             axes.locator_params(axis="x", nbins=4)
-        panels[0].set_yticks(range(len(shown)), [plain(outcome.label) for outcome in shown[::-1]])
-        panels[0].set_ylim(-0.6, len(shown) - 0.4)
+        panels[0].set_yticks(range(len(fits)), [plain(text) for text in [*fits][::-1]])
+        panels[0].set_ylim(-0.6, len(fits) - 0.4)
         return figure
 
 
-def interval_range(name: str, outcomes: Sequence[Outcome]) -> tuple[float, float] | None:
+def interval_range(intervals: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
     """Axis of one parameter: all values, and intervals up to twice the width of the narrower half of them to each side.
 
-    A wide interval runs out of its panel instead of flattening the others. None where no interval is known.
+    intervals: low, value and high of each. A wide one runs out of its panel instead of flattening the others. None
+    where no interval is known.
     """
-    known = [o for o in outcomes if math.isfinite(o.high[name] - o.low[name])]
-    values = [o.values[name] for o in outcomes if math.isfinite(o.values[name])]
+    known = [(low, value, high) for low, value, high in intervals if math.isfinite(high - low)]
+    values = [value for _, value, _ in intervals if math.isfinite(value)]
     if not known or not values:
         return None
-    widths = sorted(o.high[name] - o.low[name] for o in known)
+    widths = sorted(high - low for low, _, high in known)
     reach = 2 * widths[(len(widths) - 1) // 2]
-    low = min([*values, *(max(o.low[name], o.values[name] - reach) for o in known)])
-    high = max([*values, *(min(o.high[name], o.values[name] + reach) for o in known)])
+    low = min([*values, *(max(low, value - reach) for low, value, _ in known)])
+    high = max([*values, *(min(high, value + reach) for _, value, high in known)])
     margin = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
     return low - margin, high + margin
 
 
-def plot_section(outcome: Outcome) -> Figure:
-    """The section of the recording, one point per excitation period, with the periodic orbits found on it."""
-    section = outcome.section
-    if section is None:
-        raise KapitzaError(f"{outcome.label} has no section: it was not fitted by orbits.")
-    with styled():
-        figure = new_figure(6.4, 4.8)
-        axes = figure.add_subplot()
-        points = np.array(section.points)
-        axes.plot(points[:, 0], points[:, 1], ".", ms=1.2, color=QUIET)
-        periods = sorted({orbit.periods for orbit in section.orbits})
-        for number, period in enumerate(periods):
-            at = np.concatenate([np.array(o.points) for o in section.orbits if o.periods == period])
-            colour = CYCLE[number % len(CYCLE)]
-            axes.plot(at[:, 0], at[:, 1], "o", ms=5, mec="white", mew=0.5, color=colour, label=f"period {period}")
-        axes.set_xlabel(axis_label(section.states[0]))
-        axes.set_ylabel(axis_label(section.states[1]))
-        figure.legend(loc="outside right upper")
-        return figure
-
-
-def plot_forces(outcome: Outcome) -> Figure:
+def plot_forces(estimate: Estimate) -> Figure:
     """Restoring and damping forces per mass with the band that the errors of the parameters give."""
-    if not outcome.forces:
-        raise KapitzaError(f"{outcome.label} has no force curves: they need a measured second-order coordinate.")
+    curves = forces_of(estimate, motions_of(estimate)).curves
+    if not curves:
+        raise KapitzaError("This fit has no force curves: they need a motion and a measured second-order coordinate.")
     with styled():
-        figure = new_figure(3.4 * len(outcome.forces) + 0.4, 3.2)
-        panels = figure.subplots(1, len(outcome.forces), squeeze=False)[0]
-        for axes, curve in zip(panels, outcome.forces, strict=True):
+        figure = new_figure(3.4 * len(curves) + 0.4, 3.2)
+        panels = figure.subplots(1, len(curves), squeeze=False)[0]
+        for axes, curve in zip(panels, curves, strict=True):
             axes.fill_between(curve.at, curve.low, curve.high, color=CYCLE[5], alpha=0.5, lw=0)
             axes.plot(curve.at, curve.force, color=CYCLE[0])
             axes.set_xlabel(greek(curve.state))
@@ -120,20 +114,22 @@ def plot_forces(outcome: Outcome) -> Figure:
         return figure
 
 
-def plot_force_surface(outcome: Outcome) -> Figure:
+def plot_force_surface(estimate: Estimate) -> Figure:
     """Force per mass over position and rate, one panel per coordinate, with the motion that supports it."""
-    if not outcome.surfaces:
-        raise KapitzaError(f"{outcome.label} has no force surface: it needs a measured second-order coordinate.")
+    motions = motions_of(estimate)
+    surfaces = forces_of(estimate, motions).surfaces
+    if not surfaces:
+        raise KapitzaError("This fit has no force surface: it needs a motion and a measured second-order coordinate.")
+    motion = motions[0]
     with styled():
-        figure = new_figure(4.8 * len(outcome.surfaces) + 0.4, 4.0)
-        panels = figure.subplots(1, len(outcome.surfaces), squeeze=False)[0]
-        for axes, surface in zip(panels, outcome.surfaces, strict=True):
-            force, name = np.array(surface.force), surface.coordinate
+        figure = new_figure(4.8 * len(surfaces) + 0.4, 4.0)
+        panels = figure.subplots(1, len(surfaces), squeeze=False)[0]
+        for axes, surface in zip(panels, surfaces, strict=True):
+            force, name = surface.force, surface.coordinate
             levels = np.linspace(-1, 1, 22) * (float(np.abs(force).max()) or 1.0)
             shown = axes.contourf(surface.positions, surface.rates, force, levels, cmap="RdBu_r")
             axes.contour(surface.positions, surface.rates, force, levels[::2], colors="black", linewidths=0.4)
-            motion = outcome.motion
-            if motion is not None and name in motion.predicted:
+            if name in motion.predicted:
                 at, speed = motion.predicted[name], motion.rate(name)
                 at = wrap(at) if name in motion.angles and np.ptp(at) > 2 * np.pi else at
                 axes.plot(at, speed, ".", ms=1.5, color="black")

@@ -16,21 +16,24 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from kapitza.data import replacing
+from kapitza.files import replacing
 from kapitza.report.force_figures import force_figure, surface_figure
+from kapitza.report.forces import forces_of
 from kapitza.report.interactive import (
-    check_figure,
     convergence_figure,
     decay_figure,
     fit_figure,
     interval_figure,
+    lead_figure,
     portrait_figure,
     profile_figure,
     residual_figure,
     section_figure,
 )
+from kapitza.report.motions import Motion, motion_of_test, motions_of
 from kapitza.report.page import table_cells
-from kapitza.study import Outcome, StudyResult
+from kapitza.speech import spoken
+from kapitza.study import StudyFit, StudyResult, fitted_orbits
 
 METHODS = {
     "auto": "automatic chain, ending with maximum likelihood on the raw series",
@@ -40,6 +43,12 @@ METHODS = {
     "invariant": "conserved quantity of the model, held constant along the data",
 }
 """Methods in words for people who do not know the package."""
+
+MOST_RECORDINGS = 4
+"""Recordings that are drawn, of those fitted together."""
+
+ASKED = 8
+"""Terms of those tested for that a table shows."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ def write_study_report(result: StudyResult, path: str | Path, truth: Mapping[str
     text = environment.get_template("study.html").render(
         title=result.title,
         answer=result.sentence(),
-        verdicts=[text for text in (result.verdict(), prediction_sentence(result.best)) if text],
+        verdicts=[text for text in (result.verdict(), *held_back_sentences(result.chosen)) if text],
         sections=[part_values(part, number) for number, part in enumerate(parts)],
         plotly=Markup(get_plotlyjs()),
         footer=f"Kapitza {__version__}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
@@ -104,45 +113,43 @@ def figure_json(figure: go.Figure) -> Markup:
 
 
 def study_parts(result: StudyResult, truth: Mapping[str, float]) -> list[Part]:
-    best = result.best
+    chosen = result.chosen
     parts: list[Part] = [Part("Before the fit", warnings=result.warnings)] if result.warnings else []
-    if best is not None:
-        parts.append(parameter_part(best, truth))
-        parts += picture_parts(best)
-        parts += missing_parts(best)
+    if chosen is not None:
+        parts.append(parameter_part(chosen, result.level, truth))
+        parts += picture_parts(chosen, result)
+        parts += missing_parts(chosen)
     else:
-        parts.append(Part("What happened", warnings=[f"{o.label}: {o.failure}" for o in result.outcomes if o.failure]))
+        parts.append(Part("What happened", warnings=[f"{fit.label}: {fit.failure}" for fit in result.fits]))
     parts += comparison_parts(result)
     parts += provenance_parts(result)
     return parts
 
 
-def parameter_part(best: Outcome, truth: Mapping[str, float]) -> Part:
-    rows = []
-    for name in (*best.names, *(n for n in best.values if n not in best.names)):
-        error = best.deviations.get(name, math.nan)
-        value = best.values[name]
-        relative = 100 * error / abs(value) if value else math.nan
-        role = "found" if name in best.names else "derived"
-        low, high = best.low.get(name, math.nan), best.high.get(name, math.nan)
-        start = best.start.get(name, math.nan)
-        rows.append((name, value, best.units.get(name, ""), _two(error), _two(relative), low, high, start, role))
-    rows += [(n, v, best.units.get(n, ""), *[math.nan] * 5, "held") for n, v in best.fixed.items()]
-    columns = ["parameter", "value", "unit", "standard error", "error [%]", "low", "high", "start", "role"]
-    table = pd.DataFrame(rows, columns=columns)
+ROLES = {"free": "found", "fixed": "held"}
+
+
+def parameter_part(chosen: StudyFit, level: float, truth: Mapping[str, float]) -> Part:
+    best = chosen.answer
+    table = best.table(level).reset_index(names="parameter")
+    table["role"] = [ROLES.get(role, role) for role in table["role"]]
+    for column in ("error", "error_%"):
+        table[column] = [_two(value) for value in table[column]]
+    table = table.rename(columns={"error": "standard error", "error_%": "error [%]"})
     if truth:
         table.insert(1, "truth", [truth.get(name, math.nan) for name in table["parameter"]])
     empty = [c for c in table.columns if table[c].isna().all() or (table[c].astype(str) == "").all()]
-    notes = [
-        f"Method: {METHODS.get(best.method, best.method)}. "
-        f"Columns low and high bound the {100 * best.level:g} % interval."
-    ]
+    how = METHODS.get(chosen.method, chosen.method)
+    notes = [f"Method: {how}. Columns low and high bound the {100 * level:g} % interval."]
     if best.identifiable and set(best.identifiable) != set(best.names):
         notes.append("These data determine only the combinations " + ", ".join(best.identifiable) + ".")
     if best.noise:
         noise = ", ".join(f"{name} {value:.3g}" for name, value in best.noise.items())
         notes.append(f"Standard deviation of the noise: {noise}.")
-    return Part("Parameters", notes, best.warnings, table.drop(columns=empty))
+    if best.leverage:
+        unseen = "; ".join(str(fault) for fault in best.leverage)
+        notes.append(f"Faults of the measurement too small to be seen are not in the intervals: {unseen}.")
+    return Part("Parameters", notes, [spoken(text) for text in best.warnings], table.drop(columns=empty))
 
 
 def _two(value: float) -> float:
@@ -150,66 +157,100 @@ def _two(value: float) -> float:
     return float(f"{value:.2g}") if math.isfinite(value) else value
 
 
-def prediction_sentence(best: Outcome | None) -> str:
-    """How well the fit follows what it has not seen."""
-    if best is None:
-        return ""
-    if best.check is None:
-        return f"Held-back data: {best.check_failure}" if best.check_failure else ""
-    said = ", ".join(
-        f"{channel} to {best.check.rms(channel):.3g} {best.check.units.get(channel, '')}".rstrip()
-        + f" ({100 * best.check.share(channel):.2g} % of its spread)"
-        for channel in best.check.measured
+def held_back_sentences(chosen: StudyFit | None) -> list[str]:
+    """How well the fit follows and predicts what it has not seen, in one sentence."""
+    if chosen is None or chosen.validation is None:
+        return []
+    rows = chosen.validation.table().head(2)
+    said = "; ".join(f"{test}: {row['modelled']}, {row['verdict']}" for test, row in rows.iterrows())
+    return [f"Data that were not fitted: {said}."] if said else []
+
+
+def held_back_parts(chosen: StudyFit) -> list[Part]:
+    """All tests on data that were not fitted."""
+    if chosen.validation is None:
+        return []
+    table = chosen.validation.table().reset_index()
+    table = table.drop(columns=[c for c in table.columns if not any(table[c])])
+    lead = lead_figure(chosen.validation.prediction)
+    caption = (
+        "Error of the predictions of data that were not fitted against the time since the last fitted sample, in "
+        "standard deviations of the noise; above the dashed line a prediction has ended."
     )
-    pieces = "" if best.check.complete else f", in pieces of {best.check.length:.3g} s"
-    return f"Data that were not fitted are followed{pieces}: {said}, root mean square."
+    return [
+        Part(
+            "Data that were not fitted", chosen.validation.notes, table=table, figure=lead, caption=caption * bool(lead)
+        )
+    ]
 
 
-def picture_parts(best: Outcome) -> list[Part]:
+def picture_parts(chosen: StudyFit, result: StudyResult) -> list[Part]:
     """The figures that this fit has."""
-    # one sample per period joins to no curve: the section shows it
-    strobed, pieces = best.section is not None, ""
-    if best.motion is not None and not best.motion.complete:
-        pieces = " The motion is chaotic or the model a little wrong: it was followed in pieces of "
-        pieces += f"{best.motion.length:.3g} s."
+    best, moving = chosen.answer, chosen.moving
+    motions = [] if moving is None else motions_of(moving)
+    test, section = motion_of_test(chosen.validation), section_figure(fitted_orbits(best))
+    first = motions[0] if motions else None
+    forces = forces_of(best, motions, result.seed)
+    parts = [] if section is not None else fit_parts(chosen, motions, test)
     figures = [
-        ("Fit over the data", None if strobed else fit_figure(best), "The motion of the fitted model from the initial "
-         "state that follows the data best; at most 3000 samples are drawn." + pieces),
-        ("Prediction of a recording that was not fitted", check_figure(best), "Parameters from the fit; only the "
-         "initial state is found from this recording."),
-        ("Residuals", residual_figure(best), "Predicted minus measured, against time, the value itself and its rate; "
-         "without structure when the equations are complete."),
-        ("Phase portrait", None if strobed else portrait_figure(best), "Velocity against position along the fitted "
-         "motion."),
-        ("Forces", force_figure(best.forces), "Force per mass against position (at rest) and against velocity (at "
+        ("Residuals", residual_figure(first), "Predicted minus measured at every sample, thinned by extremes, against "
+         "time, the value itself and its rate; without structure when the equations are complete. The band is twice "
+         "the noise; outliers are marked."),
+        ("Phase portrait", None if section is not None else portrait_figure(first), "Velocity against position along "
+         "the fitted motion."),
+        ("Forces", force_figure(forces.curves), "Force per mass against position (at rest) and against velocity (at "
          "zero), over the range of the data, with the 95 % band that the errors of the parameters give."),
-        ("Restoring-force surface", surface_figure(best.surfaces, best.motion), "The same force over position and "
+        ("Restoring-force surface", surface_figure(forces.surfaces, first), "The same force over position and "
          "velocity together; hover for its value and half its 95 % band. Far from the motion of the fit (dark) the "
          "surface is what the equations say, not what the data showed."),
-        ("Free decay", decay_figure(best), "Amplitude of each half cycle against time, and frequency against amplitude "
-         "(backbone): data and fitted motion."),
-        ("Profile likelihoods", profile_figure(best), "How much worse the fit gets when one parameter is held "
-         "elsewhere and the others follow; a parabola where the interval is Gaussian. The line marks its ends."),
+        ("Free decay", decay_figure(first), "Amplitude of each half cycle against time, and frequency against "
+         "amplitude (backbone): data and fitted motion."),
+        ("Profile likelihoods", profile_figure(chosen.profiles, best, result.level), "How much worse the fit gets when "
+         "one parameter is held elsewhere and the others follow; a parabola where the interval is Gaussian. The line "
+         "marks its ends."),
         ("Convergence", convergence_figure(best), "How the parameters came to their values."),
-        ("Section and orbits", None if best.section is None else section_figure(best.section), "One point per "
+        ("Section and orbits", section, "One point per "
          "excitation period, and the periodic orbits found in it; hover one for its code, period and multipliers."),
     ]  # fmt: skip
-    return [Part(title, figure=figure, caption=caption) for title, figure, caption in figures if figure is not None]
+    parts += held_back_parts(chosen)
+    return [*parts, *(Part(title, figure=f, caption=caption) for title, f, caption in figures if f is not None)]
 
 
-def missing_parts(best: Outcome) -> list[Part]:
+def fit_parts(chosen: StudyFit, motions: Sequence[Motion], test: Motion | None) -> list[Part]:
+    """Data and motion of each recording that was fitted, and of one that was not."""
+    own = chosen.estimate is not None and chosen.estimate.motion is not None
+    said = "Data and the motion that was fitted to them"
+    if not own:
+        said = "This method fits no motion: drawn is that of the fitted model from the states that follow the data best"
+    caption = f"{said}; all of the record, thinned by extremes. Samples left out of the fit and outliers are marked."
+    later = test is not None and bool(motions) and float(test.time[0]) >= float(motions[0].time[-1])
+    parts = []
+    for number, motion in enumerate(motions[:MOST_RECORDINGS]):
+        title = "Fit over the data" + (f", recording {number + 1}" if len(motions) > 1 else "")
+        figure = fit_figure(motion, test if later and number == 0 else None)
+        parts.append(Part(title, figure=figure, caption=caption))
+    if test is not None and not later:
+        caption = "Parameters from the fit; only states are fitted, to the beginning of each stretch."
+        parts.append(Part("Prediction of a recording that was not fitted", figure=fit_figure(test), caption=caption))
+    return parts
+
+
+def missing_parts(chosen: StudyFit) -> list[Part]:
     """What the residuals still ask for, and what would have been seen."""
-    if not best.missing:
+    found = chosen.missing
+    if found is None:
         return []
+    shown = list(dict.fromkeys((*(found.alternatives or found.terms), *found.terms)))[:ASKED]
     rows = [
-        (t.name, t.add, t.coefficient, _two(t.error), _two(t.gain), t.log10_p, _two(t.detectable)) for t in best.asked
+        (t.name, t.notation.format(c="c"), t.coefficient, _two(t.error), _two(t.gain), t.log10_p, _two(t.detectable))
+        for t in shown
     ]
     columns = ["term", "added to the equation", "coefficient", "error", "gain", "log10 p", "would have been seen"]
     explained = (
-        "gain: by how much the sum of squared residuals would fall, in variances of the noise. p: chance of it "
-        "in a complete model, the search paid for. All without a refit."
+        "gain: by how much the sum of squared residuals would fall, in variances of the noise. p: probability of such "
+        "a gain in a complete model, corrected for the number of terms tested. All without a refit."
     )
-    notes = [*best.missing.splitlines(), explained]
+    notes = [*spoken(str(found)).splitlines(), explained]
     return [Part("What is missing?", notes, table=pd.DataFrame(rows, columns=columns))]
 
 
@@ -217,29 +258,31 @@ def comparison_parts(result: StudyResult) -> list[Part]:
     parts = []
     table = result.comparison()
     if len(table):
-        shown = table.copy()
+        shown = table.drop(columns=["chi2", "dof", "F", "p"])
         shown["held back [%]"] = 100 * shown.pop("held back")
         notes = (
             "AIC and BIC weigh the fit against the number of parameters; smaller is better. weight: evidence for each "
-            "model among these. held back: error on data that were not fitted, in per cent of their spread.",
+            "model among these. held back: prediction error of data that were not fitted, in per cent of their "
+            "spread.",
         )
         parts.append(Part("Candidates", notes, table=shown.dropna(axis=1, how="all")))
-    several = list(result.succeeded)
-    if result.best is not None and sum(o.candidate == result.best.candidate for o in several) > 1:
+    several, chosen = list(result.succeeded), result.chosen
+    if chosen is not None and sum(fit.candidate == chosen.candidate for fit in several) > 1:
         # other candidates mean other things by the same names: they are in the table above
-        several = [o for o in several if o.candidate == result.best.candidate]
-    failures = [f"{o.label}: {o.failure}" for o in result.outcomes if o.failure] if result.best is not None else []
+        several = [fit for fit in several if fit.candidate == chosen.candidate]
+    failures = [f"{fit.label}: {fit.failure}" for fit in result.fits if fit.failure] if chosen is not None else []
+    shown = {fit.label: fit.answer for fit in several}
     if len(several) > 1:
         parts.append(
             Part(
                 "All fits side by side",
                 warnings=result.disagreements(),
-                figure=interval_figure(several),
+                figure=interval_figure(shown, result.level),
                 caption="Intervals of every fit. A wide one runs out of its panel instead of flattening the others.",
             )
         )
     elif several:
-        parts.append(Part("Intervals", figure=interval_figure(several)))
+        parts.append(Part("Intervals", figure=interval_figure(shown, result.level)))
     if failures:
         parts.append(Part("Fits that gave no answer", warnings=failures))
     return parts
@@ -248,7 +291,7 @@ def comparison_parts(result: StudyResult) -> list[Part]:
 def provenance_parts(result: StudyResult) -> list[Part]:
     """What a repetition needs."""
     equations = "\n\n".join(f"{name}\n{text}" for name, text in result.models.items())
-    notes = [f"{o.label}: {note}" for o in result.outcomes for note in o.notes]
+    notes = [f"{fit.label}: {note}" for fit in result.fits for note in fit.notes]
     files = pd.DataFrame(list(result.checksums.items()), columns=["file", "SHA-256"])
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     return [

@@ -9,9 +9,11 @@ from kapitza.rig.doubling import doubling_at_amplitude, find_doubling
 from kapitza.rig.experiment import Experiment, RigUnsettledError
 from kapitza.rig.files import read_rig
 from kapitza.rig.floquet import FloquetSettings, MeasuredMultipliers, measure_multipliers
+from kapitza.rig.fold_measurement import FoldSettings, measure_fold
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.gains import GainAdvice, advise_gains
 from kapitza.rig.journal import Journal
+from kapitza.rig.limits import LimitedRig, RigBeyondError
 from kapitza.rig.live import GrowingPlot, LiveTable, watching
 from kapitza.rig.measure import Measurement, NoiseLevel, settle_and_measure
 from kapitza.rig.network import Keys, RemoteRig, RigServer, serve_rig
@@ -28,11 +30,13 @@ __all__ = [
     "Experiment",
     "Feedback",
     "FloquetSettings",
+    "FoldSettings",
     "FourierSeries",
     "GainAdvice",
     "GrowingPlot",
     "Journal",
     "Keys",
+    "LimitedRig",
     "LiveTable",
     "MeasuredMultipliers",
     "Measurement",
@@ -42,6 +46,7 @@ __all__ = [
     "PureDelay",
     "RemoteRig",
     "Rig",
+    "RigBeyondError",
     "RigBifurcation",
     "RigBranch",
     "RigCurve",
@@ -65,6 +70,7 @@ __all__ = [
     "find_doubling",
     "fold_curve",
     "follow_rig",
+    "measure_fold",
     "measure_multipliers",
     "measure_orbit",
     "pendulum_rig",

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kapitza.continuation import MeasuredBranch
 from kapitza.errors import RigError, Status
 from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile
 from kapitza.rig.fourier import FourierSeries
@@ -28,7 +29,7 @@ class RigPoint:
     of the Jacobian by the demands, which changes where a real multiplier passes 1. spread: covariance of the demands at
     which the control would vanish exactly, J⁻¹ Σ J⁻ᵀ with the residuals that are left and their noise in Σ; channels:
     the output of each block of demands. refined: measured by `measure_orbit`, so that `spread` is the whole covariance
-    of the motion.
+    of the motion. deviation: of the parameter, at which the control would vanish in the plane across the branch.
     """
 
     value: float
@@ -47,6 +48,7 @@ class RigPoint:
     multipliers: NDArray[np.complex128] | None = None
     multiplier_deviation: Array | None = None
     refined: bool = False
+    deviation: float = float("nan")
 
     @property
     def stability(self) -> str:
@@ -149,9 +151,34 @@ class RigBranch:
         )
         return OrbitSet(orbits, angles=(False,) * (2 * len(names)), message="orbits followed on a rig")
 
+    def measured(self, output: str, state: str | None = None, indices: Any = None) -> MeasuredBranch:
+        """The points as data for `identify(model, branch.measured("x"), free=[...])`: amplitudes, phases, their noise.
+
+        output: the measured channel; state: its name in the model, where it differs. Each point has its own noise:
+        of the parameter, at which the control would vanish, and of amplitude and phase, from the sensor and from what
+        is left of the control. Phases are those of the first harmonic beside the drive, cos of the excitation phase.
+        """
+        if output not in self.outputs:
+            raise RigError(f'The rig has no output "{output}"; it has: {", ".join(self.outputs)}.')
+        chosen = list(self.points) if indices is None else [self.points[i] for i in indices]
+        rows = np.array([_response(p, output, self.repeats) for p in chosen])
+        least = 1e-9 * max(float(np.abs(rows[:, 0]).max()), 1e-300)
+        return MeasuredBranch(
+            "response", self.parameter, rows[:, 0], rows[:, 2], state or output, np.maximum(rows[:, 1], least),
+            rows[:, 3], phases=rows[:, 4], phase_noise=rows[:, 5],
+        )  # fmt: skip
+
     def with_points(self, points: Mapping[int, RigPoint]) -> RigBranch:
         """The branch with some of its points replaced, such as those that `measure_orbit` returned."""
         return replace(self, points=tuple(points.get(i, p) for i, p in enumerate(self.points)))
+
+    def with_folds(self, folds: Mapping[int, RigBifurcation]) -> RigBranch:
+        """The branch with some of its folds (by their number) replaced by those that `measure_fold` returned."""
+        number, kept = -1, []
+        for bifurcation in self.bifurcations:
+            number += bifurcation.kind == "fold"
+            kept.append(folds.get(number, bifurcation) if bifurcation.kind == "fold" else bifurcation)
+        return replace(self, bifurcations=tuple(kept))
 
     def plot(self, **settings: Any) -> Any:
         from kapitza.report import plot_rig_branch
@@ -208,6 +235,29 @@ def _orbit(
         visits=found.averaged,
         method="rig",
     )
+
+
+def _response(point: RigPoint, name: str, repeats: int) -> tuple[float, ...]:
+    """Parameter, half peak-to-peak value and phase of the drive's harmonic, each with its standard deviation."""
+    found = point.measurement
+    series = found.series(name)
+    times = 2 * np.pi / found.frequency * np.arange(512) / 512
+    values = series(times)
+    ends = times[[values.argmax(), values.argmin()]]
+    row = np.array([0.5, -0.5]) @ _reading_rows(found, name, ends, 0)
+    variance = found.deviations[found.outputs.index(name)] ** 2
+    if name in found.demands and not point.refined:
+        # The free motion is as far off as the control leaves reading and demand apart, in either direction.
+        apart = found.coefficients[found.outputs.index(name)].copy()
+        own = found.demands[name].coefficients
+        apart[: own.size] -= own
+        variance = variance + apart**2
+    a, b = series.coefficients[2 * repeats - 1 : 2 * repeats + 1]
+    turn = np.array([b, -a]) / (a * a + b * b)  # of atan2(-b, a), as a cos + b sin = |·| cos(ωt + φ)
+    phase = float(np.sqrt(turn**2 @ variance[2 * repeats - 1 : 2 * repeats + 1]))
+    value = float(np.nan_to_num(point.deviation))
+    amplitude = float(np.sqrt(row**2 @ variance))
+    return point.value, value, float(np.ptp(values)) / 2, amplitude, float(np.arctan2(-b, a)), phase
 
 
 def _coefficient_covariance(point: RigPoint, name: str) -> Array:

@@ -47,7 +47,7 @@ def distinct(roots: Complex) -> Complex:
     """Each root once, those of the upper half plane only, rightmost first."""
     upper = np.where(roots.imag < 0, roots.conj(), roots)
     upper = upper[np.unique(np.round(upper, 6), return_index=True)[1]]
-    upper = upper[np.argsort(-np.real(upper))]
+    upper = upper[np.argsort(-np.real(upper), kind="stable")]
     found: list[complex] = []
     for root in upper:
         if not any(abs(root - other) <= 1e-6 * (1.0 + abs(root)) for other in found):

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.errors import RigError, RigLimitError, Status
+from kapitza.monitor import Monitor, Task
+from kapitza.monitor import watch as work
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
 from kapitza.rig.corrector import (
     RigStepping,
@@ -50,7 +53,6 @@ class _Walk:
 
     family: RigFamily
     stepping: RigStepping
-    bounds: tuple[float, float]
     jacobian: Array
     add_modes: bool
     points: list[RigPoint] = field(default_factory=list)
@@ -91,32 +93,57 @@ class _Walk:
         return resized(z, self.family.experiment)
 
     def correct(self, guess: tuple[Array, Array, float]) -> Outcome[RigPoint]:
+        """The point at this guess; at the bound of the parameter where the step would pass it."""
         z, row, target = guess
+        bound = self.family.passed(z[-1])
+        if bound is None:
+            self.family.refused = None
+            outcome = self._corrected(z, row, target, target - float(row @ self.fitted(self.points[-1].z)))
+            refused = self.family.refused
+            bound = refused.bound if outcome.point is None and refused is not None else None
+            if bound is None:
+                return outcome
+        last = self.fitted(self.points[-1].z)
+        share = (bound - last[-1]) / (z[-1] - last[-1]) if z[-1] != last[-1] else 1.0
+        z = last + min(max(share, 0.0), 1.0) * (z - last)
+        z[-1], row = bound, np.append(np.zeros(z.size - 1), 1.0)
+        length = float(np.sqrt(np.sum(((z - last) / self.family.scale) ** 2)))
+        return self._corrected(z, row, bound, length)
+
+    def _corrected(self, z: Array, row: Array, target: float, length: float) -> Outcome[RigPoint]:
+        """length: of the step, in scaled unknowns."""
         experiment = self.family.experiment
         if self.failures and self.failures % self.stepping.renew == 0 and self.points:
             self.jacobian = self.family.jacobian(self.fitted(self.points[-1].z))
         before = experiment.measurements
         outcome = solved(self.family, z, row, target, self.jacobian, self.stepping, self.points[-1])
         if outcome.z is None or outcome.found is None:
-            self.failures += 1
+            # What a limit of the rig forbids says nothing against the Jacobian.
+            self.failures += self.family.refused is None
             return Outcome(None, outcome.iterations, outcome.message)
         missing = experiment.missing_modes(outcome.found)
         if missing > self.stepping.beyond:
             return self._more_modes(outcome, missing)
-        if self._jumped(outcome.z, row, target):
+        if self._jumped(outcome.z, length):
             self.failures += 1
             return Outcome(None, outcome.iterations, "The corrector left for another branch.")
         self.failures = 0
         self.jacobian = outcome.jacobian
-        point = made_point(self.family, outcome, experiment.measurements - before, self.arclength)
+        point = made_point(self.family, outcome, experiment.measurements - before, self.arclength + length)
         return Outcome(point, outcome.iterations)
 
-    def _jumped(self, z: Array, row: Array, target: float) -> bool:
+    def _jumped(self, z: Array, length: float) -> bool:
         """Is the point farther off the line of the predictor than the step is long?"""
         last = self.fitted(self.points[-1].z)
-        weights = 1.0 / self.family.scale**2
-        along = target - float(row @ last)
-        return bool(np.sqrt(np.sum((z - last) ** 2 * weights)) > 2.5 * along + 0.05)
+        return bool(np.sqrt(np.sum(((z - last) / self.family.scale) ** 2)) > 2.5 * length + 0.05)
+
+    @property
+    def at_bound(self) -> bool:
+        """Has the parameter arrived at a bound, coming from inside?"""
+        value, (low, high) = self.points[-1].value, self.family.bounds
+        rising = len(self.points) < 2 or value >= self.points[-2].value
+        near = 1e-9 * self.family.parameter_scale
+        return value >= high - near if rising else value <= low + near
 
     def _more_modes(self, outcome: Solved, missing: float) -> Outcome[RigPoint]:
         experiment = self.family.experiment
@@ -130,7 +157,7 @@ class _Walk:
         before = experiment.modes
         experiment.modes = min(before + 2, experiment.most_modes)
         experiment.noise.variance = None
-        self.jacobian = self.family.extended(self.fitted(self.points[-1].z), self.points[-1].jacobian, before)
+        self.jacobian = self.family.extended(self.fitted(self.points[-1].z), self.jacobian, before)
         self.failures = 0
         experiment.journal.add("modes", {"modes": experiment.modes, "reason": text})
         return Outcome(None, outcome.iterations, text)
@@ -149,6 +176,7 @@ def follow_rig(
     record: str | Path | None = None,
     resume: bool = False,
     watch: Watch | None = None,
+    monitor: Monitor | None = None,
 ) -> RigBranch:
     """Follow motions of an experiment along a parameter, stable or not, without a model of it.
 
@@ -158,7 +186,8 @@ def follow_rig(
     start : mapping of FourierSeries, RigBifurcation or None
         Demands to begin with (None: zero); a period doubling of the rest state, which the branch then leaves.
     parameter : str
-        Name of the parameter; bounds: (low, high) where the walk ends.
+        Name of the parameter; bounds: (low, high) at which the walk ends. No value beyond them, or beyond the bounds
+        that the rig declares, is sent.
     direction : int
         +1 or -1: in which direction of the parameter to begin (not from a doubling).
     amplitude : float
@@ -171,6 +200,8 @@ def follow_rig(
         record is refused.
     watch : callable
         Called with each point; True ends the walk.
+    monitor : Monitor
+        Is shown the points of the walk and may end it, between two measurements; the points so far are returned.
 
     Raises
     ------
@@ -183,11 +214,12 @@ def follow_rig(
     stepping = stepping or RigStepping()
     if record is not None:
         experiment.journal = Journal(record, fresh=not resume)
-    low, high = bounds if bounds is not None else (-np.inf, np.inf)
-    scale = abs(experiment.values[parameter]) or 1.0
-    if isinstance(start, RigBifurcation):
-        scale = abs(start.value) or scale
-    family = RigFamily(experiment, parameter, scale, stepping.difference)
+    low, high = (-np.inf, np.inf) if bounds is None else gate.array("bounds", bounds, shape=(2,), error=RigError)
+    value = start.value if isinstance(start, RigBifurcation) else experiment.values[parameter]
+    if not low <= value <= high and not resume:
+        raise RigError(f"The branch starts at {parameter} = {value:.6g}, outside of bounds = ({low:g}, {high:g}).")
+    scale = abs(value) or abs(experiment.values[parameter]) or 1.0
+    family = RigFamily(experiment, parameter, scale, stepping.difference, bounds=(float(low), float(high)))
     began = experiment.measurements, experiment.rig_time
     with experiment.rig:
         kept = resumed_points(family) if resume else []
@@ -197,17 +229,14 @@ def follow_rig(
         else:
             _check_unchanged(family, kept[-1], stepping)
         before, points = _begun(family, kept, start, direction, amplitude, stepping)
-        if not low <= points[-1].value <= high:
-            raise RigError(
-                f"The branch starts at {parameter} = {points[-1].value:.6g}, outside of bounds = ({low:g}, {high:g})."
-            )
         for point in points[len(kept) :]:
             note_point(experiment.journal, point)
             if watch is not None:
                 watch(point)
-        run = _Walk(family, stepping, (low, high), points[-1].jacobian, add_modes, list(points))
+        run = _Walk(family, stepping, points[-1].jacobian, add_modes, list(points))
         run.arclength = points[-1].arclength
-        status, message = _walked(run, before, watch)
+        with work(monitor, f"following {parameter} on a rig", stepping.max_points) as task:
+            status, message = _walked(run, before, watch, task)
     return _branch_of(run, status, message, began)
 
 
@@ -257,31 +286,39 @@ def _branch_of(run: _Walk, status: Status, message: str, began: tuple[int, float
     )
 
 
-def _walked(run: _Walk, before: RigPoint | Anchor, watch: Watch | None) -> tuple[Status, str]:
+def _walked(run: _Walk, before: RigPoint | Anchor, watch: Watch | None, task: Task | None = None) -> tuple[Status, str]:
     """Walk until a bound, a limit, a failure or the user ends it."""
     stepping, name = run.stepping, run.family.parameter
     if len(run.points) >= stepping.max_points:
         return Status.CONVERGED, f"The {stepping.max_points} points asked for were reached."
     seed: list[Any] = [before, run.points[-1]]
+    if run.at_bound:
+        return Status.CONVERGED, f"{name} = {run.points[-1].value:.6g} is at the bound."
     try:
         for stride in walk(seed, run.predict, run.correct, stepping):
-            run.arclength += stride.length
-            point = replace(stride.point, arclength=run.arclength)
+            point = stride.point
+            run.arclength = point.arclength
             run.points.append(point)
             note_point(run.family.experiment.journal, point)
             if watch is not None and watch(point):
                 return Status.INTERRUPTED, "Stopped by the watcher."
-            if not run.bounds[0] <= point.value <= run.bounds[1]:
-                return Status.CONVERGED, f"{name} = {point.value:.6g} passed the bound."
+            if task is not None:
+                task.reach(len(run.points), f"{name} = {point.value:.5g}")
+            if run.at_bound:
+                return Status.CONVERGED, f"{name} = {point.value:.6g} is at the bound."
             if len(run.points) >= stepping.max_points:
                 return Status.CONVERGED, f"The {stepping.max_points} points asked for were reached."
     except StepCollapse as collapse:
+        if run.family.refused is not None:
+            return Status.STALLED, f"The branch reached a limit of the rig. {run.family.refused}"
         return Status.STALLED, str(collapse)
     except TooFewModesError as problem:
         return Status.UNRESOLVED, str(problem)
     except RigLimitError as problem:
         return Status.STALLED, f"The branch reached a limit of the rig. {problem}"
     except KeyboardInterrupt:
+        if task is not None:
+            task.interrupted = True
         return Status.INTERRUPTED, Status.INTERRUPTED.value
     raise AssertionError("a walk has no end of its own")
 
@@ -290,7 +327,7 @@ def walk_on(
     family: RigFamily, points: Sequence[RigPoint], stepping: RigStepping, add_modes: bool, watch: Watch
 ) -> list[RigPoint]:
     """Walk on from the last two points until the watcher or a limit ends it; the points given come first."""
-    run = _Walk(family, stepping, (-np.inf, np.inf), points[-1].jacobian, add_modes, list(points))
+    run = _Walk(family, stepping, points[-1].jacobian, add_modes, list(points))
     run.arclength = points[-1].arclength
     for point in points:
         watch(point)
@@ -312,13 +349,25 @@ def first_points(
     row[-1] = 1.0
     jacobian = family.jacobian(z)
     first = _required(family, z, row, value, jacobian, stepping, "The start")
-    step = np.sign(direction) * stepping.first * family.parameter_scale
+    step = _first_step(family, value, float(np.sign(direction) * stepping.first * family.parameter_scale))
     slope = np.linalg.solve(first.jacobian[:, :-1], -first.jacobian[:, -1])
     guess = first.z + step * np.append(slope, 1.0)
     second = _required(family, guess, row, value + step, first.jacobian, stepping, "The first step")
     weights = 1.0 / family.scale**2
     length = float(np.sqrt(np.sum((second.z - first.z) ** 2 * weights)))
     return first, [first, replace(second, arclength=length)]
+
+
+def _first_step(family: RigFamily, value: float, step: float) -> float:
+    """The first step of the parameter, no farther than its bound."""
+    bound = family.passed(value + step)
+    step = step if bound is None else bound - value
+    if abs(step) < 1e-3 * family.parameter_scale:
+        raise RigError(
+            f"The branch starts at {family.parameter} = {value:.6g}, at the bound: bounds are ({family.bounds[0]:g}, "
+            f"{family.bounds[1]:g}). Begin inside, or in the other direction."
+        )
+    return step
 
 
 def leave_doubling(

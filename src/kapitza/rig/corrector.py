@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kapitza.errors import RigError, Status
 from kapitza.rig.branch import RigPoint
 from kapitza.rig.experiment import Experiment, Residual, RigFamily, RigUnsettledError
+from kapitza.rig.limits import RigBeyondError
 from kapitza.solve import DenseLinearised, DenseSolver, MeasuredBordered, NewtonSettings, newton
 
 Array = NDArray[Any]
@@ -91,7 +92,7 @@ def solved(
         if not result.status.ok and noise < 2 * stepping.noise_level:
             found = family.residual(result.x, again=True)
             noise = in_deviations(found)
-    except (RigUnsettledError, np.linalg.LinAlgError) as problem:
+    except (RigUnsettledError, RigBeyondError, np.linalg.LinAlgError) as problem:
         return Solved(None, None, jacobian, stepping.max_iterations, str(problem))
     if not result.status.ok and noise > stepping.noise_level:
         text = f"{result.iterations} iterations leave residuals of {noise:.1f} standard deviations."
@@ -130,6 +131,7 @@ def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength:
     square = outcome.jacobian[:, :-1] * family.scale[:-1]
     inverse = np.linalg.pinv(outcome.jacobian[:, :-1])
     left = outcome.found.deviation**2 + outcome.found.value**2
+    across = np.linalg.pinv(outcome.jacobian * family.scale)[-1] * family.scale[-1]
     try:
         sign = DenseSolver(square / np.abs(square).max(axis=1, keepdims=True)).sign
     except np.linalg.LinAlgError:
@@ -148,6 +150,7 @@ def made_point(family: RigFamily, outcome: Solved, measurements: int, arclength:
         sign=sign,
         spread=(inverse * left) @ inverse.T,
         channels=tuple(i.feedback or i.name for i in experiment.inputs),
+        deviation=float(np.sqrt(across**2 @ left)),
     )
 
 

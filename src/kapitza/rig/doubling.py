@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigBifurcation
 from kapitza.rig.corrector import RigStepping, Solved, solved
 from kapitza.rig.experiment import Experiment, RigFamily
-from kapitza.solve import DenseLinearised, Measured, NewtonSettings, newton
+from kapitza.solve import DenseLinearised, Measured, NewtonSettings, newton, singular_vectors
 
 Array = NDArray[Any]
 
@@ -153,7 +154,7 @@ def subharmonic_response(
 
 def _response(matrix: Array, variance: Array) -> Response:
     cofactors = np.array([[matrix[1, 1], matrix[1, 0]], [matrix[0, 1], matrix[0, 0]]])
-    _, _, right = np.linalg.svd(matrix)
+    _, _, right = singular_vectors(matrix)
     deviation = float(np.sqrt(np.sum(cofactors**2 * variance)))
     return Response(matrix, variance, float(np.linalg.det(matrix)), deviation, right[-1])
 
@@ -190,7 +191,8 @@ def find_doubling(
     experiment.check(parameter)
     if experiment.repeats < 2:
         raise RigError(f"repeats = {experiment.repeats}: a doubling shows in demands of twice the period, repeats=2.")
-    search = _Search(experiment, parameter, perturbation)
+    low_bound, high_bound = gate.span("bounds", bounds, error=RigError)
+    search = _Search(experiment, parameter, perturbation, (low_bound, high_bound))
     began = experiment.measurements
     with experiment.rig, _finely(experiment, average):
         low, high = search.bracket(np.linspace(*bounds, points))
@@ -235,6 +237,7 @@ class _Search:
     experiment: Experiment
     parameter: str
     perturbation: float
+    bounds: tuple[float, float]
     jacobian: Array | None = None
     last: tuple[float, Array] | None = None
     higher: HigherModes | None = None
@@ -294,10 +297,14 @@ class _Search:
                 high, f_high, side = now, determinant, 1
         return self._refined(now, slope, tolerance)
 
+    def _inside(self, value: float) -> float:
+        """A secant step ends at the bounds: nothing beyond them is sent."""
+        return min(max(value, self.bounds[0]), self.bounds[1])
+
     def _refined(self, now: Sample, slope: float, tolerance: float) -> tuple[float, float, Response, Array]:
         """Secant steps on det G for small perturbations, which is not zero where that for finite ones is."""
         response = self.without_amplitude(now)
-        better = now[0] - response.determinant / slope
+        better = self._inside(now[0] - response.determinant / slope)
         # The higher modes were measured where the search began: anew here, so the first step says nothing of the slope.
         self.higher = None
         for number in range(REFINEMENTS):
@@ -306,7 +313,7 @@ class _Search:
             change, noise = finer.determinant - response.determinant, np.hypot(finer.deviation, response.deviation)
             if number and abs(change) > 3 * noise:
                 slope = change / (there[0] - now[0])
-            now, response, better = there, finer, there[0] - finer.determinant / slope
+            now, response, better = there, finer, self._inside(there[0] - finer.determinant / slope)
             if abs(better - now[0]) <= max(tolerance * abs(better), finer.deviation / abs(slope)):
                 break
         # What the extrapolation took away is known to a part of itself only.

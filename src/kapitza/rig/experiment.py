@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.errors import FlowError, RigError, nearest_name
+from kapitza.errors import FlowError, RigError, RigLimitError, nearest_name
 from kapitza.model import Model
+from kapitza.monitor import checkpoint
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.journal import Journal
+from kapitza.rig.limits import RigBeyondError, limited
 from kapitza.rig.measure import Measurement, NoiseLevel, settle_and_measure
 from kapitza.rig.numerical import NumericalPart
 from kapitza.rig.protocol import PeriodicInput, Rig
@@ -51,6 +53,7 @@ class Experiment:
     Parameters
     ----------
     rig : Rig
+        Of any class; it is put behind the limits that it declares (`LimitedRig`), so that nothing beyond them is sent.
     numerical : Model
         The simulated part; its coordinate is the driven input, its parameter `force` the output of that name.
     frequency : str or float
@@ -82,6 +85,7 @@ class Experiment:
     journal: Journal = field(default_factory=Journal, repr=False)
 
     def __post_init__(self):
+        self.rig = limited(self.rig)
         self.part = None if self.numerical is None else NumericalPart(self.numerical, self.force)
         self.tracked = tuple(i for i in self.rig.inputs if i.feedback)
         driven = [i for i in self.rig.inputs if not i.feedback]
@@ -165,14 +169,23 @@ class Experiment:
     # -- measuring
 
     def measure(self, coefficients: Array, values: Mapping[str, float], again: bool = False) -> Residual:
-        """The residual at these demands and parameters; parameters of the numerical part alone cost no measurement."""
+        """The residual at these demands and parameters; parameters of the numerical part alone cost no measurement.
+
+        Raises
+        ------
+        RigBeyondError
+            when they lie outside the limits of the rig; nothing was sent.
+        """
         demands = self.demands(coefficients, values)
         adjustable = {p.name for p in self.rig.parameters}
         parameters = {n: values[n] for n in values if n in adjustable}
         key = (coefficients.tobytes(), self.base_frequency(values), tuple(sorted(parameters.items())), self.modes)
         if again or self._last is None or self._last[0] != key:
             average = 2 * self.average if again else self.average
-            self._last = key, self._measured(demands, parameters, values, average)
+            try:
+                self._last = key, self._measured(demands, parameters, values, average)
+            except RigLimitError as problem:
+                raise RigBeyondError(str(problem)) from None
         return self.residual(self._last[1], demands, values)
 
     def forget(self) -> None:
@@ -189,6 +202,7 @@ class Experiment:
         scales = {i.feedback or i.name: self._scales[i.name] for i in self.inputs}
         if self.part is not None:
             scales[self.force] = self.force_scale()
+        checkpoint()
         found = settle_and_measure(
             self.rig, demands, parameters, self.modes, extra=self.extra, average=average,
             patience=self.patience, longest=self.longest, scales=scales, resolution=self.resolution, noise=self.noise,
@@ -311,16 +325,42 @@ class RigFamily:
     beyond: Array | None = field(default=None, repr=False)
     share: float = float("nan")
     """Size of the last differences, as a share of the scales."""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    """Of the parameter: nothing outside of them is sent."""
+    refused: RigBeyondError | None = None
+    """The last refusal of a limit since it was set back."""
+
+    def __post_init__(self):
+        own = [p.bounds for p in self.experiment.rig.parameters if p.name == self.parameter]
+        for low, high in own:
+            self.bounds = max(self.bounds[0], low), min(self.bounds[1], high)
+
+    def passed(self, value: float) -> float | None:
+        """The bound that a value of the parameter lies beyond, None inside."""
+        low, high = self.bounds
+        slack = 1e-9 * self.parameter_scale
+        return low if value < low - slack else high if value > high + slack else None
 
     @property
     def scale(self) -> Array:
         return np.append(self.experiment.sizes(), self.parameter_scale)
 
     def values(self, z: Array) -> dict[str, float]:
-        return {**self.experiment.values, self.parameter: float(z[-1])}
+        inside = min(max(float(z[-1]), self.bounds[0]), self.bounds[1])
+        return {**self.experiment.values, self.parameter: inside}
 
     def residual(self, z: Array, again: bool = False) -> Residual:
-        return self.experiment.measure(z[:-1], self.values(z), again)
+        try:
+            if (bound := self.passed(z[-1])) is not None:
+                raise RigBeyondError(
+                    f"{self.parameter} = {z[-1]:.6g} is outside of bounds = ({self.bounds[0]:g}, {self.bounds[1]:g}): "
+                    "nothing was sent to the rig.",
+                    bound,
+                )
+            return self.experiment.measure(z[:-1], self.values(z), again)
+        except RigBeyondError as problem:
+            self.refused = problem
+            raise
 
     def measure(self, z: Array) -> Measured:
         found = self.residual(z)
@@ -365,14 +405,24 @@ class RigFamily:
         share = self.share = min(max(self.difference, 10 * self.experiment.relative_noise(here)), 0.2)
         columns, beyond = [], []
         for j in places:
-            moved = z.copy()
             # Towards zero, so that limits are not met on the way.
-            step = share * self.scale[j] * (-1.0 if z[j] > 0 and j < z.size - 1 else 1.0)
-            moved[j] += step
-            there = self.residual(moved)
+            there, step = self._moved(z, j, share * self.scale[j] * (-1.0 if z[j] > 0 and j < z.size - 1 else 1.0))
             columns.append((there.value - here.value) / step)
             beyond.append((there.beyond - here.beyond) / step)
         return np.column_stack(columns), np.column_stack(beyond)
+
+    def _moved(self, z: Array, j: int, step: float) -> tuple[Residual, float]:
+        """The residual with one unknown moved, the other way or by less where a limit of the rig is met; the step."""
+        for factor in (1.0, -1.0, 0.25):
+            moved = z.copy()
+            moved[j] += factor * step
+            try:
+                return self.residual(moved), factor * step
+            except RigBeyondError:
+                continue
+        moved = z.copy()
+        moved[j] -= 0.25 * step
+        return self.residual(moved), -0.25 * step
 
 
 def _default_scale(part: PeriodicInput) -> float:

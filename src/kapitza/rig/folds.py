@@ -6,57 +6,69 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.polynomial import polynomial
 from numpy.typing import NDArray
+from scipy import stats
 
 from kapitza.rig.branch import RigBifurcation, RigPoint
 
 Array = NDArray[Any]
 
-NEIGHBOURS = 5
-"""Points of the parabola; with steps of 0.2 it finds a fold within 0.2 %."""
-
-
-REACH = 0.3
-"""Arclength on either side of a fold that the parabola takes in, where points lie closer."""
+NEIGHBOURS, MORE = 5, 7
+"""Points of the parabola, and of the quartic that tells how far it misses."""
 
 
 def folds_of(points: Sequence[RigPoint], parameter: str, scale: float) -> list[RigBifurcation]:
     """Extrema of the parameter along the branch, each from a parabola through the nearest points.
 
-    An extremum counts when the parameter comes back from it by more than its scatter (a thousandth of `scale`, and
-    three times the deviation of the parabola). The deviation is that of the extremum of the fitted parabola.
+    An extremum counts when the parameter comes back from it by more than its scatter: a thousandth of `scale`, four
+    deviations of a point, twice the deviation of a fold. The deviation of a fold holds the scatter about the parabola
+    (Student's, for the few points), what a quartic through more points makes of it, and how far points may be from the
+    free motion: the walk leaves them on the side of the predictor, all alike. It is an upper bound; `measure_fold`
+    measures the fold itself.
     """
     values = np.array([p.value for p in points])
     lengths = np.array([p.arclength for p in points])
+    own = np.nan_to_num([p.deviation for p in points])
     if len(points) < 4:
         return []
-    found = [_fold(i, lengths, values, parameter) for i in _turns(values, 2e-3 * scale)]
+    least = max(2e-3 * scale, 4 * float(np.median(own)))
+    found = [_fold(i, lengths, values, own, parameter) for i in _turns(values, least)]
     if len(found) > 1:
         # Noise makes the parameter turn round more than once where it hardly changes.
-        scatter = max(2e-3 * scale, 4 * float(np.median([b.deviation for b in found])))
-        found = [_fold(i, lengths, values, parameter) for i in _turns(values, scatter)]
+        least = max(least, 2 * float(np.median([b.deviation for b in found])))
+        found = [_fold(i, lengths, values, own, parameter) for i in _turns(values, least)]
     return found
 
 
-def _fold(i: int, lengths: Array, values: Array, parameter: str) -> RigBifurcation:
-    distance = np.abs(lengths - lengths[i])
-    best: tuple[float, float, int] | None = None
-    for reach in {float(np.sort(distance)[min(NEIGHBOURS, distance.size) - 1]), REACH}:
-        near = np.flatnonzero(distance <= reach)
-        if near.size < 4:
-            continue
-        value, deviation, _ = parabola_extremum(lengths[near] - lengths[i], values[near])
-        if best is None or deviation < best[1]:
-            best = value, deviation, near.size
-    value, deviation, count = best if best is not None else (float(values[i]), float("nan"), 1)
+def _fold(i: int, lengths: Array, values: Array, own: Array, parameter: str) -> RigBifurcation:
+    """The fold next to point i; own: deviations of the points."""
+    away = lengths - lengths[i]
+    near = np.argsort(np.abs(away), kind="stable")[:NEIGHBOURS]
+    if near.size < 4:
+        value, deviation = float(values[i]), float("nan")
+    else:
+        value, scatter, place = parabola_extremum(away[near], values[near])
+        more = np.argsort(np.abs(away), kind="stable")[:MORE]
+        bent = _quartic_extremum(away[more], values[more], place) if more.size == MORE else value
+        deviation = float(np.sqrt(scatter**2 + (bent - value) ** 2 + np.mean(own[near] ** 2)))
     return RigBifurcation(
         kind="fold",
         parameter=parameter,
         value=value,
         deviation=deviation,
-        method=f"parabola through {count} points",
+        method=f"parabola through {near.size} points",
         position=i,
     )
+
+
+def _quartic_extremum(x: Array, y: Array, place: float) -> float:
+    """Extremum of the quartic through (x, y) nearest to `place`; the value there where it has none."""
+    shape = polynomial.polyfit(x, y, 4)
+    roots = polynomial.polyroots(polynomial.polyder(shape))
+    real = roots.real[np.abs(roots.imag) < 1e-9]
+    at = real[np.abs(real - place).argmin()] if real.size else place
+    return float(polynomial.polyval(np.clip(at, x.min(), x.max()), shape))
 
 
 def _turns(values: Array, least: float) -> list[int]:
@@ -85,4 +97,6 @@ def parabola_extremum(x: Array, y: Array) -> tuple[float, float, float]:
     free = max(x.size - 3, 1)
     covariance = float(rest @ rest) / free * np.linalg.inv(columns.T @ columns)
     row = np.array([1.0, place, place**2])
-    return float(c - b**2 / (4 * a)), float(np.sqrt(row @ covariance @ row)), float(place)
+    # Few points know their scatter badly: the normal 90 % interval with this deviation is Student's.
+    known = float(stats.t.ppf(0.95, free) / stats.norm.ppf(0.95))
+    return float(c - b**2 / (4 * a)), known * float(np.sqrt(row @ covariance @ row)), float(place)

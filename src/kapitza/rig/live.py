@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kapitza.files import replacing
 from kapitza.rig.branch import RigPoint
 
 
@@ -72,10 +73,8 @@ class GrowingPlot:
     def draw(self) -> None:
         from kapitza.report import plot_growing_branch
 
-        path = Path(self.path)
-        partial = path.with_name(f"{path.stem}.part{path.suffix}")
-        plot_growing_branch(np.array(self.points), self.parameter, self.output).savefig(partial)
-        partial.replace(path)
+        with replacing(self.path) as draft:
+            plot_growing_branch(np.array(self.points), self.parameter, self.output).savefig(draft)
 
 
 def watching(*watchers: Callable[[RigPoint], bool | None]) -> Callable[[RigPoint], bool]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import RigError
 from kapitza.rig.fourier import FourierSeries, columns, project
+from kapitza.rig.limits import limited
 from kapitza.rig.protocol import Rig, sound_samples
 
 Array = NDArray[Any]
@@ -102,6 +103,8 @@ def settle_and_measure(
 ) -> Measurement:
     """Set demands, let the rig run until it repeats within its noise, and return the mean of the last periods.
 
+    Demands and parameters outside the limits of the rig are refused before anything is sent, whatever its class.
+
     Parameters
     ----------
     modes : int
@@ -125,6 +128,7 @@ def settle_and_measure(
     """
     if average < 2:
         raise RigError(f"average = {average}; two periods are needed to see whether the motion repeats.")
+    rig = limited(rig)
     rig.set(demands, **(parameters or {}))
     frequency = next(iter(demands.values())).frequency
     modes = max(s.modes for s in demands.values()) if modes is None else modes

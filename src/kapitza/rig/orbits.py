@@ -74,7 +74,7 @@ def measure_orbit(
     family = RigFamily(experiment, parameter, abs(point.value) or 1.0, settings.difference)
     z = resized(point.z, experiment).copy()
     began = experiment.measurements
-    with experiment.rig, _patiently(experiment, settings):
+    with experiment.rig, patiently(experiment, settings):
         found = family.residual(z)
         jacobian = family.jacobian(z)
         matrix = jacobian[:, :-1]
@@ -97,7 +97,7 @@ def measure_orbit(
 
 
 @contextmanager
-def _patiently(experiment: Experiment, settings: OrbitSettings) -> Iterator[None]:
+def patiently(experiment: Experiment, settings: OrbitSettings) -> Iterator[None]:
     before = experiment.resolution, experiment.average, experiment.patience
     experiment.resolution, experiment.average, experiment.patience = (
         0.1 * before[0],
@@ -121,7 +121,7 @@ def _refined(
 ) -> RigPoint:
     values = np.array([m.value for m in means])
     mean = values.mean(axis=0)
-    variance = _variance_of_the_mean(values, means[-1].deviation, len(family.experiment.blocks()))
+    variance = variance_of_the_mean(values, means[-1].deviation, len(family.experiment.blocks()))
     inverse = np.linalg.inv(jacobian[:, :-1])
     correction = -inverse @ mean
     # A column of J is a difference of two means over the step.
@@ -151,10 +151,11 @@ def _refined(
         measurements=point.measurements + measurements,
         spread=spread,
         refined=True,
+        deviation=0.0,  # the parameter was held: all of the noise is in the motion
     )
 
 
-def _variance_of_the_mean(values: Array, deviation: Array, blocks: int) -> Array:
+def variance_of_the_mean(values: Array, deviation: Array, blocks: int) -> Array:
     """(m,) variance of the mean of several residuals (n, m), each with the learnt deviation (m,).
 
     Noise that is alike in successive periods shows as more scatter between the means than was learnt; it is pooled

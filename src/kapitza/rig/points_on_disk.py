@@ -30,6 +30,7 @@ def note_point(journal: Journal, point: RigPoint) -> None:
             "arclength": point.arclength,
             "sign": point.sign,
             "spread": point.spread,
+            "deviation": point.deviation if np.isfinite(point.deviation) else None,
             "channels": list(point.channels),
             "measurement": {
                 "frequency": found.frequency,
@@ -136,4 +137,5 @@ def _revived(entry: dict[str, Any]) -> RigPoint:
         sign=int(entry["sign"]),
         spread=None if entry["spread"] is None else np.array(entry["spread"], float),
         channels=tuple(entry["channels"]),
+        deviation=float("nan") if entry.get("deviation") is None else float(entry["deviation"]),
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kapitza import gate
 from kapitza.circle import unwrap
-from kapitza.errors import RigError, RigLimitError, nearest_name
+from kapitza.errors import RigError
 from kapitza.rig.fourier import FourierSeries
 
 Array = NDArray[Any]
@@ -27,7 +27,9 @@ class PeriodicInput:
     """A demand that the rig follows: name, unit, largest |value| and largest |rate| (per second).
 
     `feedback` is the name of the output that a controller on the rig drives towards the demand, "" for an input that
-    an actuator simply follows.
+    an actuator simply follows. `ramp`: seconds that the rig takes from one demand to the next, 0 for a rig that jumps
+    (its blend is at most 1.875 times as steep as a straight line); None for one that keeps to `rate_limit` by itself
+    while it changes.
     """
 
     name: str
@@ -35,11 +37,14 @@ class PeriodicInput:
     limit: float = math.inf
     rate_limit: float = math.inf
     feedback: str = ""
+    ramp: float | None = None
 
     def __post_init__(self):
+        if self.ramp is not None:
+            gate.number(f'The ramp of "{self.name}" (in s)', self.ramp, low=0, error=RigError)
         for word, limit in (("limit", self.limit), ("rate_limit", self.rate_limit)):
-            if not limit > 0:  # NaN too: nothing would ever exceed it
-                raise RigError(f'The {word} of "{self.name}" is {limit}; give a positive number.')
+            # Without one it is math.inf. NaN is refused too: nothing would ever exceed it.
+            gate.number(f'The {word} of "{self.name}"', limit, above=0, finite=False, error=RigError)
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,15 @@ class RigParameter:
     bounds: tuple[float, float] = (-math.inf, math.inf)
 
     def __post_init__(self):
-        low, high = self.bounds
+        what = f'The bounds of "{self.name}"'
+        pair = gate.items(what, self.bounds, error=RigError)
+        if len(pair) != 2:
+            raise RigError(f"{what} are {gate.shown(self.bounds)}; give (low, high), math.inf where there is none.")
+        low, high = (gate.number(what, bound, finite=False, error=RigError) for bound in pair)
         if not low <= high:
-            raise RigError(f'The bounds of "{self.name}" are {low} … {high}; give the lower one first.')
+            raise RigError(f"{what} are {low} … {high}; give the lower one first.")
+        gate.number(f'The value of "{self.name}"', self.value, finite=False, error=RigError)
+        object.__setattr__(self, "bounds", (low, high))
 
 
 @dataclass(frozen=True)
@@ -172,44 +183,6 @@ class Rig(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *problem: Any) -> None: ...
-
-
-def check_settings(rig: Rig, demands: Mapping[str, FourierSeries], parameters: Mapping[str, float]) -> None:
-    """Refuse demands and parameters outside the declared limits before they leave the computer."""
-    inputs = {i.name: i for i in rig.inputs}
-    for name, series in gate.table("demands", demands, error=RigError).items():
-        if not isinstance(series, FourierSeries):
-            raise RigError(f'The demand for "{name}" is {gate.shown(series)}; give a FourierSeries.')
-    frequencies = {s.frequency for s in demands.values()}
-    if len(frequencies) > 1:
-        listed = ", ".join(f"{f:g}" for f in sorted(frequencies))
-        raise RigError(f"Demands of several base frequencies ({listed} rad/s): give all of them one.")
-    for name, series in demands.items():
-        if name not in inputs:
-            raise RigError(f'The rig has no input "{name}".{nearest_name(name, inputs)} It has: {", ".join(inputs)}.')
-        what = inputs[name]
-        for word, limit, unit, order in (
-            ("value", what.limit, what.unit, 0),
-            ("rate", what.rate_limit, f"{what.unit}/s", 1),
-        ):
-            peak = series.peak(order) if math.isfinite(limit) else 0.0
-            if peak > limit:
-                said = f" {unit}" if what.unit else unit
-                raise RigLimitError(
-                    f'The demand for "{name}" reaches a {word} of {peak:.4g}{said}, the limit is {limit:.4g}{said}: '
-                    "nothing was sent to the rig. Stay inside, or raise the limit if the rig allows it."
-                )
-    known = {p.name: p for p in rig.parameters}
-    for name, value in parameters.items():
-        if name not in known:
-            raise RigError(f'The rig has no parameter "{name}".{nearest_name(name, known)} It has: {", ".join(known)}.')
-        low, high = known[name].bounds
-        value = gate.number(name, value, finite=False, error=RigError)
-        if not (math.isfinite(value) and low <= value <= high):
-            raise RigLimitError(
-                f'The parameter "{name}" = {value:g} {known[name].unit} is outside {low:g} … {high:g}: '
-                "nothing was sent to the rig."
-            )
 
 
 class Guarded(ABC):

@@ -17,10 +17,11 @@ from kapitza.flow import Stepper
 from kapitza.model import Expression, Model, compile_expressions
 from kapitza.model import time as time_symbol
 from kapitza.rig.demands import RESERVE, Demand
-from kapitza.rig.fourier import FourierSeries
+from kapitza.rig.fourier import FourierSeries, commensurate
+from kapitza.rig.limits import check_settings
 from kapitza.rig.parts import Driven, Feedback, Sensors
 from kapitza.rig.plant import DEGREE, build_plant
-from kapitza.rig.protocol import Guarded, PeriodicInput, RigParameter, Samples, check_settings
+from kapitza.rig.protocol import Guarded, PeriodicInput, RigParameter, Samples
 
 Array = NDArray[Any]
 
@@ -163,7 +164,7 @@ class SimulatedRig(Guarded):
         self._check_excitation(frequency, values)
         old = self._frequency()
         self._check_rates(demands, frequency, old)
-        if old is not None and not _commensurate(old, frequency):
+        if old is not None and not commensurate(old, frequency):
             self._time *= old / frequency  # the phase goes on, not the time
         self._values = values
         for part in self._inputs:
@@ -178,7 +179,7 @@ class SimulatedRig(Guarded):
                     raise RigError(f'The frequency changes, so the demand for "{part.name}" must be given again.')
                 continue
             before = Demand(FourierSeries.zero(frequency)) if current is None else current
-            if old is not None and not _commensurate(old, frequency):
+            if old is not None and not commensurate(old, frequency):
                 before = before.with_frequency(frequency)
             self._demands[part.name] = before.replaced(series, self._number, part.rate_limit, self._ramp, self._step)
         self._stepper.load(np.array([values[n] for n in self.plant.model.names]))
@@ -190,7 +191,7 @@ class SimulatedRig(Guarded):
             if series is None or not math.isfinite(part.rate_limit):
                 continue
             passed = [series]
-            if current is not None and old is not None and not _commensurate(old, frequency):
+            if current is not None and old is not None and not commensurate(old, frequency):
                 passed.append(FourierSeries(frequency, current.series.coefficients))
                 if current.arrives > self._number:
                     raise RigError(
@@ -401,9 +402,3 @@ def _stretches(feedback: Sequence[Feedback], step: float) -> list[tuple[float, l
         ages = [-1 - w - (1 if begin < p else 0) for w, p in zip(whole, parts, strict=True)]
         found.append(((end - begin) * step, ages))
     return found
-
-
-def _commensurate(first: float, second: float) -> bool:
-    """Do two base frequencies share a period, one being a whole multiple of the other?"""
-    ratio = max(first, second) / min(first, second)
-    return abs(ratio - round(ratio)) <= 1e-9 * ratio

@@ -1,6 +1,19 @@
-"""What a file may hold besides plain values."""
+"""What a file may hold besides plain values, and how files of earlier versions are read.
+
+A class is named in files by its name here, with its version. Rules for a later release:
+
+- A class that moves changes its home in CLASSES. One that gets another name is also entered in RENAMED.
+- A new field has a default: files without it are read as they are.
+- A field that is renamed, removed or means something else: one more in VERSIONS, and the change in CHANGES.
+
+tests/saving/corpus holds files of every release; all of them must be read.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 CLASSES = {
     "kapitza.orbit": (
@@ -13,7 +26,7 @@ CLASSES = {
     "kapitza.orbits_of_models": (
         "CensusReport", "FlowLoop", "FourierSeries", "PiecewiseLoop", "SampledLoop", "Collocation", "Differences",
         "FixedState", "HarmonicBalance", "Homotopy", "IntegralPhase", "MultipleShooting", "OrthogonalPhase", "Shooting",
-        "Basins",
+        "Basins", "LyapunovSpectrum",
     ),
     "kapitza.orbits_of_models.basins": ("Attractor",),
     "kapitza.orbits_of_models.census_sections": ("SectionReport",),
@@ -27,13 +40,14 @@ CLASSES = {
     "kapitza.estimate.validation": ("Exponents", "Frequency", "OrbitCheck"),
     "kapitza.estimate.identifiability": ("Identifiability",),
     "kapitza.estimate.misfit": ("Misfit",),
-    "kapitza.estimate.faults": ("Fault",),
+    "kapitza.estimate.faults": ("Fault", "Leverage"),
     "kapitza.estimate.parts": (
         "Likelihood", "NoiseAlone", "OrbitMatches", "Prediction", "FittedMotion", "WeakRows", "Exclusion",
         "HarmonicRows", "LevelSets",
     ),
     "kapitza.estimate.profile": ("ProfileCurve",),
     "kapitza.estimate.missing.suggest": ("MissingTerm", "Suggestion"),
+    "kapitza.estimate.missing": ("ModelTest",),
     "kapitza.ensembles": ("Ensemble", "Failure"),
     "kapitza.invariants.found": ("FoundInvariant", "InvariantSearch"),
     "kapitza.model": ("ModalReduction", "Prior"),
@@ -49,3 +63,33 @@ HOMES = {name: home for home, names in CLASSES.items() for name in names}
 
 LEFT_OUT = {"Estimate": ("workings",)}
 """Fields that are made again when they are needed."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """How the fields of a class changed from one version to the next.
+
+    renamed: old name → new name; dropped: fields that are gone; convert: anything else, from fields to fields.
+    """
+
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+    convert: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+    def __call__(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        kept = {self.renamed.get(name, name): value for name, value in fields.items() if name not in self.dropped}
+        return kept if self.convert is None else self.convert(kept)
+
+
+RENAMED: dict[str, str] = {}
+"""Name of a class in earlier files → its name now."""
+
+VERSIONS: dict[str, int] = {}
+"""Version of a class, 1 where it is not listed."""
+
+CHANGES: dict[tuple[str, int], Change] = {}
+"""By class (its name now) and version: the change from this version to the next."""
+
+
+def version_of(name: str) -> int:
+    return VERSIONS.get(name, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
@@ -11,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import DataError, Status
-from kapitza.saving.classes import HOMES
+from kapitza.saving.classes import CHANGES, HOMES, RENAMED, Change, version_of
+from kapitza.unpacking import Unpacking
 
 
 class Reader:
     """The reverse of `Writer`."""
 
-    def __init__(self, models: list[Any], arrays: Mapping[str, NDArray[Any]]):
-        self.contents, self.arrays = models, arrays
+    def __init__(self, models: list[Any], arrays: Mapping[str, NDArray[Any]], unpacking: Unpacking):
+        self.contents, self.arrays, self.unpacking = models, arrays, unpacking
         self._models: dict[int, Any] = {}
         self._flows: dict[str, Any] = {}
 
@@ -27,12 +29,11 @@ class Reader:
             return [self.decoded(v) for v in value]
         if not isinstance(value, dict):
             return value
-        kind = value["$"]
+        kind = str(RENAMED.get(value["$"], value["$"]))
         if kind in HOMES and "member" in value:
             return getattr(import_module(HOMES[kind]), kind)[value["member"]]
         if kind in HOMES:
-            parts = {str(key): self.decoded(part) for key, part in value["fields"].items()}
-            return getattr(import_module(HOMES[kind]), kind)(**parts)
+            return self._object(kind, value)
         plain = {
             "float": lambda: {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}[value["text"]],
             "complex": lambda: complex(*self.decoded(value["parts"])),
@@ -50,9 +51,32 @@ class Reader:
             raise DataError(f'It holds a "{kind}", which this version does not know.')
         return plain[kind]()
 
+    def _object(self, kind: str, value: dict[str, Any]) -> Any:
+        """An object of a listed class; fields of earlier versions are brought to the present one."""
+        version, latest = int(value.get("version", 1)), version_of(kind)
+        if not 1 <= version <= latest:
+            raise DataError(
+                f'It holds a "{kind}" of version {version}, this version of Kapitza reads up to {latest}: update it.'
+            )
+        parts = {str(key): self.decoded(part) for key, part in value["fields"].items()}
+        for number in range(version, latest):
+            parts = CHANGES.get((kind, number), Change())(parts)
+        made = getattr(import_module(HOMES[kind]), kind)
+        unknown = sorted(set(parts) - {f.name for f in fields(made) if f.init})
+        if unknown:
+            raise DataError(
+                f'Its "{kind}" has the field "{unknown[0]}", which this version of Kapitza does not know: it was '
+                "written by a newer one. Update it."
+            )
+        return made(**parts)
+
     def _array(self, value: dict[str, Any]) -> Any:
         dtype = np.dtype(value["dtype"])
+        if dtype.kind not in "biufcOU" or (dtype.kind == "U" and "items" not in value):
+            raise DataError(f'It holds an array of the type "{value["dtype"]}", which kz.save does not write.')
         if "items" in value:
+            # The type is a word of the file: texts of 10^9 characters would be 4 GB for each of the items.
+            self.unpacking.add(dtype.itemsize * len(value["items"]))
             made = np.empty(len(value["items"]), dtype)
             made[:] = self.decoded(value["items"])
             made = made.reshape([int(n) for n in value["shape"]])

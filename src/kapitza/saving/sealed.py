@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import DataError
 from kapitza.files import replacing
+from kapitza.unpacking import MOST_ARRAYS, Unpacking
 
 SEAL = b"\nkapitza sha256 "
 SEALED = len(SEAL) + 64
@@ -79,6 +81,8 @@ def _read(path: Path, size: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]
 
     with h5py.File(path, "r") as file:
         found = {}
+        if len(file) > MOST_ARRAYS:
+            raise DataError(f"It holds {len(file)} arrays, more than {MOST_ARRAYS}.")
         for name in file:
             if not isinstance(file.get(name, getlink=True), h5py.HardLink):
                 raise DataError(f'"{name}" is a link to another place, which is not followed.')
@@ -87,10 +91,13 @@ def _read(path: Path, size: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]
                 raise DataError(f'"{name}" is no array of numbers.')
             if item.external or item.is_virtual:
                 raise DataError(f'The numbers of "{name}" lie in another file, which is not followed.')
+            if item.chunks is not None:
+                raise DataError(f'"{name}" is stored in chunks, which kz.save does not write.')
             # The dimensions of NetCDF are datasets without numbers.
             if not (DIMENSION.fullmatch(str(name)) and item.id.get_storage_size() == 0):
                 found[name] = item
-        declared = sum(int(np.prod(v.shape, dtype=float)) * v.dtype.itemsize for v in found.values())
+        declared = sum(math.prod(v.shape) * v.dtype.itemsize for v in found.values())
+        Unpacking(path).add(declared)
         if declared > size:
             raise DataError(f"{declared} bytes of arrays are declared in a file of {size} bytes.")
         arrays = {name: np.asarray(v[()]) for name, v in found.items()}

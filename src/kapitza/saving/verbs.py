@@ -11,16 +11,19 @@ import os
 from pathlib import Path
 from typing import Any
 
+from kapitza.calls import Anything
 from kapitza.errors import DataError, KapitzaError
+from kapitza.files import reading
 from kapitza.saving.reader import Reader
 from kapitza.saving.sealed import read_sealed, write_sealed
 from kapitza.saving.writer import Writer
+from kapitza.unpacking import Unpacking
 
 FORMAT = 1
 """Version of the file format; files of a newer one are refused."""
 
 
-def save(noun: Any, path: str | os.PathLike[str]) -> Path:
+def save(noun: Anything, path: str | os.PathLike[str]) -> Path:
     """Write a result, a record or a model to a file; `load` gives it back equal.
 
     Parameters
@@ -86,12 +89,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not path.is_file():
         raise DataError(f'There is no file "{path}": pass one that kz.save wrote.')
     try:
-        facts, arrays = read_sealed(path)
+        facts, arrays = reading(path, lambda: read_sealed(path))
         if int(facts["format"]) > FORMAT:
             raise DataError(
                 f'"{path}" has the format {facts["format"]}, this version of Kapitza reads up to {FORMAT}: update it.'
             )
-        return Reader(facts["models"], arrays).decoded(facts["noun"])
+        return Reader(facts["models"], arrays, Unpacking(path)).decoded(facts["noun"])
     except KapitzaError as problem:
         raise DataError(f"{problem}" if str(path) in str(problem) else f'"{path}": {problem}') from None
     except Exception as problem:

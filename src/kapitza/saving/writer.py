@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import DataError, Status
-from kapitza.saving.classes import HOMES, LEFT_OUT
+from kapitza.saving.classes import HOMES, LEFT_OUT, version_of
 
 
 class Writer:
@@ -61,7 +61,7 @@ class Writer:
             skipped = LEFT_OUT.get(name, ())
             kept = {f.name: getattr(value, f.name) for f in fields(value) if f.init and f.name not in skipped}
             parts = {key: self.encoded(part, f"{place}.{key}") for key, part in kept.items()}
-            return {"$": name, "fields": parts}
+            return {"$": name, "version": version_of(name), "fields": parts}
         if name == "Dataset" and kind.__module__.split(".")[0] == "xarray":
             return self._dataset(value, place)
         if name == "DataFrame" and kind.__module__.split(".")[0] == "pandas":

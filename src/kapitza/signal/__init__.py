@@ -1,6 +1,7 @@
-"""Filters, derivatives and noise of sampled signals."""
+"""Filters, derivatives, noise and bad samples of sampled signals."""
 
-from kapitza.signal.decay import Decay, half_cycles
+from kapitza.signal.bad_samples import BadSamples, bad_samples
+from kapitza.signal.decay import Decay, Mode, decay_modes, half_cycles
 from kapitza.signal.derivatives import Kernels, cutoff_half_width, five_point, local_polynomial, smoothing_spline
 from kapitza.signal.embedding import (
     DelayCurve,
@@ -20,21 +21,29 @@ from kapitza.signal.filters import (
 )
 from kapitza.signal.lines import Lines, line_spectrum
 from kapitza.signal.lyapunov import Lyapunov, largest_lyapunov, on_circles
+from kapitza.signal.marking import bad_sample_sentence, bad_sample_warnings, cut_at_bad_runs, without_bad_samples
 from kapitza.signal.record_noise import Scatter, scatter
 from kapitza.signal.spectra import Spectrum, power_spectrum
 from kapitza.signal.surrogates import phase_randomised
 
 __all__ = [
     "MEDIAN_TO_DEVIATION",
+    "BadSamples",
     "Decay",
     "DelayCurve",
     "DimensionCurve",
     "Kernels",
     "Lines",
     "Lyapunov",
+    "Mode",
     "Scatter",
     "Spectrum",
+    "bad_sample_sentence",
+    "bad_sample_warnings",
+    "bad_samples",
+    "cut_at_bad_runs",
     "cutoff_half_width",
+    "decay_modes",
     "difference_noise",
     "embed",
     "embedding_dimension",
@@ -54,4 +63,5 @@ __all__ = [
     "signal_band",
     "smoothing_coordinates",
     "smoothing_spline",
+    "without_bad_samples",
 ]

@@ -80,6 +80,77 @@ def half_cycles(time: Array, values: Array, rest: float | None = None) -> Decay 
     return Decay(middle, amplitude, frequency, _damping(middle, amplitude, frequency))
 
 
+@dataclass(frozen=True)
+class Mode:
+    """One mode A exp(-2π f d t) cos(2π f √(1 - d²) t + p) of a decay.
+
+    frequency: undamped [Hz]; damping: ratio to critical; share: of the energy of the decay.
+    """
+
+    frequency: float
+    damping: float
+    share: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.frequency:.4g} Hz and {100 * self.damping:.2g} % of critical damping "
+            f"({100 * self.share:.2g} % of the energy)"
+        )
+
+
+MOST_MODES, LARGEST_HANKEL = 5, 500
+"""Modes that are sought at most; samples of the Hankel matrix, to which longer decays are thinned."""
+
+LEAST_SHARE, EXPLAINED = 0.02, 0.95
+"""Share of the energy of a mode that counts, and of all of them together in a decay that is a sum of modes."""
+
+DISTINCT = 1.15
+"""Ratio of two frequencies from which they are two modes: that of a nonlinear decay drifts."""
+
+
+def decay_modes(time: Array, values: Array) -> list[Mode]:
+    """Modes of an evenly sampled free decay (N,), the strongest first; none where it is not a sum of modes.
+
+    Poles z of x_i = Σ c z^i from the shift of the signal space of a Hankel matrix (R. Roy, T. Kailath, ESPRIT, 1989).
+    Multiples of a stronger frequency are harmonics of a nonlinear motion, not modes.
+    """
+    every = max(1, int(np.ceil(values.size / LARGEST_HANKEL)))
+    count = values.size // every
+    if count < 4 * MOST_MODES or np.ptp(values) == 0:
+        return []
+    # Means of blocks: what is faster than half their rate is damped, and would alias otherwise.
+    x = values[: count * every].reshape(count, every).mean(axis=1)
+    step = float(np.median(np.diff(time))) * every
+    hankel = np.lib.stride_tricks.sliding_window_view(x, count // 3)
+    space = np.linalg.svd(hankel, full_matrices=False)[2][: 2 * MOST_MODES + 1].T  # any sign: its span
+    poles = np.linalg.eigvals(np.linalg.lstsq(space[:-1], space[1:], rcond=None)[0])  # any sign: a sum over all
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates = np.log(poles) / step
+    rates = rates[np.isfinite(rates) & (rates.real < 1.0 / (step * count))]
+    powers = np.exp(np.outer(np.arange(count) * step, rates))
+    weights = np.linalg.lstsq(powers, x.astype(complex), rcond=None)[0]
+    total = float(((x - x.mean()) ** 2).sum())
+    left = float((np.abs(x - (powers @ weights).real) ** 2).sum())
+    if left > (1 - EXPLAINED) * total:
+        return []
+    found: list[Mode] = []
+    above = np.flatnonzero(rates.imag > 0)
+    shares = ((2 * (powers[:, above] * weights[above]).real) ** 2).sum(axis=0) / total
+    for j in np.argsort(-shares, kind="stable"):
+        rate, share = rates[above[j]], float(shares[j])
+        frequency = float(abs(rate)) / (2 * np.pi)
+        if share >= LEAST_SHARE and rate.real < 0 and all(_apart(frequency, mode.frequency) for mode in found):
+            found.append(Mode(frequency, float(-rate.real / abs(rate)), share))
+    return found
+
+
+def _apart(frequency: float, stronger: float) -> bool:
+    """Whether a frequency is that of another mode, and neither a drift nor a harmonic of a stronger one."""
+    ratio = frequency / stronger
+    harmonic = abs(ratio - round(ratio)) < 0.05 and 2 <= round(ratio) <= 5
+    return not harmonic and max(ratio, 1 / ratio) > DISTINCT
+
+
 def _crossing_times(time: Array, x: Array, index: NDArray[np.intp]) -> Array:
     """Times of the crossings before these samples, interpolated."""
     before, after = x[index - 1], x[index]

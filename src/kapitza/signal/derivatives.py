@@ -71,7 +71,7 @@ def local_polynomial(half_width: int, degree: int = 9, offsets: NDArray[np.integ
             f"A polynomial of degree {degree} needs more than {degree} points, not {used.size}: raise half_width."
         )
     basis = np.polynomial.legendre.legvander(used / half_width, degree)
-    orthogonal, triangular = np.linalg.qr(basis)
+    orthogonal, triangular = np.linalg.qr(basis)  # any sign: Q R⁻ᵀ
     weights = np.zeros((3, 2 * half_width + 1))
     for order in range(3):
         unit = np.eye(degree + 1)

@@ -11,6 +11,7 @@ from scipy.signal import fftconvolve
 from scipy.spatial import KDTree
 
 from kapitza.errors import DataError
+from kapitza.solve import orthogonal_factor
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -212,6 +213,5 @@ def smoothing_coordinates(values: Array, half_width: int, dimension: int) -> Arr
     rows belong to samples h … N - h - 1; noise of deviation s per sample becomes s in each coordinate, uncorrelated.
     """
     grid = np.linspace(-1.0, 1.0, 2 * half_width + 1)
-    basis, _ = np.linalg.qr(np.vander(grid, dimension, increasing=True))
-    basis *= np.sign(basis[-1])
+    basis, _ = orthogonal_factor(np.vander(grid, dimension, increasing=True))
     return np.column_stack([fftconvolve(values, column[::-1], mode="valid") for column in basis.T])

@@ -71,7 +71,7 @@ def line_spectrum(values: Array, noise: float = 0.0) -> Lines:
         error = float(np.sqrt(np.mean((x[half:] - model[half:]) ** 2)) / max(float(np.std(x[half:])), 1e-300))
         if error < best.error:
             size = spread * np.hypot(coefficient[1 : count + 1], coefficient[count + 1 :])
-            order = np.argsort(-size)
+            order = np.argsort(-size, kind="stable")
             best = Lines(turns[order], size[order], error, limit)
         if best.hold or (count >= 4 and float(np.std(rest)) > HOPELESS):
             break

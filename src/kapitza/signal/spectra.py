@@ -41,7 +41,7 @@ def power_spectrum(values: Array, interval: float, segments: Sequence[slice] | N
     reach = max(3, len(density) // 16)
     floor = np.array([np.median(density[max(0, i - reach) : i + reach + 1]) for i in range(len(density))])
     rows, _ = find_peaks(density, height=10 * np.maximum(floor, 1e-300))
-    strongest = rows[np.argsort(-density[rows])][:peaks]
+    strongest = rows[np.argsort(-density[rows], kind="stable")][:peaks]
     return Spectrum(frequency, density, _between_bins(frequency, density, strongest))
 
 

@@ -24,7 +24,12 @@ class AndersonMixing:
         self.steps: list[Array] = []
 
     def improve(self, point: Array, step: Array) -> Array:
-        """The step (m,) from a point (m,) corrected by the last ones; as it is while these are few, or wild."""
+        """Return the step (m,) from a point (m,) corrected by the last ones; as it is while these are few, or wild.
+
+        A point of another length, such as a motion with fewer nodes, begins a new memory.
+        """
+        if self.points and self.points[-1].shape != point.shape:
+            self.points, self.steps = [], []
         self.points.append(point)
         self.steps.append(step)
         del self.points[: -self.depth - 1], self.steps[: -self.depth - 1]

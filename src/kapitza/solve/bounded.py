@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.solve.factors import symmetric_function
+
 Array = NDArray[np.float64]
 
 FLATTEST = 1e-14
@@ -19,8 +21,9 @@ def nearest_within(hessian: Array, best: Array, low: Array, high: Array) -> Arra
 
     size = np.sqrt(np.abs(np.diag(hessian)))
     size = np.where(size > 0, size, 1.0)
-    values, vectors = np.linalg.eigh((hessian + hessian.T) / (2 * np.outer(size, size)))
-    root = np.sqrt(np.clip(values, values.max() * FLATTEST, None))[:, None] * vectors.T
+    root = symmetric_function(
+        (hessian + hessian.T) / (2 * np.outer(size, size)), lambda v: np.sqrt(np.clip(v, v.max() * FLATTEST, None))
+    )
     # lsq_linear wants room between the limits, a variable that sits on one has it on the other side.
     limits = low * size, np.maximum(high * size, low * size + 1e-300)
     found = lsq_linear(root, root @ (size * best), limits, method="bvls")

@@ -100,11 +100,11 @@ def _derivatives(
 def _newton_step(slope: Array, curvature: Array, reach: Array, held: NDArray[np.bool_]) -> Array:
     step, free = np.zeros_like(slope), ~held
     unit = reach[free]
-    values, vectors = np.linalg.eigh(curvature[np.ix_(free, free)] * np.outer(unit, unit))
+    values, vectors = np.linalg.eigh(curvature[np.ix_(free, free)] * np.outer(unit, unit))  # any sign: V f(λ) Vᵀ
     # In units of `reach` curvatures are near one: much smaller ones are directions that the function hardly sees.
     values = np.maximum(np.abs(values), 1e-3)
     along = -(vectors.T @ (slope[free] * unit)) / values
-    longest = float((np.abs(along) * np.sqrt(values)).max(initial=0.0))
+    longest = float(np.linalg.norm(along * np.sqrt(values)))
     step[free] = unit * (vectors @ along) * min(1.0, LONGEST_STEP / max(longest, 1e-300))
     return step
 

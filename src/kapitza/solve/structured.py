@@ -85,7 +85,8 @@ class CyclicSystem:
     ) -> tuple[Array, Array, Array, Array, Array]:
         pairs, n = left.shape[0] // 2, self.size
         first, second = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
-        orthogonal, triangle = np.linalg.qr(np.concatenate([right[first], left[second]], axis=1), mode="complete")
+        pair = np.concatenate([right[first], left[second]], axis=1)
+        orthogonal, triangle = np.linalg.qr(pair, mode="complete")  # any sign: of equations
         rotation = np.swapaxes(orthogonal, 1, 2)
         inverse = np.linalg.inv(triangle[:, :n])
         to_left = rotation[:, :, :n] @ left[first]
@@ -319,7 +320,7 @@ def scaled_inverse(matrix: Array, truncate: float) -> Array:
         raise np.linalg.LinAlgError("the border has an empty or infinite row")
     if not truncate:
         return np.asarray(np.linalg.inv(matrix / size[:, None]) / size, float)
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / (2 * np.outer(size, size)))
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / (2 * np.outer(size, size)))  # any sign: V f(λ) Vᵀ
     kept = np.abs(values) > truncate * np.abs(values).max()
     inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
     return np.asarray(inverse / np.outer(size, size), float)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from kapitza import gate
 from kapitza.errors import KapitzaError
@@ -22,6 +22,7 @@ class Outcome(Generic[Point]):
     message: str = ""
 
 
+@runtime_checkable
 class StepRule(Protocol):
     """How long the next step is, given the last one and the effort of its correction (None: it failed)."""
 

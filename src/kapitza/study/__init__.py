@@ -1,39 +1,31 @@
 """Studies: a recording, candidate models and what to find, in one file."""
 
+from kapitza.study.draws import parameter_draws
+from kapitza.study.fits import StudyFit, fitted_orbits, fitted_settings
+from kapitza.study.folder import rewriting
 from kapitza.study.keys import json_schema
-from kapitza.study.outcome import (
-    AskedTerm,
-    ForceCurve,
-    ForceSurface,
-    Motion,
-    OrbitSketch,
-    Outcome,
-    ProfileSketch,
-    SectionSketch,
-)
 from kapitza.study.prediction import predicted_table
 from kapitza.study.problems import Problem, StudyError
-from kapitza.study.reading import read_study
-from kapitza.study.result import StudyResult, read_results
+from kapitza.study.reading import is_study, read_study
+from kapitza.study.result import StudyResult, as_plain, read_results
 from kapitza.study.study import Study
 from kapitza.study.writing import write_new_study
 
 __all__ = [
-    "AskedTerm",
-    "ForceCurve",
-    "ForceSurface",
-    "Motion",
-    "OrbitSketch",
-    "Outcome",
     "Problem",
-    "ProfileSketch",
-    "SectionSketch",
     "Study",
     "StudyError",
+    "StudyFit",
     "StudyResult",
+    "as_plain",
+    "fitted_orbits",
+    "fitted_settings",
+    "is_study",
     "json_schema",
+    "parameter_draws",
     "predicted_table",
     "read_results",
     "read_study",
+    "rewriting",
     "write_new_study",
 ]

@@ -90,7 +90,11 @@ def check_candidates(
             model = build_model(content, folder, signals, name)
         except KapitzaError as error:
             key = next(
-                (k for k in ("values", "laws") if any(f'"{v.split()[0]}' in str(error) for v in content.get(k, ()))),
+                (
+                    k
+                    for k in ("values", "laws")
+                    if any(f'"{v.strip().partition(" ")[0]}' in str(error) for v in content.get(k, ()))
+                ),
                 sources[0],
             )
             notes.add((*place, key), str(error))

@@ -1,80 +1,251 @@
-"""The results folder: written beside its place and put there in one step, with all that a repetition needs."""
+"""The results folder: replaced as a whole, with all that a repetition needs, and never with anything of the user's.
+
+A folder that a study wrote holds the file `kapitza-folder.json`: what wrote it (identity) and the SHA-256 of each of
+its files. Only those files are replaced, and only while they are as they were written; anything else is kept.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
 import re
 import shutil
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from kapitza.files import replacing
+from kapitza.errors import WriteError
+from kapitza.files import is_own, locked, replacing, replacing_folder
 from kapitza.study.study import Study
 
-MARK = "result.json"
-"""The file that makes a folder a results folder."""
+MARK = "kapitza-folder.json"
+"""The file that marks a folder as written by a study."""
+
+RESULT = "result.json"
+"""The file that a results folder is read from."""
+
+WRITTEN = ("study.toml", "parameters.csv", "comparison.csv", "report.html", RESULT, MARK)
+"""Files that a study writes beside its fits."""
+
+FITS = "fits"
+"""The folder inside that holds the fits."""
+
+FIT = re.compile(r"fits/[A-Za-z0-9_-]+(\.checks)?\.(nc|json|npz)")
+"""Files of a fit, see `write_fit`; earlier versions wrote .json and .npz."""
 
 PACKAGES = ("heyoka", "numpy", "scipy", "sympy", "xarray", "pandas")
 
 
-def results_folder_problem(folder: Path, study_folder: Path) -> str:
-    """Why results cannot go into this folder, or nothing."""
-    if folder == study_folder or study_folder.is_relative_to(folder):
-        return f"the results folder {folder} holds the study itself: name a folder of its own."
-    if folder.is_file():
+def results_folder_problem(folder: Path, inputs: Iterable[Path]) -> str:
+    """Return why results cannot be written to this folder, or "". inputs: the study and the files it reads."""
+    try:
+        return _folder_problem(folder, inputs)
+    except (OSError, ValueError) as problem:
+        # Too long a name, a null character, a folder that may not be read.
+        return f"{folder} cannot be used as results folder ({problem}): name another."
+
+
+def _folder_problem(folder: Path, inputs: Iterable[Path]) -> str:
+    place = Path(os.path.realpath(folder))
+    for number, path in enumerate(inputs):
+        read = Path(os.path.realpath(path))
+        if read.is_relative_to(place):
+            what = f"the file {path.name} that the study reads" if number else "the study itself"
+            return f"the results folder {folder} holds {what}: name a folder of its own."
+        if place.is_relative_to(read):
+            return f"the results folder {folder} is inside of {path.name}, which the study reads: name another."
+    if place.exists() and not place.is_dir():
         return f"{folder} is a file: name a folder that is not there yet."
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
-        return f"{folder} has files that are no results of a study: name another folder, they would be lost."
-    if not folder.parent.is_dir():
-        return f"there is no folder {folder.parent}: make it first."
+    if place.is_dir() and any(place.iterdir()) and _mark(place) is None:
+        return _unmarked(folder)
+    if not place.parent.is_dir():
+        return f"there is no folder {place.parent}: make it first."
     return ""
 
 
-def working_folder(study: Study) -> Path:
-    """Where an unfinished run keeps its steps."""
-    return study.folder.with_name(f".{study.folder.name}.part")
+def _unmarked(folder: Path) -> str:
+    """Say why a folder without the mark is not replaced."""
+    if (folder / RESULT).is_file() and (folder / "study.toml").is_file() and (folder / FITS).is_dir():
+        return (
+            f"{folder} looks like results of an earlier version of Kapitza, which did not note what it wrote: some "
+            "could be yours. Move the folder away, or name another."
+        )
+    return f"{folder} has files that are no results of a study: name another folder, they would be lost."
 
 
-def begin(study: Study, resume: bool) -> Path:
-    """The working folder: emptied, unless an interrupted run of the same thing is resumed."""
-    folder = working_folder(study)
-    wanted = json.dumps(identity(study), sort_keys=True)
-    note = folder / "identity.json"
-    same = note.is_file() and note.read_text(encoding="utf-8") == wanted
-    if folder.is_dir() and not (resume and same):
-        shutil.rmtree(folder)
-    (folder / "fits").mkdir(parents=True, exist_ok=True)
-    with replacing(note) as draft:
-        draft.write_text(wanted, encoding="utf-8")
+def require_replaceable(folder: Path) -> None:
+    """Refuse to replace a folder that this process works in, or in which a file would be lost."""
+    if not folder.exists():
+        return
+    if Path.cwd().is_relative_to(folder.resolve()):
+        raise WriteError(f"{folder} is the working directory: change to another before it is replaced.")
+    if _mark(folder) is None and any(folder.iterdir()):
+        raise WriteError(_unmarked(folder))
+    for name in _foreign(folder):
+        if name in WRITTEN or FIT.fullmatch(name):
+            raise WriteError(
+                f"{folder / name} is not as the study wrote it and would be lost: rename it or move it away."
+            )
+        kind = (folder / name).lstat().st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind) or stat.S_ISDIR(kind)):
+            raise WriteError(f"{folder / name} is a device or a pipe and cannot be kept: move it away.")
+
+
+def working_folder(folder: Path) -> Path:
+    """Return where an unfinished run keeps its fits until they are put into this results folder."""
+    place = Path(os.path.realpath(folder))
+    return place.with_name(f".{place.name}.part")
+
+
+def begin(study: Study, resume: bool, own: Mapping[str, Any]) -> Path:
+    """Return the working folder: a new one, unless a stopped run of the same identity is resumed."""
+    require_replaceable(study.folder)
+    folder = working_folder(study.folder)
+    _require_own_fits(folder)
+    mark = _mark(folder)
+    if not (resume and mark is not None and mark["identity"] == own):
+        with replacing_folder(folder, _require_own_fits) as draft:
+            (draft / FITS).mkdir()
+            _write_mark(draft, own)
     return folder
 
 
-def publish(working: Path, target: Path) -> None:
-    """The finished folder takes its place; an older one is gone only when the new one stands."""
-    (working / "identity.json").unlink(missing_ok=True)
-    old = target.with_name(f".{target.name}.old")
-    if old.is_dir():
-        shutil.rmtree(old)
-    if target.is_dir():
-        target.rename(old)
-    working.rename(target)
-    if old.is_dir():
-        shutil.rmtree(old)
+def _require_own_fits(folder: Path) -> None:
+    """Refuse a working folder that holds anything but the fits of a run."""
+    if not folder.exists() and not folder.is_symlink():
+        return
+    ours = folder.is_dir() and (_mark(folder) is not None or not any(folder.iterdir()))
+    strange = [] if not ours else [n for n in _entries(folder) if n not in (MARK, FITS) and not FIT.fullmatch(n)]
+    if (folder / "identity.json").is_file() and not ours:
+        raise WriteError(
+            f"{folder} is of an unfinished run of an earlier version of Kapitza: move it away or remove it."
+        )
+    if not ours or strange:
+        raise WriteError(f"{folder.joinpath(*strange[:1])} is not of an unfinished run of a study: move it away.")
 
 
-def step_path(working: Path, candidate: str, method: str) -> Path:
-    """Files of one fit; the name is readable, and unique whatever the candidate is called."""
-    plain = re.sub(r"[^A-Za-z0-9]+", "_", f"{candidate}-{method}").strip("_")[:60]
-    digest = hashlib.sha256(f"{candidate}\n{method}".encode()).hexdigest()[:8]
-    return working / "fits" / f"{plain}-{digest}"
+@contextmanager
+def publishing(study: Study, working: Path, own: Mapping[str, Any], fits: Iterable[str]) -> Iterator[Path]:
+    """Yield a draft of the results folder with its fits in it; it takes its place when the rest is written.
+
+    fits: names of their files in the working folder, which is removed in the end. What the user has put into an older
+    results folder is kept.
+    """
+    carried: list[Path] = []
+
+    def may_replace(folder: Path) -> None:
+        require_replaceable(folder)
+        # The second time, immediately before the exchange: what has come since the draft was completed.
+        for draft in carried:
+            _carry(folder, draft)
+
+    with replacing_folder(study.folder, may_replace) as draft:
+        (draft / FITS).mkdir()
+        for name in fits:
+            _copy(working / FITS / name, draft / FITS / name)
+        yield draft
+        _write_mark(draft, own)
+        if study.folder.exists():
+            _carry(study.folder, draft)
+        carried.append(draft)
+    _remove_working(working)
+
+
+def _carry(folder: Path, draft: Path) -> None:
+    """Copy the user's files of a results folder into the draft of the next."""
+    for name in _foreign(folder):
+        if os.path.lexists(draft / name):
+            continue
+        (draft / name).parent.mkdir(parents=True, exist_ok=True)
+        if (folder / name).is_dir() and not (folder / name).is_symlink():
+            (draft / name).mkdir()
+        else:
+            _copy(folder / name, draft / name)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where the file system has no such names."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _remove_working(folder: Path) -> None:
+    """Remove a working folder, the mark last: what a kill leaves is still recognised."""
+    _require_own_fits(folder)
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+    (folder / MARK).unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+@contextmanager
+def rewriting(folder: Path, name: str) -> Iterator[Path]:
+    """Yield the path of one more file for a results folder, which then counts as the study's own."""
+    with locked(folder):
+        yield folder / name
+        mark = _mark(folder)
+        if mark is not None:
+            mark["files"][name] = file_digest(folder / name)
+            _put_mark(folder, mark)
+
+
+def _mark(folder: Path) -> dict[str, Any] | None:
+    """Return the content of the mark of a folder, None where it has none that can be read."""
+    with suppress(OSError, ValueError):
+        content = json.loads((folder / MARK).read_text(encoding="utf-8"))
+        right = isinstance(content, dict) and content.get("kapitza folder") == 1
+        if right and isinstance(content.get("files"), dict) and isinstance(content.get("identity"), dict):
+            return content
+    return None
+
+
+def _write_mark(folder: Path, own: Mapping[str, Any]) -> None:
+    """Mark a folder, and everything that is in it now, as written by a study."""
+    files = {name: file_digest(folder / name) for name in _entries(folder) if (folder / name).is_file()}
+    _put_mark(folder, {"kapitza folder": 1, "identity": own, "files": files})
+
+
+def _put_mark(folder: Path, content: Mapping[str, Any]) -> None:
+    with replacing(folder / MARK) as draft:
+        draft.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _entries(folder: Path) -> list[str]:
+    """Return all files, links and empty folders inside, by their relative names; drafts and locks are left out."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        inside = Path(place).relative_to(folder)
+        folders[:] = [name for name in folders if not is_own(name)]
+        links = [name for name in folders if Path(place, name).is_symlink()]
+        found += [(inside / name).as_posix() for name in (*names, *links) if not is_own(name)]
+        if not names and not folders and inside.name:
+            found.append(inside.as_posix())
+    return sorted(found)
+
+
+def _foreign(folder: Path) -> list[str]:
+    """Return what a study did not write into a results folder, or wrote otherwise, by relative names."""
+    files = (_mark(folder) or {"files": {}})["files"]
+    found = []
+    for name in _entries(folder):
+        path = folder / name
+        plain = path.is_file() and not path.is_symlink()
+        if name != MARK and not (plain and name in files and file_digest(path) == files[name]):
+            found.append(name)
+    return found
 
 
 def identity(study: Study) -> dict[str, Any]:
-    """What a result depends on: the study, the files it names, and the versions."""
+    """Return what a result depends on: the study, the files it names, and the versions."""
     content = json.dumps(study.content, sort_keys=True, default=str)
     return {
         "study": hashlib.sha256(content.encode()).hexdigest(),
@@ -84,12 +255,28 @@ def identity(study: Study) -> dict[str, Any]:
 
 
 def checksums(study: Study) -> dict[str, str]:
-    """SHA-256 of every file that the study reads, by its path relative to the study."""
-    named = [recording.path for recording in study.recordings]
-    tables = study.content.get("model", [])
+    """Return the SHA-256 of every file that the study reads, by its path relative to the study."""
+    return {_relative(path, study.path.parent): stored_digest(path) for path in inputs_of(study)[1:]}
+
+
+def stored_digest(path: Path) -> str:
+    """Return the SHA-256 of a file; of a stored folder (.zarr, .parquet), of what `sha256sum` prints for its files."""
+    if not path.is_dir():
+        return file_digest(path)
+    lines = (f"{file_digest(path / name)}  {name}\n" for name in _entries(path) if (path / name).is_file())
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def inputs_of(study: Study) -> list[Path]:
+    """Return the study and the files it reads."""
+    return [study.path, *(recording.path for recording in study.recordings), *model_files(study.path, study.content)]
+
+
+def model_files(path: Path, content: Mapping[str, Any]) -> list[Path]:
+    """Return the files of models that a study names."""
+    tables = content.get("model", [])
     tables = tables if isinstance(tables, list) else [tables]
-    named += [study.path.parent / table["file"] for table in tables if "file" in table]
-    return {_relative(path, study.path.parent): file_digest(path) for path in named}
+    return [path.parent / table["file"] for table in tables if "file" in table]
 
 
 def _relative(path: Path, folder: Path) -> str:

@@ -138,7 +138,7 @@ MODEL = {
 }
 
 DATA = {
-    "file": Key(TEXT, "the recording, relative to the study: .csv .tsv .txt .parquet .h5 .mat .npz"),
+    "file": Key(TEXT, "the recording, relative to the study; which kinds of files are read: docs/data.md"),
     "files": Key(TEXTS, "several recordings of the same layout, each a record of its own"),
     "time": Key(COLUMN, "time column; t, time, ... are found by themselves"),
     "interval": Key(NUMBER, "sampling interval [s] of a file without times"),
@@ -156,6 +156,8 @@ DATA = {
     "segment": Key(COLUMN, "column whose changes mark interruptions (trials)"),
     "gaps": Key(TEXT, "where samples are missing: one motion through it, or cut into pieces", ("keep", "split")),
     "missing": Key(TEXT, "rows with missing numbers", ("refuse", "drop")),
+    "bad_samples": Key(TEXT, "spikes, dropouts, saturation: left out and named, or kept", ("leave out", "keep")),
+    "group": Key(TEXT, "group, sheet or topic of a file that holds several with clocks of their own"),
     "separator": Key(TEXT, "of a text file, when guessed wrongly"),
     "decimal": Key(TEXT, "of a text file, when guessed wrongly"),
     "noise": Key(NOISE, "standard deviation of the noise, where known, in SI units (rad, m, s)"),

@@ -1,4 +1,4 @@
-"""The motion of a fitted model beside the data, by whatever method it was fitted."""
+"""The motion of a fitted model along the data, for methods that fit no motion themselves."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from kapitza.errors import KapitzaError
 from kapitza.estimate import Estimate, ShootingFit, identify
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.study.outcome import Motion
 from kapitza.study.recordings import thinned
 
 Array = NDArray[np.float64]
 
-LARGEST = 5000
-"""Samples of a recording that a motion is followed over; more shows nothing new in a picture."""
+LARGEST = 20_000
+"""Samples of a recording that a motion is followed over, after it was thinned; the rest is left out."""
 
 LARGEST_STROBED = 400
 """The same for one sample per excitation period."""
@@ -34,30 +33,24 @@ SHORTEST = 12
 """Samples of the shortest pieces tried."""
 
 
-def motion_along(model: Model, record: Record, measures: Mapping[str, str]) -> Motion:
+def follow_record(model: Model, record: Record, measures: Mapping[str, str]) -> Estimate:
     """The motion of `model` that follows the record most closely: its initial states are free, its parameters not.
 
     A chaotic motion cannot be followed for ever by parameters that are a little off: where none follows a segment as
     a whole, it is cut into a quarter of its length, and so on. KapitzaError where even a few samples are not followed.
     """
     strobed = record.period is not None and float(np.median(np.diff(record.time))) > 0.9 * record.period
-    record = _head(record, LARGEST_STROBED if strobed else LARGEST)
     record = record if strobed else thinned(record, oversampling(record))
-    # The same relative weight of every channel, whatever the model: the states minimise what is shown.
-    spread = {c: float(np.std(record.unwrapped()[c])) or 1.0 for c in record.channels}
+    record = _head(record, LARGEST_STROBED if strobed else LARGEST)
     longest = max(piece.stop - piece.start for piece in record.segments())
     size, failure = longest, None
     while size >= min(SHORTEST, longest):
         cut = record if size == longest else in_pieces(record, size)
-        noise = {c: 0.01 * value for c, value in spread.items() if _seen(c, model, measures)}
-        method = ShootingFit(outputs=measures, noise=noise, bridge=False)
         try:
             # no free parameter: only the states move
-            found = identify(model, cut, [], method)
+            return identify(model, cut, [], ShootingFit(outputs=measures, bridge=False))
         except KapitzaError as error:
             failure, size = error, size // 4
-            continue
-        return _motion(found, cut, size == longest)
     raise failure or KapitzaError("The recording is too short to follow a motion along it.")
 
 
@@ -115,26 +108,6 @@ def in_pieces(record: Record, size: int) -> Record:
         label[piece] = next_label + own
         next_label += int(own[-1]) + 1
     return replace(record, dataset=record.dataset.assign_coords(segment=("time", label)))
-
-
-def _motion(found: Estimate, record: Record, complete: bool) -> Motion:
-    motion = found.motion
-    assert motion is not None
-    times, piece = motion.sample_times, motion.piece
-    channels = tuple(found.residuals)
-    angles = tuple(c for c, a in zip(record.channels, record.angles, strict=True) if a and c in channels)
-    lengths = [float(np.ptp(times[piece == number])) for number in np.unique(piece)]
-    return Motion(
-        time=times - times[0] + record.time[0],
-        piece=piece,
-        measured={c: motion.measured[:, i].copy() for i, c in enumerate(channels)},
-        predicted={c: motion.predicted[:, i].copy() for i, c in enumerate(channels)},
-        # angles are kept in rad whether or not the file says so
-        units={c: record.units.get(c, "") or ("rad" if c in angles else "") for c in channels},
-        angles=angles,
-        length=max(lengths),
-        complete=complete,
-    )
 
 
 def last_state(model: Model, record: Record, measures: Mapping[str, str]) -> tuple[Array, float]:

@@ -68,7 +68,7 @@ def best_shift(model: Model, record: Record, free: Sequence[str]) -> tuple[float
     tried = [(now, 0), *(misfit(float(shift)) for shift in grid[1:])]
     costs = np.array([cost for cost, _ in tried])
     lowest = np.flatnonzero((costs <= np.roll(costs, 1)) & (costs <= np.roll(costs, -1)) & np.isfinite(costs))
-    lowest = lowest[np.argsort(costs[lowest])][:2]
+    lowest = lowest[np.argsort(costs[lowest], kind="stable")][:2]
     found = [_refined(misfit, float(grid[i]), period / SHIFTS, tried[i]) for i in lowest]
     best = min(cost for _, cost, _ in found)
     # half a period later with the drive turned round is the same: keep the signs that the model starts with

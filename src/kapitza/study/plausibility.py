@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kapitza.model import dimension_problems
+from kapitza.signal import bad_sample_warnings
 from kapitza.study.candidates import Candidate
 from kapitza.study.drive import drive_warning
 from kapitza.study.lookalikes import lookalike_warnings
@@ -21,6 +22,8 @@ def study_warnings(study: Study) -> tuple[str, ...]:
         for text in dimension_problems(candidate.model):
             said[f"{candidate.name}: {text}"] = None
         for recording in study.fitted:
+            for text in bad_sample_warnings(recording.record):
+                said.setdefault(f"{recording.name}: {text}")
             for text in _of(candidate, recording):
                 said.setdefault(f"{recording.name}: {text}")
     return tuple(said)

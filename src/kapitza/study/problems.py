@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kapitza.errors import KapitzaError
-from kapitza.speech import spoken
+from kapitza.speech import Cure, cures_of, spoken
 
 Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to change: where it stands (keys, and the line or 0) and what to do."""
+    """One thing to change: where it is (keys, and the line or 0), what to do, and the cures of it as data."""
 
     place: Path
     line: int
     message: str
+    cures: tuple[Cure, ...] = ()
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.message}" if self.line else self.message
@@ -59,7 +60,7 @@ class Notebook:
     def add(self, place: Path, message: str) -> None:
         shown = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
         head = f"{shown}: " if shown else ""
-        problem = Problem(place, line_of(self.text, place), head + spoken(message))
+        problem = Problem(place, line_of(self.text, place), head + spoken(message), cures_of(message))
         if problem not in self.problems:
             self.problems.append(problem)
 

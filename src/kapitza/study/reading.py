@@ -10,7 +10,7 @@ from kapitza import gate
 from kapitza.errors import KapitzaError, nearest_name
 from kapitza.model import Model
 from kapitza.study.candidates import Candidate, check_candidates
-from kapitza.study.folder import results_folder_problem
+from kapitza.study.folder import model_files, results_folder_problem
 from kapitza.study.keys import FIT, METHODS, REPEATED, SECTIONS, TOP, Key, setting_names
 from kapitza.study.motions import in_units_of
 from kapitza.study.problems import Notebook, Problem, StudyError
@@ -63,7 +63,8 @@ def read_study(path: str | Path) -> Study:
     _check_data(recordings, fitted, candidates, sections["data"], notes)
     methods = _methods(fit, notes)
     target = folder / output.get("folder", f"{path.stem}-results")
-    problem = results_folder_problem(target, folder)
+    read = [path, *(recording.path for recording in recordings), *model_files(path.resolve(), sections)]
+    problem = results_folder_problem(target, read)
     if problem:
         notes.add(("output", "folder"), problem)
     notes.raise_if_any()
@@ -96,6 +97,14 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
             near = sorted(p.name for p in path.parent.glob("*.toml"))[:5]
         more = f" In that folder: {', '.join(near)}." if near else ""
         raise StudyError(path.name, [Problem((), problem.line, f"{problem}{more}")]) from None
+
+
+def is_study(path: Path) -> bool:
+    """Whether a TOML file is a study rather than a model: it names data."""
+    try:
+        return "data" in gate.toml_file("study", path, LARGEST_FILE)[1]
+    except gate.UnreadableToml:
+        return False
 
 
 def _check_keys(content: Mapping[str, Any], notes: Notebook) -> dict[str, list[dict[str, Any]]]:

@@ -13,12 +13,25 @@ from numpy.typing import NDArray
 from kapitza.data import Record, read
 from kapitza.errors import DataError, KapitzaError
 from kapitza.model import Signal
+from kapitza.signal import without_bad_samples
 from kapitza.study.problems import Notebook
 from kapitza.study.problems import Path as Place
 
 Array = NDArray[np.float64]
 
-READ_KEYS = ("time", "interval", "names", "angles", "segment", "missing", "separator", "decimal", "period", "phase")
+READ_KEYS = (
+    "time",
+    "interval",
+    "names",
+    "angles",
+    "segment",
+    "missing",
+    "group",
+    "separator",
+    "decimal",
+    "period",
+    "phase",
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +96,10 @@ def _recording(content: Mapping[str, Any], path: Path, place: Place) -> Recordin
     settings = {name: content[name] for name in READ_KEYS if name in content}
     drives, marker = list(content.get("drive", ())), content.get("phase_channel")
     record = read(path, channels=_channels(content, drives, marker), units=content.get("units"), **settings)
+    if content.get("bad_samples") == "keep":
+        record = record.with_attributes(bad_samples="keep")
+    # Before anything is made from the channels: a spike in the drive would be part of the model.
+    record = without_bad_samples(record)
     if marker is not None:
         record = strobe_marks(record, str(marker))
     signals = tuple(drive_signal(record, name, int(content.get("drive_degree", 1))) for name in drives)

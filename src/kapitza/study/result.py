@@ -8,23 +8,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from kapitza.data import replacing
-from kapitza.errors import DataError, KapitzaError
+from kapitza import gate
+from kapitza.errors import DataError, KapitzaError, nearest_name
+from kapitza.estimate import TIE, Estimate, compare_fits
+from kapitza.files import replacing, settle
 from kapitza.shown import Shown
-from kapitza.study.folder import MARK
-from kapitza.study.outcome import Outcome, read_json, read_outcome, write_json
+from kapitza.speech import spoken
+from kapitza.spreadsheet import write_table
+from kapitza.study.fits import StudyFit, read_fit
+from kapitza.study.folder import FITS, RESULT
+from kapitza.study.plain import read_json, write_json
 
 
 @dataclass(frozen=True, eq=False)
 class StudyResult(Shown):
-    """Outcomes of all fits, the first of the chosen candidate being the answer.
+    """What a study found: its fits, the first of the chosen candidate being the answer.
+
+    ``result["cubic"]`` is the `Estimate` of a candidate, ``result["cubic, harmonic"]`` that of one of its methods.
 
     versions, checksums, seed, study (its text): what a repetition needs. data: the recordings in words; models: the
-    equations by candidate. title, folder: of the study, and where it wrote; outcomes: one for each fit; level: of the
-    intervals; warnings: about the study as a whole.
+    equations by candidate. title, folder: of the study, and where it wrote; fits: one for each candidate and method;
+    level: of the intervals; warnings: about the study as a whole.
 
     Examples
     --------
@@ -35,13 +41,13 @@ class StudyResult(Shown):
     >>> text = '[model]\\nlibrary = "lorenz"\\n[data]\\nfile = "run.csv"\\n[fit]\\nfree = ["rho"]\\nmethod = "shooting"'
     >>> _ = (folder / "rig.toml").write_text(text)
     >>> result = kz.read_study(folder / "rig.toml").run()
-    >>> bool(abs(result.best.values["rho"] - 28) < 0.5)
+    >>> bool(abs(result["lorenz"]["rho"] - 28) < 0.5)
     True
     """
 
     title: str
     folder: Path
-    outcomes: tuple[Outcome, ...]
+    fits: tuple[StudyFit, ...]
     seed: int
     level: float
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -52,44 +58,50 @@ class StudyResult(Shown):
     warnings: tuple[str, ...] = ()
 
     @property
-    def succeeded(self) -> tuple[Outcome, ...]:
-        return tuple(outcome for outcome in self.outcomes if outcome.ok)
+    def succeeded(self) -> tuple[StudyFit, ...]:
+        return tuple(fit for fit in self.fits if fit.ok)
 
     @property
-    def best(self) -> Outcome | None:
-        """The answer: of several candidates the one with the most evidence, by the first method that succeeded."""
+    def chosen(self) -> StudyFit | None:
+        """The fit that answers: of several candidates the one with the most evidence, by its first method."""
         table = self.comparison()
         for name, method in table["method"].items() if len(table) else ():
-            for outcome in self.succeeded:
-                if outcome.candidate == name and outcome.method == method:
-                    return outcome
+            for fit in self.succeeded:
+                if fit.candidate == name and fit.method == method:
+                    return fit
         return self.succeeded[0] if self.succeeded else None
 
-    def comparison(self) -> pd.DataFrame:
-        """Candidates by evidence, the best first; empty for a single one, or where no likelihood can be compared.
+    @property
+    def best(self) -> Estimate | None:
+        """The estimate of the chosen fit, None where no fit succeeded."""
+        return None if self.chosen is None else self.chosen.answer
 
-        Fits that did not end well count with what they reached, and say so under "ended": a model that cannot follow
-        the data loses. weight: exp(-dAIC/2), normalised. held back: root mean square error over the spread of the
-        held-back channels.
+    def __getitem__(self, name: str) -> Estimate:
+        """The estimate of a candidate, by its first method that succeeded, or of "candidate, method"."""
+        named = [fit for fit in self.fits if name in (fit.candidate, fit.label)]
+        if not named:
+            known = [*(fit.candidate for fit in self.fits), *(fit.label for fit in self.fits)]
+            listed = "; ".join(fit.label for fit in self.fits)
+            raise DataError(f'There is no fit "{name}".{nearest_name(name, known)} There are {listed}.')
+        return next((fit for fit in named if fit.ok), named[0]).answer
+
+    def comparison(self) -> pd.DataFrame:
+        """Candidates by evidence, see `compare_fits`; empty for a single one, or where no likelihood can be compared.
+
+        Fits that did not end well count with what they reached, and say so under "status": a model that cannot follow
+        the data loses. held back: prediction error of the held-back data over their spread.
         """
-        groups: dict[tuple[str, int], list[Outcome]] = {}
-        for outcome in self.outcomes:
-            if math.isfinite(outcome.log_likelihood):
-                groups.setdefault((outcome.method, outcome.readings), []).append(outcome)
-        group = max(groups.values(), key=len, default=[])
+        groups: dict[tuple[str, int], dict[str, StudyFit]] = {}
+        for fit in self.fits:
+            known = None if fit.estimate is None else fit.estimate.likelihood
+            if known is not None and math.isfinite(known.log_likelihood):
+                groups.setdefault((fit.method, known.readings), {})[fit.candidate] = fit
+        group = max(groups.values(), key=len, default={})
         if len(group) < 2:
             return pd.DataFrame()
-        rows = {
-            o.candidate: (o.method, len(o.names), o.readings, o.log_likelihood, o.aic, o.bic, check_share(o), o.status)
-            for o in group
-        }
-        columns = ["method", "free", "readings", "log L", "AIC", "BIC", "held back", "ended"]
-        table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).sort_values("AIC")
-        table.insert(5, "dAIC", table["AIC"] - table["AIC"].min())
-        table.insert(7, "dBIC", table["BIC"] - table["BIC"].min())
-        evidence = np.exp(-0.5 * table["dAIC"])
-        table.insert(6, "weight", evidence / evidence.sum())
-        table.index.name = "model"
+        table = compare_fits({name: fit.estimate for name, fit in group.items() if fit.estimate is not None})
+        table.insert(0, "method", next(iter(group.values())).method)
+        table["held back"] = [group[str(name)].held_back for name in table.index]
         return table
 
     def verdict(self) -> str:
@@ -98,9 +110,11 @@ class StudyResult(Shown):
         if not len(table):
             return ""
         first, second = table.index[0], table.index[1]
-        gap = float(table["dAIC"].iloc[1])
-        if gap < 2:
+        gap = abs(float(table["dAIC"].iloc[1] - table["dAIC"].iloc[0]))
+        if float(table["dAIC"].iloc[1]) < TIE:
             said = f"{first} and {second} explain the data about equally well (AIC differs by {gap:.1f})"
+            if table["free"].iloc[0] < table["free"].iloc[1]:
+                said += f"; the smaller model, {first}, is taken"
         else:
             said = f"{first} explains the data best: AIC is {gap:.4g} lower than that of {second}"
         held = table["held back"].dropna()
@@ -111,75 +125,72 @@ class StudyResult(Shown):
         return said + "."
 
     def disagreements(self) -> tuple[str, ...]:
-        """Parameters whose intervals by different methods do not meet, in words."""
+        """Parameters whose intervals by different methods do not overlap, in words."""
         said = []
-        for outcome in self.succeeded:
+        for fit in self.succeeded:
             for other in self.succeeded:
-                if other.candidate != outcome.candidate or other.method <= outcome.method:
-                    continue
-                for name in outcome.names:
-                    text = _disagreement(name, outcome, other)
-                    said += [text] if text else []
+                if other.candidate == fit.candidate and other.method > fit.method:
+                    said += _disagreements(fit, other, self.level)
         return tuple(said)
 
     def sentence(self) -> str:
         """The answer in one sentence."""
-        best = self.best
-        if best is None:
+        chosen = self.chosen
+        if chosen is None:
             return "No fit succeeded; the reasons are below."
+        best = chosen.answer
         shown = ", ".join(f"{name} = {quantity(best, name)}" for name in best.names[:6])
         more = f" and {len(best.names) - 6} more" if len(best.names) > 6 else ""
-        return f"{shown}{more} (± one standard error; {best.candidate} by {best.title})."
+        follows = f"; the model {chosen.follows}" if chosen.follows else ""
+        return f"{shown}{more} (± one standard error; {chosen.candidate} by {best.method}){follows}."
 
     def table(self) -> pd.DataFrame:
-        """One row per parameter of every fit."""
-        rows = [
-            (o.candidate, o.method, n, o.values[n], o.units.get(n, ""), o.deviations.get(n, math.nan),
-             o.low.get(n, math.nan), o.high.get(n, math.nan), o.start.get(n, math.nan))
-            for o in self.succeeded
-            for n in (*o.names, *(d for d in o.values if d not in o.names))
-        ]  # fmt: skip
-        columns = ["model", "method", "parameter", "value", "unit", "error", "low", "high", "start"]
-        return pd.DataFrame(rows, columns=columns)
+        """One row per parameter of every fit that was found or follows from those found."""
+        columns = ["model", "method", "parameter", "value", "unit", "error", "low", "high", "start", "follows"]
+        tables = [pd.DataFrame(columns=columns)]
+        for fit in self.succeeded:
+            own = fit.answer.table(self.level).drop(columns=["error_%"]).reset_index(names="parameter")
+            own = own[own.pop("role") != "fixed"]
+            own = own.assign(model=fit.candidate, method=fit.method, follows=fit.follows)
+            tables.append(own[columns])
+        return pd.concat([t for t in tables if len(t)] or tables, ignore_index=True)
 
     def plot(self) -> Any:
-        """Fit, prediction and residuals of the answer, as a Matplotlib figure."""
+        """Data, fitted motion and residuals of the answer, as a Matplotlib figure."""
         from kapitza.report import plot_fit
 
-        if self.best is None:
+        chosen = self.chosen
+        if chosen is None:
             raise DataError("No fit succeeded: there is nothing to draw.")
-        return plot_fit(self.best)
+        if chosen.moving is None:
+            raise DataError(f"{chosen.label} has no motion along the data to draw.")
+        return plot_fit(chosen.moving, chosen.validation)
 
     def __str__(self) -> str:
         lines = [f"{self.title}: {self.sentence()}"]
         lines += [text for text in (self.verdict(), *self.disagreements()) if text]
-        lines += [f"{o.label}: {o.failure}" for o in self.outcomes if o.failure]
+        lines += [f"{fit.label}: {fit.failure}" for fit in self.fits if fit.failure]
         return "\n".join(lines)
 
 
-def _disagreement(name: str, one: Outcome, other: Outcome) -> str:
-    if name not in other.names:
-        return ""
-    low, high = max(one.low[name], other.low[name]), min(one.high[name], other.high[name])
-    if not low > high:
-        return ""
-    return (
-        f"{one.method} and {other.method} disagree on {name} of {one.candidate}: {quantity(one, name)} against "
-        f"{quantity(other, name)}, beyond both intervals. The equations, the data, or one of the methods is wrong here."
-    )
+def _disagreements(one: StudyFit, other: StudyFit, level: float) -> list[str]:
+    first, second = one.answer.interval(level), other.answer.interval(level)
+    said = []
+    for name in (n for n in one.answer.names if n in other.answer.names):
+        low = max(float(first["low"][name]), float(second["low"][name]))
+        if low > min(float(first["high"][name]), float(second["high"][name])):
+            said.append(
+                f"{one.method} and {other.method} disagree on {name} of {one.candidate}: {quantity(one.answer, name)} "
+                f"against {quantity(other.answer, name)}, beyond both intervals. The equations, the data, or one of "
+                "the methods is wrong here."
+            )
+    return said
 
 
-def check_share(outcome: Outcome) -> float:
-    """Error on the held-back data over their spread, the worst channel; NaN where there are none."""
-    if outcome.check is None:
-        return math.nan
-    return max(outcome.check.share(channel) for channel in outcome.check.measured)
-
-
-def quantity(outcome: Outcome, name: str) -> str:
+def quantity(estimate: Estimate, name: str) -> str:
     """Value and standard error with the digits that mean something: 0.1470(12) m as "0.1470 ± 0.0012 m"."""
-    value, error = outcome.values[name], outcome.deviations.get(name, math.nan)
-    unit = outcome.units.get(name, "")
+    value, error = estimate.values[name], estimate.deviations.get(name, math.nan)
+    unit = estimate.units.get(name, "")
     if not (math.isfinite(error) and error > 0):
         return f"{value:.5g} {unit}".rstrip()
     digits = max(0, 1 - math.floor(math.log10(error)))
@@ -188,37 +199,66 @@ def quantity(outcome: Outcome, name: str) -> str:
     return f"{value:.{digits}f} ± {error:.{digits}f} {unit}".rstrip()
 
 
+def as_plain(result: StudyResult) -> dict[str, Any]:
+    """The answer for programs: result.json, and what `kapitza identify --json` prints."""
+    chosen, comparison = result.chosen, result.comparison()
+    return {
+        "title": result.title,
+        "sentence": result.sentence(),
+        "best": None if chosen is None else {"model": chosen.candidate, "method": chosen.method},
+        "parameters": _rows(result.table()),
+        "comparison": _rows(comparison.reset_index()) if len(comparison) else [],
+        "verdict": result.verdict(),
+        "disagreements": result.disagreements(),
+        "held_back": {
+            fit.label: {"share": fit.held_back, "said": str(fit.validation)}
+            for fit in result.succeeded
+            if fit.validation is not None
+        },
+        "follows": {fit.label: fit.follows for fit in result.succeeded},
+        "misses": chosen is not None and chosen.misses,
+        "missing": {fit.label: spoken(str(fit.missing)) for fit in result.succeeded if fit.missing is not None},
+        "before": result.warnings,
+        "warnings": {fit.label: [spoken(text) for text in fit.answer.warnings] for fit in result.succeeded},
+        "failures": {fit.label: fit.failure for fit in result.fits if fit.failure},
+        "checksums": result.checksums,
+        "versions": result.versions,
+    }
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a table for JSON, None in place of numbers that are not finite."""
+    rows = table.to_dict(orient="records")
+    return [
+        {str(k): None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()} for row in rows
+    ]
+
+
 def write_result(result: StudyResult, folder: Path, report: bool) -> None:
     """Everything but the fits themselves, which are there already; the file that marks the folder comes last."""
     with replacing(folder / "study.toml") as draft:
         draft.write_text(result.study, encoding="utf-8")
-    with replacing(folder / "parameters.csv") as draft:
-        result.table().to_csv(draft, index=False)
+    write_table(result.table(), folder / "parameters.csv")
     comparison = result.comparison()
     if len(comparison):
-        with replacing(folder / "comparison.csv") as draft:
-            comparison.to_csv(draft)
+        write_table(comparison, folder / "comparison.csv", index=True)
     if report:
         from kapitza.report import write_study_report
 
         write_study_report(result, folder / "report.html")
-    write_json(
-        {
-            "title": result.title,
-            "sentence": result.sentence(),
-            "verdict": result.verdict(),
-            "disagreements": result.disagreements(),
-            "fits": [[outcome.candidate, outcome.method] for outcome in result.outcomes],
-            "seed": result.seed,
-            "level": result.level,
-            "versions": result.versions,
-            "checksums": result.checksums,
-            "data": result.data,
-            "models": result.models,
-            "warnings": result.warnings,
-        },
-        folder / MARK,
-    )
+    facts = {
+        "format": FORMAT,
+        "fits": [[fit.candidate, fit.method] for fit in result.fits],
+        "seed": result.seed,
+        "level": result.level,
+        "data": result.data,
+        "models": result.models,
+    }
+    write_json(as_plain(result) | facts, folder / RESULT)
+
+
+FORMAT = 2
+"""Version of results folders. 1 kept its fits as .json and .npz."""
 
 
 def read_results(folder: str | Path) -> StudyResult:
@@ -232,7 +272,7 @@ def read_results(folder: str | Path) -> StudyResult:
     Returns
     -------
     StudyResult
-        As `Study.run` gave it.
+        As `Study.run` gave it; its fits are `Estimate`s to profile, plot, validate and save.
 
     Examples
     --------
@@ -243,12 +283,39 @@ def read_results(folder: str | Path) -> StudyResult:
     >>> text = '[model]\\nlibrary = "lorenz"\\n[data]\\nfile = "run.csv"\\n[fit]\\nfree = ["rho"]\\nmethod = "shooting"'
     >>> _ = (folder / "rig.toml").write_text(text)
     >>> result = kz.read_study(folder / "rig.toml").run()
-    >>> kz.read_results(result.folder).title == result.title
+    >>> fit = kz.read_results(result.folder)["lorenz"]
+    >>> fit.values == result["lorenz"].values
     True
     """
-    folder = Path(folder)
-    if not (folder / MARK).is_file():
-        raise DataError(f"{folder} is no results folder of a study: it has no {MARK}.")
+    folder = settle(folder)
+    while True:
+        before = _number(folder)
+        try:
+            result = _read_once(folder)
+        except DataError:
+            if _number(folder) == before:
+                raise
+            continue
+        # Where a run has replaced the folder in the meantime, what was read may be half of each.
+        if _number(folder) == before:
+            return result
+
+
+AGAIN = "run the study again, `kapitza identify STUDY`."
+
+
+def _number(folder: Path) -> tuple[int, int] | None:
+    """Return what tells a folder from the one that replaces it."""
+    try:
+        found = folder.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _read_once(folder: Path) -> StudyResult:
+    if not (folder / RESULT).is_file():
+        raise DataError(f"{folder} is no results folder of a study: it has no {RESULT}.")
     try:
         return _read(folder)
     except KapitzaError:
@@ -257,25 +324,29 @@ def read_results(folder: str | Path) -> StudyResult:
         # A folder is data from anywhere: whatever is wrong with it is said as such.
         raise DataError(
             f"{folder} is not a results folder as studies write them ({type(problem).__name__}: {problem}). "
-            "Run the study again."
+            f"{AGAIN[0].upper()}{AGAIN[1:]}"
         ) from None
 
 
 def _read(folder: Path) -> StudyResult:
-    from kapitza.study.folder import step_path
-
-    content = read_json(folder / MARK)
+    content = read_json(folder / RESULT)
+    version = int(content.get("format", 1))
+    if version != FORMAT:
+        made = "an earlier" if version < FORMAT else "a newer"
+        raise DataError(
+            f"{folder} was written by {made} version of Kapitza, whose fits this one does not read: {AGAIN}"
+        )
     pairs: Sequence[Sequence[str]] = content["fits"]
     return StudyResult(
-        title=content["title"],
+        title=str(content["title"]),
         folder=folder,
-        outcomes=tuple(read_outcome(step_path(folder, candidate, method)) for candidate, method in pairs),
-        seed=content["seed"],
-        level=content["level"],
-        versions=content["versions"],
-        checksums=content["checksums"],
-        data=tuple(content["data"]),
-        models=content["models"],
+        fits=tuple(read_fit(folder / FITS, candidate, method) for candidate, method in pairs),
+        seed=int(content["seed"]),
+        level=gate.number("level", content["level"], error=DataError, above=0.0, below=1.0),
+        versions=dict(content["versions"]),
+        checksums=dict(content["checksums"]),
+        data=tuple(map(str, content["data"])),
+        models=dict(content["models"]),
         study=(folder / "study.toml").read_text(encoding="utf-8"),
-        warnings=tuple(content.get("warnings", ())),
+        warnings=tuple(map(str, content["before"])),
     )

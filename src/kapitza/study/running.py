@@ -4,43 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kapitza.data import Record
-from kapitza.errors import KapitzaError
+from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate import (
     Automatic,
     Estimate,
     HarmonicFit,
     InvariantFit,
     OrbitFit,
+    ProfileCurve,
     ShootingFit,
+    Suggestion,
+    Validation,
     identify,
     profile_curve,
     suggest,
+    validate,
 )
 from kapitza.executor import Executor, Shared, in_order, require_executor
+from kapitza.files import locked
 from kapitza.model import CLOCK, Model
-from kapitza.monitor import Monitor, Task, watch
-from kapitza.orbit import OrbitSet
+from kapitza.monitor import Monitor, Silent, Task, under_way, watch
 from kapitza.orbits import find_orbits
 from kapitza.speech import spoken
 from kapitza.study.candidates import Candidate, driven
-from kapitza.study.folder import begin, checksums, publish, step_path, versions
-from kapitza.study.forces import forces_of
-from kapitza.study.motions import in_units_of, motion_along
-from kapitza.study.outcome import (
-    AskedTerm,
-    Motion,
-    OrbitSketch,
-    Outcome,
-    ProfileSketch,
-    SectionSketch,
-    read_outcome,
-    write_outcome,
-)
+from kapitza.study.fits import StudyFit, fit_files, has_fit, read_fit, write_fit
+from kapitza.study.folder import FITS, begin, identity, publishing
+from kapitza.study.motions import follow_record, in_units_of
 from kapitza.study.phase import best_shift
 from kapitza.study.recordings import Recording
 from kapitza.study.result import StudyResult, write_result
@@ -52,13 +47,9 @@ STROBED = 0.9
 ENOUGH_RETURNS = 2000
 """Strobed samples from which on the orbits in a record are worth looking for."""
 
-ASKED = 8
-"""Terms that a result keeps of those the residuals were asked about."""
+STRETCH, MOST_STRETCHES = 100, 8
+"""Samples of a predicted stretch, at least, and most stretches: short predictions do not tell models apart."""
 
-SHOWN_RETURNS = 4000
-"""Points of a section that a picture shows."""
-
-Fitted = tuple[Estimate, tuple[str, ...], SectionSketch | None]
 Data = Record | list[tuple[Record, dict[str, float]]]
 
 
@@ -74,48 +65,61 @@ class Step:
 def run_study(study: Study, monitor: Monitor | None, resume: bool, executor: Executor | None = None) -> StudyResult:
     """See `Study.run`."""
     executor = None if executor is None else require_executor(executor)
-    with watch(monitor, f"study {study.title}") as task:
+    # A stopped fit has no use in a study: the stop passes through every verb inside.
+    with watch(monitor, f"study {study.title}", partial=False) as task, locked(study.folder):
         return _run(study, resume, task, executor)
-    # The steps that are done lie in the working folder: a run with resume=True goes on from them.
+    # The finished steps are in the working folder: a run with resume=True continues from them.
     raise KeyboardInterrupt
 
 
 def _run(study: Study, resume: bool, task: Task, executor: Executor | None) -> StudyResult:
+    own = identity(study)
     steps = planned_steps(study)
-    working = begin(study, resume)
-    outcomes: list[Outcome] = []
-    waiting = [s for s in steps if not step_path(working, s.candidate.name, s.method).with_suffix(".json").is_file()]
-    shared = Shared(study)
-    made = in_order(executor, run_shared_step, [(shared, step) for step in waiting])
-    for number, step in enumerate(steps):
-        path = step_path(working, step.candidate.name, step.method)
-        if path.with_suffix(".json").is_file():
-            outcome = read_outcome(path)
-        else:
-            task.reach(number, f"{step.candidate.name} by {step.method}", len(steps))
-            outcome = next(made)
-            # A fit that was stopped is no outcome.
-            task.check()
-            write_outcome(outcome, path)
-        if not (step.optional and outcome.failure):
-            outcomes.append(outcome)
+    working = begin(study, resume, own)
+    fits = _fits(study, steps, working / FITS, task, executor)
     task.reach(len(steps), "results", len(steps))
     result = StudyResult(
         title=study.title,
         folder=study.folder,
-        outcomes=tuple(outcomes),
+        fits=tuple(fit for step, fit in zip(steps, fits, strict=True) if not (step.optional and fit.failure)),
         seed=study.seed,
         level=study.level,
-        versions=versions(),
-        checksums=checksums(study),
+        versions=own["versions"],
+        checksums=own["files"],
         data=tuple(f"{recording.name}: {recording.record}" for recording in study.recordings),
         models={c.name: equations_text(c.model) for c in study.candidates},
         study=study.text,
         warnings=study.warnings(),
     )
-    write_result(result, working, study.report)
-    publish(working, study.folder)
+    with publishing(study, working, own, [name for fit in result.fits for name in fit_files(fit)]) as draft:
+        write_result(result, draft, study.report)
     return result
+
+
+def _fits(study: Study, steps: Sequence[Step], folder: Path, task: Task, executor: Executor | None) -> list[StudyFit]:
+    """Return the fit of every step: read where a stopped run has finished it, else made and kept."""
+    kept = [_kept(folder, step) for step in steps]
+    shared = Shared(study)
+    made = in_order(executor, run_shared_step, [(shared, s) for s, fit in zip(steps, kept, strict=True) if fit is None])
+    found = []
+    for number, (step, fit) in enumerate(zip(steps, kept, strict=True)):
+        if fit is None:
+            task.reach(number, f"{step.candidate.name} by {step.method}", len(steps))
+            fit = next(made)
+            # A fit that was stopped is not a result.
+            task.check()
+            write_fit(fit, folder)
+        found.append(fit)
+    return found
+
+
+def _kept(folder: Path, step: Step) -> StudyFit | None:
+    """Return a finished step of a stopped run; None where there is none, or its files are damaged."""
+    names = step.candidate.name, step.method
+    try:
+        return read_fit(folder, *names) if has_fit(folder, *names) else None
+    except DataError:
+        return None
 
 
 def equations_text(model: Model) -> str:
@@ -180,63 +184,65 @@ def _started(study: Study, candidate: Candidate) -> Candidate:
     return candidate if found is None else replace(candidate, model=candidate.model.with_values(clock=found[0]))
 
 
-def run_shared_step(study: Shared[Study], step: Step) -> Outcome:
-    """One fit, by whoever works: the study travels once to each."""
-    return run_step(study.value, step)
+def run_shared_step(study: Shared[Study], step: Step) -> StudyFit:
+    """Return the fit of one step, in any process: the study is sent once to each."""
+    if under_way() is not None:
+        return run_step(study.value, step)
+    # In a worker no study is under way. Ctrl-C, which reaches workers too, must not leave half a fit there.
+    with watch(Silent(), "one fit", partial=False):
+        return run_step(study.value, step)
+    raise KeyboardInterrupt
 
 
-def run_step(study: Study, step: Step) -> Outcome:
-    """One fit, with its motion over the data and over what was held back."""
+def run_step(study: Study, step: Step) -> StudyFit:
+    """Return one fit with its tests on the data fitted and on those held back."""
     candidate = _started(study, step.candidate)
     parts = [_fitted_part(study, recording, candidate) for recording in study.fitted]
     data: Data = parts[0][0] if len(parts) == 1 and not parts[0][1] else parts
-    failure, estimate, notes, section = "", None, (), None
     try:
-        estimate, notes, section = fitted(study, candidate, step.method, data)
+        estimate = fitted(study, candidate, step.method, data)
     except KapitzaError as error:
-        failure = spoken(str(error))
         unfinished = getattr(error, "result", None)
-        estimate = unfinished if isinstance(unfinished, Estimate) else None
-    if estimate is None:
-        return Outcome(candidate.name, step.method, failure=failure, level=study.level)
-    outcome = replace(outcome_of(estimate, candidate.name, step.method, study.level), failure=failure, notes=notes)
-    outcome = replace(outcome, section=section)
-    if failure:
-        return outcome
-    outcome = replace(
-        with_missing_terms(outcome, estimate), path={n: tuple(v.tolist()) for n, v in estimate.path.items()}
+        estimate = _light(unfinished) if isinstance(unfinished, Estimate) else None
+        return StudyFit(candidate.name, step.method, estimate, spoken(str(error)))
+    followed, notes = _followed(study, estimate, parts[0])
+    validation, problem = _validated(study, candidate, estimate)
+    return StudyFit(
+        candidate.name,
+        step.method,
+        _light(estimate),
+        validation=validation,
+        missing=_missing_terms(estimate),
+        profiles=_profiles(estimate, study.level) if study.profiles else (),
+        followed=followed,
+        notes=(*estimate.chain, *notes, *problem),
     )
-    if study.profiles:
-        outcome = replace(outcome, profiles=_profiles(estimate, study.level))
-    return _with_motions(study, candidate, outcome)
 
 
-def _profiles(estimate: Estimate, level: float) -> tuple[ProfileSketch, ...]:
+def _light(estimate: Estimate) -> Estimate:
+    """The estimate as it is saved, and as it travels between processes."""
+    return replace(estimate, workings=None)
+
+
+def _profiles(estimate: Estimate, level: float) -> tuple[ProfileCurve, ...]:
     """Profile likelihoods of the parameters that have one."""
     made = []
     for name in estimate.names:
         try:
-            curve = profile_curve(estimate, name, points=9, level=level)
+            made.append(profile_curve(estimate, name, points=9, level=level))
         except KapitzaError:
             continue
-        made.append(ProfileSketch(name, tuple(curve.values.tolist()), tuple(curve.rise.tolist()), curve.threshold))
     return tuple(made)
 
 
-def with_missing_terms(outcome: Outcome, estimate: Estimate) -> Outcome:
-    """What the residuals still ask for; nothing where the method has no motion to ask, or it cannot be followed."""
+def _missing_terms(estimate: Estimate) -> Suggestion | None:
+    """Terms that the residuals ask for; None where the method has no motion to test, or it cannot be followed."""
     if estimate.motion is None or not estimate.names:
-        return outcome
+        return None
     try:
-        found = suggest(estimate)
+        return suggest(estimate)
     except (KapitzaError, np.linalg.LinAlgError):
-        return outcome
-    shown = found.alternatives or found.terms
-    asked = [
-        AskedTerm(t.name, t.notation.format(c="c"), t.gain, t.log10_p, t.coefficient, t.error, t.detectable)
-        for t in dict.fromkeys((*shown, *found.terms))
-    ]
-    return replace(outcome, missing=spoken(str(found)), asked=tuple(asked[:ASKED]))
+        return None
 
 
 def _fitted_part(study: Study, recording: Recording, candidate: Candidate) -> tuple[Record, dict[str, float]]:
@@ -254,49 +260,28 @@ def _cut(record: Record, hold_back: float) -> int:
     return record.size - round(hold_back * record.size)
 
 
-def fitted(study: Study, candidate: Candidate, method: str, data: Data) -> Fitted:
-    """The estimate of one method, what was done in words, and the section where orbits were sought."""
+def fitted(study: Study, candidate: Candidate, method: str, data: Data) -> Estimate:
+    """Return the estimate of one method."""
     model, free, settings = candidate.model, list(candidate.free), study.settings
     measures = study.measures
     if method == "auto":
-        chain = Automatic(ShootingFit(outputs=measures, **settings["shooting"]))
-        estimate = identify(model, data, free, chain)
-        return estimate, tuple(estimate.chain), None
+        return identify(model, data, free, Automatic(ShootingFit(outputs=measures, **settings["shooting"])))
     if method == "shooting":
-        return identify(model, data, free, ShootingFit(outputs=measures, **settings["shooting"])), (), None
+        return identify(model, data, free, ShootingFit(outputs=measures, **settings["shooting"]))
     if method == "harmonic":
-        return identify(model, _list(data), free, HarmonicFit(**settings["harmonic"])), (), None
+        return identify(model, _list(data), free, HarmonicFit(**settings["harmonic"]))
     if method == "invariant":
-        return identify(model, _list(data), free, InvariantFit(**settings["invariant"])), (), None
+        return identify(model, _list(data), free, InvariantFit(**settings["invariant"]))
     pairs = data if isinstance(data, list) else [(data, {})]
     found: list[Any] = [(find_orbits(record, max_period=study.max_period), own) for record, own in pairs]
     for (record, _), (orbits, _) in zip(pairs, found, strict=True):
         if not len(orbits):
             source = record.dataset.attrs.get("source", "a recording")
             raise KapitzaError(f"No periodic orbits were found in {source}: {orbits.message}")
-    said = tuple(f"{len(orbits)} periodic orbits of up to {study.max_period} periods" for orbits, _ in found)
     orbits = found[0][0] if len(found) == 1 and not found[0][1] else found
+    said = tuple(f"{len(orbits)} periodic orbits of up to {study.max_period} periods" for orbits, _ in found)
     estimate = identify(model, orbits, free, OrbitFit(outputs=measures, **settings["orbits"]))
-    return estimate, said, section_sketch(pairs[0][0], found[0][0])
-
-
-def section_sketch(record: Record, orbits: OrbitSet) -> SectionSketch | None:
-    """The section through two channels, with its orbits."""
-    states = tuple(orbits[0].states[:2])
-    if len(states) < 2 or not set(states) <= set(record.channels) or record.period is None:
-        return None
-    points = record.strobed(0.0).values(states)
-    points = points[:: max(1, len(points) // SHOWN_RETURNS)]
-    sketches = [
-        OrbitSketch(
-            len(orbit.points),
-            orbit.code or "",
-            "" if orbit.multipliers is None else ", ".join(f"{m:.3g}" for m in orbit.multipliers),
-            tuple(tuple(float(v) for v in point[:2]) for point in orbit.points),
-        )
-        for orbit in orbits
-    ]
-    return SectionSketch(states, tuple(tuple(float(v) for v in p) for p in points), tuple(sketches))
+    return replace(estimate, chain=said)
 
 
 def _list(data: Data) -> Any:
@@ -306,69 +291,37 @@ def _list(data: Data) -> Any:
     return data
 
 
-def outcome_of(estimate: Estimate, candidate: str, method: str, level: float) -> Outcome:
-    """The numbers of an estimate that a results folder keeps."""
-    interval = estimate.interval(level)
-    low, high = interval["low"].to_dict(), interval["high"].to_dict()
-    known = estimate.likelihood
-    return Outcome(
-        candidate=candidate,
-        method=method,
-        title=estimate.method,
-        status=estimate.status.value,
-        names=tuple(estimate.names),
-        values={name: float(value) for name, value in estimate.values.items()},
-        deviations={name: float(value) for name, value in (estimate.deviations | dict(estimate.derived)).items()},
-        low={name: float(low[name]) for name in estimate.names},
-        high={name: float(high[name]) for name in estimate.names},
-        level=level,
-        units={name: unit for name, unit in estimate.units.items() if unit},
-        fixed={name: float(value) for name, value in estimate.fixed.items()},
-        start={name: float(value) for name, value in estimate.start.items()},
-        correlation=tuple(tuple(float(v) for v in row) for row in estimate.correlation),
-        warnings=tuple(spoken(text) for text in estimate.warnings),
-        identifiable=tuple(estimate.identifiable),
-        noise={name: float(value) for name, value in estimate.noise.items()},
-        log_likelihood=float("nan") if known is None else known.log_likelihood,
-        fitted=0 if known is None else known.fitted,
-        readings=0 if known is None else known.readings,
-    )
+def _followed(
+    study: Study, estimate: Estimate, part: tuple[Record, dict[str, float]]
+) -> tuple[Estimate | None, tuple[str, ...]]:
+    """The motion of the fitted model along the first recording, for methods that fit none; or why there is none."""
+    model, (record, own) = estimate.model, part
+    if estimate.motion is not None or model.is_map or not np.isfinite(model.vector).all():
+        return None, ()
+    recording = study.fitted[0]
+    try:
+        return _light(follow_record(model.with_values(**own), record, recording.measures)), ()
+    except KapitzaError as error:
+        return None, (f"No motion of the fitted model follows the data: {spoken(str(error))}",)
 
 
-def _with_motions(study: Study, candidate: Candidate, outcome: Outcome) -> Outcome:
-    """Motions over the data fitted and over what was held back."""
-    values = {name: outcome.values[name] for name in outcome.names if name in candidate.model.names}
-    if candidate.model.is_map or not np.isfinite(list(values.values())).all():
-        return outcome
-    model = candidate.model.with_values(**values)
-    first = study.fitted[0]
-    motion, said = _try_motion(model, _fitted_part(study, first, candidate)[0], first, study)
-    outcome = replace(outcome, motion=motion, notes=(*outcome.notes, *said))
-    if motion is not None:
-        found = forces_of(model, outcome, motion, study.seed)
-        outcome = replace(outcome, forces=found.curves, surfaces=found.surfaces)
+def _validated(study: Study, candidate: Candidate, estimate: Estimate) -> tuple[Validation | None, tuple[str, ...]]:
+    """The test on a recording, or a part of one, that was not fitted; or why it could not be made."""
     if study.checks:
         recording = study.checks[0]
         record = prepared(recording.record, candidate)
-        shown = driven(model, recording.signals) if recording.signals else model
+        if recording.signals:
+            estimate = replace(estimate, model=driven(estimate.model, recording.signals))
     elif study.hold_back:
-        recording, shown = first, model
-        record = prepared(first.record, candidate)
+        recording = study.fitted[0]
+        record = prepared(recording.record, candidate)
         record = record.samples(slice(_cut(record, study.hold_back), None))
     else:
-        return outcome
-    check, problem = _try_motion(shown, record, recording, study)
-    return replace(outcome, check=check, check_failure="; ".join(problem))
-
-
-def _try_motion(
-    model: Model, record: Record, recording: Recording, study: Study
-) -> tuple[Motion | None, Sequence[str]]:
-    drives = {signal.name for signal in recording.signals}
-    channels = [c for c in record.channels if c not in drives]
+        return None, ()
+    known = {*candidate.model.states, *candidate.model.outputs, *recording.measures}
     try:
-        own = model.with_values(**recording.values)
-        known = {*model.states, *model.outputs, *recording.measures}
-        return motion_along(own, record.select([c for c in channels if c in known]), recording.measures), ()
+        record = record.select([channel for channel in record.channels if channel in known])
+        count = int(np.clip(record.size // STRETCH, 1, MOST_STRETCHES))
+        return validate(estimate, (record, dict(recording.values)), outputs=recording.measures, stretches=count), ()
     except KapitzaError as error:
-        return None, (f"No motion of the fitted model follows the data: {spoken(str(error))}",)
+        return None, (f"Held-back data could not be tested: {spoken(str(error))}",)

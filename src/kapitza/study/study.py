@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kapitza.calls import Anything
 from kapitza.executor import Executor
 from kapitza.monitor import Monitor
 from kapitza.study.candidates import Candidate
@@ -41,13 +42,13 @@ class Study:
 
     path: Path
     text: str = field(repr=False)
-    content: Mapping[str, Any] = field(repr=False)
+    content: Mapping[str, Anything] = field(repr=False)
     title: str
     seed: int
     candidates: tuple[Candidate, ...]
     recordings: tuple[Recording, ...]
     methods: tuple[str, ...]
-    settings: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, Mapping[str, Anything]]
     hold_back: float
     max_period: int
     level: float

@@ -67,6 +67,8 @@ def write_new_study(
     time: str | int | None = None,
     interval: float | None = None,
     force: bool = False,
+    units: dict[str, str] | None = None,
+    group: str | None = None,
 ) -> Path:
     """Write a study for a recording; it runs as it is, and says in comments what can be changed. Returns its path.
 
@@ -74,7 +76,7 @@ def write_new_study(
     its spectrum shows: a first fit to replace by the real equations.
     """
     recording = Path(recording)
-    record = read(recording, time=time, interval=interval)
+    record = read(recording, time=time, interval=interval, units=units, group=group)
     path = Path(out) if out is not None else recording.with_suffix(".toml")
     if path.suffix != ".toml":
         raise DataError(f'A study ends in .toml, "{path.name}" does not.')
@@ -88,7 +90,7 @@ def write_new_study(
     else:
         section, free = known_model(model, chosen, path)
         names = states_for(record.channels, chosen)
-    text += section + data_section(record, names, recording, path, time, interval)
+    text += section + data_section(record, names, recording, path, time, interval, units or {}, group)
     hold_back = 0.2 if record.size > 200 else 0.0
     text += FIT.format(free=", ".join(quoted(n) for n in free), first=free[0], hold_back=hold_back)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,15 +158,22 @@ def data_section(
     path: Path,
     time: str | int | None,
     interval: float | None,
+    given: dict[str, str],
+    group: str | None,
 ) -> str:
     target, folder = recording.resolve(), path.resolve().parent
     file = target.relative_to(folder).as_posix() if target.is_relative_to(folder) else str(target)
     clock = f"interval = {interval!r}                  # [s]\n" if interval is not None else ""
     if time is not None:
         clock = f"time = {time if isinstance(time, int) else quoted(time)}\n"
+    if group is not None:
+        clock += f"group = {quoted(group)}\n"
     pairs = ", ".join(f"{quoted(c)} = {quoted(n)}" for c, n in names.items())
     units = {names[c]: u for c, u in record.units.items() if u and c in names}
     unit_text = ", ".join(f"{quoted(n)} = {quoted(u)}" for n, u in units.items())
+    stated_units = f"# units, as read and brought to SI: {{{unit_text}}}\n" if units else '# units = {x = "mm"}\n'
+    if given:
+        stated_units = f"units = {{{', '.join(f'{quoted(c)} = {quoted(u)}' for c, u in given.items())}}}\n"
     angles = [names[c] for c, a in zip(record.channels, record.angles, strict=True) if a and c in names]
     excitation = "# period = 1.0                    # of the excitation [s], where the model does not say it\n"
     if record.period is not None:
@@ -173,7 +182,7 @@ def data_section(
         file=quoted(file),
         time=clock,
         channels=f"channels = {{{pairs}}}   # column = coordinate (or its rate, x')\n",
-        units=f"# units, as read and brought to SI: {{{unit_text}}}\n" if units else '# units = {x = "mm"}\n',
+        units=stated_units,
         angles=f"angles = [{', '.join(quoted(a) for a in angles)}]\n" if angles else '# angles = ["phi"]\n',
         excitation=excitation,
         gaps=GAPS if record.sampling().gaps else "",

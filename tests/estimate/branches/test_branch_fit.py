@@ -7,7 +7,7 @@ from scipy import stats
 import kapitza as kz
 from kapitza.continuation import Kind
 from kapitza.errors import DataError
-from kapitza.estimate.branches.fit import _Distances, _from_bifurcations
+from kapitza.estimate.branches.curves import Distances, _from_bifurcations
 
 TRUTH = {"c": 0.1, "k3": 1.0, "B": 0.3}
 
@@ -127,8 +127,103 @@ def test_moments_of_distances_at_a_tip_are_those_of_a_circle():
     angle = np.linspace(0.0, 2 * np.pi, 6000)
     for radius in (3.0, 10.0):
         circle = radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        mean, deviation = _Distances(np.zeros(1), 0.0, circle, np.array([2000])).moments()
+        foot = 2000
+        normal = np.array([[-np.cos(angle[foot])], [-np.sin(angle[foot])]])[None]  # counter-clockwise the left
+        mean, deviation = Distances(np.zeros(1), 0.0, circle, np.ones((1, 2)), np.array([foot]), normal).moments()
         law = stats.rice(radius)
-        # Counter-clockwise the left is inside.
         assert mean[0] == pytest.approx(radius - law.mean(), rel=0.02)
         assert deviation[0] == pytest.approx(law.std(), rel=0.02)
+
+
+def test_limit_cycles_through_their_fold_give_growth_and_frequency():
+    """r' = r (μ + r² - a r⁴), φ' = w + b r²: a r² = (1 ± √(1 + 4 a μ))/2, with a fold of cycles at μ = -1/(4 a)."""
+    truth = {"a": 1.0, "w": 1.0, "b": 0.3}
+    model = kz.Model.from_equations(
+        ["x' = x*(mu + x**2 + y**2 - a*(x**2 + y**2)**2) - y*(w + b*(x**2 + y**2))",
+         "y' = y*(mu + x**2 + y**2 - a*(x**2 + y**2)**2) + x*(w + b*(x**2 + y**2))"],
+        parameters={**truth, "mu": -0.1}, start={"x": 1.0, "y": 0.0}, name="subcritical",
+    )  # fmt: skip
+    random = np.random.default_rng(4)
+    square = np.concatenate([np.linspace(0.15, 0.45, 6), np.linspace(0.55, 1.05, 8)])
+    noise = np.where(square < 0.5, 2e-3, 4e-3)
+    mu = square**2 - square + 1e-3 * random.standard_normal(square.size)
+    radius = np.sqrt(square) + noise * random.standard_normal(square.size)
+    periods = 2 * np.pi / (1 + 0.3 * square) + 5e-3 * random.standard_normal(square.size)
+    data = kz.MeasuredBranch(
+        "cycle", "mu", mu, radius, "x", 1e-3, noise, periods=periods, period_noise=5e-3,
+    )  # fmt: skip
+    fit = kz.identify(model.with_values(a=1.1, w=0.95, b=0.36), data, free=list(truth))
+    assert fit.status.ok
+    assert fit.misfit.to_the_noise
+    for name, value in truth.items():
+        assert abs(fit[name] - value) < 3.5 * fit.deviations[name]
+        assert fit.deviations[name] < 0.05 * value
+    with pytest.raises(DataError, match="do not pair"):
+        kz.MeasuredBranch("cycle", "mu", mu, radius, "x", periods=[1.0])
+    with pytest.raises(DataError, match='belong to points of kind "response"'):
+        kz.MeasuredBranch("cycle", "mu", mu, radius, "x", phases=radius)
+    with pytest.raises(DataError, match="one for each"):
+        kz.MeasuredBranch("cycle", "mu", mu, radius, "x", [1e-3, 1e-3])
+
+
+LINEAR = {"c": 0.2, "k": 1.0, "B": 0.3}
+
+
+def linear(**values):
+    return kz.Model.from_equations(
+        "x'' + c*x' + k*x = B*cos(omega*t)", parameters={**LINEAR, "omega": 0.6, **values}, period="2*pi/omega",
+        start={"x": 0.3, "x'": 0.0},
+    )  # fmt: skip
+
+
+def transfer(omega, k3=0.0):
+    return LINEAR["B"] / (LINEAR["k"] - omega**2 + 1j * LINEAR["c"] * omega)
+
+
+def test_amplitudes_leave_the_sign_of_a_force_and_phases_tell_it():
+    """x = Re(B e^{iωt}/(k - ω² + i c ω)): the sign of B is that of the phase alone."""
+    omega = np.linspace(0.6, 1.5, 12)
+    exact = transfer(omega)
+    random = np.random.default_rng(2)
+    heights = np.abs(exact) + 2e-3 * random.standard_normal(12)
+    angles = np.angle(exact) + 4e-3 * random.standard_normal(12) + 2 * np.pi * random.integers(-1, 2, 12)
+    method = kz.BranchFit(bounds=(0.5, 1.6))
+    plain = kz.MeasuredBranch("response", "omega", omega, heights, "x", 1e-3, 2e-3)
+    fit = kz.identify(linear(c=0.3, B=-0.2), plain, free=list(LINEAR), method=method)
+    assert fit["B"] == pytest.approx(-0.3, rel=0.05)
+    whole = kz.MeasuredBranch("response", "omega", omega, heights, "x", 1e-3, 2e-3, phases=angles, phase_noise=4e-3)
+    told = kz.identify(linear(c=0.3, B=0.2), whole, free=list(LINEAR), method=method)
+    for name, value in LINEAR.items():
+        assert abs(told[name] - value) < 3.5 * told.deviations[name]
+        assert told.deviations[name] < fit.deviations[name]
+
+
+def test_a_model_that_is_a_little_wrong_gets_a_verdict_and_wider_intervals():
+    """Points of a hardening spring for a linear one: halves of the response prefer other stiffnesses."""
+    branch = kz.follow(oscillator(omega=0.5, c=0.4, k3=0.12), None, "omega", (0.5, 1.6), direction=1)
+    chosen = np.linspace(1, len(branch) - 2, 16).astype(int)
+    random = np.random.default_rng(3)
+    heights = branch.amplitude("x")[chosen] + 2e-3 * random.standard_normal(16)
+    data = kz.MeasuredBranch("response", "omega", branch.values[chosen, 0], heights, "x", 1e-4, 2e-3)
+    start = linear(c=0.4, B=0.3)
+    fit = kz.identify(start, data, free=["c", "k"], method=kz.BranchFit(bounds=(0.45, 1.65)))
+    assert fit.status.ok
+    assert not fit.misfit.to_the_noise
+    assert any("miss the data" in text for text in fit.warnings)
+    assert fit.dof < 20
+    wide, narrow = fit.interval(0.9), fit.noise_interval(0.9)
+    assert (wide.high - wide.low > 2 * (narrow.high - narrow.low)).all()
+
+
+def test_points_that_do_not_tell_parameters_apart_give_values_without_intervals():
+    """Amplitudes over a force that only the product of two parameters sets."""
+    model = kz.Model.from_equations(
+        "x'' + 0.3*x' + x = F*G*cos(omega*t)", parameters={"F": 0.5, "G": 0.6, "omega": 0.6}, period="2*pi/omega"
+    )
+    omega = np.linspace(0.6, 1.4, 8)
+    heights = 0.3 / np.abs(1 - omega**2 + 0.3j * omega)
+    data = kz.MeasuredBranch("response", "omega", omega, heights, "x", 1e-4, 1e-3)
+    fit = kz.identify(model, data, free=["F", "G"], method=kz.BranchFit(bounds=(0.5, 1.5)))
+    assert np.isinf(fit.deviations["F"])
+    assert any("apart" in text for text in fit.warnings)
+    assert fit["F"] * fit["G"] == pytest.approx(0.3, rel=1e-3)

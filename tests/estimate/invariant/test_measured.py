@@ -5,15 +5,11 @@ import pytest
 from scipy.io import loadmat
 
 import kapitza as kz
-from conftest import ROOT
-
-DATA = ROOT.parent / "shared" / "data"
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the folder ../shared/data is absent")
 
 
 @pytest.mark.parametrize("rates", [False, True])
-def test_energy_balance_of_a_decaying_pendulum_agrees_with_the_fit_of_its_motion(rates):
-    content = loadmat(DATA / "multiarm_pendulum" / "SinglePendulumDataForParameterEstimation.mat")
+def test_energy_balance_of_a_decaying_pendulum_agrees_with_the_fit_of_its_motion(rates, data_folder):
+    content = loadmat(data_folder / "multiarm_pendulum" / "SinglePendulumDataForParameterEstimation.mat")
     pieces, times = content["Y_id"].ravel(), [t.ravel() for t in content["Time_id"].ravel()]
     record = kz.Record.from_arrays(
         np.concatenate(times),
@@ -38,8 +34,8 @@ def test_energy_balance_of_a_decaying_pendulum_agrees_with_the_fit_of_its_motion
     assert fit["c"] == pytest.approx(motion["c"], rel=0.02)
 
 
-def test_double_pendulum_conserves_what_was_published():
-    table = np.loadtxt(DATA / "schmidt_lipson" / "real_double_pend_h_1.txt", comments="%")
+def test_double_pendulum_conserves_what_was_published(data_folder):
+    table = np.loadtxt(data_folder / "schmidt_lipson" / "real_double_pend_h_1.txt", comments="%")
     calm = table[table[:, 0] == 0]
     channels = {name: calm[:, k] for k, name in enumerate(("o1", "o2", "w1", "w2"), start=2)}
     gaps = np.concatenate([[0], np.cumsum(np.diff(calm[:, 1]) > 0.015)])

@@ -61,7 +61,7 @@ def test_one_bad_orbit_is_named(pendulum, exact, what, message):
     [
         ({"noise": {"phi": 1e-3, "psi": 1e-3}}, 'noise names "psi"'),
         ({"noise": {"phi": -1e-3}}, "finite number, 0 or above"),
-        ({"noise": {"phi": NAN}}, "finite number, 0 or above"),
+        ({"noise": {"phi": NAN}}, "give a finite number"),
         ({"noise": 1e-3}, "every orbit carries its own covariance"),
         ({"method": "rubbish"}, "only the nested form"),
         ({"method": "rubbish", "formulation": "nested"}, "not a periodic solver"),

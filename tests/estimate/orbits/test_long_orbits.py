@@ -83,7 +83,7 @@ def test_a_fit_with_many_nodes_is_that_with_few(monkeypatch, duffing):
 
 
 def test_work_grows_with_the_nodes_and_not_with_their_cube():
-    """16 times the nodes: dense matrices took some thousand times as long; the chain less than 32 times."""
+    """16 times the nodes: dense matrices take some thousand times as long (16³ = 4096), the chain 16 times."""
 
     def cost(count):
         block, least = random_block(count, False, seed=1), np.inf
@@ -95,4 +95,4 @@ def test_work_grows_with_the_nodes_and_not_with_their_cube():
             least = min(least, time.process_time() - begun)
         return least
 
-    assert cost(1024) < 32 * cost(64)
+    assert cost(1024) < 256 * cost(64)  # in the middle between both: a busy machine does not decide

@@ -66,11 +66,12 @@ def test_all_parameters_of_a_pendulum_free_is_refused_in_words():
         kz.identify(model, record, None, kz.ShootingFit())
 
 
-def test_parameter_at_its_bound_has_no_two_sided_interval(record):
+def test_parameter_at_its_bound_has_a_one_sided_interval(record):
     model = with_parameter(kz.library.lorenz(), kz.Parameter("rho", 27.0, bounds=(0.0, 27.9)))
     fit = kz.identify(model, record, FREE, kz.ShootingFit())
     assert fit.values["rho"] == pytest.approx(27.9)
-    assert np.isnan(fit.deviations["rho"])
+    low, high = fit.interval(0.9).loc["rho"]
+    assert low < high == fit.values["rho"]
     assert np.isfinite(fit.deviations["sigma"])
 
 
@@ -143,7 +144,7 @@ def test_profile_of_a_robust_fit_is_that_of_its_loss():
 @pytest.mark.parametrize("level", [0.0, 1.5, "high"])
 def test_level_of_a_profile(record, level):
     fit = kz.identify(kz.library.lorenz(), record, ["rho"], kz.ShootingFit())
-    with pytest.raises(kz.KapitzaError, match="between 0 and 1"):
+    with pytest.raises(kz.KapitzaError, match=r"between 0 and 1|give a number"):
         kz.profile_interval(fit, "rho", level)
 
 
@@ -178,7 +179,7 @@ def test_each_record_may_start_from_its_own_state():
     assert abs(fit.values["r"] - 0.7) < 4 * fit.deviations["r"]
     with pytest.raises(kz.KapitzaError, match="1 states for 2 records"):
         kz.identify(FIRST_ORDER, runs, ["r"], kz.ShootingFit(initial=[{"x": 1.0}]))
-    with pytest.raises(kz.KapitzaError, match="by name"):
+    with pytest.raises(kz.KapitzaError, match="give a table"):
         kz.identify(FIRST_ORDER, runs, ["r"], kz.ShootingFit(initial=[1.0, 3.0]))
 
 

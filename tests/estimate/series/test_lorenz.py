@@ -75,7 +75,7 @@ def test_outliers_do_little_harm_to_the_robust_loss(clean):
     spoilt = {c: record[c].copy() for c in record.channels}
     for c in spoilt:
         spoilt[c][::50] += 5.0
-    spoilt = kz.Record.from_arrays(record.time, spoilt)
+    spoilt = kz.Record.from_arrays(record.time, spoilt, bad_samples="keep")
     robust = np.abs(errors(kz.identify(far_start(1), spoilt, FREE, kz.ShootingFit(robust=True))))
     plain = np.abs(errors(kz.identify(far_start(1), spoilt, FREE, kz.ShootingFit())))
     assert robust.max() < 0.03

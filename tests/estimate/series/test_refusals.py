@@ -64,21 +64,21 @@ def test_three_samples_give_wide_intervals_that_hold_the_truth(record):
         ({"spacing": 0}, "spacing.* = 0; give a whole number, 1 or more"),
         ({"softness": -1.0}, "softness = -1; give a number, more than 0"),
         ({"bridge": "no"}, "bridge = 'no'; give True or False"),
-        ({"outputs": "x"}, "outputs=x"),
-        ({"initial": 1.0}, "initial=1"),
+        ({"outputs": "x"}, "outputs is 'x'; give a table"),
+        ({"initial": 1.0}, "initial = 1.0; give a table"),
         ({"hold_back": 1.0}, "hold_back.* = 1; give a number between 0 and 1"),
         ({"hold_back": 0.999}, "hold back less"),
-        ({"noise": {"x": np.inf}}, "finite number, 0 or above"),
+        ({"noise": {"x": np.inf}}, r"noise\['x'\] = inf; give a finite number"),
         ({"noise": {"u": 1.0}}, 'noise names "u"'),
         ({"initial": {"w": 1.0}}, "not a state"),
-        ({"initial": {"x": np.nan}}, "x = nan is not a finite number"),
+        ({"initial": {"x": np.nan}}, r"initial\['x'\] = nan; give a finite number"),
         ({"outputs": {"w": "x"}}, 'No channel "w"'),
         ({"outputs": {"x": 3}}, "depends on nothing"),
         ({"outputs": {"x": "3"}}, "depends on nothing"),
         ({"spacing": 2.5}, "spacing.* = 2.5.*whole number"),
         ({"max_iterations": 10.5}, "max_iterations = 10.5.*whole number"),
         ({"noise": -0.1}, "finite number, 0 or above"),
-        ({"process_noise": 0.1}, "process_noise=0.1.*by state"),
+        ({"process_noise": 0.1}, "process_noise = 0.1; give True or False or a table"),
         ({"process_noise": {"x": -0.1}}, "none negative"),
         ({"process_noise": {}}, "one positive"),
     ],
@@ -102,7 +102,7 @@ def test_one_free_parameter_may_be_a_plain_name_for_the_chain_and_the_bound(reco
 
 
 def test_class_in_place_of_settings(record):
-    with pytest.raises(kz.KapitzaError, match=r"method=ShootingFit\(\)"):
+    with pytest.raises(kz.KapitzaError, match="the class ShootingFit; give an Estimator"):
         kz.identify(kz.library.lorenz(), record, FREE, kz.ShootingFit)
 
 
@@ -241,5 +241,5 @@ def test_outputs_beside_a_curved_one_give_the_states_they_see():
 
 def test_bound_needs_the_noise_by_channel():
     states = kz.simulate(kz.library.lorenz(), x0=[1, 1, 1], t=np.arange(100) * 0.01)
-    with pytest.raises(kz.KapitzaError, match="Name the channels"):
+    with pytest.raises(kz.KapitzaError, match=r"noise is 0\.1; give a table"):
         kz.cramer_rao(kz.library.lorenz(), states, 0.1, FREE)

@@ -7,6 +7,7 @@ import kapitza as kz
 from kapitza.errors import DataError
 from kapitza.estimate.weak.solvers import exclude_by_residue
 from kapitza.orbit import Profile
+from same_motion import same_motion
 
 
 def sampled(model, orbit, count):
@@ -63,7 +64,8 @@ def test_returns_close_and_wind(long_record, close_returns):
 @pytest.fixture(scope="module")
 def duffing_record():
     model = kz.library.duffing().with_values(k=0.05, B=7.5)
-    clean = kz.simulate(model, periods=1500, samples_per_period=64).select(["x", "x'"])
+    period = float(model.period)
+    clean = same_motion(model, 96001, period / 64, stretch=256, period=period)
     return model, kz.measure(clean, noise={"x": 1e-3, "x'": 1e-3}, seed=1)
 
 
@@ -101,15 +103,16 @@ def swinging():
         "x'' + c*x' - x + b*x**3 + q*x'*abs(x') = F*cos(t)",
         parameters={"c": 0.15, "b": 1.0, "F": 0.3, "q": 0.05},
         period="2*pi",
+        start={"x": 1.0, "x'": 0.0},
     )
 
 
 @pytest.mark.parametrize("derivatives", ["local polynomial", "series"])
 def test_misfit_is_judged_by_the_noise_and_the_closure_of_the_orbits(swinging, derivatives):
-    run = kz.simulate(swinging, x0=[1.0, 0.0], periods=260, samples_per_period=80).select(["x"])
+    run = same_motion(swinging, 260 * 80, swinging.period / 80, 800, period=swinging.period).select(["x"])
     record = kz.measure(run.samples(slice(1600, run.size)), noise=0.001, seed=1)
     orbits = kz.find_orbits(record, max_period=6, method=kz.ReturnSearch(tolerance=0.03))
-    assert len(orbits) >= 5
+    assert len(orbits) == 4
     method = kz.HarmonicFit(test="harmonics", derivatives=derivatives)
     right = kz.identify(swinging, orbits, ["c", "b", "F", "q"], method)
     assert right.misfit is not None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import orth
 
 from kapitza.arrays import Array
 from kapitza.invariants import Points
@@ -40,7 +41,11 @@ def likely_drain(points: Points, integrate: Any, residual: Array, slopes: Array,
     weight: (W,).
     """
     root = np.sqrt(weight)
-    basis = np.linalg.qr(slopes * root[:, None])[0] if slopes.shape[1] else np.zeros((root.size, 0))
+    basis = np.zeros((root.size, 0))
+    if slopes.shape[1]:
+        basis = orth(
+            slopes * root[:, None] / np.linalg.norm(slopes * root[:, None], axis=0).clip(1e-300)
+        )  # any sign: Q Qᵀ
 
     def beside(column: Array) -> Array:
         return column - basis @ (basis.T @ column)

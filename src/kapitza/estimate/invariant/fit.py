@@ -19,6 +19,7 @@ from kapitza.estimate.invariant.annealing import anneal
 from kapitza.estimate.invariant.balance import fit_balance
 from kapitza.estimate.invariant.intervals import bootstrap, surface_covariance
 from kapitza.estimate.invariant.report import finish
+from kapitza.estimate.invariant.second import refuse_second_invariant
 from kapitza.estimate.invariant.setup import Setup, prepare
 from kapitza.estimate.invariant.surface import SharedSolution, fit_odrpack, fit_shared, fit_surface, robust_weights
 from kapitza.estimate.parts import LevelSets
@@ -147,6 +148,7 @@ class InvariantFit:
             return self._handed_over(request, fit_balance(self, request))
         setup = prepare(self, request)
         solution, problem = self._variance(setup, setup.points)
+        refuse_second_invariant(setup, problem, solution)
         if setup.left_out > UNEVEN:
             # Near the border the noise of the invariant is so uneven that its variance says little: measure distances.
             setup = replace(setup, settings=replace(self, objective="surface"))

@@ -16,6 +16,7 @@ from kapitza.estimate.observation import Observation, observe_channels
 from kapitza.estimate.result import workings_of
 from kapitza.estimate.series import MotionWorkings
 from kapitza.flow import Flow
+from kapitza.model import Model
 
 FINEST = 8
 """Steps of the quadrature per sample where the samples are few."""
@@ -51,21 +52,27 @@ class Window:
         return np.concatenate([self.free, self.terms, self.residual[..., None]], axis=2), self.initial
 
 
-def windows_of(estimate: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list[Window]:
-    """Columns of the free parameters, of the terms, of the held parameters and of sensor faults (in this order)."""
+def windows_of(
+    estimate: Estimate, terms: Sequence[Term], held: Sequence[str], free: Sequence[str] | None = None
+) -> list[Window]:
+    """Columns of the free parameters, of the terms, of the drive, of the held parameters and of sensor faults.
+
+    free: names whose columns count as those of free parameters; by default those that were fitted.
+    """
     if estimate.motion is None:
         raise KapitzaError('suggest goes on from a fit by ShootingFit (or "auto"): fit the record by one of them.')
     workings = workings_of(estimate, MotionWorkings)
     task, solution = workings.task, workings.found.solution
     model, samples = estimate.model, task.problem.samples
-    wrt = (*estimate.names, *held)
+    names = estimate.names if free is None else tuple(free)
+    wrt = (*names, *held)
     flow = Flow(model, wrt=wrt, tolerance=1e-11)
     sight = task.observation
     observation = observe_channels(model, sight.channels, tuple(sight.angles), task.request.outputs, wrt)
     deviations = samples.at_readings(workings.found.sensors.deviations)
     nodes, states = solution.nodes.index, solution.states
     found: list[Window] = []
-    total, free = 0, len(estimate.names)
+    total = 0
     for piece in samples.pieces:
         begin = piece.start
         while begin < piece.stop - 3 and total < LONGEST:
@@ -77,7 +84,8 @@ def windows_of(estimate: Estimate, terms: Sequence[Term], held: Sequence[str]) -
             if nodes[node] < begin:
                 known = float(samples.time[nodes[node]])
                 state = flow.propagate(state, known, float(samples.time[begin]), vector, False).state
-            stretch = _stretch(Along(flow, observation, samples, deviations, vector), terms, begin, stop, state, free)
+            along = Along(flow, observation, samples, deviations, vector, model)
+            stretch = _stretch(along, terms, begin, stop, state, len(names))
             if stretch is None:
                 break
             found.append(stretch)
@@ -96,6 +104,7 @@ class Along:
     samples: Any
     deviations: Array
     vector: Array
+    model: Model
 
 
 def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: Array, free: int) -> Window | None:
@@ -115,7 +124,8 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
     count = (last - 1) // refine + 1
     last = (count - 1) * refine + 1
     path, by_state, by_theta, fine = path[:last], by_state[:last], by_theta[:last], fine[:last]
-    pushed = _responses(terms, path, by_state, fine)[::refine]
+    driven = _drive_faults(along, path, fine)
+    pushed = _responses(terms, path, by_state, fine, driven)[::refine]
     path, by_state, by_theta = path[::refine], by_state[::refine], by_theta[::refine]
     part = slice(begin, begin + count)
     vectors = np.broadcast_to(vector, (count, vector.size))
@@ -124,31 +134,68 @@ def _stretch(along: Along, terms: Sequence[Term], begin: int, stop: int, state: 
     weight = np.where(samples.sensor[part] >= 0, 1.0 / along.deviations[part], 0.0)
     residual = -observation.residual(value, samples.values[part]) * weight
     n = path.shape[1]
-    columns = np.concatenate([to_state @ pushed, slopes[..., n + free :], _sensor_faults(value, time[:count])], axis=2)
+    moving = (to_state @ flow.rates(path, time[:count], vector)[..., None])[..., 0]
+    # A drift goes on over all windows of a record: time counts from its start.
+    since = time[:count] - samples.time[np.argmax(samples.record == samples.record[begin])]
+    columns = np.concatenate([to_state @ pushed, slopes[..., n + free :], _sensor_faults(value, since, moving)], axis=2)
     scaled = weight[..., None]
     return Window(residual, slopes[..., :n] * scaled, slopes[..., n : n + free] * scaled, columns * scaled)
 
 
-def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array) -> Array:
-    """∂x(t)/∂c (M, n, m) of terms c·b on the left side: -Φ(t) ∫ Φ⁻¹ b dt, by the trapezoidal rule."""
+def _responses(terms: Sequence[Term], path: Array, by_state: Array, fine: Array, driven: Array) -> Array:
+    """∂x(t)/∂c (M, n, m) of terms c·b on the left side: -Φ(t) ∫ Φ⁻¹ b dt, by the trapezoidal rule.
+
+    driven: (M, n, d) further terms, on all equations at once.
+    """
     inverse = np.linalg.inv(by_state)
-    push = np.stack([inverse[:, :, term.state] * -term.law(path, fine)[:, None] for term in terms], axis=2)
+    single = [inverse[:, :, term.state] * -term.law(path, fine)[:, None] for term in terms]
+    push = np.concatenate(
+        [np.stack(single, axis=2) if single else np.empty((*path.shape, 0)), -inverse @ driven], axis=2
+    )
     steps = np.diff(fine)[:, None, None]
     total = np.concatenate([np.zeros((1, *push.shape[1:])), np.cumsum(0.5 * steps * (push[1:] + push[:-1]), axis=0)])
     return by_state @ total
 
 
-SENSOR_FAULTS = ("offset", "drift", "gain")
+DRIVE_FAULTS = ("lag", "gain")
+"""Faults of the drive; models that nothing drives have none."""
+
+PHASES = 16
+"""Instants of a period over which the drive is averaged."""
 
 
-def _sensor_faults(value: Array, time: Array) -> Array:
-    """Columns (N, c, 3c): a constant, a drift and a wrong gain of each channel."""
+def drive_faults_of(model: Model) -> tuple[str, ...]:
+    return () if model.structure.is_autonomous else DRIVE_FAULTS
+
+
+def _drive_faults(along: Along, path: Array, fine: Array) -> Array:
+    """Terms (M, n, d) on the left side: x' = f(x, t - c) gives ∂f/∂t, a drive c larger its part of f, negative.
+
+    The part of the drive is f less its mean over a period at the same state.
+    """
+    if not drive_faults_of(along.model):
+        return np.empty((*path.shape, 0))
+    rates, vector = along.flow.rates, along.vector
+    step = 0.5 * float(np.median(np.diff(fine)))
+    late = (rates(path, fine + step, vector) - rates(path, fine - step, vector)) / (2 * step)
+    period = along.model.period or float(fine[-1] - fine[0])
+    shifts = period * np.arange(PHASES) / PHASES
+    mean = sum(rates(path, fine + shift, vector) for shift in shifts) / PHASES
+    return np.stack([late, mean - rates(path, fine, vector)], axis=2)
+
+
+SENSOR_FAULTS = ("offset", "drift", "gain", "lag")
+
+
+def _sensor_faults(value: Array, time: Array, moving: Array) -> Array:
+    """Columns (N, c, 4c): a constant, a drift, a wrong gain and a lag of each channel, which moves at `moving`."""
     count, channels = value.shape
     made = np.zeros((count, channels, len(SENSOR_FAULTS) * channels))
     for c in range(channels):
         made[:, c, c] = 1.0
-        made[:, c, channels + c] = time - time.mean()
+        made[:, c, channels + c] = time
         made[:, c, 2 * channels + c] = value[:, c]
+        made[:, c, 3 * channels + c] = -moving[:, c]
     return made
 
 

@@ -43,7 +43,7 @@ def candidate_terms(model: Model, reach: Array) -> list[Term]:
     second = [c for c in model.coordinates if c.order == 2]
     for coordinate in second:
         x, v = names.index(coordinate.name), names.index(f"{coordinate.name}'")
-        terms += friction_terms(coordinate.name, v)
+        terms += friction_terms(coordinate.name, v, reach[v])
         terms += (
             angle_terms(coordinate.name, x, v) if coordinate.angle else spring_terms(coordinate.name, x, v, reach[x])
         )
@@ -55,13 +55,18 @@ def candidate_terms(model: Model, reach: Array) -> list[Term]:
     return terms
 
 
-def friction_terms(name: str, v: int) -> list[Term]:
+def friction_terms(name: str, v: int, reach: float) -> list[Term]:
     speed = f"{name}'"
+    slow = float(f"{0.1 * reach:.2g}") or 1.0
     laws: dict[str, tuple[str, Law]] = {
         "viscous friction": (speed, lambda s, t: s[:, v]),
         "Coulomb friction": (f"sign({speed})", lambda s, t: np.sign(s[:, v])),
         "quadratic drag": (f"{speed}*abs({speed})", lambda s, t: s[:, v] * np.abs(s[:, v])),
         "cubic damping": (f"{speed}**3", lambda s, t: s[:, v] ** 3),
+        "stick (friction at low speed)": (
+            f"sign({speed})*exp(-abs({speed})/{slow:g})",
+            lambda s, t: np.sign(s[:, v]) * np.exp(-np.abs(s[:, v]) / slow),
+        ),
     }
     return [Term(f"{title} of {name}", f"{{c}}*{text}", v, "friction", law) for title, (text, law) in laws.items()]
 
@@ -74,8 +79,15 @@ def spring_terms(name: str, x: int, v: int, reach: float) -> list[Term]:
         "cubic stiffness": (f"{name}**3", lambda s, t: s[:, x] ** 3),
         "quintic stiffness": (f"{name}**5", lambda s, t: s[:, x] ** 5),
     }
-    for share in (0.3, 0.6):
-        # the position of a stop is not known: two are tried, and the name says that it is a guess
+    for share in (0.1, 0.3):
+        # Within a clearance the linear stiffness is not there.
+        edge = float(f"{share * reach:.2g}")
+        laws[f"clearance within {edge:g} (about)"] = (
+            f"Max(Min({name}, {edge:g}), {-edge:g})",
+            lambda s, t, edge=edge: np.clip(s[:, x], -edge, edge),
+        )
+    for share in (0.3, 0.6, 0.85):
+        # the position of a stop is not known: three are tried, and the name says that it is a guess
         edge = float(f"{share * reach:.2g}")
         laws[f"stop above {edge:g} (about)"] = (
             f"Max({name} - {edge:g}, 0)",

@@ -12,6 +12,7 @@ from kapitza.arrays import Array
 from kapitza.estimate.faults import NOTHING_OWN
 from kapitza.estimate.missing.columns import Window
 from kapitza.estimate.missing.whitening import ORDER, whitening
+from kapitza.solve import symmetric_function
 
 ALARM = 0.03
 """Chance of an alarm on a complete model that is aimed at: it stays below 5 % where the noise has to be learnt too."""
@@ -65,17 +66,39 @@ class JointScores:
         return linalg.pinvh(self.information[np.ix_(index, index)]) @ self.score[index]
 
 
+@dataclass(frozen=True)
+class Products:
+    """Products (k + m + 1, k + m + 1) of all columns and the residual, initial states eliminated.
+
+    raw: (m,) squares of the terms before that; rows: degrees of freedom; certainty: as in `JointScores`.
+    """
+
+    whole: Array
+    raw: Array
+    rows: int
+    certainty: float = np.inf
+
+
 def scores_of(windows: Sequence[Window]) -> JointScores:
     """Whiten, eliminate initial states window by window, then the free parameters."""
-    free, channels = windows[0].free.shape[2], windows[0].residual.shape[1]
-    plain = _normal_equations(windows, np.zeros((channels, ORDER)))
-    alone = _eliminated(plain[0].copy(), plain[1], plain[2], free)
-    filters, certainty = whitening(windows, alone)
-    return replace(_eliminated(*_normal_equations(windows, filters), free), certainty=certainty)
+    return eliminated(products_of(windows), windows[0].free.shape[2])
 
 
-def _normal_equations(windows: Sequence[Window], filters: Array) -> tuple[Array, Array, int]:
-    """Products (k + m + 1, k + m + 1) of all columns and the residual, raw squares (m,) of the terms, rows."""
+def products_of(windows: Sequence[Window], white: bool = False) -> Products:
+    """Products of the columns, whitened by an autoregression of the residuals unless they are taken as white."""
+    plain = _normal_equations(windows, np.zeros((windows[0].residual.shape[1], ORDER)))
+    if white:
+        return plain
+    filters, certainty = whitening(windows, eliminated(plain, windows[0].free.shape[2]))
+    return replace(_normal_equations(windows, filters), certainty=certainty)
+
+
+def scale_of(scores: JointScores) -> float:
+    """Variance of the residuals after the best single term."""
+    return max((scores.square - float(scores.gains.max(initial=0.0))) / max(scores.dof - 1, 1), 1e-300)
+
+
+def _normal_equations(windows: Sequence[Window], filters: Array) -> Products:
     free, count = windows[0].free.shape[2], windows[0].terms.shape[2]
     whole = np.zeros((free + count + 1, free + count + 1))
     raw, rows = np.zeros(count), 0
@@ -87,24 +110,28 @@ def _normal_equations(windows: Sequence[Window], filters: Array) -> tuple[Array,
         block, rank = _without(initial, block)
         whole += block.T @ block
         rows += len(block) - rank
-    return whole, raw, rows
+    return Products(whole, raw, rows)
 
 
 def _without(initial: Array, block: Array) -> tuple[Array, int]:
     """The block (R, ...) with the columns `initial` (R, n) projected out, and how many these were."""
-    basis = linalg.orth(initial / np.maximum(np.linalg.norm(initial, axis=0), 1e-300))
+    basis = linalg.orth(initial / np.maximum(np.linalg.norm(initial, axis=0), 1e-300))  # any sign: Q Qᵀ
     return block - basis @ (basis.T @ block), basis.shape[1]
 
 
-def _eliminated(whole: Array, raw: Array, rows: int, free: int) -> JointScores:
+def eliminated(products: Products, free: int) -> JointScores:
+    """Scores of the terms with the first `free` columns eliminated."""
+    whole = products.whole
     size = np.sqrt(np.maximum(np.diag(whole)[:free], 1e-300))
-    inner = linalg.pinvh(whole[:free, :free] / np.outer(size, size)) / np.outer(size, size)
+    inner = linalg.pinvh(whole[:free, :free] / np.outer(size, size)) / np.outer(size, size) if free else whole[:0, :0]
     left = whole[free:, free:] - whole[free:, :free] @ inner @ whole[:free, free:]
     information, score, square = left[:-1, :-1], left[:-1, -1], float(left[-1, -1])
-    own = np.diag(information) / np.maximum(raw, 1e-300)
+    with np.errstate(over="ignore"):  # of a term that does nothing, next to residuals beyond all sizes
+        own = np.diag(information) / np.maximum(products.raw, 1e-300)
     known = own < NOTHING_OWN
     information[known], information[:, known], score[known] = 0.0, 0.0, 0.0
-    return JointScores(information, score, np.where(known, 0.0, own), square, max(rows - free, 1))
+    dof = max(products.rows - free, 1)
+    return JointScores(information, score, np.where(known, 0.0, own), square, dof, products.certainty)
 
 
 def _whitened(window: Window, filters: Array) -> tuple[Array, Array]:
@@ -134,9 +161,9 @@ def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> flo
         return float(live.sum())
     size = np.sqrt(power[live])
     correlation = information[np.ix_(live, live)] / np.outer(size, size)
-    values, vectors = np.linalg.eigh((correlation + correlation.T) / 2)
-    root = vectors * np.sqrt(np.clip(values, 0.0, None))
-    drawn = np.random.default_rng(seed).standard_normal((draws, len(values))) @ root.T
+    # The symmetric root: draws would depend on the signs and the order of eigenvectors otherwise.
+    root = symmetric_function((correlation + correlation.T) / 2, lambda values: np.sqrt(np.clip(values, 0.0, None)))
+    drawn = np.random.default_rng(seed).standard_normal((draws, len(root))) @ root
     smallest = stats.chi2.sf((drawn**2).max(axis=1), 1)
     quantile = float(np.quantile(smallest, ALARM))
     return float(np.clip(np.log1p(-ALARM) / np.log1p(-quantile), 1.0, live.sum()))

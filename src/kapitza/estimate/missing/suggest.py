@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,16 @@ from scipy import stats
 from kapitza.arrays import Array, Indices
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.missing.columns import SENSOR_FAULTS, windows_of
+from kapitza.estimate.misfit import ALARM as MISFIT
+from kapitza.estimate.missing.columns import SENSOR_FAULTS, drive_faults_of, windows_of
 from kapitza.estimate.missing.dictionary import Term, candidate_terms
-from kapitza.estimate.missing.score import ALARM, JointScores, effective_tests, log_chance, scores_of
+from kapitza.estimate.missing.score import ALARM, JointScores, effective_tests, log_chance, scale_of, scores_of
+from kapitza.flow import Flow
 
 LEVEL = float(np.log(ALARM))
+LITTLE, SHOWN = 0.1, 3
+"""Share of the forces from which a term that could not be seen is told; terms that a sentence names."""
+
 PAIRED = 14
 """Single terms of which pairs are formed."""
 
@@ -29,7 +34,7 @@ class MissingTerm:
     gain: by how much the sum of squared residuals falls, in variances of the noise; log10_p: of the chance of such a
     gain in a complete model, corrected for the search; coefficient, error: one-step estimate; own_share: of its effect
     that nothing in the fit can mimic; detectable: coefficient that would have been seen with 95 % certainty; physical:
-    False for a friction law that would feed energy in.
+    False for a friction law that would feed energy in; share: of the detectable term in the forces (root mean square).
     """
 
     name: str
@@ -41,6 +46,7 @@ class MissingTerm:
     own_share: float
     detectable: float
     physical: bool
+    share: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ class Suggestion:
 
     terms: all candidates, the strongest first. alternatives: the single terms after which nothing else is asked for:
     this record cannot tell them apart. pairs: where no single term suffices, pairs by their gain. tests: independent
-    tests that the search amounts to.
+    tests that the search amounts to. unexplained: what the fit misses by its own test of misfit, "" for nothing.
     """
 
     terms: tuple[MissingTerm, ...]
@@ -57,6 +63,7 @@ class Suggestion:
     pairs: tuple[tuple[MissingTerm, MissingTerm], ...]
     pair_gains: tuple[float, ...]
     tests: float
+    unexplained: str = ""
 
     @property
     def missing(self) -> bool:
@@ -72,17 +79,36 @@ class Suggestion:
         columns = ["term", "add", "gain", "log10 p", "coefficient", "error", "own share", "detectable", "physical"]
         return pd.DataFrame(rows, columns=columns).set_index("term")
 
+    @property
+    def power(self) -> str:
+        """The smallest sizes that would have been seen, of terms as strong as a tenth of the forces or more."""
+        sizes = [t for t in self.terms if np.isfinite(t.share)]
+        weak = sorted((t for t in sizes if t.share > LITTLE), key=lambda t: -t.share)
+        shown = sorted(sizes, key=lambda t: t.share)[:SHOWN]
+        seen = "; ".join(f"{t.name} above {t.detectable:.2g} ({100 * t.share:.2g} % of the forces)" for t in shown)
+        text = f"Would have been seen: {seen}." if shown else 'Sizes under "detectable" would have been seen.'
+        if weak:
+            names = "; ".join(f"{t.name} below {t.detectable:.2g}" for t in weak[:SHOWN])
+            text += f" Low power: these data cannot rule out {names}."
+        return text
+
     def __str__(self) -> str:
         if not self.terms:
             return "No candidate term has an effect of its own on these data."
         if not self.missing:
             best = self.terms[0]
+            strongest = f"the strongest, {best.name}, with p = {10.0**best.log10_p:.2g}"
+            if self.unexplained:
+                return (
+                    f"Something is missing that none of these {len(self.terms)} candidates explains ({strongest}), or "
+                    f"the noise is coloured: {self.unexplained}. Try fewer samples per oscillation, pass your "
+                    "own terms, look at the residuals."
+                )
             return (
-                f"Nothing is missing: of {len(self.terms)} candidate terms none explains what is left (the strongest, "
-                f'{best.name}, with p = {10.0**best.log10_p:.2g}). A term of the size under "detectable" would have '
-                "been seen."
+                f"Nothing is missing: of {len(self.terms)} candidate terms none explains what is left ({strongest}). "
+                f"{self.power}"
             )
-        lines = [f"Something is missing (p = {_chance(self.terms[0].log10_p)})."]
+        lines = [f"Something is missing (p = {chance_text(self.terms[0].log10_p)})."]
         if self.alternatives:
             lines.append(
                 "One more term explains it:"
@@ -104,10 +130,10 @@ class Suggestion:
 
 def _shown(term: MissingTerm) -> str:
     text = term.notation.format(c=f"{term.coefficient:.3g}")
-    return f"{term.name}: + {text}  (± {term.error:.2g}, gain {term.gain:.4g}, p = {_chance(term.log10_p)})"
+    return f"{term.name}: + {text}  (± {term.error:.2g}, gain {term.gain:.4g}, p = {chance_text(term.log10_p)})"
 
 
-def _chance(log10_p: float) -> str:
+def chance_text(log10_p: float) -> str:
     return f"{10.0**log10_p:.2g}" if log10_p > -300 else f"1e{log10_p:.0f}"
 
 
@@ -153,8 +179,26 @@ def suggest(fit: Estimate, terms: Sequence[Term] = ()) -> Suggestion:
     every = [*candidate_terms(model, reach), *terms]
     held = tuple(n for n in model.names if n not in fit.names and np.isfinite(model.values[n]) and model.values[n] != 0)
     scores = scores_of(windows_of(fit, every, held))
-    labels = _labels(fit, every, held)
-    return _judged(scores, labels)
+    found = with_shares(judged(scores, labels_of(fit, every, held)), [fit], every)
+    misfit = fit.misfit
+    unexplained = "" if misfit is None or misfit.chance >= MISFIT else f"{misfit.what} {misfit.verdict}"
+    return replace(found, unexplained=unexplained)
+
+
+def with_shares(found: Suggestion, fits: Sequence[Estimate], terms: Sequence[Term]) -> Suggestion:
+    """The suggestion with the share of each detectable term in the forces, along the motion where it is largest."""
+    each = [_sizes(fit, terms) for fit in fits]
+    sizes = {name: max(one[name] for one in each if name in one) for name in {n for one in each for n in one}}
+    return replace(found, terms=tuple(replace(t, share=t.detectable * sizes.get(t.name, np.nan)) for t in found.terms))
+
+
+def _sizes(fit: Estimate, terms: Sequence[Term]) -> dict[str, float]:
+    """Root mean square of each law along the motion over that of the forces in its equation."""
+    motion = fit.motion
+    assert motion is not None
+    forces = np.sqrt((Flow(fit.model).rates(motion.states, motion.times) ** 2).mean(axis=0))
+    laws = {term.name: float(np.sqrt((term.law(motion.states, motion.times) ** 2).mean())) for term in terms}
+    return {term.name: laws[term.name] / float(forces[term.state]) for term in terms if forces[term.state] > 0}
 
 
 @dataclass(frozen=True)
@@ -164,11 +208,12 @@ class Label:
     friction: bool
 
 
-def _labels(fit: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list[Label]:
+def labels_of(fit: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list[Label]:
     """Names of all columns, in their order."""
     channels = tuple(fit.residuals)
     return [
         *(Label(term.name, term.notation, term.kind == "friction") for term in terms),
+        *(Label(f"{fault} of the drive", f"{fault} {{c}}", False) for fault in drive_faults_of(fit.model)),
         *(Label(f"other value of {name}, which was held", f"{name} by {{c}}", False) for name in held),
         *(
             Label(f"{fault} of the sensor {channel}", f"{fault} {{c}}", False)
@@ -178,13 +223,13 @@ def _labels(fit: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list[L
     ]
 
 
-def _judged(scores: JointScores, labels: Sequence[Label]) -> Suggestion:
+def judged(scores: JointScores, labels: Sequence[Label]) -> Suggestion:
     live = np.flatnonzero(np.diag(scores.information) > 0)
     if not live.size:
         return Suggestion((), (), (), (), 0.0)
     tests = effective_tests(scores.information)
     gains = scores.gains
-    scale = _scale(scores)
+    scale = scale_of(scores)
     chances = log_chance(gains, scale, tests, scores.certainty)
     reach = stats.norm.isf((1 - (1 - ALARM) ** (1 / tests)) / 2) + stats.norm.isf(0.05)
     power = np.sqrt(np.where(np.diag(scores.information) > 0, np.diag(scores.information), 1.0))
@@ -198,7 +243,7 @@ def _judged(scores: JointScores, labels: Sequence[Label]) -> Suggestion:
             float(scores.own[i]), float(reach * error), physical,
         )  # fmt: skip
 
-    order = live[np.argsort(-gains[live])]
+    order = live[np.argsort(-gains[live], kind="stable")]
     terms = tuple(term(int(i)) for i in order)
     if chances[order[0]] >= LEVEL:
         return Suggestion(terms, (), (), (), tests)
@@ -218,14 +263,9 @@ def _frictions(labels: Sequence[Label], live: Indices) -> list[int]:
     return [int(i) for i in live if labels[i].friction]
 
 
-def _scale(scores: JointScores) -> float:
-    """Variance of what is left after the best single term."""
-    return max((scores.square - float(scores.gains.max())) / max(scores.dof - 1, 1), 1e-300)
-
-
 def _complete(scores: JointScores, tests: float) -> bool:
     """Whether nothing else is significant any more."""
-    return bool((log_chance(scores.gains, _scale(scores), tests, scores.certainty) >= LEVEL).all())
+    return bool((log_chance(scores.gains, scale_of(scores), tests, scores.certainty) >= LEVEL).all())
 
 
 def _pairs(

@@ -70,12 +70,13 @@ def _residuals(windows: Sequence[Window], taken: Sequence[int]) -> list[_Left]:
     for window in windows:
         every, initial = window.stacked()
         flat = initial.reshape(-1, initial.shape[2])
-        basis = linalg.orth(flat / np.maximum(np.linalg.norm(flat, axis=0), 1e-300))
+        basis = linalg.orth(flat / np.maximum(np.linalg.norm(flat, axis=0), 1e-300))  # any sign: Q Qᵀ
         block = every.reshape(-1, every.shape[2])[:, [*taken, -1]]
         columns.append(block - basis @ (basis.T @ block))
         parts.append((every.shape[:2], basis))
     whole = np.concatenate(columns)
-    shared = linalg.orth(whole[:, :-1] / np.maximum(np.linalg.norm(whole[:, :-1], axis=0), 1e-300))
+    scaled = whole[:, :-1] / np.maximum(np.linalg.norm(whole[:, :-1], axis=0), 1e-300)
+    shared = linalg.orth(scaled) if scaled.size else scaled  # any sign: Q Qᵀ, also in the correction
     # the strongest term last: `orth` mixes columns, so its weight is spread over all of them
     rest = whole[:, -1] - shared @ (shared.T @ whole[:, -1])
     made, begin = [], 0
@@ -84,6 +85,11 @@ def _residuals(windows: Sequence[Window], taken: Sequence[int]) -> list[_Left]:
         begin = rows.stop
         made.append(_Left(rest[rows].reshape(shape), basis.reshape(*shape, -1), shared[rows].reshape(*shape, -1)))
     return made
+
+
+def residuals_without(windows: Sequence[Window], taken: Sequence[int]) -> list[Array]:
+    """Residuals (N, c) of each window with the initial states and the columns `taken` projected out."""
+    return [part.residual for part in _residuals(windows, taken)]
 
 
 def autoregression(rows: Array) -> Array:
@@ -135,8 +141,9 @@ def _corrected(left: Sequence[_Left], filters: Array, orders: Sequence[int]) -> 
         products = np.zeros(order + 1)
         for part, row in zip(left, pushed, strict=True):
             own = _summed([part.initial[:, d].T @ row[d][0] for d in channels])
-            for lag in range(order + 1):
-                e = part.residual[:, c]
+            e = part.residual[:, c]
+            # Parts that are shorter than the lag have no pairs of samples so far apart.
+            for lag in range(min(order + 1, len(e))):
                 products[lag] += e[lag:] @ e[: len(e) - lag]
                 products[lag] += _taken(part.initial[:, c], row[c][0], own, lag)
                 products[lag] += weight * _taken(part.shared[:, c], row[c][1], shared, lag)

@@ -83,7 +83,7 @@ def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataF
     for index, name in enumerate(task.model.states):
         if name not in problem.channels.names:
             consider("new sensor", name, solution.information + _sensor(outcome, index))
-    return pd.DataFrame(rows).sort_values("mean", ascending=False, ignore_index=True)
+    return pd.DataFrame(rows).sort_values("mean", ascending=False, ignore_index=True, kind="stable")
 
 
 def _typical_noise(outcome: Outcome) -> Array:

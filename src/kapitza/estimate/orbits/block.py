@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from kapitza.arrays import Array, Indices
-from kapitza.solve import ChainProgram, CyclicSystem
+from kapitza.solve import ChainProgram, CyclicSystem, singular_vectors
 
 DENSE = 96
 """Numbers of node states (J n) up to which dense matrices are faster (measured for n = 2 and 3)."""
@@ -103,7 +103,7 @@ class Block:
         chain = None if self.gap.size <= DENSE else self._chain
         if chain is None:
             moves = np.linalg.lstsq(self.gap_by_state, right, rcond=1e-14)[0]
-            free = np.linalg.svd(self.gap_by_state)[2][-1:].T if self.free else np.zeros((self.unknowns, 0))
+            free = singular_vectors(self.gap_by_state)[2][-1:].T if self.free else np.zeros((self.unknowns, 0))
             return np.asarray(moves, np.float64), np.asarray(free, np.float64)
         x, p = chain.solve(right.reshape(count, n, -1))
         moves = np.vstack([x.reshape(count * n, -1), p])

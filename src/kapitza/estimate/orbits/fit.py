@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from kapitza import gate
 from kapitza.arrays import Array
+from kapitza.calls import Anything, Seed
 from kapitza.data import Noise
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.observation import Output
 from kapitza.estimate.orbits.covariance import residual_deviations
-from kapitza.estimate.orbits.judge import Outcome, acceptable, decided, post_mortem
+from kapitza.estimate.orbits.judge import Outcome, acceptable, decided, post_mortem, resembles
 from kapitza.estimate.orbits.matching import hopeless, sort_out
 from kapitza.estimate.orbits.multipliers import MultiplierTerms
 from kapitza.estimate.orbits.nested import NestedFit
@@ -91,21 +90,21 @@ class OrbitFit:
 
     estimator: str = "auto"
     formulation: str = "all-at-once"
-    method: Any = None
-    outputs: Mapping[str, Output] = field(default_factory=dict)
+    method: Anything = None
+    outputs: Mapping[str, Anything] = field(default_factory=dict)
     noise: Noise = None
     multipliers: bool = False
     profiles: bool | None = None
     period: int | None = None
     nodes: int = 4
     derived: Mapping[str, str] = field(default_factory=dict)
-    starts: Sequence[Any] = ()
+    starts: Sequence[Anything] = ()
     restarts: int = 12
     spread: float = 0.7
     set_aside: bool = True
     tolerance: float = 1e-9
     max_iterations: int = 60
-    seed: int = 0
+    seed: Seed = 0
     throw: bool = True
 
     def __post_init__(self) -> None:
@@ -167,6 +166,8 @@ class OrbitFit:
             raise ConvergenceError(
                 f"OrbitFit: the model could not be run from any of {tried} starts{trouble}: check their values."
             )
+        if not best.accepted and resembles(task, best):
+            best = replace(best, accepted=True, resembling=True)
         return replace(best, tried=tried, alternatives=_distinct(best, others))
 
     def _attempts(self, task: OrbitTask, executor: Executor | None) -> Iterator[tuple[str, Outcome | FlowError]]:

@@ -56,7 +56,7 @@ class Outcome:
 
     inflation: factor on the variances of each matched orbit; without_multipliers: covariance before they were added.
     returned: orbits that had been lost and were put back. begun: how the fit was started. alternatives: other
-    parameters that fit as well.
+    parameters that fit as well. resembling: no start led to a believable minimum, and this one resembles the data.
     """
 
     problem: OrbitProblem
@@ -73,6 +73,7 @@ class Outcome:
     begun: str = "the given values"
     returned: tuple[int, ...] = ()
     alternatives: tuple[Array, ...] = ()
+    resembling: bool = False
 
     @property
     def chi2(self) -> float:
@@ -124,6 +125,12 @@ def acceptable(task: OrbitTask, outcome: Outcome) -> bool:
         return fits and (share >= LEAST_MATCHED or convincing)
     limit = LARGEST_PATTERN if residual_pattern(outcome) else LARGEST_MISFIT
     return share >= LEAST_MATCHED and outcome.misfit <= limit
+
+
+def resembles(task: OrbitTask, outcome: Outcome) -> bool:
+    """Whether orbits of the model resemble the measured ones, beyond all their errors: an answer with a verdict."""
+    share = len(outcome.matched) / len(task.problem.targets)
+    return outcome.solution.status.ok and share >= LEAST_MATCHED and outcome.misfit <= LARGEST_PATTERN
 
 
 def decided(task: OrbitTask, outcome: Outcome) -> bool:
@@ -272,7 +279,14 @@ def _about_orbits(task: OrbitTask, outcome: Outcome) -> Iterator[str]:
 
 
 def _about_the_minimum(task: OrbitTask, outcome: Outcome) -> Iterator[str]:
-    if outcome.attempts > 1:
+    if outcome.resembling:
+        yield (
+            f"the model does not have the measured orbits within their errors: the best of {outcome.tried} starts "
+            f"follows {len(outcome.matched)} of {len(task.problem.targets)} of them to {100 * outcome.misfit:.2g} % of "
+            "their spread. The intervals are widened by the residuals; an error that all orbits share is not in them. "
+            "A term is missing, or a fixed parameter is off."
+        )
+    elif outcome.attempts > 1:
         yield f"the given start led to a false minimum; start number {outcome.attempts} ({outcome.begun}) led here."
     for other in outcome.alternatives:
         place = ", ".join(f"{name} = {value:.6g}" for name, value in zip(task.names, other, strict=True))

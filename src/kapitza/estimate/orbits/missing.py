@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from kapitza.arrays import Array
+from kapitza.calls import Anything
 from kapitza.circle import difference, wrap_states
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
@@ -26,7 +27,7 @@ SAME = 0.02
 
 
 def missing_orbits(
-    estimate: Estimate, max_period: int | None = None, *, starts: int = 512, rounds: int = 4, **census: Any
+    estimate: Estimate, max_period: int | None = None, *, starts: int = 512, rounds: int = 4, **census: Anything
 ) -> pd.DataFrame:
     """All orbits of the fitted model up to a period, beside those of the data: which are missing, and why.
 

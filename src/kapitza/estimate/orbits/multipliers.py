@@ -11,7 +11,7 @@ from kapitza.estimate.orbits.problem import OrbitProblem, Target
 from kapitza.estimate.orbits.solver import OrbitIterate, Reduced
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_of_models import monodromy
-from kapitza.solve import slopes_by_differences
+from kapitza.solve import slopes_by_differences, symmetric_function
 
 LEAST_KNOWN = 0.5
 """Multipliers whose standard error exceeds this share of their modulus say nothing and are left out."""
@@ -95,9 +95,9 @@ class MultiplierTerms:
             slope = slope - carry @ reduced.slope[:count]
             own = own - carry @ carry.T
         size = np.sqrt(np.diag(joint_covariance(target)[0])[use])
-        values, vectors = np.linalg.eigh(own / np.outer(size, size))
         # What is left given the points is never known better than a tenth of what it was: the rest would be luck.
-        root = (vectors / np.sqrt(np.maximum(values, 1e-2))).T / size / self.inflation[i]
+        root = symmetric_function(own / np.outer(size, size), lambda v: 1 / np.sqrt(np.maximum(v, 1e-2)))
+        root = root / size / self.inflation[i]
         return replace(
             reduced,
             residual=np.concatenate([reduced.residual, root @ gap]),

@@ -318,9 +318,9 @@ def covariance_of(information: Array) -> Array:
         return information
     if not (size > 0).all():
         return np.full_like(information, np.inf)
-    values, vectors = np.linalg.eigh(information / np.outer(size, size))
+    values, vectors = np.linalg.eigh(information / np.outer(size, size))  # any sign: V f(λ) Vᵀ and lengths of rows
     null = values <= 1e-14 * values.max()
     inverse = (vectors[:, ~null] / values[~null]) @ vectors[:, ~null].T / np.outer(size, size)
-    touched = (np.abs(vectors[:, null]) > 1e-6).any(axis=1)
+    touched = np.linalg.norm(vectors[:, null], axis=1) > 1e-6
     inverse[touched, touched] = np.inf
     return inverse

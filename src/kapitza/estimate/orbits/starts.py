@@ -60,7 +60,7 @@ def further_starts(
     problem = Shared(task.problem.subset(short))
     parts = [(problem, some) for some in np.split(points, PARTS)]
     merit = np.concatenate(list(in_order(executor, _prediction_errors, parts)))
-    for index in np.argsort(merit)[:restarts]:
+    for index in np.argsort(merit, kind="stable")[:restarts]:
         if np.isfinite(merit[index]):
             yield points[index]
 

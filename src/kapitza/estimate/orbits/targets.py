@@ -16,6 +16,7 @@ from kapitza.estimate.request import Request
 from kapitza.model import Model
 from kapitza.orbit import OrbitSet, PeriodicOrbit
 from kapitza.orbits_of_models import chained_rates, folded_states, hidden_states
+from kapitza.solve import symmetric_function
 
 SMALLEST_CORRELATION = 1e-6
 """Eigenvalues of a correlation matrix below this are raised to it: no orbit is known that much better in a mixture."""
@@ -275,14 +276,14 @@ def _period(setting: Model, repeats: int | None, measured: float, label: str) ->
 
 
 def whitening(covariance: Array) -> Array:
-    """W with Wᵀ W = Σ⁻¹, from Σ (m, m) or its diagonal (m,)."""
+    """W = Σ⁻½ with Wᵀ W = Σ⁻¹, from Σ (m, m) or its diagonal (m,); symmetric in units of the deviations."""
     if covariance.ndim == 1:
         return 1.0 / np.sqrt(np.maximum(covariance, 1e-300))
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     # A coordinate that the section holds fixed has no scatter of its own.
     deviation = np.maximum(deviation, 1e-6 * deviation.max())
-    values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
-    return (vectors / np.sqrt(np.maximum(values, SMALLEST_CORRELATION))).T / deviation
+    correlation = covariance / np.outer(deviation, deviation)
+    return symmetric_function(correlation, lambda v: 1 / np.sqrt(np.maximum(v, SMALLEST_CORRELATION))) / deviation
 
 
 def check_orbit(orbit: PeriodicOrbit, label: str, profile: bool) -> None:

@@ -95,7 +95,7 @@ def _reduced(directions: Array) -> Array:
     """Orthonormal bases of the spaces that columns (J, q, d) span, of the least dimension among them."""
     if not directions.size:
         return directions[:, :, :0]
-    left, size, _ = np.linalg.svd(directions, full_matrices=False)
+    left, size, _ = np.linalg.svd(directions, full_matrices=False)  # any sign: as a space
     rank = int((size > SAME).sum(axis=1).min())
     return left[:, :, :rank]
 
@@ -114,7 +114,7 @@ def _common(directions: Array) -> Array:
     """Directions (q, m) that lie in all the spaces (J, q, d)."""
     count, size, _ = directions.shape
     outside = np.eye(size) - np.einsum("jkd,jld->jkl", directions, directions)
-    _, values, right = np.linalg.svd(outside.reshape(count * size, size))
+    _, values, right = np.linalg.svd(outside.reshape(count * size, size))  # any sign: its echelon form is used
     return right[values < SAME * np.sqrt(count)].T
 
 

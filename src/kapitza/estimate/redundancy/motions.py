@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy.linalg import orth
 
 from kapitza.errors import KapitzaError
 from kapitza.estimate.observation import Observation
@@ -44,7 +45,8 @@ def rank_by_motions(
         if not np.isfinite(flat).all():
             continue
         # What unknown initial states explain is no knowledge of the parameters.
-        basis = np.linalg.qr(flat[:, : start.size] / np.linalg.norm(flat[:, : start.size], axis=0).clip(1e-300))[0]
+        initial = flat[:, : start.size]
+        basis = orth(initial / np.linalg.norm(initial, axis=0).clip(1e-300))  # any sign: Q Qᵀ
         own = flat[:, start.size :] * scale
         rows.append((own - basis @ (basis.T @ own)) / max(float(np.abs(own).max()), 1e-300))
     if len(rows) < RUNS // 2:

@@ -217,7 +217,7 @@ def _null_spaces(rows: Array, theta: Array) -> Sampled | None:
     length = np.linalg.norm(scaled, axis=2, keepdims=True)
     scaled = scaled / np.where(length > 0, length, 1.0)
     # A QR step first: the rows are many more than the columns.
-    _, values, right = np.linalg.svd(np.linalg.qr(scaled, mode="r"), full_matrices=True)
+    _, values, right = np.linalg.svd(np.linalg.qr(scaled, mode="r"))  # any sign: null spaces
     full = np.zeros((len(theta), rows.shape[2]))
     full[:, : values.shape[1]] = values
     null = full <= NULL * full[:, :1]
@@ -227,7 +227,7 @@ def _null_spaces(rows: Array, theta: Array) -> Sampled | None:
     theta, right, null = theta[clear], right[clear], null[clear]
     found = []
     for j in range(len(theta)):
-        left, size, _ = np.linalg.svd(right[j][null[j]][:, :k].T, full_matrices=False)
+        left, size, _ = np.linalg.svd(right[j][null[j]][:, :k].T, full_matrices=False)  # any sign: as a space
         found.append(left[:, size > 1e-7])
     least = min(f.shape[1] for f in found)
     kept = [j for j, f in enumerate(found) if f.shape[1] == least]

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kapitza import gate
+from kapitza.calls import Anything
 from kapitza.errors import ModelError
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.observation import Output, observe_channels
+from kapitza.estimate.redundancy.equivalents import equivalents
 from kapitza.estimate.redundancy.motions import rank_by_motions
 from kapitza.estimate.redundancy.structural import structural
 from kapitza.estimate.request import free_names
@@ -28,7 +30,7 @@ def identifiability(
     model: Model,
     measured: Sequence[str] | str | None = None,
     free: Sequence[str] | str | None = None,
-    outputs: Mapping[str, Output] | None = None,
+    outputs: Mapping[str, Anything] | None = None,
     settings: Sequence[Mapping[str, float]] = (),
 ) -> Identifiability:
     """Which parameters, or which combinations of them, sensors determine, by the structure of the equations alone.
@@ -37,7 +39,9 @@ def identifiability(
     seen by no sensor, whatever the record. What such changes leave alone is named exactly: sums, products, products of
     sums. Any of it may be freed as it is printed: ``free=["(ka + kb)/m"]``. Data can determine less (a motion too small
     to feel a cubic spring), never more, unless initial states or priors are given. The count is checked on motions from
-    random states; where their sensitivities tell fewer combinations apart, none is named.
+    random states; where their sensitivities tell fewer combinations apart, none is named. Parameters that are
+    determined may still have twins, other values with the same outputs (exchanged rates of compartments, a sign):
+    ``equivalents`` lists those that an affine change of the states leads to, for the values of the model.
 
     Parameters
     ----------
@@ -67,6 +71,9 @@ def identifiability(
     ('a', 'd', 'g')
     >>> kz.identifiability(prey, ["x", "y"]).complete
     True
+    >>> drug = kz.Model.from_equations(["a' = -ka*a", "c' = ka*a - ke*c"], parameters={"ka": 1.5, "ke": 0.5})
+    >>> kz.identifiability(drug, ["c"]).exchanges()
+    'ka = 0.5, ke = 1.5'
     """
     outputs = dict(outputs or {})
     if measured is None:
@@ -83,6 +90,7 @@ def identifiability(
             f'"{unknown[0]}" is neither a state nor an output of {model.name}: say what it measures by outputs.'
         )
     settings = list(settings) or [{}]
+    twins = equivalents(model, seen.expressions, names, settings)
     found = structural(model, seen.expressions, names, settings)
     if found is None:
         raise ModelError(
@@ -94,4 +102,4 @@ def identifiability(
         # A symmetry that bends the coordinates: what is named is still not known to be determined.
         words = f"sensitivities of motions tell only {by_motions} of {found.rank} combinations apart"
         return replace(found, rank=by_motions, determined=(), undetermined=(*found.undetermined, words), exact=False)
-    return found
+    return replace(found, equivalents=twins) if found.complete else found

@@ -18,6 +18,7 @@ from kapitza.estimate.series.search import Found
 from kapitza.estimate.series.solver import MotionSolution
 from kapitza.estimate.series.sweep import sizes_of
 from kapitza.estimate.series.task import MotionTask
+from kapitza.solve import largest_first, symmetric_eigenvectors
 
 WRONG_NOISE = 1.2
 """Residuals that differ from the noise given by more than this factor (and more than chance allows) are told."""
@@ -149,7 +150,12 @@ def _open_gaps(task: MotionTask, solution: MotionSolution) -> list[str]:
     return [
         f"The model cannot follow the data: the gaps between shooting intervals do not close (in "
         f"{task.model.states[worst]} still {defect[worst]:.1e} of its spread, worst near t = {where:.6g} s). "
-        "Check the equations, units and sign conventions, or allow process_noise=True."
+        "Check the equations, units and sign conventions"
+        + (
+            ", or free the initial states by more channels."
+            if task.settings.process_noise
+            else ", or allow process_noise=True."
+        )
     ]
 
 
@@ -208,9 +214,9 @@ def _weakest(names: tuple[str, ...], solution: MotionSolution) -> str:
     if not names:
         return ""
     size = sizes_of(solution.theta)
-    _, vectors = np.linalg.eigh(solution.information * np.outer(size, size))
+    _, vectors = symmetric_eigenvectors(solution.information * np.outer(size, size))
     weak = vectors[:, 0]
-    order = np.argsort(-np.abs(weak))
+    order = largest_first(np.abs(weak))
     members = [names[i] for i in order if abs(weak[i]) > 0.2]
     changes = ", ".join(f"{n} by {100 * weak[names.index(n)] / abs(weak[order[0]]):+.0f} %" for n in members)
     return f"Changing {changes} together hardly changes the motion: fix {members[-1]}, or give it a prior."

@@ -9,8 +9,10 @@ import numpy as np
 
 from kapitza.arrays import Array, Flags
 from kapitza.errors import FlowError, Status
-from kapitza.estimate.disagreement import PIECES, Widening, widening
-from kapitza.estimate.faults import Candidate, Fault, Scores, candidates, strongest
+from kapitza.estimate.disagreement import PIECES, RUNS, Deleted, Widening, block_edges, widening
+from kapitza.estimate.faults import Candidate, Fault, Leverage, Scores, candidates, strongest
+from kapitza.estimate.intervals import truncated_gaussian
+from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.series.residuals import ROUNDING, misfit, predicted_rates
 from kapitza.estimate.series.search import Found
 from kapitza.estimate.series.solver import MotionSolution
@@ -23,6 +25,11 @@ UNDETERMINED = 1e-12
 
 MOST_BLOCKS = 240
 """Blocks into which the intervals are gathered for their scores."""
+
+COLOURED = 8.0
+"""Residuals beyond the noise, in units of its white part, up to which they may be coloured noise: 7 for autoregressive
+noise of 0.99. More is the model: releases of one pendulum that miss by 20 and more differ by far more than blocks of
+one of them."""
 
 READINGS_PER_UNKNOWN = 12
 """Readings of a piece for each of its unknowns: first states and parameters."""
@@ -108,12 +115,72 @@ def fault_of(task: MotionTask, found: Found, closing: ClosingSweep) -> Fault | N
     return strongest(tried, Scores(pull[new] - inner @ pull[free], own, whole, level * own))
 
 
+def draws_within_bounds(
+    task: MotionTask, found: Found, closing: ClosingSweep, widened: Widening | None
+) -> Array | None:
+    """Draws (S, k) from the Gaussian around the unbounded minimum, cut off at the bounds; None where none is active.
+
+    With I the information and u the pull at the bound, that minimum is θ + I⁻¹ u. A parameter at its bound then has a
+    one-sided interval, and the others are as uncertain as the data leave them when it is not known to sit there.
+    """
+    solution = found.solution
+    k = solution.theta.size
+    if not solution.at_bound.any():
+        return None
+    full = scaled_inverse(closing.program.information[:k, :k], UNDETERMINED)
+    if not (np.isfinite(full).all() and (np.diag(full) > 0).all()):
+        return None
+    factor = 1.0 if widened is None else float((widened.factor[~solution.at_bound] ** 2).mean())
+    low, high = task.request.bounds
+    return truncated_gaussian(solution.theta + full @ closing.program.pull[:k], factor * full, low, high)
+
+
+GAIN, CLOCK, OFFSET, DELAY = 0.01, 1e-3, 0.01, 0.1
+"""Sizes of faults whose leverage is told: shares, of the spread of a channel (offset), of a sampling step (delay)."""
+
+TOLD = 1.0
+"""Standard errors by which such a fault must move a parameter to be told."""
+
+
+def leverage_of(task: MotionTask, found: Found, closing: ClosingSweep, deviations: Array) -> tuple[Leverage, ...]:
+    """What small faults would do to the parameters, the strongest first; deviations: (k,) standard errors.
+
+    A fault of size s adds s times its column b to the readings; the fit moves by I_θθ⁻¹ I_θb s, I the information with
+    the states eliminated.
+    """
+    solution, samples = found.solution, task.problem.samples
+    k, free = solution.theta.size, np.flatnonzero(~solution.at_bound)
+    if not closing.tried or not free.size or not np.isfinite(deviations[free]).all():
+        return ()
+    information = closing.program.information
+    inverse = scaled_inverse(information[np.ix_(free, free)], UNDETERMINED)
+    channels, step = list(task.observation.channels), np.diff(samples.time)[samples.joined[:-1]]
+    made = []
+    for number, fault in enumerate(closing.tried):
+        size = {
+            "gain": GAIN,
+            "clock": CLOCK,
+            "offset": OFFSET * float(samples.spread[channels.index(fault.channel)]) if fault.channel else 0.0,
+            "phase": DELAY * float(np.median(step)) if step.size else 0.0,
+        }[fault.kind]
+        bias = inverse @ information[free, k + number] * size
+        errors = np.abs(bias) / np.where(deviations[free] > 0, deviations[free], np.inf)
+        worst = int(np.argmax(errors))
+        if errors[worst] >= TOLD:
+            value = abs(float(solution.theta[free[worst]]))
+            moved = abs(float(bias[worst]))
+            relative = moved / value if value > 0 else float("nan")
+            name = task.names[free[worst]]
+            made.append(Leverage(fault.kind, fault.channel, size, name, moved, relative, float(errors[worst])))
+    return tuple(sorted(made, key=lambda one: -one.errors))
+
+
 def widening_of(
-    task: MotionTask, found: Found, closing: ClosingSweep, white: bool, level: float, freedom: float
+    task: MotionTask, found: Found, closing: ClosingSweep, judged: Misfit | None, level: float, freedom: float
 ) -> Widening | None:
     """What blocks and pieces make of the intervals of a motion without kicks; None where they say nothing."""
     solution, part = found.solution, closing.plain
-    free = ~solution.at_bound
+    free, white = ~solution.at_bound, judged is None or judged.to_the_noise
     if not free.any():
         return None
     linked, scale = solution.nodes.linked, task.scale
@@ -121,13 +188,38 @@ def widening_of(
     try:
         scores = None if task.settings.robust else _scores(part, closing.program)[:, free]
         steps, covariances = _pieces(task, part, linked, scale, anchor, free)
+        deleted = None if white else _without_blocks(task, found, part, anchor)
+        if deleted is not None and judged is not None and judged.size > COLOURED:
+            deleted = replace(deleted, noise_alone=False)
     except np.linalg.LinAlgError:
         return None
     covariance = solution.covariance[np.ix_(free, free)]
-    made = widening(covariance, scores, steps, covariances, white, freedom, level)
+    made = widening(covariance, scores, steps, covariances, white, freedom, level, deleted)
     factor = np.ones(free.size)
     factor[free] = made.factor
     return replace(made, factor=factor)
+
+
+def _without_blocks(task: MotionTask, found: Found, part: Sweep, anchor: Array) -> Deleted:
+    """Steps of the free parameters when the samples of each block lose their weight; the motion stays whole."""
+    assert part.own_hessian is not None
+    assert part.own_gradient is not None
+    samples, nodes = task.problem.samples, found.solution.nodes
+    runs = np.flatnonzero(np.diff(samples.record[nodes.index], prepend=-1))
+    edges = block_edges(nodes.size, samples.readings) if runs.size < RUNS else np.append(runs, nodes.size)
+    free, steps = ~found.solution.at_bound, []
+    for first, last in itertools.pairwise(edges.tolist()):
+        kept = np.ones(nodes.size)
+        kept[first:last] = 0.0
+        less = replace(
+            part, hessian=part.hessian * kept[:, None, None], gradient=part.gradient * kept[:, None],
+            mixed=part.mixed * kept[:, None, None],
+            parameter_hessian=part.parameter_hessian - part.own_hessian[first:last].sum(axis=0),
+            parameter_gradient=part.parameter_gradient - part.own_gradient[first:last].sum(axis=0),
+        )  # fmt: skip
+        program = chain_of(less, nodes.linked, task.scale, anchor)
+        steps.append(np.linalg.solve(program.information[np.ix_(free, free)], program.pull[free]))
+    return Deleted(np.array(steps), runs.size == 1)
 
 
 def _program(part: Sweep, linked: Flags, scale: Array, anchor: Array, here: slice) -> ChainProgram:

@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from kapitza.data import Record
+from kapitza.calls import Anything
+from kapitza.data import Record, with_records
 from kapitza.errors import DataError, IdentifiabilityError
+from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.redundancy import identifiable
 from kapitza.estimate.request import make_request
 from kapitza.estimate.series.fit import ShootingFit
@@ -21,7 +23,7 @@ from kapitza.model import Model
 
 def cramer_rao(
     model: Model,
-    states: Record | tuple[Record, Mapping[str, float]],
+    states: Anything,
     noise: Mapping[str, float],
     free: Sequence[str],
     method: ShootingFit | None = None,
@@ -58,7 +60,10 @@ def cramer_rao(
     method = method or ShootingFit()
     if not isinstance(noise, Mapping):
         raise DataError(f"Name the channels that are measured, with their noise: {{{model.states[0]!r}: {noise}}}.")
+    states = in_model_units(model, with_records(states), replace(method, noise=dict(noise)))
     record = states[0] if isinstance(states, tuple) else states
+    if not isinstance(record, Record):
+        raise DataError(f"cramer_rao takes one Record, or (record, {{name: value}}), not {type(record).__name__}.")
     missing = [name for name in model.states if name not in record.channels]
     if missing:
         raise DataError(f"The bound needs every state; the record lacks {', '.join(missing)}: simulate it.")

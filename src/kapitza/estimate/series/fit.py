@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from kapitza import gate
+from kapitza.calls import Anything
 from kapitza.data import Noise, is_number
 from kapitza.errors import ConvergenceError, DataError, IdentifiabilityError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.redundancy import refuse_redundant
+from kapitza.estimate.redundancy import equivalents, refuse_redundant
 from kapitza.estimate.request import Request
-from kapitza.estimate.series.bent import with_bent_errors
+from kapitza.estimate.series.bent import Better, with_bent_errors
 from kapitza.estimate.series.noise import SensorNoise
+from kapitza.estimate.series.outliers import outlier_warnings, without_outliers
 from kapitza.estimate.series.pieces import Samples
 from kapitza.estimate.series.result import estimate_of
-from kapitza.estimate.series.search import in_best_windows, search
-from kapitza.estimate.series.task import prepare
+from kapitza.estimate.series.search import Found, finish, fitter_for, in_best_windows, search, single_fit
+from kapitza.estimate.series.steps import step_warnings, with_step_sizes, without_steps
+from kapitza.estimate.series.task import MotionTask, prepare
+
+BETTER_PLACES = 3
+"""Times that a fit goes on from a better place which a profile met."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class ShootingFit:
     2
     """
 
-    outputs: Mapping[str, str | sp.Expr] = field(default_factory=dict)
+    outputs: Mapping[str, Anything] = field(default_factory=dict)
     noise: Noise = None
     spacing: int | None = None
     window: int = 5000
@@ -128,13 +133,68 @@ class ShootingFit:
         if self.throw and not self.initial:
             refuse_redundant(request, task.observation.expressions)
         task = in_best_windows(task)
-        found = search(task)
+        task, found = without_steps(task, search(task))
+        if found.solution.status is not Status.CONVERGED:
+            return self._last_resort(task, found)
+        task, found = with_step_sizes(*without_outliers(task, found))
+        estimate = self._judged(task, found)
+        for _ in range(BETTER_PLACES):
+            bent = with_bent_errors(estimate) if estimate.status.ok else estimate
+            if not isinstance(bent, Better):
+                return bent
+            # A profile that falls below the fit leads to a better one.
+            fitter = fitter_for(task, task.settings.softness)
+            fitter.sensors = found.sensors
+            again = finish(task, fitter, fitter.go_on(bent.theta, bent.states, found.solution.nodes, None))
+            if again.solution.status is not Status.CONVERGED or again.objective > found.objective:
+                break
+            task, found = with_step_sizes(task, replace(again, rivals=found.rivals))
+            estimate = self._judged(task, found)
+        return estimate
+
+    def _last_resort(self, task: MotionTask, found: Found) -> Estimate:
+        """A single motion, and one without kicks, where shooting intervals do not close; else what failed."""
+        if self.process_noise:
+            try:
+                estimate = replace(self, process_noise=False).fit(task.request)
+            except ConvergenceError:
+                return self._judged(task, found)
+            words = "with process_noise no motion was found that follows the data: this is the best one without kicks."
+            return replace(estimate, warnings=(words, *estimate.warnings))
+        alone = None if self.initial else single_fit(task, found.solution.theta)
+        return self._judged(task, found if alone is None else alone)
+
+    def _judged(self, task: MotionTask, found: Found) -> Estimate:
+        """The estimate with its warnings; raise where it did not converge or does not determine the parameters."""
         estimate = estimate_of(task, found)
+        estimate = replace(estimate, warnings=(*step_warnings(task), *outlier_warnings(task), *estimate.warnings))
         if self.throw and found.solution.status is not Status.CONVERGED:
             raise ConvergenceError(estimate.post_mortem, estimate)
-        if self.throw and estimate.identifiability is not None and not estimate.identifiability.complete:
+        # At a bound a law may be gone, and its other parameters with it: that is an answer, and the warnings say it.
+        loose = estimate.identifiability is not None and not estimate.identifiability.complete
+        if self.throw and loose and not found.solution.at_bound.any():
+            assert estimate.identifiability is not None
             raise IdentifiabilityError(estimate.identifiability.message())
-        return with_bent_errors(estimate)
+        return _with_equivalents(task, estimate)
+
+
+def _with_equivalents(task: MotionTask, estimate: Estimate) -> Estimate:
+    """The estimate with other values that give the same outputs: unseen states may allow them."""
+    request, found = task.request, estimate.identifiability
+    informed = bool(task.settings.initial) or any(request.model.parameter(n).prior is not None for n in request.names)
+    if task.known.all() or informed or found is None or not found.complete or not estimate.status.ok:
+        return estimate
+    theta = np.array([estimate.values[n] for n in request.names])
+    settings = [part.own for part in request.parts]
+    twins = equivalents(request.model_at(theta), task.observation.expressions, request.names, settings)
+    if not twins:
+        return estimate
+    found = replace(found, equivalents=twins)
+    text = (
+        f"{len(twins) + 1} sets of values give exactly the same outputs: this one, and {found.exchanges()}. No data of "
+        "these channels can tell which is right: bounds, a prior or a further sensor can."
+    )
+    return replace(estimate, identifiability=found, warnings=(*estimate.warnings, text))
 
 
 def _sizes_by_name(sizes: Any) -> bool:

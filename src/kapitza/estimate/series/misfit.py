@@ -34,6 +34,9 @@ from kapitza.solve import ChainProgram
 EVEN = 1e-3
 """Largest deviation of a sampling step, relative to it, up to which a stretch has a spectrum."""
 
+MOSTLY = 0.9
+"""Share of a stretch that must be read: bad samples are bridged."""
+
 SHORTEST = 64
 """Samples of a stretch whose spectrum is looked at."""
 
@@ -66,7 +69,7 @@ def _scatter(task: MotionTask, samples: Samples, mine: Flags, c: int) -> float:
     """Noise of one sensor from its longest even stretch; NaN where there is none."""
     longest, best = None, SHORTEST - 1
     for piece in samples.pieces:
-        if piece.stop - piece.start > best and mine[piece].all():
+        if piece.stop - piece.start > best and mine[piece].mean() >= MOSTLY:
             longest, best = piece, piece.stop - piece.start
     if longest is None:
         return float("nan")

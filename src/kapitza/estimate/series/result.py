@@ -15,28 +15,40 @@ from kapitza.estimate.parts import FittedMotion, Likelihood, NoiseAlone, Predict
 from kapitza.estimate.redundancy import identifiable
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.series.advice import explain, warnings_of
-from kapitza.estimate.series.closing import ClosingSweep, closing_sweep, fault_of, widening_of
+from kapitza.estimate.series.closing import (
+    ClosingSweep,
+    closing_sweep,
+    draws_within_bounds,
+    fault_of,
+    leverage_of,
+    widening_of,
+)
 from kapitza.estimate.series.misfit import misfit_of, misfit_of_kicked, own_noise
 from kapitza.estimate.series.noise import SensorNoise, per_sensor
 from kapitza.estimate.series.residuals import whiteness_by_channel
 from kapitza.estimate.series.search import Found
+from kapitza.estimate.series.secants import curved_parameters
 from kapitza.estimate.series.solver import MotionSolution
 from kapitza.estimate.series.task import MotionTask
+
+LONGEST = 20_000
+"""Samples up to which the likelihood is tested for its shape: more make it a parabola."""
 
 
 @dataclass(frozen=True)
 class MotionWorkings:
-    """The fit itself, from which a profile goes on."""
+    """The fit itself, from which a profile goes on; curved: parameters whose likelihood is not a parabola."""
 
     task: MotionTask
     found: Found
+    curved: tuple[str, ...] = ()
 
 
 def estimate_of(task: MotionTask, found: Found) -> Estimate:
     """The fit judged.
 
-    Its covariance is infinite where nothing is determined, NaN where a bound holds, and widened by correlated residuals
-    and by pieces of the record that disagree.
+    Its covariance is infinite where nothing is determined, that of draws within the bounds where one of these holds,
+    and widened by correlated residuals and by pieces of the record that disagree.
     """
     solution, samples, sensors = found.solution, task.problem.samples, found.sensors
     identifiability = identifiable(
@@ -54,13 +66,25 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
     covariance, alone, widened = _honest_covariance(solution, identifiability), None, None
     if identifiability.complete and closing is not None:
         level = float((weighted**2).sum()) / left
-        widened = widening_of(task, found, closing, misfit is None or misfit.to_the_noise, level, freedom)
+        widened = widening_of(task, found, closing, misfit, level, freedom)
     if widened is not None:
         ratio = own.deviations / sensors.deviations
         alone = NoiseAlone(covariance * float(np.clip(np.sqrt(np.mean(ratio**2)), 0.0, 1.0)) ** 2, freedom)
         covariance, freedom = widened.of(covariance), widened.freedom
+    draws = None
+    if identifiability.complete and closing is not None and converged:
+        draws = draws_within_bounds(task, found, closing, widened)
+        covariance = covariance if draws is None else np.atleast_2d(np.cov(draws.T))
+    curved: tuple[str, ...] = ()
+    if identifiability.complete and closing is not None and draws is None and samples.size <= LONGEST:
+        bent = curved_parameters(task, found, closing)
+        curved = tuple(name for name, here in zip(task.names, bent, strict=True) if here)
+    stated = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
+    leverage = () if closing is None else leverage_of(task, found, closing, stated)
     prediction = predict(task, found, own)
     warnings = warnings_of(task, found, misfit, identifiability, covariance)
+    if widened is not None and (misfit is None or not misfit.misses):
+        warnings += widened.warnings()
     if task.settings.hold_back > 0 and prediction is None and converged:
         warnings.append("samples were held back, but no motion leads on into them: there is a gap in between.")
     by_channel, by_record = _noise(task, found)
@@ -85,6 +109,8 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
         likelihood=_likelihood(task, found, weighted, deviations[read]),
         misfit=misfit,
         noise_alone=alone,
+        leverage=leverage,
+        draws=draws,
         motion=FittedMotion(
             times=samples.time[solution.nodes.index],
             states=solution.states,
@@ -97,8 +123,10 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
                 zip(states, solution.kicks.tolist(), strict=True)
             ),
             prediction=prediction,
+            record=np.asarray(samples.record, np.int64),
+            read=samples.sensor >= 0,
         ),
-        workings=MotionWorkings(task, found),
+        workings=MotionWorkings(task, found, curved),
     )  # fmt: skip
 
 
@@ -134,7 +162,12 @@ def _likelihood(task: MotionTask, found: Found, weighted: Array, deviations: Arr
         total = -0.5 * (solution.marginal + count * np.log(2 * np.pi))
     # Kicks of a size that was sought count as one more number.
     sought = int((~found.sensors.known).sum()) + int(task.settings.process_noise is True)
-    return Likelihood(float(total), samples.readings, task.fitted + sought)
+    if task.outliers is None:
+        return Likelihood(float(total), samples.readings, task.fitted + sought)
+    # Outliers may be anywhere in the range of their channel: models that leave out different ones can be compared.
+    count = task.outliers.sum(axis=0)
+    total -= float(count @ np.log(np.ptp(samples.values, axis=0) + np.finfo(float).tiny))
+    return Likelihood(float(total), samples.readings + int(count.sum()), task.fitted + sought)
 
 
 def _honest_covariance(solution: MotionSolution, identifiability: Identifiability) -> Array:

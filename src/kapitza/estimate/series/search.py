@@ -13,7 +13,9 @@ from kapitza.estimate.judge import HUBER
 from kapitza.estimate.series.kicks import first_kicks, with_likeliest_kicks
 from kapitza.estimate.series.noise import SensorNoise, robust_deviations
 from kapitza.estimate.series.observer import observe_unseen
+from kapitza.estimate.series.pieces import Nodes, place_nodes
 from kapitza.estimate.series.residuals import follows, misfit, whiteness_by_channel
+from kapitza.estimate.series.single import single_motion
 from kapitza.estimate.series.solver import Fitter, MotionSolution, SolverSettings, densest_spacing
 from kapitza.estimate.series.task import MotionTask
 from kapitza.estimate.series.windows import best_window, best_windows
@@ -40,6 +42,9 @@ more than all the rest, and are not needed for a start."""
 
 FIRST_READINGS = 50
 """Readings in a first window for each of its unknowns, at least."""
+
+SPARSE = 10
+"""Samples between the nodes of a motion that was found by single shooting."""
 
 SAME_NOISE = 0.03
 """Ratios between sensors are known to this fraction: it costs a thousandth of the standard errors."""
@@ -77,6 +82,36 @@ def search(task: MotionTask) -> Found:
     return best
 
 
+def single_fit(task: MotionTask, reached: Array) -> Found | None:
+    """The fit from the single motion that follows the data best, None where none does; reached: (k,) by the links."""
+    samples = task.problem.samples
+    nodes, best = place_nodes(samples, SPARSE), None
+    for theta in (task.request.start, reached):
+        for start in _seen_and_observed(task):
+            motion = single_motion(task, theta, start.states)
+            if motion is None:
+                continue
+            fitter = fitter_for(task, task.settings.softness)
+            found = finish(task, fitter, fitter.go_on(motion.theta, motion.at(nodes), nodes, None))
+            if not follows(samples, found.solution, found.sensors):
+                found = _at_minimum(task, motion.theta, motion.at(nodes), nodes)
+            better = best is None or misfit(samples, found.solution) < misfit(samples, best.solution)
+            if follows(samples, found.solution, found.sensors) and better:
+                best = found
+        if best is not None:
+            break
+    return best
+
+
+def _at_minimum(task: MotionTask, theta: Array, states: Array, nodes: Nodes) -> Found:
+    """A minimum of another method with the noise of its own residuals."""
+    fitter = fitter_for(task, task.settings.softness)
+    noise = fitter.noise_of(fitter.at_minimum(theta, states, nodes))
+    fitter.sensors = replace(fitter.sensors, deviations=np.where(task.sensors.known, task.sensors.deviations, noise))
+    solution = fitter.at_minimum(theta, states, nodes)
+    return Found(solution, fitter.sensors, fitter.objective(solution))
+
+
 def _rivals(best: Found, settled: list[Array]) -> tuple[Array, ...]:
     """Those of the answers that differ from the best one by more than its errors and more than rounding."""
     theta = best.solution.theta
@@ -100,14 +135,20 @@ def _beginnings(task: MotionTask) -> Iterator[tuple[MotionTask, float]]:
         # Soft links would let the states take on an unknown gain, and other parameters with them.
         for factor in STIFF:
             yield task, factor
-    yield task, 1.0
+    for start in _seen_and_observed(task):
+        task = start
+        yield task, 1.0
+    for factor in RESTARTS:
+        yield task, factor
+
+
+def _seen_and_observed(task: MotionTask) -> Iterator[MotionTask]:
+    """The task as it is, then with the states of an observer where some are not seen."""
+    yield task
     if not task.known.all():
         observed = observe_unseen(task.problem, task.request.start, task.states, task.known, task.scale)
         if observed is not None:
-            task = replace(task, states=observed)
-            yield task, 1.0
-    for factor in RESTARTS:
-        yield task, factor
+            yield replace(task, states=observed)
 
 
 def _fits_sensors(task: MotionTask) -> bool:

@@ -282,6 +282,17 @@ class Fitter:
         covariance = inverse_within(program.information, ~solution.at_bound, UNDETERMINED)
         return replace(solution, information=program.information - anchor_of(typical), covariance=covariance)
 
+    def at_minimum(self, theta: Array, states: Array, nodes: Nodes) -> MotionSolution:
+        """The solution at parameters and states (J, n) that another method found to be a minimum."""
+        now = self.swept(theta, states, nodes, self._weights(None))
+        at_bound = ((theta <= self.low) | (theta >= self.high)) & (self.low < self.high)
+        none = np.zeros((theta.size, theta.size))
+        made = MotionSolution(
+            now.theta, now.states, now.nodes, now.sweep, now.weights, none, none, Status.CONVERGED,
+            pd.DataFrame(), at_bound, 0.0, self.settings.process_noise,
+        )  # fmt: skip
+        return self.with_plain_weights(made, now.weights)
+
     def closure(self, now: Sweep) -> float:
         """Root mean square defect of the links, in units of each state's size."""
         return float(np.sqrt(((now.defect / self.scale) ** 2).mean()))

@@ -14,6 +14,7 @@ from kapitza.estimate.judge import MEDIAN_TO_DEVIATION, spread_of
 from kapitza.estimate.observation import Observation, linear_rows
 from kapitza.estimate.series.impacts import Flights, find_flights
 from kapitza.estimate.series.pieces import Samples
+from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.signal import difference_noise
 
@@ -56,6 +57,7 @@ def states_from_data(model: Model, samples: Samples, observation: Observation) -
         found = values[np.ix_(rows, used)] @ inverse.T
         states[np.ix_(rows, np.flatnonzero(seen))] = found[:, seen]
         known[np.ix_(rows, np.flatnonzero(seen))] = True
+    _bridge(model, samples, states, known)
     index = {name: i for i, name in enumerate(model.states)}
     flights = find_flights(model, samples, states, known)
     stretches = samples.pieces if flights is None else flights.stretches
@@ -67,7 +69,55 @@ def states_from_data(model: Model, samples: Samples, observation: Observation) -
             pair.fill_rates(stretches, _slope if flights is None else flights.slope)
             if flights is None:
                 pair.fill_positions(samples.pieces)
-    return states, known, flights
+    return _inside_domain(model, samples, states, known), known, flights
+
+
+INSIDE = (1.0, 0.1, 10.0, -1.0, -0.1, -10.0)
+"""Starts of an unseen state, in units of the model, where the equations are not defined at zero."""
+
+LOOKED_AT = 64
+"""Samples at which the equations are evaluated."""
+
+
+def _inside_domain(model: Model, samples: Samples, states: Array, known: Flags) -> Array:
+    """The states (N, n) with those that nothing sees moved to where the equations are defined.
+
+    A length, a concentration or a volume divides: zero, the usual start of an unseen state, is outside. A start that
+    the model states is kept.
+    """
+    unseen = [
+        i for i, name in enumerate(model.states)
+        if not known[:, i].any() and name not in model.start and not name.endswith("'")
+    ]  # fmt: skip
+    if not unseen or model.is_map:
+        return states
+    index = np.unique(np.linspace(0, samples.size - 1, LOOKED_AT).astype(int))
+    flow, vector = Flow(model), samples.parameters[0]
+
+    def defined(tried: Array) -> bool:
+        with np.errstate(all="ignore"):
+            return bool(np.isfinite(flow.rates(tried[index], samples.time[index], vector)).all())
+
+    if defined(states):
+        return states
+    for value in INSIDE:
+        moved = states.copy()
+        moved[:, unseen] = value
+        if defined(moved):
+            return moved
+    return states
+
+
+def _bridge(model: Model, samples: Samples, states: Array, known: Flags) -> None:
+    """Begin states at lost samples on the line between their neighbours, in place; they stay unknown.
+
+    The start of the model may be far off, or outside the domain of the equations.
+    """
+    for piece in samples.pieces:
+        time = samples.time[piece]
+        for i in np.flatnonzero(known[piece].any(axis=0) & ~known[piece].all(axis=0) & ~np.array(model.angles)):
+            seen, column = known[piece, i], states[piece, i]
+            states[piece, i] = np.where(seen, column, np.interp(time, time[seen], column[seen]))
 
 
 def _without_spikes(samples: Samples, observation: Observation) -> Array:

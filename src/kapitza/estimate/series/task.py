@@ -31,11 +31,24 @@ FLOW_TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True)
+class Step:
+    """A jump of the offset of a channel: number of channel and record, time [s] of the first sample after it, size."""
+
+    channel: int
+    record: int
+    time: float
+    size: float
+    error: float = float("nan")
+
+
+@dataclass(frozen=True)
 class MotionTask(Task):
     """What was asked and what the fit starts from.
 
     states: (N, n) at the samples; known: (n,) which of them the data gave; scale: (n,) size of each state.
     everything: all samples, those held back included; positions: (N,) positions in it of the samples fitted.
+    outliers: (N, c) samples that the fit left out because the motion passes them by, None for none.
+    steps: of the sensors, taken off the samples.
     """
 
     settings: ShootingFit
@@ -46,6 +59,8 @@ class MotionTask(Task):
     sensors: SensorNoise
     everything: Samples
     positions: Indices
+    outliers: Flags | None = None
+    steps: tuple[Step, ...] = ()
 
     @property
     def observation(self) -> Observation:
@@ -53,8 +68,8 @@ class MotionTask(Task):
 
     @property
     def fitted(self) -> int:
-        """Numbers that are fitted: initial states of the pieces and parameters."""
-        return self.scale.size * len(self.problem.samples.pieces) + len(self.names)
+        """Numbers that are fitted: initial states of the pieces, parameters and steps of the sensors."""
+        return self.scale.size * len(self.problem.samples.pieces) + len(self.names) + len(self.steps)
 
     @property
     def doubtful_bridges(self) -> str:

@@ -130,6 +130,9 @@ def _horizons(error: Array, limit: Array, lead: Array, lengths: Indices) -> tupl
     NaN, has not.
     """
     wrong = np.asarray((np.abs(error) > limit).any(axis=2))
+    if not wrong.size:
+        # No stretch could be predicted.
+        return np.zeros(len(error)), np.zeros(len(error), bool)
     first = np.where(wrong.any(axis=1), wrong.argmax(axis=1), lengths)
     reached = np.concatenate([[0.0], lead])
     return reached[first], np.asarray(~wrong.any(axis=1))

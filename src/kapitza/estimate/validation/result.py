@@ -13,6 +13,7 @@ import pandas as pd
 from kapitza.arrays import Array, Flags
 from kapitza.data import Record
 from kapitza.errors import Status
+from kapitza.estimate.missing import REST, ModelTest, chance_text
 from kapitza.model import Model
 from kapitza.shown import drawn
 from kapitza.signal import Lyapunov
@@ -136,7 +137,7 @@ class Validation:
     model, record: what was compared. prediction: errors against lead time; section: both motions on one section;
     orbits: those of the record looked for in the model; exponents: largest Lyapunov exponents; frequencies: of the
     spectra; simulated: the model's own record; oscillation: a typical period [s]; status: INTERRUPTED
-    where it was stopped.
+    where it was stopped; test: of the model against terms that it could lack, with its power.
 
     Examples
     --------
@@ -159,10 +160,18 @@ class Validation:
     oscillation: float = float("nan")
     notes: tuple[str, ...] = ()
     status: Status = Status.CONVERGED
+    test: ModelTest | None = None
+
+    @property
+    def rejected(self) -> bool | None:
+        """Whether the model is rejected at 5 %; None where it was not tested."""
+        return None if self.test is None else self.test.rejected
 
     def table(self) -> pd.DataFrame:
         """One row per test: what was measured, what the model gives, and whether they agree."""
         rows: list[tuple[str, str, str, str]] = []
+        if self.test is not None:
+            rows += _test_rows(self.test)
         if self.prediction is not None:
             rows += self._prediction_rows(self.prediction)
         if self.section is not None:
@@ -205,7 +214,7 @@ class Validation:
             (f"horizon, {test.share:g} of the signal's spread", test.horizon_signal, test.whole[:, 1]),
         ):
             middle = float(np.median(values))
-            more = "at least " if whole[np.argsort(values)[len(values) // 2]] else ""
+            more = "at least " if whole[np.argsort(values, kind="stable")[len(values) // 2]] else ""
             turns = f" ({middle / self.oscillation:.3g} oscillations)" if np.isfinite(self.oscillation) else ""
             low, high = np.quantile(values, [0.25, 0.75])
             rows.append((label, "", f"{more}{middle:.4g} s{turns}", f"half of the stretches {low:.3g} … {high:.3g} s"))
@@ -217,7 +226,15 @@ class Validation:
         for test, row in table.iterrows():
             against = f"measured {row['measured']}, modelled " if row["measured"] else ""
             lines.append(f"  {test}: {against}{row['modelled']}; {row['verdict']}")
+        if self.test is not None:
+            lines.insert(1, f"  {self._verdict(self.test)}")
+            lines.append(f"  power: {self.test.power}")
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+    def _verdict(self, test: ModelTest) -> str:
+        if test.rejected:
+            return f"rejected (p = {test.chance:.2g}): {'; '.join(test.reasons)}."
+        return f"not rejected (p = {test.chance:.2g})."
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Errors against lead time, the sections over each other, and the spectra; saved when a path is given."""
@@ -231,6 +248,20 @@ SURELY = 6.0
 
 FOLLOWS = 1.3
 """Residuals of the fitted beginnings, in units of the noise, up to which the model follows the data."""
+
+
+def _test_rows(test: ModelTest) -> list[tuple[str, str, str, str]]:
+    rows = []
+    if test.terms.terms:
+        best = test.terms.terms[0]
+        strongest = f"strongest of {len(test.terms.terms)} terms: {best.name}, p = {chance_text(best.log10_p)}"
+        rows.append(("missing terms", "", strongest, "missing" if test.terms.missing else "none is missing"))
+    if np.isfinite(test.parameters):
+        rows.append(("parameters that either record asks for", "", f"p = {test.parameters:.2g}",
+                     _said(test.parameters >= REST)))  # fmt: skip
+    rows.append(("residuals, parameters refitted", "", f"p = {test.residuals:.2g}",
+                 "white" if test.residuals >= REST else "not white"))  # fmt: skip
+    return rows
 
 
 def _said(agrees: bool) -> str:

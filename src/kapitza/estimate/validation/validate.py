@@ -10,18 +10,26 @@ import numpy as np
 
 from kapitza import gate
 from kapitza.arrays import Array, Flags
+from kapitza.calls import Anything
 from kapitza.circle import difference
-from kapitza.data import Noise, Record, stated_noise
+from kapitza.data import Noise, Record, stated_noise, with_records
 from kapitza.errors import DataError, FlowError, KapitzaError, nearest_name
 from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.missing import directed_test
 from kapitza.estimate.observation import Observation, Output, observe
 from kapitza.estimate.own_parameters import at_setting
-from kapitza.estimate.request import parts_of
-from kapitza.estimate.sensors import lost_readings, with_sensors, within_limits
+from kapitza.estimate.request import make_request, parts_of
+from kapitza.estimate.sensors import each_record, lost_readings, with_sensors, within_limits
 from kapitza.estimate.series import ShootingFit
 from kapitza.estimate.validation.attractor import COPIES, compare_sections
-from kapitza.estimate.validation.prediction import Begun, maxima_intervals, oscillation_of, predict_stretches
+from kapitza.estimate.validation.prediction import (
+    Begun,
+    maxima_intervals,
+    oscillation_of,
+    predict_stretches,
+    stretches_of,
+)
 from kapitza.estimate.validation.result import Exponents, Frequency, OrbitCheck, Validation
 from kapitza.flow import Flow
 from kapitza.model import Model
@@ -29,9 +37,9 @@ from kapitza.monitor import Monitor, watch
 from kapitza.orbit import PeriodicOrbit
 from kapitza.orbits_in_data import find_orbits_in_record, inspect
 from kapitza.orbits_of_models import solve_orbit
-from kapitza.signal import difference_noise, noise_level
+from kapitza.signal import bad_sample_warnings, difference_noise, noise_level, without_bad_samples
 
-PARTS = ("prediction", "section", "orbits", "exponent", "frequencies")
+PARTS = ("terms", "prediction", "section", "orbits", "exponent", "frequencies")
 
 NEAR = 0.1
 """Share of the spread within which an orbit of the model counts as that of the data."""
@@ -42,6 +50,9 @@ LOOP = 400
 MOST_ORBITS = 12
 """Looked for in the model, the first of those found."""
 
+STRETCHES = (1, 8, 32)
+"""Stretches of the record over which a motion with the held parameters is tried, each with its own first state."""
+
 FEWEST_OSCILLATIONS = 5
 """Below, the mean of the intervals between maxima has no error to compare with."""
 
@@ -51,9 +62,9 @@ CORRELATED = 4.0
 
 def validate(
     fit: Estimate | Model,
-    record: Any,
+    record: Anything,
     *,
-    outputs: Mapping[str, Output] | None = None,
+    outputs: Mapping[str, Anything] | None = None,
     noise: Noise = None,
     stretches: int = 8,
     warm_up: float = 0.3,
@@ -81,14 +92,15 @@ def validate(
     max_period : int
         Longest orbits that are sought in the record and in the model, in periods of the drive or returns.
     parts : list of str
-        Which tests to make: "prediction", "section", "orbits", "exponent", "frequencies".
+        Which tests to make: "terms" (is the model rejected, and by what), "prediction", "section", "orbits",
+        "exponent", "frequencies".
     monitor : Monitor, optional
         Shown the progress.
 
     Returns
     -------
     Validation
-        Prints a summary; ``table()``, ``plot()``.
+        Prints a summary; ``rejected``, ``table()``, ``plot()``.
 
     Examples
     --------
@@ -110,7 +122,7 @@ def validate(
     if not 0 < gate.number("warm_up", warm_up, error=KapitzaError) < 1:
         raise KapitzaError(f"warm_up = {warm_up:g}: give a share between 0 and 1 of the record.")
     method = ShootingFit(outputs=outputs, noise=noise)  # pyright: ignore[reportArgumentType]
-    given = parts_of(in_model_units(model, record, method))
+    given = parts_of(each_record(in_model_units(model, with_records(record), method), without_bad_samples))
     if len(given) != 1 or not isinstance(given[0].source, Record):
         raise DataError("validate tests one record at a time: pass a Record, or (record, {name: value}).")
     model = at_setting(model, given[0].own)
@@ -119,13 +131,14 @@ def validate(
     if model.is_map:
         raise KapitzaError(f"{model.name} is a map: validate follows flows.")
     seen = observe(model, [data], outputs, ())
-    work = _Work(model, data, seen, outputs, _noise_of(data, seen, noise), count, warm_up, max_period, wanted)
+    work = _Work(fit, model, data, seen, outputs, _noise_of(data, seen, noise), count, warm_up, max_period, wanted)
+    work.notes += bad_sample_warnings(data.select(list(seen.channels)))
     with watch(monitor, f"validating {model.name}", len(wanted)) as task:
         work.run(task.advance)
     return Validation(
         model, data, work.prediction, work.section, tuple(work.orbits), work.exponents, tuple(work.frequencies),
         work.simulated[0] if work.simulated else None, oscillation_of(data, seen.channels), tuple(work.notes),
-        task.status,
+        task.status, work.test,
     )  # fmt: skip
 
 
@@ -170,6 +183,7 @@ SIXTH = 6
 class _Work:
     """The tests in turn; what cannot be made leaves a note."""
 
+    fit: Estimate | Model
     model: Model
     record: Record
     seen: Observation
@@ -182,7 +196,7 @@ class _Work:
 
     def __post_init__(self) -> None:
         self.notes: list[str] = []
-        self.prediction = self.section = self.exponents = None
+        self.prediction = self.section = self.exponents = self.test = None
         self.orbits: list[OrbitCheck] = []
         self.frequencies: list[Frequency] = []
         self.simulated: list[Record] = []
@@ -190,11 +204,13 @@ class _Work:
         self.compared = self.record
 
     def run(self, advance: Callable[..., None]) -> None:
-        self._predict()
-        advance(1, "prediction")
+        if set(PARTS[1:]) & set(self.wanted):
+            self._predict()
+            advance(1, "prediction")
         if {"section", "exponent", "frequencies"} & set(self.wanted):
             self._simulate()
         for part, test in (
+            ("terms", self._test_terms),
             ("section", self._compare_sections),
             ("orbits", self._match_orbits),
             ("exponent", self._compare_exponents),
@@ -216,6 +232,23 @@ class _Work:
         if not self.states:
             first = next(iter(test.failed.values()))
             self.notes.append(f"no motion of the model follows even the beginnings of the stretches: {first}.")
+
+    def _test_terms(self) -> None:
+        """Score tests along a motion of the model that follows the record, in as few stretches as it can."""
+        method = ShootingFit(outputs=self.outputs, throw=False)  # pyright: ignore[reportArgumentType]
+        reason = ""
+        for count in STRETCHES:
+            try:
+                pieces = [self.record.samples(piece) for piece in stretches_of(self.record, count)]
+                data = self.record if count == 1 else pieces
+                second = method.fit(make_request(self.model, data, [], method))
+                if second.status.ok:
+                    self.test = directed_test(self.fit, second)
+                    return
+                reason = second.status.value
+            except KapitzaError as error:
+                reason = str(error).split(". ")[0]
+        self.notes.append(f"terms: no motion of the model follows the record, also in short stretches: {reason}.")
 
     def _simulate(self) -> None:
         """Runs of the model over the pieces of the record, each from the state fitted to its beginning, with noise.

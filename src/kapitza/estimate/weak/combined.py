@@ -37,6 +37,7 @@ from kapitza.estimate.weak.weak import Rows, Whitener
 from kapitza.executor import Shared, in_order
 from kapitza.model import combinations_of, compile_derivatives, symbol
 from kapitza.monitor import checkpoint
+from kapitza.solve import triangular_factor
 
 ROUNDS = 4
 """Weightings by the noise at the present values, until they no longer move."""
@@ -253,7 +254,7 @@ def _mean_squares(rows: list[Rows], functions: int) -> Numbers:
 
 def _compressed(columns: list[Numbers]) -> Numbers:
     """Triangular factors of the rows of every equation, one beside the other: the same sums from few numbers."""
-    factors = [np.linalg.qr(part[np.any(part != 0, axis=1)], mode="r") for part in columns]
+    factors = [triangular_factor(part[np.any(part != 0, axis=1)]) for part in columns]
     return block_diag(*factors) / np.sqrt(max(len(columns[0]), 1))
 
 
@@ -276,7 +277,9 @@ class _Terms:
 
     def residual(self, theta: Numbers) -> Numbers:
         c, _ = self.combinations(theta)
-        return self.rows @ np.outer(self.usual / self.sizes(c), c).ravel()
+        # A step to values beyond the numbers gives NaN, from which the search turns back.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.rows @ np.outer(self.usual / self.sizes(c), c).ravel()
 
     def jacobian(self, theta: Numbers) -> Numbers:
         c, slopes = self.combinations(theta)
@@ -346,6 +349,6 @@ def _from_starts(shared: Shared[tuple[_Terms, Numbers, Numbers]], starts: Number
 
 def _settle(white: _Terms, theta: Numbers, low: Numbers, high: Numbers) -> Numbers:
     """The best values for rows whitened at the present ones."""
-    few = replace(white, rows=np.asarray(np.linalg.qr(white.rows, mode="r"), np.float64))
+    few = replace(white, rows=triangular_factor(white.rows))
     start, scale = np.clip(theta, low, high), np.where(theta != 0, np.abs(theta), 1.0)
     return _least_squares(few.residual, start, few.jacobian, (low, high), x_scale=scale, xtol=1e-12, ftol=1e-14).x

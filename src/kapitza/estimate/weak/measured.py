@@ -82,7 +82,7 @@ def measured_from(request: Request) -> Measured:
     if orbits is not None:
         return _from_orbits(request, orbits)
     model = request.model
-    records = request.records("HarmonicFit")
+    records = request.whole_records("HarmonicFit")
     for record, _ in records:
         record.check()
     channels, mixing, offset = _common_map(request, [record.channels for record, _ in records])

@@ -1,7 +1,7 @@
 """The regressors of a model: what multiplies each parameter, and how noise enters.
 
 A residual that is linear in the free parameters θ reads g = g0(z) + Σ_j θ_j c_j(z) with z = (u, u', u'', t, inputs).
-Nonsmooth terms are written with modes m = ±1 (see `kapitza.model.switches`), averaged over the sampling cell.
+Nonsmooth terms are written with modes m (see `kapitza.model.switches`), averaged over the sampling cell.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from scipy.special import erf
 from kapitza.arrays import Indices, Numbers
 from kapitza.errors import ModelError
 from kapitza.model import (
+    FLAT,
     Model,
     Switch,
     compile_expressions,
@@ -209,6 +210,11 @@ class Regressors:
             slope = np.gradient(s) / step
         else:
             slope = compile_expressions((moving,), variables, self.parameters)(known, values)[0]
+        if switch.can_vanish:
+            # Rounding must not decide the sign of a function that vanishes for a while.
+            tiny = FLAT * (1.0 + np.abs(known).max(axis=0))
+            flat = (np.abs(s) <= tiny) & (np.abs(slope * step) <= tiny)
+            s, slope = np.where(flat, 0.0, s), np.where(flat, 0.0, slope)
         deviation = np.zeros_like(s)
         if noise is not None and np.any(noise):
             gradient = tuple(derivative(switch.function, v) for v in self.variables[: len(self.noisy)])
@@ -275,7 +281,8 @@ def regressors_of(model: Model, free: Sequence[str], inputs: tuple[str, ...], se
         if order <= c.order or any(e.has(rate(c.name, order)) for e in equations)
     ]
     variables = [rate(model.coordinates[i].name, order) for i, order in noisy] + [time, *map(symbol, inputs)]
-    switches, smooth = split_switches(equations, variables)
+    # Measured values may be constant for a while, as inputs often are.
+    switches, smooth = split_switches(equations, variables, tuple(map(symbol, inputs)))
     nonlinear = nonlinear_names(smooth, free)
     if nonlinear and not separate:
         _refuse_nonlinear(model, free)

@@ -21,6 +21,7 @@ from kapitza.estimate.weak.problem import WeakProblem
 from kapitza.estimate.weak.regressors import Regressors
 from kapitza.estimate.weak.second_order import HOPELESS, Tested
 from kapitza.estimate.weak.solvers import RowSolution, by_group, without_each
+from kapitza.solve import symmetric_eigenvectors
 
 ROWS_PER_PARAMETER = 12
 """Rows that a piece needs per parameter."""
@@ -172,5 +173,5 @@ def warnings_of(
 def _alike(solution: RowSolution, names: Sequence[str]) -> list[str]:
     """The parameters that make up the weakest combination."""
     size = np.sqrt(np.diag(solution.information))
-    weakest = np.linalg.eigh(solution.information / np.outer(size, size))[1][:, 0]
+    weakest = symmetric_eigenvectors(solution.information / np.outer(size, size))[1][:, 0]
     return [n for n, part in zip(names, np.abs(weakest), strict=True) if part > 0.2 * np.abs(weakest).max()]

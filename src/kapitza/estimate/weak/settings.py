@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import sympy as sp
-
 from kapitza import gate
+from kapitza.calls import Anything, Count, NotNegative, Seed, Share
 from kapitza.data import Noise
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
@@ -87,18 +86,18 @@ class HarmonicFit:
     overlap: int = 4
     modulation: int = 1
     derivatives: str = "local polynomial"
-    half_width: int | None = None
-    degree: int = 9
+    half_width: Count | None = None
+    degree: Count = 9
     solver: str = "weighted"
     harmonics: str | float = "below drive"
     low_pass: float | None = 0.2
-    share: float = 0.05
-    error_limit: float = 0.1
-    outputs: Mapping[str, str | sp.Expr] = field(default_factory=dict)
+    share: Share = 0.05
+    error_limit: NotNegative = 0.1
+    outputs: Mapping[str, Anything] = field(default_factory=dict)
     noise: Noise = None
     correct_bias: bool = True
     nonlinear: str | None = None
-    seed: int = 0
+    seed: Seed = 0
 
     def __post_init__(self):
         gate.seed(self.seed)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from kapitza.arrays import Numbers
 from kapitza.errors import IdentifiabilityError
 from kapitza.estimate.identifiability import analyse
 from kapitza.estimate.judge import huber_weights, robust_scale
 from kapitza.estimate.parts import Exclusion
+from kapitza.solve import symmetric_eigenvectors
 
 GROUPS_PER_PARAMETER = 8
 """Below so many groups per parameter the covariance over groups is too rough, and that of the weights is used."""
@@ -169,8 +169,8 @@ def _total(system: System) -> Numbers:
     moment = (full.T @ full) / np.outer(scale, scale)
     noise = noise / np.outer(scale, scale)
     # Inverted, because columns without noise make N singular while the moments are regular.
-    values, vectors = eigh((noise + noise.T) / 2, moment)
-    direction = vectors[:, int(np.argmax(values))] / scale
+    _, vectors = symmetric_eigenvectors((noise + noise.T) / 2, moment)
+    direction = vectors[:, -1] / scale
     return direction[:-1] / direction[-1]
 
 

@@ -137,6 +137,8 @@ def _sources(problem: WeakProblem, state: Smoothed, values: Numbers, memory: flo
     if regressors.switches and noisy:
         modes = columns[-len(regressors.switches) :]
         doubt = np.sqrt(np.clip(1.0 - modes**2, 0.0, None) * memory)
+        # The sign of a function that vanishes for a while is zero without doubt.
+        doubt[(modes == 0.0) & np.array([[s.can_vanish] for s in regressors.switches])] = 0.0
     further: dict[int, Responses] = {}
     for equation, variable, g in zip(slopes.equation, slopes.variable, slopes.series, strict=True):
         if variable < states:

@@ -52,7 +52,8 @@ def clear_stretches(
     """Run the members that start clear of every surface to t1 (B,), as far as what they meet is simple."""
     crowd = Crowd.at(geometry, settings, states, t0, parameters)
     done = np.zeros(len(states), bool)
-    simple = not (geometry.domain.is_entered or any(geometry.inner(i) for i in range(geometry.switches)))
+    nested = any(geometry.inner(i) or s.can_vanish for i, s in enumerate(geometry.system.switches))
+    simple = not (geometry.domain.is_entered or nested)
     active = np.flatnonzero(_clear(crowd) & (t1 > t0)) if simple else np.empty(0, np.intp)
     if active.size:
         lanes = compiled_lanes(geometry, settings.wrt, settings.tolerance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,9 @@ from kapitza.flow.events.clear import clear_stretches
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.instants import begin, meet
 from kapitza.flow.events.journey import Journey, Settings
+from kapitza.flow.kernel.engine import Kernel, run_many, run_one
+from kapitza.flow.kernel.library import library
+from kapitza.flow.kernel.tape import NoTapeError
 from kapitza.flow.smooth import SmoothEngine
 
 Array = NDArray[Any]
@@ -51,6 +55,7 @@ class EventEngine:
         continuous = tuple(replace(s, continuous=True) for s in system.switches)
         self.smooth = SmoothEngine(replace(system, switches=continuous), self.wrt, tolerance, self.observe, max_steps)
         self.unit = self.smooth.unit
+        self._kernels: dict[bool, Kernel | None] = {}
 
     def run(
         self,
@@ -67,6 +72,9 @@ class EventEngine:
             return self.smooth.run(state, tangents, t0, t1, parameters, grid, memory)
         refuse_backwards(t0, t1)
         settings = self.settings if tangents is None else replace(self.settings, wrt=self.wrt)
+        kernel = self.kernel(tangents is not None)
+        if kernel is not None:
+            return self._run_compiled(kernel, settings, state, tangents, t0, t1, parameters, grid, memory)
         journey = Journey(self.geometry, settings, state, t0, parameters)
         states, changes, rates = travel(journey, t1, np.zeros(0) if grid is None else np.asarray(grid, float))
         events = in_order(journey)
@@ -84,6 +92,52 @@ class EventEngine:
             rates=journey.end_rates(),
             grid_rates=None if grid is None else rates,
         )
+
+    def kernel(self, with_tangents: bool) -> Kernel | None:
+        """The compiled stepper with this system, None where it is not built or cannot express the equations."""
+        if with_tangents not in self._kernels:
+            found, geometry = None, self.geometry
+            # Many surfaces of a linkage: one flow serves all regimes, and is faster than a tape for each. Terms whose
+            # domain is entered need the state put inside it at the event.
+            left_alone = geometry.flags or geometry.domain.is_entered or geometry.system.enters_by_the_clock
+            if library() is not None and not left_alone:
+                with contextlib.suppress(NoTapeError):
+                    found = Kernel(self.geometry, self.wrt if with_tangents else None, self.observe)
+            self._kernels[with_tangents] = found
+        return self._kernels[with_tangents]
+
+    def _run_compiled(
+        self,
+        kernel: Kernel,
+        settings: Settings,
+        state: Array,
+        tangents: Array | None,
+        t0: float,
+        t1: float,
+        parameters: Array,
+        grid: Array | None,
+        memory: Any,
+    ) -> Run:
+        trip, rates = run_one(kernel, settings, state, t0, t1, parameters, grid, memory)
+        samples = trip.samples
+        grid_states = None if samples is None else samples.states
+        if tangents is None or trip.tangents is None:
+            return Run(trip.x, None, grid_states, None, trip.events, memory=trip.memory)
+        return Run(
+            trip.x,
+            chain(trip.tangents, tangents),
+            grid_states,
+            None if samples is None else chain(samples.tangents, tangents),
+            trip.events,
+            trip.run.log_determinant,
+            memory=trip.memory,
+            rates=rates if trip.run.regime else None,
+            grid_rates=None if samples is None else samples.rates,
+        )
+
+    def spans_periods(self, parameters: Array) -> bool:
+        """The stepper controls the errors of states and tangents apart."""
+        return self.kernel(True) is not None and not self.geometry.is_smooth_at(parameters)
 
     def _all_smooth(self, parameters: Array) -> bool:
         """Whether every row (B, npar) makes all switches continuous; it depends on which entries are zero."""
@@ -103,6 +157,12 @@ class EventEngine:
         if backwards.size:
             refuse_backwards(float(t0[backwards[0]]), float(t1[backwards[0]]))
         settings = self.settings if tangents is None else replace(self.settings, wrt=self.wrt)
+        kernel = self.kernel(tangents is not None)
+        if kernel is not None:
+            run = run_many(kernel, settings, states, t0, t1, parameters)
+            if tangents is None or run.tangents is None:
+                return run
+            return replace(run, tangents=chain(run.tangents, tangents))
         clear = clear_stretches(self.geometry, settings, states, t0, t1, parameters)
         rest = np.flatnonzero(~clear.done)
         if not rest.size:

@@ -20,8 +20,17 @@ from kapitza.flow.domains import Domain
 from kapitza.flow.engine import System
 from kapitza.flow.events.held import can_be_gated
 from kapitza.flow.events.joints import JointForm, Joints, joint_form
-from kapitza.flow.sides import FLAT, Probes, levels
-from kapitza.model import Step, compile_derivatives, compile_expressions, derivative, split_switches, symbol, time
+from kapitza.flow.sides import Probes, levels
+from kapitza.model import (
+    FLAT,
+    Step,
+    compile_derivatives,
+    compile_expressions,
+    derivative,
+    split_switches,
+    symbol,
+    time,
+)
 
 Array = NDArray[Any]
 
@@ -276,7 +285,7 @@ class Geometry:
 
     def is_flat(self, switch: int, state: Array, t: float, parameters: Array, modes: Array) -> bool:
         """Does the function of a switch vanish altogether in these modes, here and around?"""
-        if not self.inner(switch):
+        if not self.system.switches[switch].can_vanish:
             return False
         for place, instant in zip(*(p.T for p in self._probes.around(state, t)), strict=True):
             value = self.values(self.point(place, instant, parameters, modes))[switch]
@@ -287,6 +296,20 @@ class Geometry:
     @cached_property
     def _levels(self) -> list[NDArray[np.intp]]:
         return levels(self.system)
+
+    def modes_at(self, state: Array, t: float, parameters: Array) -> Array:
+        """Modes (switches,) by the signs of the functions, from the inside out; 0 where one vanishes all around.
+
+        A function that is zero at this state alone counts as positive.
+        """
+        modes = np.ones(self.switches)
+        for level in self._levels:
+            values = self.values(self.point(state, t, parameters, modes))
+            modes[level] = np.where(values[level] >= 0, 1.0, -1.0)
+            for i in level:
+                if self.is_flat(i, state, t, parameters, modes):
+                    modes[i] = 0.0
+        return modes
 
     def complete(self, state: Array, t: float, parameters: Array, modes: Array, fixed: Sequence[int]) -> Array:
         """Modes with those of outer switches read again where an inner mode has moved their functions.
@@ -340,8 +363,7 @@ class Geometry:
         for switch in self.system.switches:
             if switch.continuous:
                 continue
-            above, below = ({switch.mode: sp.Integer(side), **gone} for side in (1, -1))
-            jumps = [f.xreplace(above) - f.xreplace(below) for f in rates]
+            jumps = [jump for f in rates for jump in switch.jumps(f.xreplace(gone))]
             present = tuple(j * sp.sign(switch.function.xreplace(gone)) for j in jumps if j != 0)
             found, _ = split_switches(present, moving)
             if not all(s.continuous for s in found):

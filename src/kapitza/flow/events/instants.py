@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kapitza.errors import EventError
 from kapitza.flow.engine import Edge
+from kapitza.flow.events.geometry import Gradients
 from kapitza.flow.events.journey import WRONG_SIDE, Journey
 from kapitza.flow.events.regimes import CROSS, DETACH, EDGE, IMPACT, RELEASE, Ending
 from kapitza.flow.events.saltation import cross_switch, pass_impact, per_unit, project
@@ -19,6 +20,13 @@ from kapitza.flow.events.settle import CLEAR, FREE, HOLD, STICK, Question, Regim
 from kapitza.flow.events.slipping import settle_joint, take
 
 Array = NDArray[Any]
+
+LOST_FLIGHT = 1e-6
+"""A flight of this speed, relative to that of a fall over the distance of the wall from the origin, is 1e-12 of that
+distance high: some thousand roundings."""
+
+SAME_SHIFT = 1e-9
+"""Shifts of instants by perturbations that differ less, relative to the largest, are the same."""
 
 FLIGHTS_AHEAD = 4
 """How many of the expected flights after an impact are integrated at once."""
@@ -62,7 +70,7 @@ def meet(journey: Journey, ending: Ending) -> None:
     elif ending.kind == IMPACT:
         if struck_walls(journey):
             strike(journey)
-        else:
+        elif not _is_approached(journey, i):
             decide(journey, {}, {i: (HOLD, FREE)})
 
 
@@ -110,11 +118,24 @@ def question(journey: Journey, switches: dict[int, tuple], walls: dict[int, tupl
     if geometry.walls:
         surfaces, speeds = geometry.of_walls(point), geometry.of_speeds(point)
         near = surfaces.value <= geometry.closeness(surfaces, point)
-        slow = np.abs(speeds.value) <= journey.settings.contact_speed
+        slow = np.abs(speeds.value) <= resting_speeds(journey, surfaces, speeds)
         for j in range(geometry.walls):
             if (near[j] and slow[j]) or j in journey.regime.contact or j in walls:
                 open_walls.append((j, walls.get(j, (HOLD, FREE))))
     return Question(tuple(open_switches), tuple(open_walls))
+
+
+def resting_speeds(journey: Journey, surfaces: Gradients, speeds: Gradients) -> Array:
+    """Rebounds from each wall that are slow enough for a lasting contact, whatever the units of the model.
+
+    At most contact_speed; below that a share of the fastest impact, or the speed of a flight whose height is lost in
+    the rounding of the place.
+    """
+    geometry, point, most = journey.geometry, journey.point(), journey.settings.contact_speed
+    pull = np.abs(speeds.by_state) @ np.abs(geometry.rates(point)) + np.abs(speeds.by_time)
+    reach = np.abs(surfaces.by_state) @ np.abs(journey.state) + np.abs(surfaces.by_time * journey.t)
+    resting = np.fmax(LOST_FLIGHT * np.sqrt(pull * reach), most * journey.fastest)
+    return np.maximum(np.minimum(most, resting), geometry.closeness(speeds, point))
 
 
 def resettle(journey: Journey) -> None:
@@ -142,7 +163,10 @@ def _go_on(journey: Journey, asked: list[int], modes: Array, regime: Regime, tri
         for i in asked
         if i not in old.stuck and (i in regime.stuck or (modes[i] != old_modes[i] and modes[i] and old_modes[i]))
     ]
-    passed.sort(key=lambda i: i != trigger)
+    # Continuous switches first, as they change no rates, and those that stick last: what is released at the instant
+    # goes with the last one, and a surface beside one that is held already may have no rate of its own any more.
+    system = journey.geometry.system
+    passed.sort(key=lambda i: (not system.switches[i].continuous, i in regime.stuck, i != trigger))
     rates = _carry(journey, passed, modes, regime)
     journey.modes, journey.regime = modes, regime
     journey.changed = not np.array_equal(modes, old_modes) or regime != old
@@ -184,6 +208,11 @@ def _carry(journey: Journey, passed: list[int], modes: Array, regime: Regime) ->
     trial, between = journey.modes.copy(), journey.regime
     field = motion(geometry, place, trial, between).field
     gradients = geometry.of_switches(journey.point())
+    if journey.tangents is not None and _are_one(journey.tangents, gradients, passed, field):
+        after = motion(geometry, place, modes, regime).field
+        journey.tangents, change = cross_switch(journey.tangents, gradients, passed[-1], field, after)
+        journey.log_determinant += change
+        return [float(rate) for rate in gradients.rates(field)[passed]]
     rates = []
     for i in passed:
         rates.append(float(gradients.rates(field)[i]))
@@ -202,6 +231,17 @@ def _carry(journey: Journey, passed: list[int], modes: Array, regime: Regime) ->
             journey.log_determinant += change
         field = after
     return rates
+
+
+def _are_one(tangents: Array, gradients: Gradients, passed: list[int], field: Array) -> bool:
+    """Do all perturbations pass these switches at one instant? So do x' and y' of bodies that stick together."""
+    rates = gradients.rates(field)[passed]
+    if len(passed) < 2 or not rates.all():
+        return False
+    reached = gradients.by_state[passed] @ tangents
+    reached[:, len(field) :] += gradients.by_parameter[passed]
+    shifts = reached / rates[:, None]
+    return bool(np.ptp(shifts, axis=0).max() <= SAME_SHIFT * np.abs(shifts).max())
 
 
 def hold(journey: Journey, old: Regime) -> None:
@@ -249,6 +289,13 @@ def struck_walls(journey: Journey) -> list[int]:
     return [int(j) for j in np.flatnonzero(hit) if j not in journey.regime.contact]
 
 
+def _is_approached(journey: Journey, wall: int) -> bool:
+    """Does the motion go towards a wall? One that is not reached then is not met yet: nothing holds it."""
+    point = journey.point()
+    speeds = journey.geometry.of_speeds(point)
+    return bool(speeds.value[wall] < -journey.geometry.closeness(speeds, point)[wall])
+
+
 def strike(journey: Journey) -> None:
     """Resets of all walls that are struck, one after another, until none is approached any more."""
     for _ in range(journey.settings.max_events_at_once):
@@ -271,6 +318,8 @@ def _bounce(journey: Journey, wall: int) -> None:
     surfaces, reset = geometry.of_walls(point), geometry.of_reset(wall, point)
     field = motion(geometry, journey.place, journey.modes, old).field
     speed = float(surfaces.rates(field)[wall])
+    journey.fastest = max(journey.fastest, abs(speed))
+    slow = resting_speeds(journey, surfaces, geometry.of_speeds(point))[wall]
     journey.state = reset.value.copy()
     rebound = float(geometry.of_speeds(journey.point()).value[wall])
     if rebound < -geometry.closeness(geometry.of_speeds(journey.point()), journey.point())[wall]:
@@ -285,7 +334,7 @@ def _bounce(journey: Journey, wall: int) -> None:
         journey.tangents, change = pass_impact(journey.tangents, surfaces, wall, reset, field, after)
         journey.log_determinant += change
     journey.note("impact", wall, -1, before)
-    if abs(speed) <= journey.settings.contact_speed and wall not in journey.regime.contact:
+    if abs(speed) <= slow and wall not in journey.regime.contact:
         journey.note("graze", wall, -1, before)
     hold(journey, old)
     note_changes(journey, old, before)

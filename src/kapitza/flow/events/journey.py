@@ -38,7 +38,7 @@ class Settings:
 
     wrt: parameters of the sensitivities, or None for a run without tangents. observe: surfaces whose crossings are
     noted. contact_speed: a rebound slower than this, pressed against its wall, becomes a lasting contact; in units of
-    the surface per time.
+    the surface per time. Motions that are slow by themselves have a smaller one: see `resting_speeds`.
     """
 
     wrt: tuple[int, ...] | None
@@ -69,6 +69,8 @@ class Journey:
         self.changed = True
         # The next stretch is not longer than this: a return to a wall within a tiny part of a long step gets lost.
         self.longest = np.inf
+        self.fastest = 0.0
+        """Speed of the fastest impact so far."""
         self._count = self._at_once = 0
         self._last, self._stretch = -np.inf, 0.0
         self._joint_motion: tuple[Array, Array, Regime, JointMotion] | None = None
@@ -107,17 +109,9 @@ class Journey:
         self._joint_motion = state, modes, regime, motion
 
     def read_modes(self) -> Array:
-        """Set m = sign s, again where the function of one switch holds the mode of another; returns all s, then g."""
-        count = self.geometry.switches
-        values = self.geometry.values(self.point())
-        for _ in range(count):
-            modes = np.where(values[:count] >= 0, 1.0, -1.0)
-            if np.array_equal(modes, self.modes):
-                break
-            self.modes = modes
-            values = self.geometry.values(self.point())
-        self.modes = self.geometry.complete(self.state, self.t, self.parameters, self.modes, ())
-        return values
+        """Set the modes by the signs of the functions; returns all s, then g."""
+        self.modes = self.geometry.modes_at(self.state, self.t, self.parameters)
+        return self.geometry.values(self.point())
 
     def rates_at(self, states: Array, times: Array) -> Array:
         """x' (N, n) at states (N, n) of the present stretch."""
@@ -259,13 +253,16 @@ class Journey:
             return endings[number]
         self.name_the_end()
         if outcome == hy.taylor_outcome.step_limit:
-            raise FlowError(
-                f"The trajectory needs more than {self.settings.max_steps} steps in one stretch; it stands at "
-                f"{self.described()}. It probably diverges; check the parameters and the start, or raise max_steps."
-            )
+            self.refuse_more_steps()
         raise FlowError(
             f"The trajectory left the finite numbers near {self.described()}. "
             "It diverges, or the equations are singular there; check the parameters and the start."
+        )
+
+    def refuse_more_steps(self) -> None:
+        raise FlowError(
+            f"The trajectory needs more than {self.settings.max_steps} steps in one stretch; it is at "
+            f"{self.described()}. It probably diverges; check the parameters and the start, or raise max_steps."
         )
 
     def _read_notes(self, compiled: CompiledRegime) -> None:
@@ -341,10 +338,13 @@ class Journey:
                 "find no rest. Two surfaces probably switch each other; smooth one of them."
             )
         if self._count > self.settings.max_events:
-            raise EventError(
-                f"More than {self.settings.max_events} events in one stretch, the last at {self.described()}. Events "
-                "accumulate; raise contact_speed, or max_events if the motion really has so many."
-            )
+            self.refuse_more_events()
+
+    def refuse_more_events(self) -> None:
+        raise EventError(
+            f"More than {self.settings.max_events} events in one stretch, the last at {self.described()}. Events "
+            "accumulate; raise contact_speed, or max_events if the motion really has so many."
+        )
 
     def described(self) -> str:
         return f"t = {self.t:.9g} with {described(self.geometry.system, self.state)}"

@@ -58,15 +58,19 @@ def likely_modes(
 
 def has_positive_minors(matrix: Array) -> bool:
     """True for a P-matrix: then sliding and contact at once have exactly one answer."""
-    if not np.isfinite(matrix).all():
+    if not np.isfinite(matrix).all() or not (np.diag(matrix) > 0).all():
         return False
     if len(matrix) == 1:
-        return bool(matrix[0, 0] > 0)
-    if np.linalg.eigvalsh(matrix + matrix.T)[0] > REGULAR * np.abs(matrix).max():
         return True
-    indices = range(len(matrix))
-    subsets = chain.from_iterable(combinations(indices, size) for size in range(1, len(matrix) + 1))
-    return all(np.linalg.det(matrix[np.ix_(chosen, chosen)]) > 0 for chosen in map(list, subsets))
+    # With ones on the diagonal, minors have no units: what is above rounding is positive. Surfaces that depend on each
+    # other, as x', y' and x' - y', have a minor of zero.
+    roots = np.sqrt(np.diag(matrix))
+    scaled = matrix / np.outer(roots, roots)
+    if np.linalg.eigvalsh(scaled + scaled.T)[0] > REGULAR * np.abs(scaled).max():
+        return True
+    indices = range(len(scaled))
+    subsets = chain.from_iterable(combinations(indices, size) for size in range(2, len(scaled) + 1))
+    return all(np.linalg.det(scaled[np.ix_(chosen, chosen)]) > REGULAR for chosen in map(list, subsets))
 
 
 def complementary(gain: Array, free: Array) -> Array | None:

@@ -135,6 +135,11 @@ def regime_flow(geometry: Geometry, regime: Regime) -> tuple[System, tuple[Endin
     return held, changing
 
 
+def regime_balance(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Expr]]:
+    """The system with the rates of the regime, and the balance z that holds it (empty in free motion)."""
+    return _held_rates(geometry, regime) if regime.collapses else (geometry.system, [])
+
+
 def _held_rates(geometry: Geometry, regime: Regime) -> tuple[System, list[sp.Expr]]:
     """The system with rates f0 + E z, and the balance z, of a regime with stuck switches or contacts."""
     system = geometry.system

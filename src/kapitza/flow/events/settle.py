@@ -31,6 +31,9 @@ FAST = 1e4
 """A function that passes so many times its rounding within a moment, with its rate at the surface, is not just touched:
 the rate would have to turn round thousands of times faster."""
 
+ROUNDING = 1e-14
+"""Relative rounding of a located instant."""
+
 CLEAR = 1e-6
 """Surfaces farther away than this need no second look."""
 
@@ -212,7 +215,8 @@ def _simply_passed(geometry: Geometry, place: Place, modes: Array, question: Que
     tables = [geometry.of_switches(p) for p in points]
     rates = [float(table.by_state[i] @ f + table.by_time[i]) for table, f in zip(tables, fields, strict=True)]
     size = float(np.abs(tables[0].by_state[i]) @ np.maximum(*np.abs(fields)) + abs(tables[0].by_time[i]))
-    if rates[0] * rates[1] <= 0 or min(abs(rates[0]), abs(rates[1])) <= TIE * size:
+    doubt = TIE * size + max(_rounding_of_rate(geometry, i, field) for field in fields)
+    if rates[0] * rates[1] <= 0 or min(abs(rates[0]), abs(rates[1])) <= doubt:
         return None
     return above if rates[0] > 0 else below
 
@@ -283,9 +287,11 @@ def _holds(
     margins, sizes = _margins(geometry, place, modes, regime, question, answer, now)
     # A located release or detachment leaves no choice, and its rate is zero to rounding: nothing to confirm.
     margins[[len(options) == 1 for _, options in (*question.switches, *question.walls)]] = np.inf
-    if np.isnan(margins).any() or np.isnan(now.field).any() or (margins < -TIE * sizes).any():
+    asked = (*(i for i, _ in question.switches), *(None for _ in question.walls))
+    doubt = TIE * sizes + [_rounding_of_rate(geometry, i, now.field) for i in asked]
+    if np.isnan(margins).any() or np.isnan(now.field).any() or (margins < -doubt).any():
         return False
-    tied = np.abs(margins) <= TIE * sizes
+    tied = np.abs(margins) <= doubt
     if not tied.any():
         return True
     moment = MOMENT * (1.0 + np.abs(place.state).max()) / (1.0 + np.abs(now.field).max())
@@ -293,6 +299,17 @@ def _holds(
     then = motion(geometry, ahead, modes, regime)
     later, _ = _margins(geometry, ahead, modes, regime, question, answer, then)
     return bool((later[tied] >= -1e-14 * sizes[tied]).all())
+
+
+def _rounding_of_rate(geometry: Geometry, switch: int | None, field: Array) -> float:
+    """How large the rate of a switch may be by rounding of the instant; 0 for walls.
+
+    A function that vanishes on a stretch may leave it at second order, with terms that vanish as well: the rate of
+    max(cos(t), 0)**2 has the sign of the rounding at the instant at which cos(t) is located at zero.
+    """
+    if switch is None or not geometry.system.switches[switch].can_vanish:
+        return 0.0
+    return ROUNDING * (1.0 + float(np.abs(field).max()))
 
 
 def _margins(

@@ -11,12 +11,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from kapitza import gate
 from kapitza.errors import RigError, RigLostError
 from kapitza.rig.fourier import FourierSeries
+from kapitza.rig.limits import check_settings
 from kapitza.rig.network import messages
 from kapitza.rig.network.messages import Message, MessageError
 from kapitza.rig.network.sockets import Keys, check_address, zeromq
-from kapitza.rig.protocol import Guarded, PeriodicInput, RigParameter, Samples, check_settings, checked_samples
+from kapitza.rig.protocol import Guarded, PeriodicInput, RigParameter, Samples, checked_samples
 
 SLEPT = 1.0
 """Seconds by which a wait may be late before this process counts as having been suspended."""
@@ -54,8 +56,10 @@ class RemoteRig(Guarded):
         remote: bool = False,
     ):
         check_address(address, remote, server_key is not None)
-        self.address, self.timeout, self.retry = address, float(timeout), float(retry)
-        self._token, self._key = token, server_key
+        self.address = address
+        self.timeout = gate.number("timeout (in s)", timeout, above=0, error=RigError)
+        self.retry = gate.number("retry (in s)", retry, above=0, error=RigError)
+        self._token, self._key = messages.checked_token(token), server_key
         self._session, self._number = secrets.token_hex(8), 0
         self._zmq = zeromq()
         self._context = self._zmq.Context()
@@ -87,7 +91,7 @@ class RemoteRig(Guarded):
             raise RigError(
                 f"The rig at {self.address} describes itself in a way that is not understood: {problem!r}."
             ) from None
-        if not (math.isfinite(self._step) and self._step > 0 and interval > 0):
+        if not (0 < self._step < math.inf and 0 < interval < math.inf):
             raise RigError(
                 f"The rig at {self.address} says sample_time = {self._step} s, watchdog = {4 * interval} s; both must "
                 "be positive."

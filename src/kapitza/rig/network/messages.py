@@ -1,4 +1,6 @@
-"""What travels between a client and a rig: a version, a JSON header, arrays as raw bytes with a checksum.
+"""What travels between a client and a rig: a version, the token, a JSON header, arrays as raw bytes with a checksum.
+
+The token comes first, so that a server need not read what a stranger sends.
 
 Every request carries a session and a number. The server answers a number it has seen before with the answer it gave
 then, so a request that is sent again after a lost answer is never carried out twice.
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza import gate
 from kapitza.errors import RigError, RigLimitError, RigLostError
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.protocol import PeriodicInput, RigParameter, Samples
@@ -24,8 +27,9 @@ from kapitza.rig.protocol import PeriodicInput, RigParameter, Samples
 Array = NDArray[Any]
 
 FAMILY = b"kapitza-rig/"
-VERSION = FAMILY + b"1"
-LONGEST_HEADER = 1_000_000
+VERSION = FAMILY + b"2"
+LONGEST_HEADER = 100_000
+MOST_FRAMES = 100
 LARGEST_ARRAY = 200_000_000
 KINDS: dict[str, type[RigError]] = {"RigError": RigError, "RigLimitError": RigLimitError, "RigLostError": RigLostError}
 DTYPES = ("<f8", "|b1", "<i8")
@@ -59,28 +63,27 @@ def packed(message: Message) -> list[bytes]:
         "verb": message.verb,
         "session": message.session,
         "number": message.number,
-        "token": message.token,
         "content": message.content,
         "arrays": described,
     }
-    return [VERSION, json.dumps(header, allow_nan=True).encode(), *buffers]
+    return [VERSION, _bytes(message.token), json.dumps(header, allow_nan=True).encode(), *buffers]
 
 
 def unpacked(frames: Sequence[bytes]) -> Message:
     """The message in these frames; anything else raises MessageError."""
-    if len(frames) < 2 or frames[0] != VERSION:
+    if not 3 <= len(frames) <= MOST_FRAMES or frames[0] != VERSION:
         spoken = frames[0][:40] if frames else b""
         raise MessageError(f"A message of another protocol arrived ({spoken!r}, expected {VERSION.decode()}).")
-    if len(frames[1]) > LONGEST_HEADER:
-        raise MessageError(f"A header of {len(frames[1])} bytes is too long.")
+    if len(frames[2]) > LONGEST_HEADER:
+        raise MessageError(f"A header of {len(frames[2])} bytes is too long.")
     try:
-        header = json.loads(frames[1])
+        header = json.loads(frames[2])
         described = list(header["arrays"])
-        if len(described) != len(frames) - 2:
-            raise MessageError(f"{len(frames) - 2} arrays arrived, {len(described)} were announced.")
-        arrays = {str(d["name"]): _array(d, data) for d, data in zip(described, frames[2:], strict=True)}
+        if len(described) != len(frames) - 3:
+            raise MessageError(f"{len(frames) - 3} arrays arrived, {len(described)} were announced.")
+        arrays = {str(d["name"]): _array(d, data) for d, data in zip(described, frames[3:], strict=True)}
         return Message(
-            str(header["verb"]), str(header["session"]), int(header["number"]), str(header["token"]),
+            str(header["verb"]), str(header["session"]), int(header["number"]), frames[1].decode("utf-8", "replace"),
             dict(header["content"]), arrays,
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as problem:
@@ -101,8 +104,26 @@ def _array(described: Mapping[str, Any], data: bytes) -> Array:
     return np.frombuffer(data, dtype).reshape(shape).copy()
 
 
-def same_token(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode(errors="backslashreplace"), expected.encode(errors="backslashreplace"))
+def carries(frames: Sequence[bytes], token: str) -> bool:
+    """Do these frames carry the token? In a time that does not depend on how much of it is right."""
+    return 3 <= len(frames) <= MOST_FRAMES and frames[0] == VERSION and hmac.compare_digest(frames[1], _bytes(token))
+
+
+def _bytes(token: str) -> bytes:
+    return token.encode(errors="backslashreplace")
+
+
+def checked_token(token: str) -> str:
+    """A secret that clients must know: an empty one is none."""
+    if not gate.text("token", token, longest=1000, error=RigError).strip():
+        raise RigError("The token is empty: every process on this machine knows it. Leave it out for a new one.")
+    return token
+
+
+def failed(message: Message, problem: Exception) -> Message:
+    """The answer to a request that was refused or went wrong."""
+    kind = next((c.__name__ for c in type(problem).__mro__ if c.__name__ in KINDS), "RigError")
+    return Message("failed", message.session, message.number, "", {"kind": kind, "text": str(problem)})
 
 
 def other_version(frames: Sequence[bytes]) -> str:

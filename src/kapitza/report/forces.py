@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.arrays import Array
+from kapitza.estimate import Estimate
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.study.draws import FORCE_DRAWS, parameter_draws
-from kapitza.study.outcome import ForceCurve, ForceSurface, Motion, Outcome
-
-Array = NDArray[np.float64]
+from kapitza.report.motions import Motion
+from kapitza.study import parameter_draws
 
 POINTS = 121
 """Of a curve, over the range that was measured."""
@@ -21,27 +20,63 @@ POINTS = 121
 SIDE = 41
 """Points of each side of a surface."""
 
+DRAWS = 1024
+"""Parameters that a band is made of."""
+
 AT_ONCE = 100_000
 """Rates computed in one call, to bound the memory."""
+
+
+@dataclass(frozen=True)
+class ForceCurve:
+    """Force per mass of one coordinate against one of its states, each (N,), with its 95 % band.
+
+    kind: "restoring" or "damping".
+    """
+
+    kind: str
+    coordinate: str
+    state: str
+    at: Array
+    force: Array
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True)
+class ForceSurface:
+    """Force per mass of one coordinate over its position and rate: force[i, j] at rates[i], positions[j].
+
+    band: half the width of the 95 % band at the same points, all 0 where the parameters have no errors.
+    """
+
+    coordinate: str
+    positions: Array
+    rates: Array
+    force: Array
+    band: Array
 
 
 @dataclass(frozen=True)
 class Forces:
     """Curves and surfaces of the forces of a fitted model."""
 
-    curves: tuple[ForceCurve, ...]
-    surfaces: tuple[ForceSurface, ...]
+    curves: tuple[ForceCurve, ...] = ()
+    surfaces: tuple[ForceSurface, ...] = ()
 
 
-def forces_of(model: Model, outcome: Outcome, motion: Motion, seed: int) -> Forces:
+def forces_of(estimate: Estimate, motions: Sequence[Motion], seed: int = 0) -> Forces:
     """Force per mass against position (at rest), against rate (at zero), and over both, over the range of the data.
 
     Of each second-order coordinate x that was measured: f(x, v) = x''(0, 0) - x''(x, v), all other states zero, at the
     start of the excitation. Bands: 95 % of parameters drawn from the errors of the fit.
     """
-    curves, surfaces = [], []
+    model: Model = estimate.model
+    if not motions or model is None or model.is_map:
+        return Forces()
+    curves, surfaces, motion = [], [], motions[0]
     flow = Flow(model)
-    vectors = _vectors(model, outcome, seed)
+    vectors = _vectors(estimate, seed)
     for coordinate in model.coordinates:
         name = coordinate.name
         if coordinate.order != 2 or name not in motion.predicted:
@@ -53,18 +88,17 @@ def forces_of(model: Model, outcome: Outcome, motion: Motion, seed: int) -> Forc
         for kind, (state, ends) in zip(("restoring", "damping"), reach.items(), strict=True):
             if ends[1] > ends[0]:
                 at = np.linspace(*ends, POINTS)
-                forces, low, high = _forces(model, flow, vectors, name, {state: at})
-                curves.append(ForceCurve(kind, name, state, *(tuple(v.tolist()) for v in (at, forces, low, high))))
+                curves.append(ForceCurve(kind, name, state, at, *_forces(model, flow, vectors, name, {state: at})))
         if all(high > low for low, high in reach.values()):
             surfaces.append(_surface(model, flow, vectors, name, reach))
     return Forces(tuple(curves), tuple(surfaces))
 
 
-def _vectors(model: Model, outcome: Outcome, seed: int) -> Array:
+def _vectors(estimate: Estimate, seed: int) -> Array:
     """Parameters (1 + draws, npar): those of the model, then those drawn from the errors of the fit."""
-    draws = parameter_draws(outcome, outcome.names, seed, FORCE_DRAWS)
-    vectors = np.tile(model.vector, (1 + len(draws), 1))
-    for column, name in enumerate(model.names):
+    draws = parameter_draws(estimate, estimate.names, seed, DRAWS)
+    vectors = np.tile(estimate.model.vector, (1 + len(draws), 1))
+    for column, name in enumerate(estimate.model.names):
         if draws and name in draws[0]:
             vectors[1:, column] = [values[name] for values in draws]
     return vectors
@@ -86,11 +120,7 @@ def _surface(
     across, along = np.meshgrid(positions, rates)
     found = _forces(model, flow, vectors, name, {name: across.ravel(), f"{name}'": along.ravel()})
     force, low, high = (values.reshape(SIDE, SIDE) for values in found)
-
-    def rows(values: Array) -> tuple[tuple[float, ...], ...]:
-        return tuple(tuple(row) for row in values.tolist())
-
-    return ForceSurface(name, tuple(positions.tolist()), tuple(rates.tolist()), rows(force), rows(0.5 * (high - low)))
+    return ForceSurface(name, positions, rates, force, 0.5 * (high - low))
 
 
 def _forces(

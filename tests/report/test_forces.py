@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import kapitza as kz
-from kapitza.study import Motion, Outcome
-from kapitza.study.draws import parameter_draws
-from kapitza.study.forces import forces_of
+from kapitza.report.forces import forces_of
+from kapitza.report.motions import Motion
+from kapitza.study import parameter_draws
 
 
 def test_curves_and_surface_are_the_forces_of_the_equation():
@@ -16,10 +16,8 @@ def test_curves_and_surface_are_the_forces_of_the_equation():
     position = 0.4 + np.cos(2 * time)
     motion = Motion(time, np.zeros(600, np.int64), {"x": position}, {"x": position})
     errors = {"c": 0.03, "k": 0.05}
-    outcome = Outcome(
-        "duffing", "shooting", names=("c", "k"), values=values, deviations=errors, correlation=((1.0, 0.0), (0.0, 1.0))
-    )
-    found = forces_of(model, outcome, motion, seed=1)
+    estimate = kz.Estimate(("c", "k"), values, np.diag([e**2 for e in errors.values()]), "ShootingFit", model=model)
+    found = forces_of(estimate, [motion], seed=1)
     restoring, damping = found.curves
     at = np.array(restoring.at)
     np.testing.assert_allclose([at[0], at[-1]], [-0.6, 1.4], atol=0.01)
@@ -40,12 +38,10 @@ def test_few_draws_give_bands_of_the_right_width(seed):
     errors = (0.5, 2.0, 1e-3)
     correlation = np.array([[1, -0.9, 0.3], [-0.9, 1, 0.1], [0.3, 0.1, 1]])
     names = ("a", "b", "c")
-    outcome = Outcome(
-        "m", "shooting", names=names, values=dict.fromkeys(names, 1.0),
-        deviations=dict(zip(names, errors, strict=True)), correlation=tuple(map(tuple, correlation)),
-    )  # fmt: skip
-    drawn = np.array([[row[n] for n in names] for row in parameter_draws(outcome, names, seed)])
+    covariance = correlation * np.outer(errors, errors)
+    estimate = kz.Estimate(names, dict.fromkeys(names, 1.0), covariance, "ShootingFit")
+    drawn = np.array([[row[n] for n in names] for row in parameter_draws(estimate, names, seed)])
     directions = np.vstack([np.eye(3), [[1, 0.25, 0], [2, 0.5, 500], [2, -0.5, -300]]])
     low, high = np.quantile(drawn @ directions.T, [0.025, 0.975], axis=0, method="median_unbiased")
-    exact = np.sqrt(np.einsum("di,ij,dj->d", directions, correlation * np.outer(errors, errors), directions))
+    exact = np.sqrt(np.einsum("di,ij,dj->d", directions, covariance, directions))
     np.testing.assert_allclose((high - low) / (2 * 1.96 * exact), 1, atol=0.15)

@@ -1,0 +1,178 @@
+"""Planes of trajectories on an accelerator: basins, exponents, impacts, strobing, and the same on this processor."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+from harness.table import markdown_table
+
+import kapitza as kz
+from kapitza.flow.device import card
+
+GRID = int(os.environ.get("KAPITZA_DEVICE_GRID", "2000"))
+"""Points per axis of the planes; fewer to try the script out."""
+
+COLD = """
+import time
+begin = time.perf_counter()
+from benchmarks.device import driven_wells, REGION, GRID
+import kapitza as kz, numpy as np
+found = kz.basins(driven_wells(), REGION, grid=GRID, transient=30, device="cuda")
+print(time.perf_counter() - begin)
+np.save({path!r}, found.labels.astype(np.int8))
+"""
+
+REGION = {"x": (-2.0, 2.0), "x'": (-1.5, 1.5)}
+
+
+def driven_wells() -> kz.Model:
+    """Two wells, four attractors, basins with fractal borders: the model of `benchmarks/ensembles.py`."""
+    return kz.Model.from_equations(
+        "x'' + c*x' - x + x**3 = F*cos(w*t)", parameters={"c": 0.15, "F": 0.1, "w": 1.0}, period="2*pi/w", name="wells"
+    )
+
+
+def pendulum() -> kz.Model:
+    return kz.Model.from_equations(
+        "phi'' + c*phi' + sin(phi) = F*cos(w*t)",
+        parameters={"c": 0.5, "F": 1.2, "w": 2 / 3},
+        coordinates=[kz.Coordinate("phi", angle=True)],
+        period="2*pi/w",
+        start={"phi": 0.2, "phi'": 0.0},
+        name="forced pendulum",
+    )
+
+
+def processor_time() -> float:
+    """User and system seconds of this process and its children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    begin = time.perf_counter()
+    found = work()
+    return time.perf_counter() - begin, found
+
+
+def basin_rows() -> list[tuple[Any, ...]]:
+    path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"kapitza-labels-{os.getpid()}.npy")
+    done = subprocess.run(
+        [sys.executable, "-c", COLD.format(path=path)], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    cold, labels = float(done.stdout), np.load(path)
+    model = driven_wells()
+    warm, found = timed(lambda: kz.basins(model, REGION, grid=GRID, transient=30, device="cuda"))
+    before = processor_time()
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        wall, here = timed(lambda: kz.basins(model, REGION, grid=GRID, transient=30, executor=pool))
+    used = processor_time() - before
+    differ = int((here.labels != labels).sum())
+    target = "" if GRID < 2000 else (" (target 3)" if cold <= 3 else " (target 3: **missed**)")
+    return [
+        (
+            f"basins {GRID}², cold start [s]",
+            f"{cold:.2f}{target}",
+            f"{used / 2:.1f} on two cores ({used:.0f} processor s)",
+        ),
+        (f"basins {GRID}², warm [s]", f"{warm:.2f}", f"{wall:.1f} on {os.cpu_count()} cores"),
+        (f"labels that differ, of {labels.size}", differ, f"handed back: {found.followed}"),
+    ]
+
+
+def exponent_rows() -> list[tuple[Any, ...]]:
+    model, plane = pendulum(), {"F": (0.9, 1.5), "w": (0.5, 0.9)}
+    unit = 2 * np.pi / model.values["w"]
+    settings = {"plane": plane, "length": 200 * unit, "transient": 50 * unit, "blocks": 8}
+    kz.exponents(model, grid=4, device="cuda", **settings)
+    seconds, chart = timed(lambda: kz.exponents(model, grid=GRID, device="cuda", **settings))
+    before = time.process_time()
+    small = kz.exponents(model, grid=24, **settings)
+    rate = 24 * 24 * 250 / (time.process_time() - before)
+    two_cores = GRID * GRID * 250 / (2 * rate)
+    again = kz.exponents(model, grid=24, device="cuda", **settings)
+    regular = (small.largest < -0.02) & (again.largest < -0.02)
+    off = np.abs(small.largest - again.largest)
+    signs = float((np.sign(small.largest) == np.sign(again.largest)).mean())
+    target = "" if GRID < 2000 else (" (target 5)" if seconds <= 5 else " (target 5: **missed**)")
+    return [
+        (
+            f"exponents {GRID}² × 250 periods [s]", f"{seconds:.2f}{target}",
+            f"{two_cores:.0f} on two cores, from {rate:.3g} periods per processor s: ratio {two_cores / seconds:.0f}",
+        ),
+        ("periods per second", f"{GRID * GRID * 250 / seconds:.3g}", f"handed back: {chart.followed}"),
+        (
+            "24² points: median difference where regular", f"{np.median(off[regular]):.2g}",
+            f"same sign at {signs:.1%} of the points",
+        ),
+    ]  # fmt: skip
+
+
+def impact_rows() -> list[tuple[Any, ...]]:
+    model = kz.library.pin_joint()
+    count = 1_000_000 if GRID >= 2000 else 10_000
+    states = np.random.default_rng(1).uniform(-0.95, 0.95, (count, 2))
+    # Neighbours take similar steps: sorted starts keep the threads of a warp together.
+    states = states[np.lexsort((states[:, 1], np.round(states[:, 0], 2)))]
+    flow, end = kz.Flow(model, tolerance=1e-12), 50 * model.period
+    flow.propagate_many(states[:64], 0.0, end, device="cuda", throw=False)
+    seconds, there = timed(lambda: flow.propagate_many(states, 0.0, end, device="cuda", throw=False))
+    short = 5 * model.period
+    some = states[:: count // 2000]
+    near = flow.propagate_many(some, 0.0, short, device="cuda", throw=False)
+    before = time.process_time()
+    here = flow.propagate_many(some, 0.0, short, throw=False)
+    rate = len(some) * 5 / (time.process_time() - before)
+    off = np.abs(here.state - near.state).max(axis=1)
+    return [
+        (f"impacts, {count} starts × 50 periods [s]", f"{seconds:.2f}", f"handed back: {there.followed}"),
+        ("periods per second, these included", f"{count * 50 / seconds:.3g}", f"{rate:.3g} per processor s"),
+        ("error after 5 periods, median / 99 %", f"{np.median(off):.1g} / {np.quantile(off, 0.99):.1g}", len(some)),
+    ]  # fmt: skip
+
+
+def accuracy_rows() -> list[tuple[Any, ...]]:
+    model, count = driven_wells(), 1 << (20 if GRID >= 2000 else 12)
+    side = int(np.sqrt(count))
+    axes = np.meshgrid(np.linspace(-2, 2, side), np.linspace(-1.5, 1.5, side), indexing="ij")
+    states = np.stack([a.ravel() for a in axes], axis=1)
+    some = slice(None, None, max(1, len(states) // 2000))
+    exact = kz.Flow(model).propagate_many(states[some], 0.0, 5 * model.period).state
+    rows = []
+    for tolerance in (1e-9, 1e-12):
+        flow = kz.Flow(model, tolerance=tolerance)
+        flow.propagate_many(states[:64], 0.0, 5 * model.period, device="cuda")
+        seconds, found = timed(lambda flow=flow: flow.propagate_many(states, 0.0, 5 * model.period, device="cuda"))
+        off = np.abs(found.state[some] - exact).max(axis=1)
+        rows.append(
+            (f"{len(states)} starts × 5 periods at {tolerance:g} [s]", f"{seconds:.3f} with transfers",
+             f"error {np.median(off):.1g} / {np.quantile(off, 0.99):.1g} (median / 99 %)")
+        )  # fmt: skip
+    strobed = kz.Flow(model, tolerance=1e-12)
+    few, periods = states[:: max(1, len(states) // 10_000)][:10_000], 2000 if GRID >= 2000 else 20
+    seconds, found = timed(lambda: strobed.strobe_many(few, periods, device="cuda"))
+    rows.append(
+        (f"{len(few)} starts × {periods} periods strobed [s]", f"{seconds:.2f}", f"handed back: {found.followed}")
+    )
+    return rows
+
+
+def main() -> str:
+    name = card.cuda().name
+    head = ["work", name, "this processor"]
+    table = markdown_table(head, [*basin_rows(), *exponent_rows(), *impact_rows(), *accuracy_rows()])
+    return (
+        f"# On an accelerator\n\nCard: {name}. Kernels: DOP853, one thread per trajectory, double precision. Times "
+        "from call to answer, with transfers and the share of the processor. The processor is that of the machine with "
+        f"the card; its seconds are processor time.\n\n{table}"
+    )

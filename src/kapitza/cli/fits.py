@@ -1,0 +1,49 @@
+"""The fit that a command works with: a saved one, or the answer of a study that was run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kapitza.errors import KapitzaError
+
+if TYPE_CHECKING:
+    from kapitza.estimate import Estimate
+    from kapitza.study import StudyFit
+
+FitArgument = Annotated[
+    Path, typer.Argument(help="Study (.toml) that was run, its results folder, or a saved fit (.nc).")
+]
+Name = Annotated[
+    str | None, typer.Option("--fit", help='Which fit of a study: a model, or "model, method"; by default the answer.')
+]
+
+
+def chosen_fit(path: Path, name: str | None = None) -> StudyFit | Estimate:
+    """The fit of a study or of its results folder, or the estimate in a saved file."""
+    from kapitza.estimate import Estimate
+    from kapitza.saving import load
+    from kapitza.study import read_results, read_study
+
+    if path.suffix.lower() == ".nc":
+        found = load(path)
+        if not isinstance(found, Estimate):
+            raise KapitzaError(f'"{path.name}" holds a {type(found).__name__}, not a fit.')
+        return found
+    if not path.is_dir() and path.suffix.lower() != ".toml":
+        raise KapitzaError(f'"{path.name}" is neither a study (.toml), nor a results folder, nor a saved fit (.nc).')
+    result = read_results(path if path.is_dir() else read_study(path).folder)
+    if name is not None:
+        result[name]  # an unknown name is refused with the nearest one
+        return next(fit for fit in result.fits if fit.ok and name in (fit.candidate, fit.label))
+    if result.chosen is None:
+        raise KapitzaError(f"No fit of {path.name} succeeded: there is nothing to go on with.")
+    return result.chosen
+
+
+def estimate_of(fit: StudyFit | Estimate) -> Estimate:
+    from kapitza.estimate import Estimate
+
+    return fit if isinstance(fit, Estimate) else fit.answer

@@ -1,0 +1,262 @@
+"""Bifurcations as families in two parameters, by minimally extended systems.
+
+The block G of the bordered system [[A, B], [Cᵀ, 0]] [V; G] = [0; 1] vanishes where A has as many null vectors as there
+are borders: one for A = M - 1 with the phase condition (folds) and A = M + 1 (doublings), two for A = M² - 2κM + 1
+(Neimark-Sacker points, κ = cos φ) and A = f_x² + kI (Hopf points, k = ω²). κ and k pass 1:1, 1:2 and Bogdanov-Takens
+points regularly, where φ and ω have a square root. The squares are written as two turns, so that only products with
+f_x or with single segments occur. By the symmetry of second derivatives the gradient of an entry of G by all unknowns
+is -wᵀ d/dε F_z(x + εv), v from V, w from the transpose: two linearisations for each turn of v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.continuation.branch import EQUILIBRIUM_FOLDS, Branch
+from kapitza.continuation.criteria import readings
+from kapitza.continuation.cycles import cycle_arrays
+from kapitza.continuation.motion import OrbitFamily
+from kapitza.continuation.nouns import Bifurcation, Kind
+from kapitza.continuation.path import Node
+from kapitza.solve import DensePoint, singular_vectors
+
+if TYPE_CHECKING:
+    from kapitza.continuation.codimension_two import CurveReadings
+
+Array = NDArray[np.float64]
+
+DIFFERENCE = 1e-5
+"""Step of the differences along v, relative to the sizes of the states; only the gradient of G is differenced."""
+
+
+@dataclass(frozen=True)
+class CurveFamily:
+    """Orbit (or equilibrium) equations and G = 0 for z = (x, [T], [κ or k], p, q).
+
+    inner: the family with both parameters free (or more, whose derivatives are wanted), on one node or several; kind:
+    what vanishes; b, c: (m, 1) or (m, 2) borders, renewed from point to point; rate: size of f_x [1/s], scales k.
+    """
+
+    inner: Any
+    kind: Kind
+    b: Array
+    c: Array
+    rate: float = 1.0
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        return self.inner.free
+
+    @property
+    def model(self) -> Any:
+        return self.inner.model
+
+    @property
+    def autonomous(self) -> bool:
+        return self.of_orbits and self.inner.autonomous
+
+    @property
+    def of_orbits(self) -> bool:
+        return isinstance(self.inner, OrbitFamily)
+
+    @property
+    def pair(self) -> bool:
+        """Is the bifurcation one of a pair, with κ or k among the unknowns?"""
+        return self.kind in (Kind.NEIMARK_SACKER, Kind.HOPF)
+
+    @property
+    def base(self) -> int:
+        """Unknowns of the orbit: nodes and T."""
+        return self.inner.scale.size - len(self.free)
+
+    @cached_property
+    def scale(self) -> Array:
+        own = self.inner.scale
+        angle = [1.0] if self.kind is Kind.NEIMARK_SACKER else [self.rate**2] if self.kind is Kind.HOPF else []
+        return np.concatenate([own[: self.base], angle, own[self.base :]])
+
+    @cached_property
+    def metric(self) -> Array:
+        """(N,) weights of the squared components in the length of a step."""
+        return 1.0 / self.scale**2
+
+    def split(self, z: Array) -> tuple[Array, float]:
+        """The unknowns of the inner family, and κ or k."""
+        if not self.pair:
+            return z, 0.0
+        return np.delete(z, self.base), float(z[self.base])
+
+    def joined(self, own: Array, square: float) -> Array:
+        """The unknowns from those of the inner family and κ or k."""
+        return np.insert(own, self.base, square) if self.pair else own
+
+    def matrix(self, at: Any, square: float) -> Array:
+        """A, square: what is singular on the curve."""
+        if self.kind is Kind.HOPF:
+            f, rate = self.inner.matrix(at), self.rate
+            one = np.eye(f.shape[0])
+            return np.block([[f, -rate * one], [square / rate * one, f]])
+        if self.kind is Kind.NEIMARK_SACKER:
+            return _two_turns(at.closed_segments(), square)
+        if not self.of_orbits:
+            return self.inner.matrix(at)
+        return self.inner.full(at)[:, : self.base] if self.kind is Kind.FOLD else self.inner.chain(at, -1.0)
+
+    def null_vectors(self, at: Any, square: float) -> tuple[Array, Array, Array]:
+        """First column of V (m,), W (m, k) and the first column of G (k,) of the bordered matrix."""
+        a = self.matrix(at, square)
+        size, width = a.shape[0], self.b.shape[1]
+        bordered = np.zeros((size + width, size + width))
+        bordered[:size, :size], bordered[:size, size:], bordered[size:, :size] = a, self.b, self.c.T
+        right = np.zeros((size + width, width))
+        right[size:] = np.eye(width)
+        v = np.asarray(np.linalg.solve(bordered, right[:, 0]), float)
+        w = np.asarray(np.linalg.solve(bordered.T, right), float)
+        return v[:size], w[:size], v[size:]
+
+    def residual(self, z: Array) -> Array:
+        own, square = self.split(z)
+        at = self.inner.linearise(own)
+        return np.concatenate([at.residual, self.null_vectors(at, square)[2]])
+
+    def linearise(self, z: Array) -> CurvePoint:
+        own, square = self.split(z)
+        at = self.inner.linearise(own)
+        v, w, g = self.null_vectors(at, square)
+        base = self.inner.full(at)
+        jacobian = np.vstack([base, -self._by_unknowns(own, v, w)])
+        if self.pair:
+            column = np.concatenate([np.zeros(base.shape[0]), -self._by_square(v, w)])
+            jacobian = np.insert(jacobian, self.base, column, axis=1)
+        return CurvePoint(np.concatenate([at.residual, g]), jacobian, at, v, w)
+
+    def _by_unknowns(self, own: Array, v: Array, w: Array) -> Array:
+        """wᵀ (dA/dz) v (k, N) for all unknowns of the inner family."""
+        turns = 2 if self.pair else 1
+        rows = v.size // turns
+        parts = [w[i * rows : (i + 1) * rows].T @ self.second(own, v[i * rows : (i + 1) * rows]) for i in range(turns)]
+        return np.sum(parts, axis=0)
+
+    def _by_square(self, v: Array, w: Array) -> Array:
+        """wᵀ (dA/dκ) v or wᵀ (dA/dk) v, (k,): both stand in the last rows only."""
+        n, half = self.inner.size, v.size // 2
+        if self.kind is Kind.HOPF:
+            return w[half:].T @ v[:half] / self.rate
+        return -2 * w[-n:].T @ v[half : half + n]
+
+    def second(self, own: Array, v: Array) -> Array:
+        """d/dε of the Jacobian's rows along v, (rows of A, N), by two linearisations."""
+        rows = v.size
+        direction = np.zeros(own.size)
+        direction[:rows] = v
+        size = float(np.abs(direction / self.inner.scale).max())
+        if size == 0.0:
+            return np.zeros((rows, own.size))
+        step = DIFFERENCE / size
+        ahead = self.inner.full(self.inner.linearise(own + step * direction))
+        behind = self.inner.full(self.inner.linearise(own - step * direction))
+        return (ahead - behind)[:rows] / (2 * step)
+
+    def allowed(self, z: Array) -> bool:
+        return self.inner.allowed(self.split(z)[0])
+
+    def renewed(self, z: Array, at: CurvePoint) -> CurveFamily:
+        """Borders from the null vectors here, so that the bordered matrix stays far from singular."""
+        own, square = self.split(z)
+        inner = self.inner.renewed(own, at.inner)
+        return replace(self, inner=inner).with_borders(at.inner, square)
+
+    def with_borders(self, at: Any, square: float) -> CurveFamily:
+        """Borders from singular vectors of A itself."""
+        left, _, right = singular_vectors(self.matrix(at, square))
+        width = 2 if self.pair else 1
+        return replace(self, b=left[:, -width:], c=right[-width:].T)
+
+    def relinearised(self, at: CurvePoint) -> CurvePoint:
+        # On the curve other borders combine the rows of the gradient of G and nothing else: the null vector stays.
+        return at
+
+    def remeshed(self, z: Array, at: Any) -> None:
+        return None
+
+    def condensed_tangent(self, tangent: Array) -> Array:
+        return tangent
+
+    def motion(self, z: Array, at: CurvePoint) -> Array | None:
+        return self.inner.motion(self.split(z)[0], at.inner) if self.of_orbits else None
+
+    def readings(self, node: Node) -> CurveReadings:
+        """Test functions of codimension two: where the curve itself changes character."""
+        from kapitza.continuation.codimension_two import curve_readings
+
+        return curve_readings(node)
+
+    def test_functions(self) -> Any:
+        from kapitza.continuation.codimension_two import curve_tests
+
+        return curve_tests(self)
+
+    def judged(self, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
+        from kapitza.continuation.codimension_two import judged_on_curve
+
+        return judged_on_curve(self, kind, node, first, last)
+
+    def several(self, before: CurveReadings, after: CurveReadings) -> list:
+        return []
+
+    def sequence_change(self, stretch: Any, before: CurveReadings, after: CurveReadings) -> list[Bifurcation]:
+        return []
+
+    def branch(self, nodes: Sequence[Node], lengths: Array, marks: Any, ends: Any, method: str) -> Branch:
+        pure = [n.family.split(n.z)[0] for n in nodes]
+        orbit = self.of_orbits
+        inner = [n.family.inner for n in nodes]
+        half = orbit and self.inner.closing is not None
+        multipliers = np.array([readings(n).multipliers for n in nodes])
+        cycles: dict[str, Any] = {"counts": np.ones(len(nodes), np.int64)}
+        if self.model.is_map:
+            cycles = cycle_arrays([f.equations.unpack(z)[0] for f, z in zip(inner, pure, strict=True)])
+        return Branch(
+            model=self.model,
+            parameters=self.free,
+            values=np.array([z[-2:] for z in pure]),
+            points=np.array([f.section_point(z) if orbit else z[: f.size] for f, z in zip(inner, pure, strict=True)]),
+            periods=np.array([f.full_period(z) if orbit else 0.0 for f, z in zip(inner, pure, strict=True)]),
+            multipliers=multipliers**2 if half else multipliers,
+            repeats=self.inner.full_repeats if orbit else None,
+            arclength=lengths,
+            bifurcations=marks,
+            ends=(ends[0][0], ends[1][0]),
+            end_messages=(ends[0][1], ends[1][1]),
+            **cycles,
+            subject=self.kind.value if orbit or self.kind is Kind.HOPF else EQUILIBRIUM_FOLDS,
+            method=method if orbit else "Newton",
+        )
+
+
+@dataclass(frozen=True)
+class CurvePoint(DensePoint):
+    """The Jacobian of the extended system with what it was made of."""
+
+    inner: Any
+    v: Array
+    w: Array
+
+
+def _two_turns(segments: Array, cosine: float) -> Array:
+    """(2Jn, 2Jn) of tangents v_0 … v_{2J-1} along two turns: v_{j+1} = S_j v_j, v_{2J} - 2κ v_J + v_0 = 0."""
+    count, n = len(segments), segments[0].shape[0]
+    matrix = np.zeros((2 * count, n, 2 * count, n))
+    for j in range(2 * count):
+        matrix[j, :, j] += segments[j % count]
+        if j + 1 < 2 * count:
+            matrix[j, :, j + 1] -= np.eye(n)
+    matrix[-1, :, count] -= 2 * cosine * np.eye(n)
+    matrix[-1, :, 0] += np.eye(n)
+    return matrix.reshape(2 * count * n, 2 * count * n)

@@ -1,0 +1,399 @@
+"""Where families of orbits end: at a Hopf point, in a homoclinic orbit, on the branch that they left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.continuation.curve_family import CurveFamily
+from kapitza.continuation.equilibria import EquilibriumFamily, resting_family
+from kapitza.continuation.nouns import Bifurcation, End, Kind
+from kapitza.continuation.path import Node, corrected_at
+from kapitza.errors import FlowError
+from kapitza.solve import Bordered, NewtonSettings, eigenvectors, newton
+
+Array = NDArray[np.float64]
+
+STILL = 1e-6
+"""Of the motion before: an orbit that moves less than this is an equilibrium, at which every period is a solution."""
+
+NEAR_PERIOD = 0.2
+"""Largest relative distance of the period from 2π/ω at an orbit that shrinks to a Hopf point."""
+
+IN_PLANE = 0.9
+"""Least share of such an orbit that lies in the plane of the critical eigenvectors around the equilibrium."""
+
+NEAR_SADDLE = 2e-2
+"""Distance of an orbit from a saddle, relative to its size, below which the saddle holds it up."""
+
+NEAR_LAW = 0.2
+"""Largest relative deviation from the law by which the period grows."""
+
+AT_LIMIT = 1e-7
+"""Of the size of the parameter: distance from the homoclinic orbit at which the family ends."""
+
+AT_SADDLE = 5e-3
+"""Distance of an orbit from a saddle, relative to its size, below which a family may end at its loop.
+
+p - p∞ falls at most as the square of the distance, so that it is about 3e-4 where p is known to AT_LIMIT.
+"""
+
+NEARING = 0.3
+"""Least share of the rate with which a saddle loop is neared: samples of an orbit miss its nearest point."""
+
+SAMPLES = 512
+"""Places of an orbit at which its speed is taken."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The last node of a branch, why it ends there, and the bifurcation at which it does, where there is one."""
+
+    node: Node
+    end: End
+    message: str
+    label: Bifurcation | None = None
+
+
+def cosine_of_motion(before: Node, node: Node) -> float:
+    """Cosine between the rates at the nodes of two neighbouring orbits; -1 where the second one has come to rest.
+
+    It turns negative where a step leads across a Hopf point, beyond which the same orbits follow half a period later,
+    and falls to zero where the plane of the phase condition becomes tangent to the orbit.
+    """
+    first, last = _motion(before), _motion(node)
+    if first is None or last is None or first.shape != last.shape:
+        return 1.0
+    sizes = float(np.linalg.norm(first)), float(np.linalg.norm(last))
+    if sizes[1] < STILL * sizes[0]:
+        return -1.0
+    return float((first * last).sum()) / (sizes[0] * sizes[1])
+
+
+def _motion(node: Node) -> Array | None:
+    if "motion" not in node.extras:
+        node.extras["motion"] = node.family.motion(node.z, node.at)
+    return node.extras["motion"]
+
+
+def _orbit_of(node: Node) -> tuple[Any, Array, Any]:
+    """The family of orbits of a node, its unknowns there and the linearisation; those inside for curves."""
+    family = node.family
+    if isinstance(family, CurveFamily):
+        return family.inner, family.split(node.z)[0], node.at.inner
+    return family, node.z, node.at
+
+
+def _samples(node: Node) -> tuple[Array, Array] | None:
+    """States (K, n) along an orbit and their rates, over the sizes of the states."""
+    family, own, at = _orbit_of(node)
+    grid = np.arange(SAMPLES) / SAMPLES
+    try:
+        states = family.loop(own, at)(grid)
+    except FlowError:
+        return None
+    return states, family.problem.field.rates(states, grid * at.period, at.vector)
+
+
+def _equilibria(node: Node, point: Array, place: int = 0) -> tuple[EquilibriumFamily, Array]:
+    """The equilibria of the model near a state, with one parameter of the branch free, by default the first."""
+    family, own, at = _orbit_of(node)
+    model = family.model.with_values(**dict(zip(family.model.names, at.vector.tolist(), strict=True)))
+    one = slice(place, place + 1)
+    resting = resting_family(model, family.free[one], point, family.parameter_sizes[one])
+    resting = replace(resting, sizes=np.maximum(family.sizes, 1e-12))
+    value = own[place - len(family.free)]
+    return resting, np.append(point, value)
+
+
+def _solved(family: Any, z: Array) -> Array | None:
+    """The solution of a square extended system near z."""
+    none = Bordered(family, np.zeros((0, z.size)), np.zeros(0))
+    found = newton(none, z, NewtonSettings(1e-11, 30), family.scale)
+    return found.x if found.status.ok and np.isfinite(found.x).all() else None
+
+
+def hopf_end(node: Node) -> Ending | None:
+    """The Hopf point to which the orbit of a node shrinks, or None where it is not about to."""
+    at = _orbit_of(node)[2]
+    sampled = None if at.events else _samples(node)
+    if sampled is None:
+        return None
+    if isinstance(node.family, CurveFamily):
+        # One of the two parameters may leave the equilibrium as it is.
+        labels = (_hopf_near(node, sampled[0], place) for place in range(2))
+        label = next((each for each in labels if each is not None), None)
+        return None if label is None else _curve_end(node, label)
+    label = _hopf_near(node, sampled[0])
+    if label is None or not _towards(node, np.append(label.point, label.value)):
+        return None
+    return Ending(_at_rest(node, label), End.HOPF, str(label), label)
+
+
+def _hopf_near(node: Node, states: Array, place: int = 0) -> Bifurcation | None:
+    """The Hopf point around which the orbit with these states lies, with its period and in its plane."""
+    family, own, _ = _orbit_of(node)
+    resting, guess = _equilibria(node, states.mean(axis=0), place)
+    n, rate = family.size, 2 * np.pi / family.full_period(own)
+    curve = CurveFamily(resting, Kind.HOPF, np.zeros((0, 0)), np.zeros((0, 0)), rate)
+    try:
+        curve = curve.with_borders(resting.linearise(guess), rate**2)
+        found = _solved(curve, np.insert(guess, n, rate**2))
+    except np.linalg.LinAlgError:
+        return None
+    if found is None or found[n] <= 0 or abs(np.sqrt(found[n]) / rate - 1) > NEAR_PERIOD:
+        return None
+    hopf = np.delete(found, n)
+    at = resting.linearise(hopf)
+    away = (states - hopf[:n]) / family.sizes
+    values, vectors = eigenvectors(resting.matrix(at))
+    vector = vectors[:, int(np.argmin(np.abs(values - 1j * np.sqrt(found[n]))))] / family.sizes
+    plane = np.linalg.qr(np.stack([vector.real, vector.imag], axis=1))[0]  # any sign: projection
+    if np.linalg.norm(away @ plane) < IN_PLANE * np.linalg.norm(away):
+        return None
+    rest = Node(resting, hopf, np.zeros(n + 1), at)
+    return resting.judged(Kind.HOPF, rest, rest, rest)
+
+
+def _towards(node: Node, hopf: Array) -> bool:
+    """Does the branch lead to a Hopf point (x, p)? There p - p_H is half of the slope dp/da times the amplitude a."""
+    family, n = node.family, node.family.size
+    start, move = family.start(node.z), family.heading(node.tangent)[:n]
+    away = (start - hopf[:n]) / family.sizes
+    amplitude = float(np.linalg.norm(away))
+    inward = float(move @ away) / amplitude
+    gap = (node.value - float(hopf[-1])) / family.scale[-1]
+    if inward >= 0:
+        return False
+    expected = 0.5 * amplitude * float(node.tangent[-1]) / family.scale[-1] / inward
+    return abs(gap - expected) < 0.5 * abs(gap) + 1e-9
+
+
+def _at_rest(node: Node, label: Bifurcation) -> Node:
+    """The last node of the family: the equilibrium itself, with the period 2π/ω; the node where it has no such form."""
+    family: Any = node.family
+    z = family.resting(label.point, label.period, label.value)
+    if z is None:
+        return node
+    at = family.linearise(z)
+    length = float(np.sqrt((((z - node.z) ** 2) * family.metric).sum()))
+    return replace(node, z=z, at=at, arclength=node.arclength + length, solver=None, extras={})
+
+
+def _curve_end(node: Node, label: Bifurcation) -> Ending | None:
+    """The point of codimension two at which a curve of bifurcations of orbits shrinks to an equilibrium."""
+    from kapitza.continuation.curves import follow_curve
+
+    names, values = node.family.free, node.z[-2:]
+    reach = 0.2 * node.family.scale[-2:]
+    places = [label.model.names.index(name) for name in names]
+    reach = np.maximum(reach, 2 * np.abs(np.asarray(label.values)[places] - values))
+    bounds = {name: (v - r, v + r) for name, v, r in zip(names, values.tolist(), reach.tolist(), strict=True)}
+    kinds = (Kind.GENERALISED_HOPF, Kind.ZERO_HOPF, Kind.DOUBLE_HOPF, Kind.BOGDANOV_TAKENS)
+    curve = follow_curve(label, names, bounds)
+    found = [b for b in curve.bifurcations if b.kind in kinds]
+    if not found:
+        return None
+    best = min(found, key=lambda b: float(np.abs((np.asarray(b.values)[places] - values) / reach).max()))
+    return Ending(node, End.CODIMENSION_TWO, f"{best.kind.value} at {best.parameter} = {best.value:.8g}", best)
+
+
+def endless(nodes: Sequence[Node]) -> Ending | None:
+    """The homoclinic or heteroclinic orbit, or the saddle-node, towards which the period grows; None where none is met.
+
+    At a saddle loop p - p∞ falls as e^{-λT}, λ the smaller of its leading eigenvalues; at a saddle-node on a circle
+    as T⁻². A period that grows by itself means nothing: at a canard explosion it does so and stops.
+    """
+    node, earlier = nodes[-1], nodes[-4]
+    family = node.family
+    period = family.full_period(node.z)
+    grown = period / earlier.family.full_period(earlier.z) - 1
+    moved = abs(node.value - earlier.value) / family.scale[-1]
+    if grown < 0.01 or moved > 0.05 * grown:
+        return None
+    sampled = _samples(node)
+    if sampled is None:
+        return None
+    states, rates = sampled
+    speed = np.linalg.norm(rates / family.sizes, axis=1) * period
+    size = float(np.ptp(states / family.sizes, axis=0).max())
+    slow = np.flatnonzero((speed < np.roll(speed, 1)) & (speed <= np.roll(speed, -1)) & (speed < 0.1 * speed.max()))
+    near = [found for place in slow if (found := _saddle_near(node, states, int(place), size)) is not None]
+    distinct: list[tuple[Array, Any]] = []
+    for saddle in near:
+        if all(np.abs((saddle[0] - other[0]) / family.sizes).max() > 1e-3 * size for other in distinct):
+            distinct.append(saddle)
+    if distinct:
+        return _at_saddles(nodes, distinct, moved, grown, period)
+    return _at_saddle_node(nodes, states[int(np.argmin(speed))], size)
+
+
+def _saddle_near(node: Node, states: Array, place: int, size: float) -> tuple[Array, Any] | None:
+    """The saddle next to a slow place of the orbit, with its eigenvalues."""
+    resting, guess = _equilibria(node, states[place])
+    row = np.zeros((1, guess.size))
+    row[0, -1] = 1.0
+    found = corrected_at(resting, guess, row, guess[-1:].copy()).point
+    if found is None:
+        return None
+    point = found.z[:-1]
+    if np.abs((states - point) / resting.sizes).max(axis=1).min() > NEAR_SADDLE * size:
+        return None
+    values = resting.eigenvalues(found.at)
+    return (point, values) if values.real.max() > 0 > values.real.min() else None
+
+
+def _at_saddles(
+    nodes: Sequence[Node], saddles: list[tuple[Array, Any]], moved: float, grown: float, period: float
+) -> Ending | None:
+    node = nodes[-1]
+    family = node.family
+    name, value = family.free[0], node.value
+    stopped = moved < 1e-5 * grown
+    if len(saddles) > 1:
+        text = f"{name} → {value:.8g}, between {len(saddles)} saddles, the period has reached {period:.4g}"
+        return Ending(node, End.HETEROCLINIC, text) if stopped else None
+    point, values = saddles[0]
+    growing, falling = values[values.real > 0], values[values.real < 0]
+    # A parameter that stands still is a sign of canards too, and their slope may fall by chance as at a loop.
+    if not _nears(nodes, point, float(growing.real.min()), float(-falling.real.max())):
+        return None
+    leading = [growing[np.argmin(growing.real)], falling[np.argmax(falling.real)]]
+    leader = min(leading, key=lambda x: abs(x.real))
+    where = ", ".join(f"{n} = {x:.5g}" for n, x in zip(family.model.states, point, strict=True))
+    if abs(leader.imag) > 1e-9 * abs(leader):
+        text = f"{name} → {value:.8g}, saddle-focus at {where}, the period has reached {period:.4g}"
+        return Ending(node, End.HOMOCLINIC, text) if stopped else None
+    rate = abs(float(leader.real))
+    slope, before = _by_period(node), _by_period(nodes[-2])
+    lapse = period - nodes[-2].family.full_period(nodes[-2].z)
+    if slope * before <= 0 or lapse <= 0:
+        return None
+    seen = -np.log(slope / before) / lapse
+    # A node of a family that is not sensitive to its parameter shows rounding where its slope should fall on.
+    if abs(seen / rate - 1) > NEAR_LAW and not stopped:
+        return None
+    limit = value + slope / rate
+    if abs(limit - value) > AT_LIMIT * family.scale[-1] and not stopped:
+        return None
+    text = f"{name} → {limit:.9g}, saddle at {where}, the period has reached {period:.4g}"
+    return Ending(node, End.HOMOCLINIC, text)
+
+
+def _nears(nodes: Sequence[Node], saddle: Array, growth: float, decay: float) -> bool:
+    """Does the distance from a saddle fall with the period as at a loop, where it is e^{-λT} with 1/λ = 1/a + 1/b?
+
+    a, b: leading rates of growth and decay at the saddle. Orbits that pass a saddle at a distance, such as canards,
+    keep it while their period grows.
+    """
+    node, earlier = nodes[-1], nodes[-4]
+    distances, size = [], 1.0
+    for each in (earlier, node):
+        sampled = _samples(each)
+        if sampled is None:
+            return False
+        size = float(np.ptp(sampled[0] / node.family.sizes, axis=0).max())
+        distances.append(float(np.linalg.norm((sampled[0] - saddle) / node.family.sizes, axis=1).min()))
+    lapse = node.family.full_period(node.z) - earlier.family.full_period(earlier.z)
+    expected = growth * decay / (growth + decay) * lapse
+    return bool(distances[1] < AT_SADDLE * size and np.log(distances[0] / distances[1]) > NEARING * expected)
+
+
+def _by_period(node: Node) -> float:
+    """dp/dT along the branch."""
+    return float(node.tangent[-1] / node.tangent[-2]) if node.tangent[-2] else float("inf")
+
+
+def _at_saddle_node(nodes: Sequence[Node], slow: Array, size: float) -> Ending | None:
+    """Is the slowest place the remainder of a fold of equilibria, and does the period grow as T = C/√(p - p∞)?"""
+    node = nodes[-1]
+    resting, guess = _equilibria(node, slow)
+    curve = CurveFamily(resting, Kind.FOLD, np.zeros((0, 0)), np.zeros((0, 0)))
+    try:
+        found = _solved(curve.with_borders(resting.linearise(guess), 0.0), guess)
+    except np.linalg.LinAlgError:
+        return None
+    if found is None or np.abs((found[:-1] - slow) / resting.sizes).max() > 0.1 * size:
+        return None
+    limit, ages = float(found[-1]), []
+    for each in (nodes[-2], node):
+        slope = _by_period(each)
+        # The law is p - p∞ = (C/τ)², so that dp/dT = -2 (p - p∞)/τ with the age τ = T + constant.
+        ages.append((-2 * (each.value - limit) / slope, each.family.full_period(each.z)) if slope else (np.nan, 0.0))
+    (first, begin), (last, end) = ages
+    if not (first > 0 and last > first and abs((last - first) / (end - begin) - 1) < NEAR_LAW):
+        return None
+    if abs(node.value - limit) > 1e-3 * node.family.scale[-1]:
+        return None
+    name = node.family.free[0]
+    text = f"{name} → {limit:.9g}, a fold of equilibria, the period has reached {end:.4g}"
+    return Ending(node, End.SADDLE_NODE, text)
+
+
+def merged(nodes: Sequence[Node], turn: int, label: Bifurcation | None) -> Ending | None:
+    """Has the branch turned round after node `turn` and come back on the same orbits, shifted or mirrored?
+
+    A doubled orbit does so where it was born, and an orbit that broke a symmetry where it regains it.
+    """
+    first, before, node = nodes[turn], nodes[-2], nodes[-1]
+    place, value = -len(node.family.free), first.value
+    if before.z.size != node.z.size or before.z.size != first.z.size:
+        return None
+    gap = node.z[place] - before.z[place]
+    share = 0.0 if gap == 0 else (value - before.z[place]) / gap
+    row = np.zeros(node.z.size)
+    row[place] = 1.0
+    outcome = corrected_at(before.family, before.z + share * (node.z - before.z), row[None], np.array([value]))
+    if outcome.point is None or np.abs((outcome.point.z - first.z) / first.family.scale).max() < 1e-7:
+        return None
+    if not first.family.images(first)(outcome.point):
+        return None
+    name = node.family.free[0]
+    shrunk = hopf_end(first) if _motion(first) is not None else None
+    if shrunk is not None:
+        return shrunk
+    if label is None:
+        return Ending(first, End.MERGED, f"beyond {name} = {value:.8g}")
+    named = _named(first, label)
+    last = first.family.resting(named.point, label.period, named.value)
+    if last is None:
+        return Ending(first, End.MERGED, str(named), named)
+    length = float(np.sqrt((((last - first.z) ** 2) * first.metric).sum()))
+    final = replace(
+        first, z=last, at=first.family.linearise(last), arclength=first.arclength + length, solver=None, extras={}
+    )
+    return Ending(final, End.MERGED, str(named), named)
+
+
+def _named(node: Node, label: Bifurcation) -> Bifurcation:
+    """The bifurcation of the other branch at which this one ends: of the half orbit, or of the symmetric one."""
+    family = node.family
+    half = label.period / 2
+    if label.repeats is not None and label.repeats % 2:
+        return replace(label, kind=Kind.PITCHFORK if label.kind is Kind.PITCHFORK else Kind.BRANCH_POINT)
+    try:
+        run = family.flow.propagate(label.point, 0.0, half, np.asarray(label.values))
+    except FlowError:
+        return label
+    gap = np.abs((run.state - label.point) / family.sizes).max()
+    size = float(np.abs(_extent(node)).max())
+    if run.jacobian is None or gap > 1e-3 * size:
+        return replace(label, kind=Kind.PITCHFORK if label.kind is Kind.PITCHFORK else Kind.BRANCH_POINT)
+    values, vectors = eigenvectors(run.jacobian)
+    place = int(np.argmin(np.abs(values + 1)))
+    return replace(
+        label, kind=Kind.DOUBLING, period=half, repeats=None if label.repeats is None else label.repeats // 2,
+        multipliers=values, critical=complex(values[place]), span=label.span / 2,
+        distance=float(abs(values[place] + 1)), vector=np.real(vectors[:, place]), tangent=None,
+        verified=bool(abs(values[place] + 1) < 1e-4), note="",
+    )  # fmt: skip
+
+
+def _extent(node: Node) -> Array:
+    family, own, at = _orbit_of(node)
+    states = family.loop(own, at)(np.arange(64) / 64)
+    return np.ptp(states / family.sizes, axis=0)

@@ -1,0 +1,58 @@
+"""What a file of named arrays holds, whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.data.columns import Metadata
+from kapitza.errors import DataError
+from kapitza.unpacking import MOST_ARRAYS
+
+Variable = NDArray[Any] | list[NDArray[Any]]
+
+
+@dataclass
+class Contents:
+    """What a container holds: arrays by name, units that it states, what `write` left."""
+
+    arrays: dict[str, Variable] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=Metadata)
+
+    def add(self, name: str, value: Variable, path: Path) -> None:
+        if len(self.arrays) >= MOST_ARRAYS:
+            raise DataError(f"{path.name} holds more than {MOST_ARRAYS} arrays: it is not a recording.")
+        self.arrays[name] = value
+
+
+def stored_text(value: Any) -> str:
+    """Metadata as text: from bytes, or from text itself."""
+    array = np.asarray(value)
+    if array.dtype == np.uint8:
+        return array.tobytes().decode("ascii", "replace")
+    return str(array.ravel()[0]) if array.size == 1 else ""
+
+
+def unit_text(value: Any) -> str:
+    """A unit stored as an attribute; "seconds since 2020-01-01" is in seconds."""
+    value = value.ravel()[0] if isinstance(value, np.ndarray) and value.size == 1 else value
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return str(text).partition(" since ")[0].strip() if isinstance(text, str) else ""
+
+
+def units_among(texts: Mapping[str, str], arrays: Mapping[str, Any]) -> dict[str, str]:
+    """Units from fields of text: units.t beside t, run.units.t beside run.t."""
+    units = {}
+    for name in arrays:
+        group, _, own = name.rpartition(".")
+        places = [f"{group}.{key}.{own}".lstrip(".") for key in ("units", "unit")]
+        text = next((texts[place] for place in places if place in texts), "")
+        if text:
+            units[name] = text.strip()
+    return units

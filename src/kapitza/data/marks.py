@@ -1,0 +1,38 @@
+"""Marks of bad samples: coordinates of a record along time, one per channel, that stay with it when it is cut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from kapitza.data.record import Record
+
+KINDS = ("spike", "dropout", "saturated")
+"""Kinds of bad samples; a mark is 1 + the number of the kind, 0 for a good sample."""
+
+KEEP = "bad_samples"
+"""Attribute of a record that is "keep" where no sample is to be taken for a bad one."""
+
+
+def mark_name(channel: str) -> str:
+    """Name of the coordinate that holds the marks of a channel."""
+    return f"bad {channel}"
+
+
+def marks_of(record: Record, channel: str) -> NDArray[np.int8]:
+    """Marks (N,) of a channel: 0 for good samples, else 1 + the number of the kind."""
+    name = mark_name(channel)
+    if name not in record.dataset.coords:
+        return np.zeros(record.size, np.int8)
+    return record.dataset.coords[name].values
+
+
+def with_marks(record: Record, channel: str, marks: NDArray[np.int8], filled: NDArray[np.float64]) -> Record:
+    """The record with marks (N,) of a channel, and with values (N,) in place of what is marked."""
+    dataset = record.dataset.copy()
+    variable = dataset[channel].copy(data=filled)
+    dataset = dataset.assign({channel: variable}).assign_coords({mark_name(channel): ("time", marks)})
+    return type(record)(dataset)

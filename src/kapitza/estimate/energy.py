@@ -1,0 +1,61 @@
+"""Frictions that feed energy in: a damping coefficient that came out negative."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kapitza.arrays import Array
+from kapitza.errors import KapitzaError
+from kapitza.estimate.estimate import Estimate
+from kapitza.flow import Flow
+from kapitza.model import Model
+
+SURELY = 2.0
+"""Standard errors below zero from which a negative coefficient is reported."""
+
+STATES = 200
+"""Random states at which a law is tested for taking energy out."""
+
+
+def energy_warnings(found: Estimate) -> Iterator[str]:
+    """A sentence on each free friction coefficient that is negative beyond its error."""
+    if not isinstance(found.model, Model) or found.model.is_map or not found.status.ok:
+        return
+    for name, error in found.deviations.items():
+        value = found.values[name]
+        if value < -SURELY * error and name in found.model.names and takes_energy_out(found.model, name):
+            yield (
+                f"{name} = {value:.4g} is negative by {-value / error:.2g} standard errors: a friction that feeds "
+                "energy in. Check signs, the drive and the clock, or a source of energy is missing in the equations."
+            )
+
+
+def takes_energy_out(model: Model, name: str) -> bool:
+    """Whether the term of a parameter is a friction: Σ v ∂a/∂p ≤ 0 at all states, and odd in the velocities.
+
+    v are the velocities and a the accelerations of coordinates of second order.
+    """
+    rows = [model.states.index(f"{c.name}'") for c in model.coordinates if c.order == 2]
+    if not rows:
+        return False
+    states = np.random.default_rng(0).standard_normal((STATES, len(model.states)))
+    mirrored = states.copy()
+    mirrored[:, rows] *= -1.0
+    try:
+        law, back = (_law(model, name, x)[:, rows] for x in (states, mirrored))
+    except KapitzaError:
+        return False
+    power = (states[:, rows] * law).sum(axis=1)
+    size = float(np.abs(law).max())
+    return bool(np.isfinite(size) and size > 0 and (power <= 0).all() and np.abs(law + back).max() < 1e-6 * size)
+
+
+def _law(model: Model, name: str, states: Array) -> Array:
+    """∂x'/∂p (N, n) of one parameter, by a central difference."""
+    value = model.values[name]
+    step = 1e-4 * max(abs(value), 1e-4)
+    ahead, behind = (model.with_values(**{name: value + sign * step}) for sign in (1.0, -1.0))
+    flow = Flow(model)
+    return (flow.rates(states, 0.0, ahead.vector) - flow.rates(states, 0.0, behind.vector)) / (2 * step)

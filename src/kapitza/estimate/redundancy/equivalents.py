@@ -1,0 +1,262 @@
+"""Other values of the parameters with exactly the same outputs: exchanged compartments, changed signs, mirrored angles.
+
+Motions x' = f(x, t, θ) seen through y = h(x, t, θ) have a twin at other values θ* if an affine change of the states
+carries one onto the other,
+
+    f(T x + δ, t, θ*) = T f(x, t, θ),    h(T x + δ, t, θ*) = h(x, t, θ)    for all x and t.
+
+At random points these are equations for θ*, T and δ. They are solved by least squares from many beginnings (exchanged
+values, changed signs, exchanged states, random ones), all at once; solutions that hold at points not used are twins. A
+change of the states that is not affine is not found.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+
+from kapitza.arrays import Array, Indices
+from kapitza.model import Expression, Model, derived_in_base, symbol, symbolic, time
+
+POINTS = 3
+"""Points for every unknown."""
+
+BEGINNINGS, ROUNDS, ITERATIONS, PATIENCE = 48, 3, 40, 12
+"""Beginnings of a round, rounds from exchanges of what was found, steps of least squares, and those after which they
+must halve the residuals."""
+
+SOLVED = 1e-18
+"""Mean square of the relative residuals of a solution."""
+
+EXACT = 1e-7
+"""Largest residual of a twin, relative to the terms."""
+
+APART = 1e-4
+"""Relative difference from which two sets of values are different ones."""
+
+MOST_STATES, MOST_PARAMETERS = 6, 8
+"""Of models that are searched: the unknowns grow as the square of the states."""
+
+Twin = Mapping[str, float]
+
+
+class Twins:
+    """The conditions above for one model, its outputs and its free parameters."""
+
+    def __init__(self, model: Model, outputs: Sequence[Expression], free: Sequence[str]):
+        self.model, self.free, self.n = model, tuple(free), len(model.states)
+        inputs = [*map(symbol, model.states), time, *(symbol(s.name) for s in model.signals), *map(symbol, model.names)]
+        with symbolic:
+            base = derived_in_base(model)
+            written = [e.xreplace(base) for e in (*model.structure.rates, *outputs)]
+            dummies = {s: sp.Dummy(f"v{i}") for i, s in enumerate(inputs)}
+            self._function = sp.lambdify(
+                list(dummies.values()), [e.xreplace(dummies) for e in written], "numpy", cse=True
+            )
+        self.columns = [model.names.index(name) for name in self.free]
+
+    def found(self, values: Mapping[str, float], seed: int = 0) -> tuple[Twin, ...]:
+        """Twins of these values of all parameters, by the values of the free ones."""
+        rng, n = np.random.default_rng(seed), self.n
+        theta = np.array([values[name] for name in self.free])
+        size = np.where(theta != 0, np.abs(theta), 1.0)
+        unknowns = theta.size + n * n + n
+        conditions = self._conditions(values, theta, size, POINTS * unknowns, rng)
+        check = self._conditions(values, theta, size, POINTS * unknowns, rng)
+        if conditions is None or check is None:
+            return ()
+        twins: list[Array] = [theta]
+        fresh = [theta]
+        for _ in range(ROUNDS):
+            solutions = _least_squares(conditions, self._beginnings(fresh, size, rng))
+            fresh = []
+            for one in solutions:
+                held = np.abs(check(one[None])[0]).max() < EXACT
+                other = one[: theta.size] * size
+                change = one[theta.size : theta.size + n * n].reshape(n, n)
+                if not held or np.linalg.cond(change) > 1 / EXACT:
+                    continue
+                if not any(_same_values(other, known, size) for known in twins):
+                    twins.append(other)
+                    fresh.append(other)
+            if not fresh:
+                break
+        return tuple(dict(zip(self.free, twin.tolist(), strict=True)) for twin in twins[1:])
+
+    def _conditions(
+        self, values: Mapping[str, float], theta: Array, size: Array, points: int, rng: np.random.Generator
+    ) -> Callable[[Array], Array] | None:
+        """Residuals (S, q) of unknowns (S, m), θ*/size, T and δ, at random points; None where f has no value."""
+        n, moving = self.n, self.n + 1 + len(self.model.signals)
+        fixed = np.array([values[name] for name in self.model.names])[:, None]
+        for positive in (False, True):
+            x = rng.uniform(0.3, 1.7, (moving, points))
+            if not positive:
+                x[:n] *= rng.choice([-1.0, 1.0], (n, points))
+            with np.errstate(all="ignore"):
+                here = self._evaluate(x, np.broadcast_to(fixed, (len(fixed), points)))
+            good = np.isfinite(here).all(axis=0)
+            if good.mean() > 0.5:
+                break
+        else:
+            return None
+        x, here = x[:, good], here[:, good]
+        scale = np.sqrt((here**2).mean(axis=1)) + 1e-12
+
+        def residuals(unknown: Array) -> Array:
+            count, k = len(unknown), theta.size
+            change, shift = unknown[:, k : k + n * n].reshape(count, n, n), unknown[:, k + n * n :]
+            moved = np.broadcast_to(x[:, None, :], (moving, count, x.shape[1])).copy()
+            moved[:n] = np.moveaxis(change @ x[:n] + shift[:, :, None], 1, 0)
+            parameters = np.broadcast_to(fixed[:, :, None], (len(fixed), count, x.shape[1])).copy()
+            for i, column in enumerate(self.columns):
+                parameters[column] = (unknown[:, i] * size[i])[:, None]
+            with np.errstate(all="ignore"):
+                there = self._evaluate(moved, parameters)
+            wanted = np.broadcast_to(here[:, None, :], there.shape).copy()
+            wanted[:n] = np.moveaxis(change @ here[:n], 1, 0)
+            left = np.moveaxis((there - wanted) / scale[:, None, None], 1, 0)
+            return np.where(np.isfinite(left), left, 1e3).reshape(count, -1)
+
+        return residuals
+
+    def _evaluate(self, moving: Array, parameters: Array) -> Array:
+        found = self._function(*moving, *parameters)
+        return np.array([np.broadcast_to(np.real(v), moving.shape[1:]) for v in found], float)
+
+    def _beginnings(self, known: Sequence[Array], size: Array, rng: np.random.Generator) -> Array:
+        """(S, m): exchanges of values and of states, changes of sign, and random ones."""
+        n, k, made = self.n, size.size, []
+        signs = [np.diag(s) for s in itertools.product((1.0, -1.0), repeat=n) if n <= 4 or sum(x < 0 for x in s) == 1]
+        swaps = [np.eye(n)[list(_swapped(n, i, j))] for i, j in itertools.combinations(range(n), 2)]
+        if n % 2 == 0:
+            # Coordinates with their rates.
+            half = n // 2
+            swaps += [np.kron(np.eye(2), np.eye(half)[list(_swapped(half, i, j))])
+                      for i, j in itertools.combinations(range(half), 2)]  # fmt: skip
+        for theta in known:
+            start = theta / size
+            made += [(start, change) for change in (*signs[1:], *swaps)]
+            for i, j in itertools.combinations(range(k), 2):
+                other = theta[list(_swapped(k, i, j))] / size
+                made += [(other, np.eye(n)), *((other, swap) for swap in swaps[:3])]
+                made += [(other, rng.standard_normal((n, n))) for _ in range(2)]
+        while len(made) < BEGINNINGS:
+            made.append((known[-1] / size * np.exp(rng.uniform(-1.4, 1.4, k)), rng.standard_normal((n, n))))
+        return np.array([[*start, *change.ravel(), *np.zeros(n)] for start, change in made[: 4 * BEGINNINGS]])
+
+
+def _same_values(one: Array, other: Array, size: Array) -> bool:
+    """Whether two sets of values (k,) are the same, or differ by full turns."""
+    gap = one - other
+    gap -= 2 * np.pi * np.round(gap / (2 * np.pi))
+    return bool((np.minimum(np.abs(gap), np.abs(one - other)) <= APART * size).all())
+
+
+def _swapped(count: int, i: int, j: int) -> Indices:
+    """The places (count,) with two of them exchanged."""
+    order = np.arange(count, dtype=np.intp)
+    order[[i, j]] = order[[j, i]]
+    return order
+
+
+def _least_squares(residuals: Callable[[Array], Array], start: Array) -> Array:
+    """Solutions (S', m) of residuals = 0 from beginnings (S, m), by Levenberg-Marquardt steps side by side."""
+    now, unknowns = start.copy(), start.shape[1]
+    left, damping = residuals(now), np.full(len(start), 1e-2)
+    solved = []
+    for number in range(ITERATIONS):
+        step = 1e-7 * np.maximum(np.abs(now), 1.0)
+        moved = (now[:, None, :] + step[:, :, None] * np.eye(unknowns)).reshape(-1, unknowns)
+        slopes = (residuals(moved).reshape(len(now), unknowns, -1) - left[:, None]) / step[..., None]
+        normal, pull = slopes @ np.swapaxes(slopes, 1, 2), np.einsum("smq,sq->sm", slopes, left)
+        size = np.maximum(np.einsum("smm->sm", normal), 1e-12)
+        damped = normal + (damping[:, None] * size)[:, :, None] * np.eye(unknowns)
+        trial = now - np.linalg.solve(damped, pull[..., None])[..., 0]
+        there, before = residuals(trial), (left**2).sum(axis=1)
+        after = (there**2).sum(axis=1)
+        lower = after < before
+        now[lower], left[lower] = trial[lower], there[lower]
+        damping = np.where(lower, damping / 5.0, damping * 4.0)
+        cost = np.minimum(before, after)
+        solved.append(now[cost < SOLVED * left.shape[1]])
+        # Beginnings that are done or creep are taken out, so that the others go on faster.
+        creeping = (damping > 1e4) | ((number >= PATIENCE) & (cost > 0.5 * before) & (cost > 1e-6))
+        alive = (cost >= SOLVED * left.shape[1]) & ~creeping & np.isfinite(cost)
+        now, left, damping = now[alive], left[alive], np.maximum(damping[alive], 1e-12)
+        if not len(now):
+            break
+    return np.concatenate(solved) if solved else start[:0]
+
+
+def equivalents(
+    model: Model, outputs: Sequence[Expression], free: Sequence[str], settings: Sequence[Mapping[str, float]] = ()
+) -> tuple[Twin, ...]:
+    """Other values of the free parameters with the same outputs as those of the model, within the bounds.
+
+    settings: values of parameters of single recordings; where they differ, a twin must be one for each of them.
+    """
+    searchable = not (model.delays or model.impacts or model.is_map or model.structure.steps)
+    if not searchable or not free or len(model.states) > MOST_STATES or len(free) > MOST_PARAMETERS:
+        return ()
+    if not np.isfinite([model.values[n] for n in model.names]).all():
+        return ()
+    twins = _twins(_Question(model, tuple(outputs), tuple(free)))
+    if twins is None:
+        return ()
+    made: tuple[Twin, ...] | None = None
+    for own in settings or [{}]:
+        found = twins.found({**model.values, **own})
+        made = found if made is None else tuple(one for one in made if any(_same(one, other) for other in found))
+        if not made:
+            return ()
+    return tuple(one for one in made or () if all(_inside(model, name, value) for name, value in one.items()))
+
+
+def _same(one: Twin, other: Twin) -> bool:
+    return all(abs(one[n] - other[n]) <= APART * max(abs(one[n]), 1e-12) for n in one)
+
+
+def _inside(model: Model, name: str, value: float) -> bool:
+    low, high = model.parameter(name).bounds
+    return low <= value <= high
+
+
+def _generic(model: Model) -> Mapping[str, float]:
+    """Values of all parameters near those of the model without any that are equal by accident."""
+    rng = np.random.default_rng(3)
+    return {n: (v if v else 1.0) * float(np.exp(rng.uniform(-0.3, 0.3))) for n, v in model.values.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What is searched, compared by the equations alone: every fit of a model asks again at other values."""
+
+    model: Model
+    outputs: tuple[Expression, ...]
+    free: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return self.model.structure.key, self.model.names, self.outputs, self.free
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Question) and self.key == other.key
+
+
+@lru_cache(maxsize=32)
+def _twins(question: _Question) -> Twins | None:
+    """The conditions of a model, None where they cannot be written or have no solution at values in general."""
+    try:
+        made = Twins(question.model, question.outputs, question.free)
+    except (TypeError, ValueError, NotImplementedError):
+        return None
+    return made if made.found(_generic(question.model)) else None

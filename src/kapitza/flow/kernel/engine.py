@@ -1,0 +1,448 @@
+"""Trajectories with events by the compiled stepper; what it does not decide goes to the event logic in Python."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import FlowError
+from kapitza.flow.engine import Event, Events, Run
+from kapitza.flow.events.geometry import Geometry, Regime
+from kapitza.flow.events.instants import begin, meet
+from kapitza.flow.events.journey import Journey, Settings
+from kapitza.flow.events.regimes import Ending
+from kapitza.flow.kernel.library import (
+    DONE,
+    FULL,
+    GIVEN_BACK,
+    KINDS,
+    MANY_EVENTS,
+    NEED_REGIME,
+    STALLED,
+    STEPS,
+    UNSETTLED,
+    CheckedTape,
+    CRun,
+    Space,
+    address,
+    library,
+)
+from kapitza.flow.kernel.tape import NoTapeError, write_tape
+from kapitza.model import symbolic
+
+Array = NDArray[Any]
+
+ROOM = 64
+"""Events of one run that are noted before the list is emptied."""
+
+FEW_RUNS = 16
+"""Runs that are not worth a second thread."""
+
+
+def toggled(regime: Regime, switch: int) -> Regime:
+    """The regime in which a switch sticks too, or no longer."""
+    stuck = set(regime.stuck) ^ {switch}
+    return Regime(tuple(sorted(stuck)), regime.contact)
+
+
+class Kernel:
+    """The tapes of a system, written when a regime is first entered. Threads share it.
+
+    handled, given_back, elsewhere, begun: events decided by the stepper, instants that went to the event logic,
+    stretches that went to an integrator compiled for their regime, and starts that the event logic settled.
+    """
+
+    def __init__(self, geometry: Geometry, wrt: tuple[int, ...] | None, observe: tuple[sp.Expr, ...]):
+        self.geometry, self.observe, self.tangents = geometry, observe, wrt is not None
+        self.wrt = np.array(wrt or (), np.int32)
+        self.columns = 0 if wrt is None else geometry.size + len(wrt)
+        self.handled = self.given_back = self.elsewhere = self.begun = 0
+        self.next_regime = np.full((1, max(geometry.switches, 1)), -1, np.int32)
+        self.handles: Any = None
+        self.regimes: list[Regime] = []
+        self._lock = threading.Lock()
+        self._spaces = threading.local()
+        self._tapes: list[CheckedTape] = []
+        self._places: dict[Regime, int | None] = {}
+        if self.place(Regime()) is None:
+            raise NoTapeError("The free motion has no tape.")
+
+    @property
+    def space(self) -> Space:
+        """What the runs of this thread compute in."""
+        found = getattr(self._spaces, "own", None)
+        if found is None:
+            found = self._spaces.own = Space()
+        return found
+
+    def place(self, regime: Regime) -> int | None:
+        """The number of the tape of a regime; None where it has none."""
+        if regime not in self._places:
+            with self._lock, symbolic:
+                if regime not in self._places:
+                    self._places[regime] = self._write(regime)
+        return self._places[regime]
+
+    def _write(self, regime: Regime) -> int | None:
+        try:
+            tape = CheckedTape(write_tape(self.geometry, regime, self.observe, self.tangents))
+        except NoTapeError:
+            return None
+        self._tapes.append(tape)
+        self.regimes.append(regime)
+        self.handles = (ctypes.c_void_p * len(self._tapes))(*(t.handle for t in self._tapes))
+        # A new table each time: runs in other threads keep theirs.
+        table = np.full((len(self.regimes), max(self.geometry.switches, 1)), -1, np.int32)
+        known = {r: k for k, r in enumerate(self.regimes)}
+        for k, r in enumerate(self.regimes):
+            for i in range(self.geometry.switches):
+                table[k, i] = known.get(toggled(r, i), -1)
+        self.next_regime = table
+        return len(self._tapes) - 1
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Where a run has ended: modes and regime hold for a run that goes on from there with the same parameters.
+
+    sides: of the observed surfaces, 0 where not known.
+    """
+
+    parameters: Array
+    modes: Array
+    regime: Regime
+    sides: Array
+
+
+@dataclass
+class Samples:
+    """States (N, n), tangents (N, n, n + k) and rates (N, n) at the times of a grid, filled from the left."""
+
+    grid: Array
+    states: Array
+    tangents: Array
+    rates: Array
+
+    @staticmethod
+    def at(grid: Array, size: int, columns: int) -> Samples:
+        rows = grid.size if columns else 0
+        return Samples(
+            np.ascontiguousarray(grid, float),
+            np.empty((grid.size, size)),
+            np.empty((rows, size, columns)),
+            np.empty((rows, size)),
+        )
+
+
+class Noted(NamedTuple):
+    """Events as the stepper notes them: times (N,); kind, index, direction (N, 3); states around them (N, 2, n)."""
+
+    times: Array
+    marks: Array
+    states: Array
+
+    def events(self) -> Iterator[Event]:
+        rows = zip(self.times.tolist(), self.marks.tolist(), self.states, strict=True)
+        for t, (kind, index, direction), (before, after) in rows:
+            name = KINDS[kind]
+            yield Event(t, name, index, direction, before, None if name == "crossing" else after)
+
+
+class Trip:
+    """One run: the numbers the stepper works on, and a journey where the event logic is needed.
+
+    x (n,), tangents (n, n + k) or None, runtime (npar + switches,) with the modes last, end_rates (n,).
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        settings: Settings,
+        run: CRun,
+        x: Array,
+        tangents: Array | None,
+        runtime: Array,
+        end_rates: Array,
+    ):
+        self.kernel, self.settings, self.run = kernel, settings, run
+        self.x, self.tangents, self.runtime, self.end_rates = x, tangents, runtime, end_rates
+        self.samples: Samples | None = None
+        self.sides = np.zeros(len(kernel.observe))
+        run.side = address(self.sides)
+        self._times, self._marks = np.empty(ROOM), np.empty((ROOM, 3), np.int32)
+        self._states = np.empty((ROOM, 2, x.size))
+        self._parts: list[Noted | Sequence[Event]] = []
+        self._journey: Journey | None = None
+        self._taken = self._handled = 0  # events taken from the journey; those of the stepper up to then
+        self._returned: tuple[float, int, int] | None = None
+
+    def travel(self) -> None:
+        """Go on to the end of the run."""
+        run = self.run
+        run.event_times, run.event_marks = address(self._times), address(self._marks)
+        run.event_states, run.event_room, run.event_count = address(self._states), ROOM, 0
+        status = self._call()
+        while status != DONE:
+            self._answer(status)
+            status = self._call()
+
+    def go_on(self, status: int, events: Noted) -> None:
+        """Go on from where a run of many has stopped, with the events it has noted."""
+        self._parts.append(events)
+        self._answer(status)
+        self.travel()
+
+    def _answer(self, status: int) -> None:
+        """Do what the stepper asks for before it is called again."""
+        run, kernel = self.run, self.kernel
+        if status == NEED_REGIME and kernel.place(toggled(kernel.regimes[run.regime], run.ending_index)) is not None:
+            return
+        if status != FULL:
+            self._leave(status)
+
+    @property
+    def memory(self) -> Memory | None:
+        if self.run.regime < 0:
+            return None
+        first = self.runtime.size - self.kernel.geometry.switches
+        return Memory(self.runtime[:first], self.runtime[first:], self.kernel.regimes[self.run.regime], self.sides)
+
+    @property
+    def events(self) -> Sequence[Event]:
+        parts = tuple(self._parts)
+        count = sum(map(_count, parts))
+        return Events(count, lambda: _in_order(parts)) if count else ()
+
+    def _call(self) -> int:
+        run, kernel = self.run, self.kernel
+        if run.regime < 0:
+            return self._arrive()
+        handles, table, before = kernel.handles, kernel.next_regime, run.handled
+        run.next_regime = address(table)
+        status = library().kz_travel(handles, len(handles), ctypes.byref(run), kernel.space.handle)
+        kernel.handled += run.handled - before
+        count = run.event_count
+        if count:
+            noted = (a[:count].copy() for a in (self._times, self._marks, self._states))
+            self._parts.append(Noted(*noted))
+            run.event_count = 0
+        return status
+
+    def _arrive(self) -> int:
+        """Is the end reached in a regime without a tape? The stepper cannot say so."""
+        run, journey = self.run, self._journey
+        assert journey is not None
+        if run.t < run.t1 or run.grid_done < run.grid_count:
+            return STALLED
+        self.end_rates[:] = journey.rates_at(journey.state[None], np.array([journey.t]))[0]
+        return DONE
+
+    def _leave(self, status: int) -> None:
+        """Let the event logic decide an instant, or another integrator go to the next one."""
+        run, kernel = self.run, self.kernel
+        if run.handled != self._handled:
+            self._returned = None  # the stepper has moved on, if only to another event at the same time
+        journey = self._on_the_way()
+        if status == MANY_EVENTS:
+            journey.refuse_more_events()
+        if status == STEPS:
+            journey.refuse_more_steps()
+        if status == UNSETTLED:
+            kernel.begun += 1
+            begin(journey)
+            run.fresh = 0
+        elif status in (GIVEN_BACK, NEED_REGIME) and self._returned != (run.t, run.ending_kind, run.ending_index):
+            # The same instant once more means a surface that is touched: the other integrator passes it.
+            self._returned = run.t, run.ending_kind, run.ending_index
+            kernel.given_back += 1
+            journey.guard()
+            journey.limit_events()
+            meet(journey, Ending(KINDS[run.ending_kind], run.ending_index, sp.Integer(0)))
+        else:
+            kernel.elsewhere += 1
+            self.sides[:] = 0.0
+            if run.fresh:
+                begin(journey)
+                run.fresh = 0
+            self._go_elsewhere(journey)
+        self._take_over(journey)
+
+    def _on_the_way(self) -> Journey:
+        """The journey, where the stepper is now."""
+        run, kernel = self.run, self.kernel
+        first = self.runtime.size - kernel.geometry.switches
+        if self._journey is None:
+            self._journey = Journey(kernel.geometry, self.settings, self.x, run.t, self.runtime[:first].copy())
+            self._regime = Regime()
+        journey = self._journey
+        if self._returned is not None and self._returned[0] == run.t == journey.t:
+            return journey  # nothing has moved since the event logic was here
+        journey.state, journey.t, journey.modes = self.x.copy(), run.t, self.runtime[first:].copy()
+        journey.regime, journey.changed = kernel.regimes[run.regime] if run.regime >= 0 else self._regime, True
+        journey.fastest = max(journey.fastest, run.fastest)
+        if self.tangents is not None:
+            journey.tangents, journey.log_determinant = self.tangents.copy(), run.log_determinant
+        return journey
+
+    def _take_over(self, journey: Journey) -> None:
+        run = self.run
+        self.x[:], self.runtime[self.runtime.size - journey.modes.size :] = journey.state, journey.modes
+        run.t, run.t_low, run.steps, run.pending = journey.t, 0.0, 0, 0
+        if self.tangents is not None:
+            assert journey.tangents is not None
+            self.tangents[:], run.log_determinant = journey.tangents, journey.log_determinant
+        place = self.kernel.place(journey.regime)
+        run.regime, self._regime = -1 if place is None else place, journey.regime
+        self._handled = run.handled
+        if len(journey.events) > self._taken:
+            self._parts.append(tuple(journey.events[self._taken :]))
+            self._taken = len(journey.events)
+
+    def _go_elsewhere(self, journey: Journey) -> None:
+        """One stretch by the integrator that is compiled for the regime, to its next event."""
+        run, samples, n = self.run, self.samples, journey.geometry.size
+        grid = np.zeros(0) if samples is None else samples.grid
+        here = max(run.grid_done, int(np.searchsorted(grid, journey.t, side="right")))
+        if samples is not None and here > run.grid_done:
+            now = np.repeat(journey.state[None], here - run.grid_done, axis=0)
+            self._put(samples, now, journey.tangents, journey)
+        ending, reached = journey.advance(run.t1, grid[run.grid_done :])
+        if samples is not None and reached is not None:
+            whole = reached[:, n : n * (1 + journey.columns)].reshape(-1, n, journey.columns)
+            self._put(samples, reached[:, :n], whole if journey.tangents is not None else None, journey)
+        if ending is not None:
+            meet(journey, ending)
+        elif journey.t >= run.t1:
+            run.t1 = max(run.t1, journey.t)
+
+    def _put(self, samples: Samples, states: Array, tangents: Array | None, journey: Journey) -> None:
+        first, stop = self.run.grid_done, self.run.grid_done + len(states)
+        samples.states[first:stop] = states
+        if tangents is not None:
+            samples.tangents[first:stop] = tangents
+            samples.rates[first:stop] = journey.rates_at(states, samples.grid[first:stop])
+        self.run.grid_done = stop
+
+
+def _count(part: Noted | Sequence[Event]) -> int:
+    return len(part.times) if isinstance(part, Noted) else len(part)
+
+
+def _in_order(parts: Sequence[Noted | Sequence[Event]]) -> Iterator[Event]:
+    """Events by time; those of one instant as they happened."""
+    made: list[Event] = []
+    for part in parts:
+        made += part.events() if isinstance(part, Noted) else part
+    return iter(sorted(made, key=lambda event: event.time))
+
+
+def run_one(
+    kernel: Kernel,
+    settings: Settings,
+    state: Array,
+    t0: float,
+    t1: float,
+    parameters: Array,
+    grid: Array | None = None,
+    memory: Memory | None = None,
+) -> tuple[Trip, Array]:
+    """One run, with the tangents from the identity; also x' at its end."""
+    n, switches, columns = kernel.geometry.size, kernel.geometry.switches, kernel.columns
+    x, runtime, end_rates = np.array(state, float), np.zeros(parameters.size + switches), np.empty(n)
+    runtime[: parameters.size] = parameters
+    tangents = np.eye(n, columns) if columns else None
+    run = _new_run(kernel, settings, t0, t1)
+    run.x, run.V, run.runtime, run.end_rates = address(x), address(tangents), address(runtime), address(end_rates)
+    trip = Trip(kernel, settings, run, x, tangents, runtime, end_rates)
+    if memory is not None:
+        trip.sides[:] = memory.sides
+    # Tangents that start on a surface are projected onto it, as at a fresh start.
+    if memory is not None and not (columns and memory.regime.collapses):
+        place = kernel.place(memory.regime)
+        if place is not None and np.array_equal(memory.parameters, parameters):
+            runtime[parameters.size :], run.regime, run.fresh = memory.modes, place, 0
+    if grid is not None:
+        samples = trip.samples = Samples.at(grid, n, columns)
+        run.grid, run.grid_x, run.grid_count = address(samples.grid), address(samples.states), grid.size
+        if columns:
+            run.grid_V, run.grid_rates = address(samples.tangents), address(samples.rates)
+    trip.travel()
+    return trip, end_rates
+
+
+def _new_run(kernel: Kernel, settings: Settings, t0: float, t1: float) -> CRun:
+    return CRun(
+        t=t0, t1=t1, tolerance=settings.tolerance, contact_speed=settings.contact_speed,
+        log_determinant=0.0 if kernel.tangents else np.nan, wrt=address(kernel.wrt),
+        max_steps=settings.max_steps, max_events=settings.max_events,
+        columns=kernel.columns, max_at_once=settings.max_events_at_once, fresh=1,
+    )  # fmt: skip
+
+
+def run_many(kernel: Kernel, settings: Settings, states: Array, t0: Array, t1: Array, parameters: Array) -> Run:
+    """Runs of all rows, on all cores, with the tangents from the identity; rows that fail are NaN."""
+    (count, n), switches, columns = states.shape, kernel.geometry.switches, kernel.columns
+    x, runtime = np.array(states, float), np.hstack((parameters, np.zeros((count, switches))))
+    tangents = np.tile(np.eye(n, columns), (count, 1, 1)) if columns else None
+    end_rates = np.empty((count, n))
+    times, marks = np.empty((count, ROOM)), np.empty((count, ROOM, 3), np.int32)
+    noted = np.empty((count, ROOM, 2, n))
+    # One structure, laid out like `CRun`, for each row.
+    runs: Any = np.repeat(np.frombuffer(bytes(_new_run(kernel, settings, 0.0, 0.0)), np.dtype(CRun)), count)
+    runs["t"], runs["t1"], runs["event_room"] = t0, t1, ROOM
+    named = {"x": x, "V": tangents, "runtime": runtime, "end_rates": end_rates, "event_times": times}
+    for name, array in {**named, "event_marks": marks, "event_states": noted}.items():
+        if array is not None:
+            runs[name] = array.ctypes.data + array.strides[0] * np.arange(count)
+    _travel_many(kernel, runs)
+    kernel.handled += int(runs["handled"].sum())
+    events: list[Sequence[Event]] = [()] * count
+    # Rows without events that have arrived, which are most of them in fits, need nothing more.
+    for i in np.flatnonzero((runs["event_count"] > 0) | (runs["status"] != DONE)).tolist():
+        met, status = int(runs["event_count"][i]), int(runs["status"][i])
+        part = Noted(times[i, :met], marks[i, :met], noted[i, :met])
+        if status == DONE:
+            events[i] = Events(met, lambda part=part: _in_order((part,)))
+            continue
+        run = CRun.from_buffer(runs, i * runs.itemsize)
+        own = None if tangents is None else tangents[i]
+        trip = Trip(kernel, settings, run, x[i], own, runtime[i], end_rates[i])
+        try:
+            trip.go_on(status, part)
+            events[i] = trip.events
+        except FlowError:
+            x[i] = np.nan
+            if tangents is not None:
+                tangents[i] = np.nan
+    held = bool((runs["regime"] != 0).any())
+    determinants = runs["log_determinant"].copy()
+    return Run(x, tangents, events=tuple(events), log_determinant=determinants, rates=end_rates if held else None)
+
+
+def _travel_many(kernel: Kernel, runs: Any) -> None:
+    """All runs, cut into equal parts for the cores. The lock of the interpreter is free meanwhile."""
+    handles, table, many = kernel.handles, kernel.next_regime, library().kz_travel_many
+    runs["next_regime"] = table.ctypes.data
+    threads = 1 if len(runs) < FEW_RUNS else min(os.cpu_count() or 1, len(runs) // (FEW_RUNS // 2))
+    if threads == 1:
+        many(handles, len(handles), runs.ctypes.data, len(runs))
+        return
+    # Runs differ in length: small parts keep all cores busy to the end.
+    borders = np.linspace(0, len(runs), 8 * threads + 1).astype(int)
+    with ThreadPoolExecutor(threads) as pool:
+        parts = [
+            pool.submit(many, handles, len(handles), runs.ctypes.data + int(a) * runs.itemsize, int(b - a))
+            for a, b in itertools.pairwise(borders)
+        ]
+        for part in parts:
+            part.result()

@@ -1,0 +1,126 @@
+"""The compiled stepper: its shared library, the layout of a run, and tapes that it has checked."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.flow.kernel.tape import Tape
+
+DONE, GIVEN_BACK, NEED_REGIME, FULL, STEPS, NOT_FINITE, STALLED, MEMORY, MANY_EVENTS, BAD_CALL, UNSETTLED = range(11)
+
+SIZES = 14
+"""Numbers that describe a tape."""
+
+KINDS = ("cross", "stick", "release", "impact", "contact", "detach", "graze", "crossing", "edge")
+"""Kinds of events and endings by number."""
+
+_pointer, _double, _long, _int = ctypes.c_void_p, ctypes.c_double, ctypes.c_int64, ctypes.c_int32
+
+
+class CRun(ctypes.Structure):
+    """One run, field by field as `kz_run` in hybrid.c."""
+
+    _fields_ = (
+        [(name, _double) for name in ("t", "t_low", "t1", "tolerance", "contact_speed", "log_determinant", "fastest")]
+        + [(name, _pointer) for name in ("x", "V", "runtime", "grid", "grid_x", "grid_V", "grid_rates", "end_rates")]
+        + [(name, _pointer) for name in ("event_times", "event_states", "event_marks", "wrt", "side", "next_regime")]
+        + [(name, _long) for name in ("grid_count", "grid_done", "event_room", "event_count")]
+        + [(name, _long) for name in ("steps", "max_steps", "handled", "max_events")]
+        + [(name, _int) for name in ("columns", "regime", "status", "ending_kind", "ending_index")]
+        + [(name, _int) for name in ("max_at_once", "fresh", "pending")]
+    )
+
+
+def library_path() -> Path | None:
+    """The shared library beside this module, or None where it was not built.
+
+    $KAPITZA_KERNEL names another one, such as a build with sanitizers.
+    """
+    if os.environ.get("KAPITZA_KERNEL"):
+        return Path(os.environ["KAPITZA_KERNEL"])
+    here = Path(__file__).parent
+    found = [p for suffix in ("so", "dylib", "dll") for p in here.glob(f"hybrid*.{suffix}")]
+    return found[0] if found else None
+
+
+def source_version(source: Path) -> int:
+    """A checksum of the source, which the library was compiled with: one of other sources is not loaded."""
+    return zlib.crc32(source.read_bytes()) & 0x7FFFFFFF
+
+
+@cache
+def library() -> Any:
+    """The loaded library, or None where there is none for this platform."""
+    path = library_path()
+    if path is None:
+        return None
+    try:
+        loaded = ctypes.CDLL(str(path))
+        loaded.kz_version.restype = _int
+        if loaded.kz_version() != source_version(Path(__file__).with_name("hybrid.c")):
+            return None
+    except (OSError, AttributeError):
+        return None
+    loaded.kz_tape_new.argtypes = [_pointer] * 8 + [ctypes.POINTER(_pointer)]
+    loaded.kz_tape_new.restype = _int
+    loaded.kz_tape_free.argtypes = [_pointer]
+    loaded.kz_tape_free.restype = None
+    loaded.kz_travel.argtypes = [_pointer, _int, _pointer, _pointer]
+    loaded.kz_travel.restype = _int
+    loaded.kz_space_new.argtypes, loaded.kz_space_new.restype = [], _pointer
+    loaded.kz_space_free.argtypes, loaded.kz_space_free.restype = [_pointer], None
+    loaded.kz_travel_many.argtypes = [_pointer, _int, _pointer, _long]
+    loaded.kz_travel_many.restype = None
+    return loaded
+
+
+def address(array: NDArray[Any] | None) -> int | None:
+    """Where the numbers of an array are; None for no array."""
+    return None if array is None else array.ctypes.data
+
+
+class Space:
+    """Memory that runs of one thread compute in, kept from one run to the next; freed with this object."""
+
+    def __init__(self) -> None:
+        made = library().kz_space_new()
+        if made is None:
+            raise MemoryError("no memory for a run")
+        self.handle: int = made
+        weakref.finalize(self, library().kz_space_free, _pointer(self.handle))
+
+
+class CheckedTape:
+    """A tape that the library has copied and checked; freed with this object."""
+
+    def __init__(self, tape: Tape):
+        made = _pointer()
+        arrays = [
+            np.ascontiguousarray(a)
+            for a in (
+                tape.sizes,
+                tape.code,
+                tape.term_nodes,
+                tape.term_scales,
+                tape.term_factors,
+                tape.literals,
+                tape.outputs,
+            )
+        ]
+        if tape.sizes.shape != (SIZES,) or tape.code.shape[1:] != (4,):
+            raise ValueError("the tape is not well formed")
+        lengths = np.array([len(a) for a in arrays[1:]], np.int64)
+        status = library().kz_tape_new(*map(address, arrays), address(lengths), ctypes.byref(made))
+        if status != DONE or made.value is None:
+            raise MemoryError("no memory for a tape") if status == MEMORY else ValueError("the tape is not well formed")
+        self.handle: int = made.value
+        weakref.finalize(self, library().kz_tape_free, _pointer(self.handle))

@@ -1,0 +1,74 @@
+"""Which files are read and written: the one list of suffixes.
+
+A new kind of file needs a line in `READERS` and a function in `kapitza/data/lab` that returns its groups of channels.
+Nothing is imported here: the command line shows these lists before it needs a library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What reads a kind of file: module and function in kapitza/data/lab, library, and the extra that installs it."""
+
+    what: str
+    module: str
+    function: str
+    library: str
+    extra: str
+
+
+_WORKBOOK = Reader("an Excel workbook", "workbook", "read_workbook", "python_calamine", "formats")
+_UFF = Reader("a universal file (data set 58)", "uff", "read_uff", "pyuff", "formats")
+_MDF = Reader("an MDF file", "mdf", "read_mdf", "asammdf", "mdf")
+_BAG = Reader("a ROS bag", "bags", "read_bag", "rosbags", "formats")
+
+READERS = {
+    ".xlsx": _WORKBOOK,
+    ".xlsm": _WORKBOOK,
+    ".tdms": Reader("a TDMS file (LabVIEW)", "tdms", "read_tdms", "nptdms", "formats"),
+    ".uff": _UFF,
+    ".unv": _UFF,
+    ".wav": Reader("a WAV file", "sound", "read_wav", "scipy", ""),
+    ".mf4": _MDF,
+    ".mdf": _MDF,
+    ".bag": _BAG,
+    ".db3": _BAG,
+    ".mcap": _BAG,
+}
+"""Suffix → reader."""
+
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+"""Text that is written → its separator."""
+
+TEXT = (*SEPARATORS, ".dat", ".asc")
+CONTAINERS = (".mat", ".h5", ".hdf5", ".nc", ".npz")
+FOLDERS = (".zarr", ".parquet")
+"""Recordings that may be folders, and larger than the memory."""
+
+LAB = tuple(READERS)
+"""Files of acquisition systems: groups of channels with clocks."""
+
+SUFFIXES = (*TEXT, *FOLDERS, *CONTAINERS, *LAB)
+"""Files that `read` takes."""
+
+WRITABLE = (*SEPARATORS, *FOLDERS, ".h5", ".hdf5", ".mat", ".npz", ".uff")
+"""Files that `write` makes."""
+
+ADVICE = {
+    ".xls": "save it as .xlsx or .csv",
+    ".ods": "save it as .xlsx or .csv",
+    ".lvm": "rename it to .txt",
+    ".blf": "convert it to .mf4",
+    ".dxd": "export it as .uff or .csv",
+    ".pkl": "pickles are code: save it as .npz",
+    ".pickle": "pickles are code: save it as .npz",
+    ".npy": "save it with its times as .npz",
+    ".json": "save it as .csv",
+    ".feather": "save it as .parquet",
+    ".gz": "unpack it first",
+    ".zip": "unpack it first",
+}
+"""Suffixes of files that are not read → what to do instead."""

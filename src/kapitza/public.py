@@ -1,0 +1,203 @@
+"""The one list of public names: where each lives, and under which title the reference shows it.
+
+`python -m harness` writes the type stub and docs/api.md from it; the attributes of the package are loaded by it.
+"""
+
+from __future__ import annotations
+
+PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
+    "Models": {
+        "kapitza.model": (
+            "Coordinate",
+            "Excitation",
+            "Impact",
+            "ModalReduction",
+            "Model",
+            "Parameter",
+            "Prior",
+            "Signal",
+            "Symmetry",
+            "control_values",
+            "modal_reduction",
+            "read_model",
+            "with_clock",
+            "with_control",
+            "with_laws",
+            "write_model",
+        ),
+    },
+    "Data": {
+        "kapitza.data": (
+            "Record",
+            "StoredRecord",
+            "measure",
+            "open_record",
+            "read",
+            "write",
+        ),
+        "kapitza.orbits_in_data": (
+            "Inspection",
+            "inspect",
+        ),
+    },
+    "Simulation": {
+        "kapitza.flow": (
+            "Flow",
+            "Map",
+            "simulate",
+        ),
+        "kapitza.orbits_of_models": (
+            "Basins",
+            "LyapunovSpectrum",
+            "basins",
+            "exponents",
+        ),
+        "kapitza.ensembles": (
+            "Ensemble",
+            "ensemble",
+        ),
+    },
+    "Periodic orbits of models": {
+        "kapitza.orbit": (
+            "OrbitSet",
+            "PeriodicOrbit",
+        ),
+        "kapitza.orbits_of_models": (
+            "Collocation",
+            "Differences",
+            "HarmonicBalance",
+            "Homotopy",
+            "MultipleShooting",
+            "Shooting",
+            "certify",
+            "solve_orbit",
+        ),
+    },
+    "Periodic orbits in data": {
+        "kapitza.orbits": ("find_orbits",),
+        "kapitza.orbits_in_data": (
+            "GlobalMap",
+            "LocalMap",
+            "ReturnSearch",
+            "SectionSearch",
+        ),
+    },
+    "Families of orbits": {
+        "kapitza.continuation": (
+            "Bifurcation",
+            "Branch",
+            "Diagram",
+            "MeasuredBranch",
+            "Stepping",
+            "backbone",
+            "diagram",
+            "follow",
+            "frequency_response",
+            "other_orbits",
+            "switch_branch",
+        ),
+    },
+    "Identification": {
+        "kapitza.estimate": (
+            "Automatic",
+            "BranchFit",
+            "Differenced",
+            "Estimate",
+            "HarmonicFit",
+            "InvariantFit",
+            "OrbitFit",
+            "Sensor",
+            "ShootingFit",
+            "identify",
+        ),
+        "kapitza.invariants": ("find_invariant",),
+    },
+    "How sure an estimate is": {
+        "kapitza.estimate": (
+            "Coverage",
+            "Validation",
+            "advise",
+            "compare_fits",
+            "coverage",
+            "cramer_rao",
+            "identifiability",
+            "missing_orbits",
+            "posterior",
+            "profile_curve",
+            "profile_interval",
+            "suggest",
+            "validate",
+        ),
+    },
+    "Studies": {
+        "kapitza.study": (
+            "Study",
+            "StudyError",
+            "StudyResult",
+            "read_results",
+            "read_study",
+        ),
+    },
+    "Saving, progress, errors": {
+        "kapitza.saving": (
+            "load",
+            "save",
+        ),
+        "kapitza.monitor": (
+            "Bar",
+            "Monitor",
+            "Progress",
+            "Silent",
+        ),
+        "kapitza.errors": (
+            "KapitzaError",
+            "Status",
+        ),
+    },
+}
+"""Title in the reference → module → names."""
+
+FOLDERS = (
+    "circle",
+    "continuation",
+    "data",
+    "errors",
+    "estimate",
+    "executor",
+    "flow",
+    "invariants",
+    "library",
+    "model",
+    "monitor",
+    "orbit",
+    "orbits_in_data",
+    "orbits_of_models",
+    "report",
+    "saving",
+    "rig",
+    "signal",
+    "solve",
+    "study",
+)
+"""Parts of the package that are loaded when first used as kapitza.PART."""
+
+RESULTS = (
+    "Basins",
+    "Bifurcation",
+    "Branch",
+    "Coverage",
+    "Diagram",
+    "Ensemble",
+    "Estimate",
+    "Inspection",
+    "LyapunovSpectrum",
+    "ModalReduction",
+    "OrbitSet",
+    "PeriodicOrbit",
+    "StudyResult",
+    "Validation",
+)
+"""Nouns that verbs return: their numbers may be missing (NaN) or infinite."""
+
+HOMES = {name: home for homes in PUBLIC.values() for home, names in homes.items() for name in names}
+"""Name → the module where it lives."""

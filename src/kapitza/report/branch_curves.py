@@ -1,0 +1,172 @@
+"""Branches as smooth lines: through their points and their located bifurcations, cut where the stability changes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.text import Annotation
+from numpy.typing import NDArray
+from scipy.interpolate import Akima1DInterpolator
+
+if TYPE_CHECKING:
+    from kapitza.continuation import Branch
+
+Array = NDArray[np.float64]
+
+BETWEEN = 12
+"""Points drawn between two points of a branch."""
+
+NAMED = "name of a point"
+"""Mark of the texts that `place_names` wrote."""
+
+FONT = 8
+"""Size of the names of points."""
+
+
+@dataclass(frozen=True)
+class BranchLine:
+    """A quantity (N,) along a branch as a function of the arclength, with the places of its bifurcations."""
+
+    branch: Branch
+    row: Array
+
+    @cached_property
+    def _knots(self) -> tuple[Array, Array, Array, list[float]]:
+        """Arclength, parameter and quantity at points and folds, in order, and where each bifurcation is."""
+        branch = self.branch
+        s, value = np.asarray(branch.arclength, float), branch.values[:, 0]
+        if len(s) < 2 or not (np.diff(s) > 0).all():
+            s = np.arange(len(value), dtype=float)
+        along, height = _interpolant(s, value, branch), _interpolant(s, self.row, branch)
+        places, extra = [], []
+        for mark in branch.bifurcations:
+            i = int(np.clip(mark.position, 0, max(len(s) - 2, 0)))
+            begin, end = float(s[i]), float(s[min(i + 1, len(s) - 1)])
+            place = _place(along, begin, end, mark.value)
+            places.append(place)
+            if begin < place < end:
+                extra.append((place, mark.value, float(height(place))))
+        rows = np.array([*zip(s, value, self.row, strict=True), *extra])
+        rows = rows[np.unique(rows[:, 0], return_index=True)[1]]
+        return rows[:, 0], rows[:, 1], rows[:, 2], places
+
+    @property
+    def marks(self) -> Array:
+        """(M, 2) parameter and quantity of the bifurcations."""
+        s, _, height, places = self._knots
+        quantity = _interpolant(s, height, self.branch)
+        found = [(mark.value, float(quantity(p))) for mark, p in zip(self.branch.bifurcations, places, strict=True)]
+        return np.array(found).reshape(-1, 2)
+
+    def pieces(self) -> Iterator[tuple[str, Array, Array]]:
+        """Stability, parameter and quantity of stretches of one stability, in order."""
+        s, value, height, places = self._knots
+        if len(s) < 2:
+            yield self.branch.stability[0], value, height
+            return
+        along, quantity = _interpolant(s, value, self.branch), _interpolant(s, height, self.branch)
+        for begin, end, state in self._cuts(s, places):
+            inner = s[(s > begin) & (s < end)]
+            edges = np.concatenate([[begin], inner, [end]])
+            share = np.linspace(0, 1, BETWEEN, endpoint=False)
+            fine = np.append((edges[:-1, None] + np.diff(edges)[:, None] * share).ravel(), end)
+            yield state, along(fine), quantity(fine)
+
+    def _cuts(self, s: Array, places: list[float]) -> Iterator[tuple[float, float, str]]:
+        """Arclengths between which the stability is one: cut at the bifurcation where it changes, or half way."""
+        stability = np.array(self.branch.stability)
+        own = np.asarray(self.branch.arclength, float)
+        own = own if len(own) > 1 and (np.diff(own) > 0).all() else np.arange(len(stability), dtype=float)
+        changes = np.flatnonzero(stability[1:] != stability[:-1])
+        cuts = []
+        for i in changes:
+            inside = [p for p in places if own[i] <= p <= own[i + 1]]
+            cuts.append(inside[0] if inside else 0.5 * (own[i] + own[i + 1]))
+        edges = [float(s[0]), *cuts, float(s[-1])]
+        states = [stability[0], *stability[changes + 1]]
+        for (begin, end), state in zip(itertools.pairwise(edges), states, strict=True):
+            if end > begin:
+                yield begin, end, str(state)
+
+
+def _interpolant(s: Array, values: Array, branch: Branch) -> Any:
+    """Smooth where the model is, straight where events bend the branch."""
+    if len(s) < 3 or branch.sequences or branch.model.structure.switches:
+        return lambda x: np.interp(x, s, values)
+    return Akima1DInterpolator(s, values, method="makima")
+
+
+def _place(along: Any, begin: float, end: float, value: float) -> float:
+    """Arclength within a step at which the parameter is nearest to a value: at a fold beyond both ends its extreme."""
+    fine = np.linspace(begin, end, 201)
+    return float(fine[int(np.argmin(np.abs(along(fine) - value)))])
+
+
+def place_names(axes: Axes, names: list[tuple[float, float, str]]) -> None:
+    """Write names beside points so that none covers another or a point, trying places around each in turn."""
+    axes.autoscale_view()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    unit = figure.dpi / 72
+    # Names that an earlier curve on the same axes wrote are placed anew with these, each once.
+    known = [text for text in axes.texts if text.get_gid() == NAMED]
+    names = [*((*text.xy, text.get_text()) for text in known if isinstance(text, Annotation)), *names]
+    for text in known:
+        text.remove()
+    names = _distinct(axes, names, 6 * unit)
+    points = axes.transData.transform([(x, y) for x, y, _ in names]) if names else np.zeros((0, 2))
+    taken = [_box(x - 4 * unit, y - 4 * unit, 8 * unit, 8 * unit) for x, y in points]
+    inside = axes.get_window_extent()
+    for (x, y, text), (px, py) in zip(names, points, strict=True):
+        width, height = 0.56 * FONT * unit * len(text), 1.3 * FONT * unit
+        best: tuple[float, float, float, Any] | None = None
+        for away, angle in itertools.product((7, 16, 28, 42, 60), np.radians(range(-45, 315, 45))):
+            left = px + away * unit * np.cos(angle) - (width if np.cos(angle) < -0.1 else 0.0)
+            low = py + away * unit * np.sin(angle) - 0.5 * height
+            box = _box(left, low, width, height)
+            overlap = sum(_common(box, other) for other in taken) + _outside(box, inside) + 1e-3 * away
+            if best is None or overlap < best[0]:
+                best = (overlap, left, low, box)
+            if overlap < 0.1:
+                break
+        assert best is not None
+        taken.append(best[3])
+        shift = ((best[1] - px) / unit, (best[2] - py) / unit)
+        far = max(abs(shift[0]), abs(shift[1])) > 20
+        line = {"arrowstyle": "-", "lw": 0.5, "color": "0.5"} if far else None
+        axes.annotate(text, (x, y), xytext=shift, textcoords="offset points", fontsize=FONT, va="bottom",
+                      arrowprops=line, zorder=6, gid=NAMED)  # fmt: skip
+
+
+def _distinct(axes: Axes, names: list[tuple[float, float, str]], nearness: float) -> list[tuple[float, float, str]]:
+    """The names without those that stand at the same point already."""
+    kept: list[tuple[float, float, str]] = []
+    for x, y, text in names:
+        here = axes.transData.transform((x, y))
+        others = [axes.transData.transform(each[:2]) for each in kept if each[2] == text]
+        if all(np.abs(here - other).max() > nearness for other in others):
+            kept.append((x, y, text))
+    return kept
+
+
+def _box(left: float, low: float, width: float, height: float) -> tuple[float, float, float, float]:
+    return left, low, left + width, low + height
+
+
+def _common(first: Any, second: Any) -> float:
+    """Area that two boxes share."""
+    width = min(first[2], second[2]) - max(first[0], second[0])
+    height = min(first[3], second[3]) - max(first[1], second[1])
+    return max(width, 0.0) * max(height, 0.0)
+
+
+def _outside(box: Any, inside: Any) -> float:
+    """How much of a box lies outside of the axes, as an area."""
+    kept = _common(box, (inside.x0, inside.y0, inside.x1, inside.y1))
+    return (box[2] - box[0]) * (box[3] - box[1]) - kept

@@ -1,0 +1,151 @@
+"""Data with a motion of the fitted model along them, as figures show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kapitza import circle
+from kapitza.arrays import Array, Flags, Indices
+from kapitza.data import Record
+from kapitza.estimate import Estimate, Validation
+from kapitza.study import fitted_settings
+
+OUTLYING = 5.0
+"""Residuals beyond so many standard deviations are marked: of 100,000 Gaussian ones 0.06 are."""
+
+TO_DEVIATION = 1.4826
+"""Standard deviation of a Gaussian over its median absolute deviation."""
+
+
+@dataclass(frozen=True)
+class Motion:
+    """One recording and a motion along it.
+
+    time (N,) [s]; piece (N,): numbers the uninterrupted motions; measured, predicted (N,) by channel, NaN where there
+    is nothing to show; lost (N,) by channel: samples that were not fitted, such as spikes and dropouts. noise: standard
+    deviation by channel; angles: channels on a circle.
+    """
+
+    time: Array
+    piece: Indices
+    measured: Mapping[str, Array]
+    predicted: Mapping[str, Array]
+    lost: Mapping[str, Flags] = field(default_factory=dict)
+    noise: Mapping[str, float] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    angles: tuple[str, ...] = ()
+    name: str = ""
+
+    def error(self, channel: str) -> Array:
+        """Predicted minus measured (N,), on the circle for angles; NaN for lost samples."""
+        gap = self.predicted[channel] - self.measured[channel]
+        gap = circle.wrap(gap) if channel in self.angles else gap
+        return np.where(self.lost[channel], np.nan, gap) if channel in self.lost else gap
+
+    def near(self, channel: str) -> Array:
+        """Predicted values (N,); angles beside the measured ones, whatever turn they are in."""
+        if channel not in self.angles:
+            return self.predicted[channel]
+        return self.measured[channel] + circle.wrap(self.predicted[channel] - self.measured[channel])
+
+    def outlying(self, channel: str) -> Flags:
+        """Samples (N,) that were fitted, but whose residual is far beyond the noise and the other residuals."""
+        error = np.abs(self.error(channel))
+        known = error[np.isfinite(error)]
+        scatter = TO_DEVIATION * float(np.median(known)) if known.size else 0.0
+        limit = OUTLYING * max(scatter, self.noise.get(channel, 0.0))
+        return np.asarray(error > limit) if limit > 0 else np.zeros(self.time.size, bool)
+
+    def rate(self, channel: str) -> Array:
+        """Rate of the predicted channel (N,): the one beside it, or differences along each piece; NaN in short ones."""
+        own = self.predicted.get(f"{channel}'")
+        if own is not None:
+            return own
+        speed = np.full(self.time.size, np.nan)
+        for number in np.unique(self.piece):
+            inside = self.piece == number
+            if inside.sum() > 3:
+                values = self.predicted[channel][inside]
+                values = circle.unwrap(values) if channel in self.angles else values
+                speed[inside] = np.gradient(values, self.time[inside])
+        return speed
+
+
+def motions_of(estimate: Estimate) -> list[Motion]:
+    """The motion that was fitted, recording by recording; none where the method fits no motion."""
+    motion = estimate.motion
+    if motion is None:
+        return []
+    channels = tuple(estimate.residuals)
+    records = [record for record, _ in fitted_settings(estimate)]
+    number = np.zeros(motion.sample_times.size, np.int64) if motion.record is None else motion.record
+    read = np.ones(motion.measured.shape, bool) if motion.read is None else motion.read
+    found = []
+    for one in np.unique(number).tolist():
+        at = number == one
+        record = records[one] if one < len(records) else None
+        seen = [(i, c) for i, c in enumerate(channels) if record is None or c in record.channels]
+        angles = _angles(record, [c for _, c in seen])
+        found.append(
+            Motion(
+                time=motion.sample_times[at] + (0.0 if record is None else record.excitation_start),
+                piece=motion.piece[at],
+                measured={c: motion.measured[at, i] for i, c in seen},
+                predicted={c: motion.predicted[at, i] for i, c in seen},
+                lost={c: ~read[at, i] for i, c in seen},
+                noise=motion.noise_by_record[one] if one < len(motion.noise_by_record) else {},
+                units=_units(record, angles),
+                angles=angles,
+                name="" if record is None else str(record.dataset.attrs.get("source", "")),
+            )
+        )
+    return found
+
+
+def motion_of_test(validation: Validation | None) -> Motion | None:
+    """Data that were not fitted with the predictions of their stretches, NaN where states were fitted to them."""
+    test = None if validation is None else validation.prediction
+    if validation is None or test is None or not len(test.starts):
+        return None
+    record, count = validation.record, validation.record.size
+    angles = _angles(record, test.channels)
+    predicted = {c: np.full(count, np.nan) for c in test.channels}
+    piece = np.full(count, -1, np.int64)
+    for number, (begin, error) in enumerate(zip(test.starts, test.error, strict=True)):
+        first = int(np.searchsorted(record.time, begin)) + 1
+        span = slice(first, min(first + len(error), count))
+        piece[span] = number
+        for i, channel in enumerate(test.channels):
+            predicted[channel][span] = record[channel][span] + error[: span.stop - span.start, i]
+    measured = {c: record[c] for c in test.channels}
+    noise = dict(zip(test.channels, test.noise.tolist(), strict=True))
+    name = str(record.dataset.attrs.get("source", ""))
+    return Motion(record.time, piece, measured, predicted, {}, noise, _units(record, angles), angles, name)
+
+
+def _angles(record: Record | None, channels: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    pairs = () if record is None else zip(record.channels, record.angles, strict=True)
+    return tuple(channel for channel, angle in pairs if angle and channel in channels)
+
+
+def _units(record: Record | None, angles: tuple[str, ...]) -> dict[str, str]:
+    """Units of the channels; angles are in rad whether or not the file says so."""
+    known = {} if record is None else record.units
+    return {channel: unit or ("rad" if channel in angles else "") for channel, unit in known.items()}
+
+
+def extremes(values: Array, count: int) -> Indices:
+    """Positions of at most `count` of the values (N,) that show all of them: the least and largest of each bin."""
+    if values.size <= count:
+        return np.arange(values.size)
+    edges = np.linspace(0, values.size, max(count // 2, 1) + 1).astype(np.int64)[:-1]
+    bins = np.searchsorted(edges, np.arange(values.size), side="right") - 1
+    # NaN comes last in each bin: it is shown where nothing else is.
+    order = np.lexsort((values, bins))
+    last = np.append(edges[1:], values.size)
+    known = np.add.reduceat(np.isfinite(values).astype(np.int64), edges)
+    highest = np.where(known > 0, edges + known, last) - 1
+    return np.unique(np.concatenate([order[edges], order[highest]]))

@@ -1,0 +1,214 @@
+"""A fold measured for its own sake: the Jacobian at the fold, means at three places, a deviation from their noise.
+
+A walk accepts a point when its residuals are of the size of the noise, with a Jacobian that Broyden's updates carried
+along. At a fold that Jacobian is worst where it matters: points stay where the predictor put them, outside the tip, by
+more than their noise. Here the Jacobian J = ∂r/∂(z, p) is measured next to the fold. With r̄ the mean residual there,
+
+    p* = p - e_p · B⁻¹ (r̄, 0),   B = (J; τ),   var p* = b Σ bᵀ,   b the last row of B⁻¹,
+
+is the parameter of the free motion in the plane across the branch (τ its direction), and t = τ · z the coordinate along
+it. p*(t) is measured at three places; a polynomial through them and the corrected points of the walk turns at the fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import polynomial
+from numpy.typing import NDArray
+
+from kapitza.errors import RigError
+from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
+from kapitza.rig.corrector import in_deviations, resized
+from kapitza.rig.experiment import Experiment, Residual, RigFamily
+from kapitza.rig.orbits import OrbitSettings, patiently, variance_of_the_mean
+
+Array = NDArray[Any]
+
+REACH, DEGREE = 0.6, 4
+"""Arclength on either side of a fold from which points of the walk show its shape; degree of the polynomial."""
+
+MODEL = 0.1
+"""Share of its height above the fold by which the polynomial may miss a point."""
+
+LEAST, MOST = 0.08, 0.2
+"""Distance of the places from each other, in scaled unknowns."""
+
+
+@dataclass(frozen=True)
+class FoldSettings(OrbitSettings):
+    """average: periods in each mean; patience: periods to wait after two agree; repeats: means at each place.
+
+    corrections: Newton steps at each place, at most; difference: of the Jacobian, as a share of the scales; share: of
+    a correction that counts as its error; places: along the branch at which the parameter is measured.
+    """
+
+    average: int = 2
+    patience: int = 2
+    repeats: int = 3
+    places: int = 3
+
+
+def measure_fold(
+    experiment: Experiment, branch: RigBranch, fold: int = 0, settings: FoldSettings | None = None
+) -> RigBifurcation:
+    """A fold of a measured branch, measured where it is: about 20 measurements for 5 modes.
+
+    Parameters
+    ----------
+    fold : int
+        Its number in `branch.folds`.
+
+    Returns
+    -------
+    RigBifurcation
+        with a deviation that follows from the noise; `RigBranch.with_folds` puts it in its place.
+    """
+    if not 0 <= fold < len(branch.folds):
+        raise RigError(f"The branch has {len(branch.folds)} folds; there is no number {fold} (counted from 0).")
+    known = branch.folds[fold]
+    family = RigFamily(experiment, branch.parameter, abs(known.value) or 1.0)
+    with experiment.rig:
+        return fold_at(family, branch.points, known.position, settings)[0]
+
+
+def fold_at(
+    family: RigFamily, points: Sequence[RigPoint], position: int, settings: FoldSettings | None = None
+) -> tuple[RigBifurcation, Array]:
+    """The fold next to the point number `position`, and the Jacobian measured there."""
+    settings = settings or FoldSettings()
+    began = family.experiment.measurements
+    with patiently(family.experiment, settings):
+        fold = _Fold.of(family, points, position, settings)
+        fold.measure(0.0)
+        half = float(np.clip(2 * np.sqrt(fold.places[0].deviation / max(abs(fold.curvature()), 1e-12)), LEAST, MOST))
+        fold.measure(half)
+        fold.measure(-half)
+        turn, value, deviation = fold.extremum()
+        while abs(turn) > half and len(fold.places) <= settings.places:
+            fold.measure(turn)
+            turn, value, deviation = fold.extremum()
+    scale = family.scale[-1]
+    found = RigBifurcation(
+        kind="fold",
+        parameter=family.parameter,
+        value=scale * value,
+        deviation=scale * deviation,
+        method=f"Jacobian and {len(fold.places)} places at the fold",
+        position=position,
+        measurements=family.experiment.measurements - began,
+    )
+    return found, fold.jacobian
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The free motion in one plane across the branch, scaled: t, the parameter p, its standard deviation."""
+
+    t: float
+    p: float
+    deviation: float
+
+
+@dataclass
+class _Fold:
+    """Points next to a fold in scaled unknowns, and what is measured there."""
+
+    family: RigFamily
+    settings: FoldSettings
+    tau: Array
+    start: Array
+    jacobian: Array
+    inverse: Array
+    walked: list[tuple[Array, Residual]]
+    places: list[_Place] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, family: RigFamily, points: Sequence[RigPoint], position: int, settings: FoldSettings) -> _Fold:
+        """Measure the Jacobian at the extremum of the parabola through the points in the middle."""
+        experiment, scale = family.experiment, family.scale
+        lengths = np.array([p.arclength for p in points]) - points[position].arclength
+        near = np.flatnonzero(np.abs(lengths) <= REACH)
+        near = np.union1d(near, [i for i in range(position - 2, position + 3) if 0 <= i < len(points)])
+        if not near[0] < position < near[-1]:
+            raise RigError(f"The branch has {len(points)} points, none beyond its fold: follow it further.")
+        chosen, lengths = [points[i] for i in near], lengths[near]
+        z = np.array([resized(p.z, experiment) / scale for p in chosen])
+        middle = int(np.flatnonzero(near == position)[0])
+        # Points closer than that say nothing of the direction, nor of where the parameter turns.
+        first, last = lengths <= -LEAST, lengths >= LEAST
+        ends = (np.flatnonzero(first)[-1] if first.any() else 0, np.flatnonzero(last)[0] if last.any() else len(z) - 1)
+        tau = z[ends[1]] - z[ends[0]]
+        tau = tau / np.linalg.norm(tau)
+        inner = slice(ends[0], ends[1] + 1)
+        t = (z[inner] - z[middle]) @ tau
+        shape = polynomial.polyfit(t, z[inner], 2)
+        turn = -shape[1, -1] / (2 * shape[2, -1]) if shape[2, -1] else 0.0
+        start = polynomial.polyval(float(np.clip(turn, t.min(), t.max())), shape)
+        jacobian = family.jacobian(start * scale)
+        inverse = np.linalg.inv(np.vstack([jacobian * scale, tau]))
+        walked = []
+        for point, place in zip(chosen, z, strict=True):
+            demands = {n: s.with_modes(experiment.modes) for n, s in point.measurement.demands.items()}
+            walked.append((place, experiment.residual(point.measurement, demands, family.values(point.z))))
+        return cls(family, settings, tau, start, jacobian, inverse, walked)
+
+    def measure(self, t: float) -> None:
+        """Correct the demands in the plane at t until the residuals are noise, then take means."""
+        family, experiment = self.family, self.family.experiment
+        z = self.start + t * self.inverse[:, -1]  # J n = 0, τ · n = 1
+        found = family.residual(z * family.scale)
+        for _ in range(self.settings.corrections):
+            if in_deviations(found) <= 1.5:
+                break
+            z = z - self.inverse[:, :-1] @ found.value
+            found = family.residual(z * family.scale)
+        means = [found]
+        while len(means) < self.settings.repeats:
+            experiment.forget()
+            means.append(family.residual(z * family.scale))
+        values = np.array([m.value for m in means])
+        variance = variance_of_the_mean(values, means[-1].deviation, len(experiment.blocks()))
+        self.places.append(self.corrected(z, values.mean(axis=0), variance))
+
+    def corrected(self, z: Array, residual: Array, variance: Array) -> _Place:
+        """The free motion next to z, by the measured Jacobian."""
+        correction = -self.inverse[:, :-1] @ residual
+        spread = self.inverse[-1, :-1] ** 2 @ variance + (self.settings.share * correction[-1]) ** 2
+        at = z + correction
+        return _Place(float((at - self.start) @ self.tau), float(at[-1]), float(np.sqrt(spread)))
+
+    def curvature(self) -> float:
+        """Half the second derivative of p, from the points of the walk alone."""
+        return float(polynomial.polyfit(*self._walk()[:2], 2)[2])
+
+    def _walk(self) -> tuple[Array, Array, Array]:
+        rows = [self.corrected(z, r.value, r.deviation**2) for z, r in self.walked]
+        t, p, deviation = np.array([(row.t, row.p, row.deviation) for row in rows]).T
+        return t, p, deviation
+
+    def _fitted(self) -> tuple[Array, Array]:
+        """Coefficients of p(t) and their covariance, widened where the points scatter more than their noise."""
+        t, p, deviation = self._walk()
+        own = np.array([(m.t, m.p, m.deviation) for m in self.places])
+        deviation = np.hypot(deviation, MODEL * (p - own[0, 1]))
+        t, p, deviation = (np.append(*pair) for pair in zip((t, p, deviation), own.T, strict=True))
+        columns = np.vander(t, 1 + min(DEGREE, len(t) - 2), increasing=True) / deviation[:, None]
+        shape, *_ = np.linalg.lstsq(columns, p / deviation, rcond=None)
+        left = columns @ shape - p / deviation
+        excess = max(1.0, float(left @ left) / (len(t) - len(shape)))
+        return shape, excess * np.linalg.inv(columns.T @ columns)
+
+    def extremum(self) -> tuple[float, float, float]:
+        """Where the polynomial turns: t, the parameter, its standard deviation."""
+        shape, covariance = self._fitted()
+        roots = polynomial.polyroots(polynomial.polyder(shape))
+        turns = roots.real[(np.abs(roots.imag) < 1e-9) & (np.abs(roots.real) <= 3 * MOST)]
+        if not turns.size:
+            raise RigError("The points next to the fold do not show where it turns: take smaller steps.")
+        turn = float(turns[np.abs(turns).argmin()])
+        row = turn ** np.arange(len(shape))
+        return turn, float(row @ shape), float(np.sqrt(row @ covariance @ row))

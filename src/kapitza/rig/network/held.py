@@ -1,0 +1,95 @@
+"""The rig as its server holds it: one caller at a time, and nothing is sent on after a watchdog has stopped it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, Self
+
+from kapitza.errors import RigError, RigLimitError
+from kapitza.rig.fourier import FourierSeries
+from kapitza.rig.protocol import Guarded, PeriodicInput, Rig, RigParameter, Samples
+
+
+class HeldRig(Guarded):
+    """A rig under a lock, for the thread that carries out requests and for the watchdog; it is a `Rig`.
+
+    `arm` allows demands; `trip` stops the rig and forbids them until it is armed again, also those of a change that is
+    under way. patience: seconds that `trip` waits for a call that is in progress. A driver that hangs for longer is
+    stopped from the other thread.
+    """
+
+    def __init__(self, rig: Rig, patience: float):
+        self.rig, self.patience = rig, patience
+        self.running, self.reason = False, ""
+        self._armed = False
+        self._lock = threading.Lock()
+
+    @property
+    def inputs(self) -> tuple[PeriodicInput, ...]:
+        return self.rig.inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self.rig.outputs
+
+    @property
+    def parameters(self) -> tuple[RigParameter, ...]:
+        return self.rig.parameters
+
+    @property
+    def sample_time(self) -> float:
+        return self.rig.sample_time
+
+    def arm(self) -> None:
+        self._armed, self.reason = True, ""
+
+    def set(self, demands: Mapping[str, FourierSeries], **parameters: float) -> None:
+        with self._lock:
+            self._check(self._armed)
+            # First, so that the watchdog also covers a driver that hangs in `set`.
+            before, self.running = self.running, True
+            try:
+                self.rig.set(demands, **parameters)
+            except RigLimitError:
+                # It says that nothing was sent. After any other error nobody knows.
+                self.running = before
+                raise
+
+    def run(self, samples: int) -> Samples:
+        with self._lock:
+            self._check(self._armed and self.running)
+            try:
+                found = self.rig.run(samples)
+            except Exception:
+                self._check(self._armed)  # it was stopped meanwhile, which its own error does not say
+                raise
+        self._check(self._armed)
+        return found
+
+    def _check(self, allowed: bool) -> None:
+        if not allowed:
+            reason = f" ({self.reason})" if self.reason else ""
+            raise RigError(f"The rig is in its safe state{reason}: set demands before it runs.")
+
+    def stop(self) -> None:
+        self.trip("")
+
+    def trip(self, reason: str) -> None:
+        """Put the rig in its safe state; it stays there until it is armed and given demands again."""
+        self._armed = False
+        if self.running:
+            self.reason = reason or self.reason
+        own = self._lock.acquire(timeout=self.patience)
+        try:
+            self.rig.stop()
+            self.running = False
+        finally:
+            if own:
+                self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self.stop()

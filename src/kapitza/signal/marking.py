@@ -1,0 +1,100 @@
+"""Records with their bad samples marked and bridged, and the sentences that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kapitza.arrays import Array, Flags
+from kapitza.circle import unwrap
+from kapitza.data import KEEP, KINDS, Record, marks_of, with_marks
+from kapitza.signal.bad_samples import LONGEST, bad_samples
+
+UNEVEN = 0.5
+"""Deviation of sampling steps, relative, from which neighbours do not foretell a sample."""
+
+NAMED = 4
+"""Times of bad samples that a sentence gives."""
+
+TURN = 2 * np.pi
+
+
+def without_bad_samples(record: Record) -> Record:
+    """Mark the bad samples of every channel and put interpolated values in their place.
+
+    The marks stay with the record; fits leave marked samples out, everything else sees the values in their place. A
+    record that is marked, or whose attribute "bad_samples" is "keep", comes back as it is.
+    """
+    coordinates = record.dataset.coords
+    if record.dataset.attrs.get(KEEP) == "keep" or any(str(name).startswith("bad ") for name in coordinates):
+        return record
+    sampling = record.sampling()
+    if not sampling.deviation < UNEVEN:
+        return record
+    pieces = (record.split_at_gaps() if sampling.gaps else record).segments()
+    made = record
+    for channel, angle in zip(record.channels, record.angles, strict=True):
+        values, marks = record[channel], np.zeros(record.size, np.int8)
+        filled = values.copy()
+        for piece in pieces:
+            straight = unwrap(values[piece]) if angle else values[piece]
+            found = bad_samples(straight)
+            if not found.lost.any():
+                continue
+            for kind, flags in enumerate((found.spikes, found.dropouts, found.saturated)):
+                marks[piece][flags] = kind + 1
+            # Turns that unwrapping added are taken off again.
+            turns = np.round((straight - values[piece]) / TURN) * TURN if angle else 0.0
+            filled[piece] = np.where(found.lost, found.filled - turns, values[piece])
+        if marks.any():
+            made = with_marks(made, channel, marks, filled)
+    return made
+
+
+def cut_at_bad_runs(record: Record) -> Record:
+    """The record without runs of marked samples too long for a value in their place, cut there."""
+    lost = np.zeros(record.size, bool)
+    for channel in record.channels:
+        for start, stop in _runs(marks_of(record, channel) > 0):
+            lost[start:stop] |= stop - start > LONGEST
+    return record.samples(np.flatnonzero(~lost)).split_at_gaps() if lost.any() else record
+
+
+def bad_sample_warnings(record: Record) -> Iterator[str]:
+    """A sentence on the bad samples of each channel, with their times."""
+    for channel in record.channels:
+        marks = marks_of(record, channel)
+        if marks.any():
+            yield bad_sample_sentence(channel, record.time, [marks == 1 + kind for kind in range(len(KINDS))])
+
+
+def bad_sample_sentence(channel: str, time: Array, kinds: list[Flags]) -> str:
+    """One sentence on bad samples of a channel; time: (N,), kinds: (N,) flags of each kind, in the order of KINDS."""
+    words = [
+        _counted(flags, time, *names)
+        for flags, names in zip(kinds, (("spike", "spikes"), ("dropout", "dropouts"), ("", "")), strict=False)
+        if flags.any()
+    ]
+    return (
+        f'"{channel}" has {" and ".join(words)}: these samples are left out of the noise, the fit and its tests. If '
+        'they are real, keep them by record.with_attributes(bad_samples="keep").'
+    )
+
+
+def _counted(flags: Flags, time: Array, one: str, several: str) -> str:
+    runs = _runs(flags)
+    times = ", ".join(f"{time[start]:.6g}" for start, _ in runs[:NAMED])
+    rest = f", and {len(runs) - NAMED} more" if len(runs) > NAMED else ""
+    if not one:
+        return f"{int(flags.sum())} saturated samples (from {times} s{rest})"
+    count = f"1 {one}" if len(runs) == 1 else f"{len(runs)} {several}"
+    longest = max(stop - start for start, stop in runs)
+    long = f" of up to {longest} samples" if longest > LONGEST else ""
+    return f"{count}{long} (at {times} s{rest})"
+
+
+def _runs(flags: Flags) -> list[tuple[int, int]]:
+    """First sample and end of each run of flags."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]

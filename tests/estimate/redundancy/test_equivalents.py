@@ -1,0 +1,58 @@
+"""Twins of parameters: other values with exactly the same outputs."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+
+CHAIN = kz.Model.from_equations(
+    ["a' = -k*a", "b' = k*a - l*b"], parameters={"k": 1.0, "l": 0.4}, start={"a": 2.0, "b": 0.3}
+)
+"""B of A → B → C is a sum of exp(-k t) and exp(-l t), and does not say which is which."""
+
+
+def test_rates_of_a_chain_can_be_exchanged():
+    found = kz.identifiability(CHAIN, ["b"])
+    assert found.complete
+    (twin,) = found.equivalents
+    assert twin == pytest.approx({"k": 0.4, "l": 1.0}, rel=1e-4)
+    assert "k = 0.4, l = 1" in found.message()
+    assert kz.identifiability(CHAIN, ["a", "b"]).equivalents == ()
+
+
+def test_bounds_and_equal_values_leave_no_twin():
+    bounded = kz.Model.from_equations(
+        ["a' = -k*a", "b' = k*a - l*b"], parameters={"k": kz.Parameter("k", 1.0, bounds=(0.6, 9.0)), "l": 0.4}
+    )
+    assert kz.identifiability(bounded, ["b"]).equivalents == ()
+    assert kz.identifiability(CHAIN.with_values(l=1.0), ["b"]).equivalents == ()
+    # The same equations at other values have theirs.
+    assert len(kz.identifiability(CHAIN.with_values(l=0.2), ["b"]).equivalents) == 1
+
+
+def test_a_sign_that_only_a_square_shows():
+    model = kz.Model.from_equations("x' = -a*x + b", parameters={"a": 1.0, "b": 0.4}, outputs={"power": "x**2"})
+    (twin,) = kz.identifiability(model).equivalents
+    assert twin == pytest.approx({"a": 1.0, "b": -0.4}, rel=1e-6)
+
+
+def test_an_angle_that_is_mirrored_and_turned_has_one_twin():
+    model = kz.Model.from_equations("p'' + c*p' + sin(p - d) = 0", parameters={"c": 0.1, "d": 0.9})
+    (twin,) = kz.identifiability(model, ["acc"], outputs={"acc": "cos(p)"}).equivalents
+    assert twin["d"] == pytest.approx(-0.9, rel=1e-6)
+
+
+@pytest.mark.parametrize("seen", [["x"], ["z"]])
+def test_lorenz_has_no_twin(seen):
+    # z keeps the sign of x and y hidden, but no parameter changes with it.
+    assert kz.identifiability(kz.library.lorenz(), seen).equivalents == ()
+
+
+def test_a_fit_gives_both_solutions_and_both_fit_alike():
+    record = kz.measure(kz.simulate(CHAIN, t=np.arange(200) * 0.05).select(["b"]), noise=0.01, seed=1)
+    fit = kz.identify(CHAIN, record, ["k", "l"], kz.ShootingFit())
+    (twin,) = fit.identifiability.equivalents
+    assert any("2 sets of values" in text for text in fit.warnings)
+    other = kz.identify(CHAIN.with_values(**twin), record, ["k", "l"], kz.ShootingFit())
+    assert other.values == pytest.approx(dict(twin), rel=1e-3)
+    assert other.chi2 == pytest.approx(fit.chi2, rel=1e-6)

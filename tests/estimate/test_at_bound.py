@@ -1,0 +1,79 @@
+"""A parameter that ends at its bound: a one-sided interval, and neighbours that do not take it for known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.estimate.energy import takes_energy_out
+
+TIME = np.arange(400) * 0.04
+BASE = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.2, "k": 9.0})
+DRAG = kz.Model.from_equations(
+    "x'' + c*x' + q*x'*abs(x') + k*x = 0",
+    parameters=[kz.Parameter("c", 0.2), kz.Parameter("q", 0.05, bounds=(0.0, math.inf)), kz.Parameter("k", 9.0)],
+)
+
+
+def record(seed: int) -> kz.Record:
+    return kz.measure(kz.simulate(BASE, [1.0, 0.0], t=TIME).select(["x"]), noise=0.01, seed=seed)
+
+
+def held_at_zero() -> kz.Estimate:
+    fits = (kz.identify(DRAG, record(seed), ["c", "q", "k"], kz.ShootingFit()) for seed in range(8))
+    return next(fit for fit in fits if fit.values["q"] == 0.0)
+
+
+def test_interval_at_a_bound_is_one_sided():
+    fit = held_at_zero()
+    low, high = fit.interval(0.95).loc["q"]
+    assert low == 0.0
+    # Without the bound q is known to 0.0024: 95 % of what lies above 0 ends within two of it, and the more the lower.
+    assert 0.0005 < high < 2 * 0.0026
+    assert any("one-sided" in text for text in fit.warnings)
+
+
+def test_neighbours_of_a_parameter_at_its_bound_keep_their_uncertainty():
+    """c and q are exchanged for each other: with q held at 0 exactly, c would seem five times better known."""
+    fit = held_at_zero()
+    alone = kz.identify(BASE, record(0), ["c", "k"], kz.ShootingFit())
+    assert fit.deviations["c"] > 1.5 * alone.deviations["c"]
+    low, high = fit.interval(0.95).loc["c"]
+    assert low < fit.values["c"] <= high
+    # More drag means less linear damping, not more.
+    assert fit.values["c"] - low > 2 * (high - fit.values["c"])
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_intervals_hold_the_estimate(level):
+    fit = held_at_zero()
+    for name in fit.names:
+        low, high = fit.interval(level).loc[name]
+        assert low <= fit.values[name] <= high
+
+
+def test_negative_damping_is_said():
+    growing = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": -0.1, "k": 9.0})
+    data = kz.measure(kz.simulate(growing, [0.2, 0.0], t=TIME).select(["x"]), noise=0.01, seed=1)
+    fit = kz.identify(growing, data, ["c", "k"], kz.ShootingFit())
+    assert any(text.startswith("c = ") and "feeds energy in" in text for text in fit.warnings)
+    decaying = kz.identify(BASE, record(0), ["c", "k"], kz.ShootingFit())
+    assert not any("energy" in text for text in decaying.warnings)
+
+
+def test_frictions_are_told_from_other_laws():
+    model = kz.Model.from_equations(
+        "x'' + c*x' + f*sign(x') + q*x'*abs(x') - m*(1 - x**2)*x' + k*x + b*x**3 = F*cos(t)",
+        parameters={"c": 0.1, "f": 0.1, "q": 0.1, "m": 0.1, "k": 1.0, "b": 0.1, "F": 1.0},
+        period="2*pi",
+    )
+    assert [name for name in model.names if takes_energy_out(model, name)] == ["c", "f", "q"]
+
+
+def test_warning_about_size_follows_the_final_error():
+    fit = kz.identify(DRAG, record(1), ["c", "q", "k"], kz.ShootingFit())
+    said = [text for text in fit.warnings if "smaller than its own standard error" in text]
+    assert [text.split()[0] for text in said] == [n for n in fit.names if abs(fit.values[n]) < fit.deviations[n]]

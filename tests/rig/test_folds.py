@@ -1,0 +1,60 @@
+"""Folds measured on a rig against those of its model."""
+
+import numpy as np
+import pytest
+
+import kapitza as kz
+from kapitza.errors import RigError
+from kapitza.rig import Experiment, FourierSeries, RigStepping, Sensors, duffing_rig, measure_fold
+
+UPPER, LOWER = 1.7797195242986, 1.3242362007706
+"""x'' + 0.1 x' + x + x³ = 0.3 cos ωt, by Fourier collocation with 129 points."""
+
+
+@pytest.fixture(scope="module")
+def walked():
+    rig = duffing_rig(sensors=Sensors(noise={"x": 3e-3}), seed=1)
+    test = Experiment(rig, frequency="omega", modes=5, values={"B": 0.3, "omega": 1.5}, scales={"x": 1.0})
+    start = {"x": FourierSeries(1.5, [0.0, 1.3, 0.4])}
+    return test, test.follow(start, "omega", (1.0, 2.0), stepping=RigStepping(max_points=60))
+
+
+def test_a_measured_fold_is_known_to_its_noise(walked):
+    test, branch = walked
+    found = [measure_fold(test, branch, i) for i in range(2)]
+    for fold, exact, most in zip(found, (UPPER, LOWER), (1e-3, 3e-4), strict=True):
+        assert fold.deviation < most  # the walk alone: 4e-3
+        assert abs(fold.value - exact) < 3.5 * fold.deviation
+        assert fold.measurements < 40
+    assert branch.with_folds({1: found[1]}).folds == (branch.folds[0], found[1])
+    with pytest.raises(RigError, match="there is no number 5"):
+        measure_fold(test, branch, 5)
+
+
+def test_folds_of_the_walk_bound_their_error(walked):
+    _, branch = walked
+    assert len(branch.folds) == 2
+    for fold, exact in zip(branch.folds, (UPPER, LOWER), strict=True):
+        assert abs(fold.value - exact) < 2 * fold.deviation < 0.02
+    assert all(np.isfinite(p.deviation) for p in branch)
+
+
+def test_a_branch_of_a_rig_is_data_for_a_fit(walked):
+    """Amplitude and phase over ω, each point with its own noise: the damping of the rig comes back."""
+    _, branch = walked
+    data = branch.measured("x", indices=range(1, len(branch), 3))
+    point = branch[1]
+    a, b = point.series("x").coefficients[1:3]
+    assert data.values[0] == point.value
+    assert data.amplitudes[0] == pytest.approx(np.hypot(a, b), rel=0.05)
+    assert data.phases[0] == pytest.approx(np.angle(a - 1j * b))
+    assert data.value_noise.shape == data.amplitude_noise.shape == data.phase_noise.shape == (len(data),)
+    model = kz.Model.from_equations(
+        "x'' + d*x' + x + x**3 = B*cos(omega*t)", parameters={"d": 0.12, "B": 0.3, "omega": 1.0}, period="2*pi/omega",
+        start={"x": 0.1, "x'": 0.0},
+    )  # fmt: skip
+    fit = kz.identify(model, data, free=["d"], method=kz.BranchFit(bounds=(0.9, 2.0)))
+    assert fit.status.ok
+    assert abs(fit["d"] - 0.1) < 3.5 * fit.deviations["d"] < 0.01
+    with pytest.raises(RigError, match='no output "y"'):
+        branch.measured("y")
