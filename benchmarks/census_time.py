@@ -7,7 +7,7 @@ import time
 from harness import markdown_table
 
 import kapitza as kz
-from kapitza.executor import Executor, pool_of
+from kapitza.base.workers import Executor, pool_of
 
 REGION = {"phi'": (-15.0, 15.0)}
 

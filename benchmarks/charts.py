@@ -13,7 +13,7 @@ from harness.runner import RESULTS
 
 import kapitza as kz
 from benchmarks.device import REGION, driven_wells, pendulum
-from kapitza.executor import pool_of
+from kapitza.base.workers import pool_of
 
 GRID = 2000
 TARGET = 60.0

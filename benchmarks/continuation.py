@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 
 import kapitza as kz
 from kapitza.continuation import Branch, Kind
-from kapitza.orbits_of_models import ShootingEquations
+from kapitza.orbits.of_models import ShootingEquations
 
 AUTO = 2.7e-3
 """Seconds per step of AUTO-07p on the HYBRID branch (40 × 4 collocation), as quoted with the task."""

@@ -14,7 +14,7 @@ from harness import kept, markdown_table
 from scipy.integrate import solve_ivp
 
 import kapitza as kz
-from kapitza.executor import pool_of
+from kapitza.base.workers import pool_of
 
 FITS = int(os.environ.get("KAPITZA_FITS", "2000"))
 GRID = int(os.environ.get("KAPITZA_GRID", "2000"))

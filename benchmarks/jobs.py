@@ -18,7 +18,7 @@ from scipy.optimize import fsolve
 from scipy.spatial import KDTree
 
 import kapitza as kz
-from kapitza.circle import wrap
+from kapitza.base.angles import wrap
 
 Array = NDArray[np.float64]
 

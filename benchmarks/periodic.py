@@ -12,10 +12,10 @@ from harness import markdown_table, time_best
 from scipy.integrate import solve_bvp, solve_ivp
 
 import kapitza as kz
-from kapitza.circle import difference
+from kapitza.base.angles import difference
 from kapitza.model import symbol
 from kapitza.model.symbols import time as time_symbol
-from kapitza.orbits_of_models import OrbitSolver
+from kapitza.orbits.of_models import OrbitSolver
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 

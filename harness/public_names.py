@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kapitza.files import replacing
+from kapitza.base.files import replacing
 from kapitza.public import FOLDERS, HOMES, PUBLIC
 
 ROOT = Path(__file__).resolve().parent.parent

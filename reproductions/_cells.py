@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from kapitza.files import replacing
+from kapitza.base.files import replacing
 
 BEGUN = time.monotonic()
 

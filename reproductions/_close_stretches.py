@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.circle import turns, unwrap_states, wrap_states
+from kapitza.base.angles import turns, unwrap_states, wrap_states
 from kapitza.data import Record
 from kapitza.errors import DataError
-from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile, Stretch
+from kapitza.orbits import OrbitSet, PeriodicOrbit, Profile, Stretch
 
 Array = NDArray[Any]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import kapitza as kz
 from kapitza.data import marks_of
 from kapitza.estimate.result import workings_of
-from kapitza.estimate.series import MotionWorkings
+from kapitza.estimate.shooting_fit import MotionWorkings
 from kapitza.signal import bad_samples, without_bad_samples
 from reproductions._bad_sample_systems import ROUGH, SMOOTH, quantised
 from reproductions._cells import cells, seeds

@@ -6,8 +6,8 @@ import numpy as np
 from harness import Comparison, comparison_table, markdown_table
 
 import kapitza as kz
-from kapitza.executor import Executor, pool_of
-from kapitza.orbit import distance
+from kapitza.base.workers import Executor, pool_of
+from kapitza.orbits import distance
 
 REGION = {"phi'": (-15.0, 15.0)}
 

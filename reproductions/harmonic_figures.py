@@ -12,9 +12,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import kapitza as kz
-from kapitza.circle import wrap
+from kapitza.base.angles import wrap
+from kapitza.estimate.harmonic_fit.balance import pose_balance
 from kapitza.estimate.request import make_request
-from kapitza.estimate.weak.balance import pose_balance
 from kapitza.report import plot_residues
 from reproductions._close_stretches import close_stretches
 from reproductions._shaken_double_pendulum import first_minutes, measured, motion, rig

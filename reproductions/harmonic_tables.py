@@ -7,7 +7,7 @@ from harness import markdown_table
 from scipy.signal import find_peaks, welch
 
 import kapitza as kz
-from kapitza.circle import unwrap
+from kapitza.base.angles import unwrap
 from kapitza.flow import chaotic_record
 from reproductions._close_stretches import close_stretches
 from reproductions._shaken_double_pendulum import encoders, measured, motion, rig
@@ -89,8 +89,8 @@ def main() -> str:
 
 def product_spectrum(orbits: kz.OrbitSet, low_pass: float | None) -> np.ndarray:
     """First coefficients of y = φ2'² sin(φ2 - φ1) of the longest orbit, factors filtered or not."""
+    from kapitza.estimate.harmonic_fit.balance import pose_balance
     from kapitza.estimate.request import make_request
-    from kapitza.estimate.weak.balance import pose_balance
 
     chosen = orbits[len(orbits) - 1 : len(orbits)]
     settings = kz.HarmonicFit(test="harmonics", derivatives="series", low_pass=low_pass)

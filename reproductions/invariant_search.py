@@ -9,7 +9,7 @@ import sympy as sp
 from harness import markdown_table
 
 import kapitza as kz
-from kapitza.invariants import polynomials
+from kapitza.estimate.invariant_fit.conserved import polynomials
 from kapitza.model import parse_expression
 from reproductions._invariant import FIRST_SEED
 

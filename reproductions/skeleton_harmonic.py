@@ -6,7 +6,7 @@ import numpy as np
 from harness import Comparison, comparison_table, markdown_table
 
 import kapitza as kz
-from kapitza.orbits_in_data.dense_returns import best_returns, chance_shares, dense_signal
+from kapitza.orbits.in_records.dense_returns import best_returns, chance_shares, dense_signal
 from kapitza.signal import forced_delay, mutual_information
 
 PERIODS = 6700

@@ -6,8 +6,8 @@ import numpy as np
 from harness import Comparison, comparison_table, markdown_table
 
 import kapitza as kz
-from kapitza.circle import difference
-from kapitza.orbits_in_data.returns import count_visits
+from kapitza.base.angles import difference
+from kapitza.orbits.in_records.returns import count_visits
 
 ANGLES = (True, False)
 READING = 15.08e-3  # s between the two readings of the angle that give the rate

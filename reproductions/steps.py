@@ -14,7 +14,7 @@ from harness import markdown_table
 import kapitza as kz
 from kapitza.data import marks_of
 from kapitza.estimate.result import workings_of
-from kapitza.estimate.series import MotionWorkings
+from kapitza.estimate.shooting_fit import MotionWorkings
 from kapitza.signal import without_bad_samples
 from reproductions._bad_sample_systems import Held, quantised
 from reproductions._cells import cells, seeds

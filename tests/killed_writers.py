@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kapitza import files, locks
-from kapitza.files import is_own, locked, replacing, replacing_folder, settle
+from kapitza.base.files import is_own, locked, replacing, replacing_folder, settle
 
 PARTS = ("one", "two", "three")
 

@@ -31,7 +31,7 @@ from kapitza import (
     simulate,
     solve_orbit,
 )
-from kapitza.orbit import Profile
+from kapitza.orbits import Profile
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ stretch of samples, far above the rounding of a processor and far below what the
 import numpy as np
 
 import kapitza as kz
-from kapitza.circle import wrap
+from kapitza.base.angles import wrap
 
 
 def same_motion(

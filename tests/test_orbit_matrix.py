@@ -6,7 +6,7 @@ import pytest
 import kapitza as kz
 import methods
 import problems
-from kapitza.circle import difference
+from kapitza.base.angles import difference
 
 
 @pytest.mark.parametrize(("problem", "method"), methods.cases(problems.ORBIT_PROBLEMS, methods.ORBIT_METHODS))

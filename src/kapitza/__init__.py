@@ -29,8 +29,8 @@ def __getattr__(name: str) -> Any:
 
 
 def _guarded(name: str, value: Any) -> Any:
-    """Return what is public under this name, with the check of its arguments (kapitza.calls) in front."""
-    from kapitza.calls import check_methods, checked
+    """Return the public object of this name, with the check of its arguments in front."""
+    from kapitza.base.argument_checks import check_methods, checked
 
     if isclass(value):
         check_methods(value, free=name in RESULTS)

@@ -1,19 +1,14 @@
 # Written from public.py by `python -m harness`.
 from . import (
-    circle as circle,
+    base as base,
     continuation as continuation,
     data as data,
     errors as errors,
     estimate as estimate,
-    executor as executor,
     flow as flow,
-    invariants as invariants,
     library as library,
     model as model,
-    monitor as monitor,
-    orbit as orbit,
-    orbits_in_data as orbits_in_data,
-    orbits_of_models as orbits_of_models,
+    orbits as orbits,
     report as report,
     rig as rig,
     saving as saving,
@@ -21,11 +16,20 @@ from . import (
     solve as solve,
     study as study,
 )
+from kapitza.base.ensembles import (
+    Ensemble,
+    ensemble,
+)
+from kapitza.base.monitor import (
+    Bar,
+    Monitor,
+    Progress,
+    Silent,
+)
 from kapitza.continuation import (
     Bifurcation,
     Branch,
     Diagram,
-    MeasuredBranch,
     Stepping,
     backbone,
     diagram,
@@ -35,16 +39,13 @@ from kapitza.continuation import (
     switch_branch,
 )
 from kapitza.data import (
+    MeasuredBranch,
     Record,
     StoredRecord,
     measure,
     open_record,
     read,
     write,
-)
-from kapitza.ensembles import (
-    Ensemble,
-    ensemble,
 )
 from kapitza.errors import (
     KapitzaError,
@@ -75,13 +76,13 @@ from kapitza.estimate import (
     suggest,
     validate,
 )
+from kapitza.estimate.invariant_fit.conserved import (
+    find_invariant,
+)
 from kapitza.flow import (
     Flow,
     Map,
     simulate,
-)
-from kapitza.invariants import (
-    find_invariant,
 )
 from kapitza.model import (
     Coordinate,
@@ -101,20 +102,10 @@ from kapitza.model import (
     with_laws,
     write_model,
 )
-from kapitza.monitor import (
-    Bar,
-    Monitor,
-    Progress,
-    Silent,
-)
-from kapitza.orbit import (
-    OrbitSet,
-    PeriodicOrbit,
-)
-from kapitza.orbits import (
+from kapitza.orbits.find_orbits import (
     find_orbits,
 )
-from kapitza.orbits_in_data import (
+from kapitza.orbits.in_records import (
     GlobalMap,
     Inspection,
     LocalMap,
@@ -122,7 +113,7 @@ from kapitza.orbits_in_data import (
     SectionSearch,
     inspect,
 )
-from kapitza.orbits_of_models import (
+from kapitza.orbits.of_models import (
     Basins,
     Collocation,
     Differences,
@@ -135,6 +126,10 @@ from kapitza.orbits_of_models import (
     certify,
     exponents,
     solve_orbit,
+)
+from kapitza.orbits.orbit import (
+    OrbitSet,
+    PeriodicOrbit,
 )
 from kapitza.saving import (
     load,

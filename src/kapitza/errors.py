@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
-from kapitza.speech import Cure, cures_of
+from kapitza.base.cures import Cure, cures_of
 
 
 def printable(text: str) -> str:

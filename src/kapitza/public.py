@@ -28,6 +28,7 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "Data": {
         "kapitza.data": (
+            "MeasuredBranch",
             "Record",
             "StoredRecord",
             "measure",
@@ -35,7 +36,7 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
             "read",
             "write",
         ),
-        "kapitza.orbits_in_data": (
+        "kapitza.orbits.in_records": (
             "Inspection",
             "inspect",
         ),
@@ -46,23 +47,23 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
             "Map",
             "simulate",
         ),
-        "kapitza.orbits_of_models": (
+        "kapitza.orbits.of_models": (
             "Basins",
             "LyapunovSpectrum",
             "basins",
             "exponents",
         ),
-        "kapitza.ensembles": (
+        "kapitza.base.ensembles": (
             "Ensemble",
             "ensemble",
         ),
     },
     "Periodic orbits of models": {
-        "kapitza.orbit": (
+        "kapitza.orbits.orbit": (
             "OrbitSet",
             "PeriodicOrbit",
         ),
-        "kapitza.orbits_of_models": (
+        "kapitza.orbits.of_models": (
             "Collocation",
             "Differences",
             "HarmonicBalance",
@@ -74,8 +75,8 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "Periodic orbits in data": {
-        "kapitza.orbits": ("find_orbits",),
-        "kapitza.orbits_in_data": (
+        "kapitza.orbits.find_orbits": ("find_orbits",),
+        "kapitza.orbits.in_records": (
             "GlobalMap",
             "LocalMap",
             "ReturnSearch",
@@ -87,7 +88,6 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
             "Bifurcation",
             "Branch",
             "Diagram",
-            "MeasuredBranch",
             "Stepping",
             "backbone",
             "diagram",
@@ -110,7 +110,7 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
             "ShootingFit",
             "identify",
         ),
-        "kapitza.invariants": ("find_invariant",),
+        "kapitza.estimate.invariant_fit.conserved": ("find_invariant",),
     },
     "How sure an estimate is": {
         "kapitza.estimate": (
@@ -143,7 +143,7 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
             "load",
             "save",
         ),
-        "kapitza.monitor": (
+        "kapitza.base.monitor": (
             "Bar",
             "Monitor",
             "Progress",
@@ -158,20 +158,15 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
 """Title in the reference → module → names."""
 
 FOLDERS = (
-    "circle",
+    "base",
     "continuation",
     "data",
     "errors",
     "estimate",
-    "executor",
     "flow",
-    "invariants",
     "library",
     "model",
-    "monitor",
-    "orbit",
-    "orbits_in_data",
-    "orbits_of_models",
+    "orbits",
     "report",
     "saving",
     "rig",

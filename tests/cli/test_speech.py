@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.base.cures import cures_of, spoken
 from kapitza.cli import main
-from kapitza.speech import cures_of, spoken
 
 PACKAGE = Path(kz.__file__).parent
 FOLDERS = ("data", "estimate", "flow", "invariants", "model", "orbits_in_data", "signal", "study")

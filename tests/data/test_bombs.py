@@ -9,8 +9,8 @@ from tests.hostile.bombs import BOMBS, lay, made_bomb, stored_folder
 from tests.hostile.pool import Case, outcomes
 
 import kapitza as kz
+from kapitza.base.unpacking import FLOOR, VARIABLE, Unpacking
 from kapitza.errors import DataError
-from kapitza.unpacking import FLOOR, VARIABLE, Unpacking
 
 HARMLESS = {
     # The text of every row is one object, and the pipe, the draft and the second description are not opened.

@@ -10,8 +10,8 @@ import pytest
 from scipy.io import wavfile
 
 import kapitza as kz
+from kapitza.base.suffixes import READERS
 from kapitza.errors import DataError
-from kapitza.formats import READERS
 
 RATE = 51200.0
 COUNT = 1000
@@ -161,7 +161,9 @@ def test_a_library_that_is_not_installed_is_named_with_its_command(tmp_path, mon
     path = tmp_path / "run.tdms"
     path.write_bytes(b"TDSm")
     found = importlib.util.find_spec
-    monkeypatch.setattr("kapitza.data.lab.readers.find_spec", lambda name: None if name == "nptdms" else found(name))
+    monkeypatch.setattr(
+        "kapitza.data.formats.readers.find_spec", lambda name: None if name == "nptdms" else found(name)
+    )
     with pytest.raises(DataError, match=r"install nptdms, pip install 'kapitza\[formats\]'"):
         kz.read(path)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from kapitza.circle import wrap
+from kapitza.base.angles import wrap
 from kapitza.data import Record
 from kapitza.errors import DataError
 from processes import calls

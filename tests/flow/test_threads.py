@@ -9,7 +9,7 @@ import numpy as np
 
 from kapitza import Flow, Model, library
 from kapitza.flow.compiled import MOST_CACHED, cached
-from kapitza.orbits_of_models import OrbitSolver
+from kapitza.orbits.of_models import OrbitSolver
 
 THREADS, CALLS, DIFFERENT = 8, 200, 400
 

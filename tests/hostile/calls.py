@@ -212,7 +212,7 @@ def by_type(name: str, hint: Any, chance: random.Random, depth: int = 0) -> Any:
 
 def arguments(label: str, function: Any, chance: random.Random) -> tuple[list[Any], dict[str, Any], list[str]]:
     """Arguments by place and by name, and what is odd about them."""
-    from kapitza.calls import hints_of
+    from kapitza.base.argument_checks import hints_of
 
     inner = getattr(function, "__unchecked__", inspect.unwrap(function))
     hints = hints_of(inner)

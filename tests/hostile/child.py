@@ -27,14 +27,14 @@ from tests.hostile.families import FAMILIES
 import kapitza.cli.app
 import kapitza.estimate
 import kapitza.flow
-import kapitza.orbits_in_data
-import kapitza.orbits_of_models
+import kapitza.orbits.in_records
+import kapitza.orbits.of_models
 import kapitza.report
 import kapitza.saving
 import kapitza.study
+from kapitza.base.units import is_unit
 from kapitza.errors import KapitzaError
 from kapitza.estimate.bayes import bayes_packages
-from kapitza.units import is_unit
 
 PRELOADED = (*bayes_packages(), h5py, kapitza, matplotlib, pandas, pint, pyarrow)
 is_unit("deg")  # the registry of units

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from tests.hostile.family import FAMILIES, draw, register
 
 import kapitza as kz
+from kapitza.base.files import locked
 from kapitza.cli import main as command
-from kapitza.files import locked
 from kapitza.study.folder import working_folder
 
 STUDY = """\

@@ -12,7 +12,7 @@ import kapitza as kz
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate import Estimate, Identifiability
-from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile
+from kapitza.orbits import OrbitSet, PeriodicOrbit, Profile
 from kapitza.report import Section, plot_attractor, plot_estimate, plot_orbit, plot_orbits, plot_record, write_page
 from kapitza.report.style import greek
 

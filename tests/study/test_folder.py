@@ -12,8 +12,8 @@ import pytest
 
 import kapitza as kz
 from cart_study import CART
+from kapitza.base.files import locked
 from kapitza.errors import LockedError, WriteError
-from kapitza.files import locked
 from kapitza.study import StudyError, read_results, read_study, running
 from kapitza.study.fits import StudyFit
 from kapitza.study.folder import MARK, working_folder

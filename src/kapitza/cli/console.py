@@ -15,8 +15,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from kapitza.base.cures import spoken
 from kapitza.errors import printable
-from kapitza.speech import spoken
 
 
 class Harmless:

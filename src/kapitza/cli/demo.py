@@ -11,8 +11,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from kapitza.base.files import replacing
 from kapitza.cli.console import answers, examples
-from kapitza.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ def noisy_record(truth: Model, periods: int) -> Record:
     """
     import numpy as np
 
-    from kapitza.circle import wrap
+    from kapitza.base.angles import wrap
     from kapitza.data import Record, measure
     from kapitza.flow import Flow
 

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from kapitza.base.csv_tables import write_table
 from kapitza.cli.console import answers, examples, show_error, show_json
 from kapitza.cli.models import named_model
 from kapitza.cli.simulate import STOPPED, assignments, initial_state
 from kapitza.errors import KapitzaError, Status
-from kapitza.spreadsheet import write_table
 
 
 def exponents_command(

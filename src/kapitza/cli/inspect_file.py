@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from kapitza.base.cures import spoken
+from kapitza.base.files import replacing
+from kapitza.base.suffixes import SUFFIXES
 from kapitza.cli.console import GroupOption, UnitOption, answers, examples, table, units_given
 from kapitza.errors import DataError
-from kapitza.files import replacing
-from kapitza.formats import SUFFIXES
-from kapitza.speech import spoken
 
 EXAMPLES = examples(
     "kapitza inspect run.csv",
@@ -44,7 +44,7 @@ def inspect_file(
     import numpy as np
 
     from kapitza.data import read
-    from kapitza.orbits_in_data import inspect
+    from kapitza.orbits.in_records import inspect
 
     for target in (plot, findings):
         _check_figure(target)

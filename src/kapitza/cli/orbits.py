@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from kapitza.base.csv_tables import write_table
+from kapitza.base.suffixes import SUFFIXES
 from kapitza.cli.console import GroupOption, UnitOption, answers, examples, show_json, table, units_given
-from kapitza.formats import SUFFIXES
-from kapitza.spreadsheet import write_table
 
 
 def orbits_command(

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from kapitza.base.csv_tables import write_table
 from kapitza.cli.console import answers, examples
 from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of
 from kapitza.cli.simulate import assignments, initial_state, sample_times
 from kapitza.errors import KapitzaError
-from kapitza.spreadsheet import write_table
 
 
 def predict_command(

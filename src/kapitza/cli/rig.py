@@ -36,11 +36,11 @@ def serve(
     remote: Annotated[bool, typer.Option(help="Let other machines in, with CURVE keys.")] = False,
 ) -> None:
     """Serve a simulated rig. Prints the address and the token, which kz.rig.RemoteRig takes."""
-    from kapitza import gate
+    from kapitza.base import checks
     from kapitza.rig import Keys, RigServer, read_rig
 
     rig: SimulatedRig
-    seed = gate.seed(seed)
+    seed = checks.seed(seed)
     if system.endswith(".toml"):
         given = [n for n, v in (("noise", noise), ("delay", delay), ("actuator", actuator)) if v is not None]
         if given:
@@ -59,12 +59,12 @@ def serve(
 
 def _own_rig(system: str, noise: float, delay: float | None, actuator: float | None, seed: int) -> SimulatedRig:
     """One of the rigs that come with Kapitza."""
-    from kapitza import gate
+    from kapitza.base import checks
     from kapitza.rig import SecondOrder, Sensors, beam_rig, duffing_rig, pendulum_rig
 
     if system not in RIGS:
         raise RigError(
-            f'There is no simulated rig "{gate.printable(system)}".{nearest_name(system, RIGS)} There are: '
+            f'There is no simulated rig "{checks.printable(system)}".{nearest_name(system, RIGS)} There are: '
             f"{', '.join(RIGS)}, or a rig file that ends in .toml."
         )
     if system == "pendulum":

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from kapitza.base.suffixes import WRITABLE
 from kapitza.cli.console import answers, examples, show_error
 from kapitza.cli.models import named_model
 from kapitza.errors import KapitzaError, ModelError, Status, nearest_name
-from kapitza.formats import WRITABLE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,11 +51,11 @@ def simulate_command(
     seed: Annotated[int | None, typer.Option(help="Seed of the noise, to repeat it exactly.")] = None,
 ) -> None:
     """Simulate a model and write the recording to a file. The suffix of the file decides its format."""
-    from kapitza import gate
+    from kapitza.base import checks
     from kapitza.data import measure, write
     from kapitza.flow import simulate
 
-    seed = gate.seed(seed)
+    seed = checks.seed(seed)
     chosen = named_model(model).with_values(**assignments(set_, "--set"))
     begin = time.perf_counter()
     x0 = initial_state(chosen, assignments(start, "--start"))

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from kapitza.base.cures import spoken
+from kapitza.base.monitor import Silent
+from kapitza.base.suffixes import SUFFIXES
 from kapitza.cli.console import (
     GroupOption,
     UnitOption,
@@ -25,12 +28,9 @@ from kapitza.cli.console import (
 )
 from kapitza.cli.workers import Scheduler, Workers, chosen_workers
 from kapitza.errors import KapitzaError
-from kapitza.formats import SUFFIXES
-from kapitza.monitor import Silent
-from kapitza.speech import spoken
 
 if TYPE_CHECKING:
-    from kapitza.executor import Executor
+    from kapitza.base.workers import Executor
     from kapitza.study import StudyResult
 
 StudyArgument = Annotated[Path, typer.Argument(help="Study file (.toml); `kapitza new` writes one.")]

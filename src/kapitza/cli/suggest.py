@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from kapitza.base.cures import spoken
 from kapitza.cli.console import answers, examples
 from kapitza.cli.fits import FitArgument, Name, chosen_fit, estimate_of
-from kapitza.speech import spoken
 
 
 def suggest_command(study: FitArgument, name: Name = None) -> None:

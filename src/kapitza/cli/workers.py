@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import typer
 
+from kapitza.base.workers import Executor, pool_of
 from kapitza.errors import KapitzaError
-from kapitza.executor import Executor, pool_of
 
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes on this machine that share the fits.")]
 Scheduler = Annotated[

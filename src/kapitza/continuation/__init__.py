@@ -4,7 +4,6 @@ from kapitza.continuation.branch import Branch, BranchPoint
 from kapitza.continuation.conservative import FrequencyResponse, backbone, frequency_response
 from kapitza.continuation.diagram import Diagram, diagram, other_orbits
 from kapitza.continuation.follow import follow, walk_branch
-from kapitza.continuation.measured import MeasuredBranch
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import ChordNewton, Cubic, Natural, Secant, Tangent
 from kapitza.continuation.switch import switch_branch
@@ -20,7 +19,6 @@ __all__ = [
     "End",
     "FrequencyResponse",
     "Kind",
-    "MeasuredBranch",
     "Natural",
     "Secant",
     "Stepping",

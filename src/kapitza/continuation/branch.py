@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.calls import Anything
+from kapitza.base import checks
+from kapitza.base.argument_checks import Anything
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.errors import KapitzaError, Status
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.orbit import PeriodicOrbit
+from kapitza.orbits import PeriodicOrbit
 
 Array = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ class Branch:
         """The bifurcations of these kinds, in the order of the branch."""
         words = [kind.value for kind in Kind]
         wanted = {
-            kind if isinstance(kind, Kind) else Kind(gate.choice("kind", kind, words, error=KapitzaError))
+            kind if isinstance(kind, Kind) else Kind(checks.choice("kind", kind, words, error=KapitzaError))
             for kind in kinds
         }
         return tuple(b for b in self.bifurcations if b.kind in wanted)
@@ -175,7 +175,7 @@ class Branch:
     def _place(self, index: int) -> int:
         """The number of a point, counted from the end where it is negative."""
         count = len(self)
-        return gate.whole("The index of a point", index, least=-count, most=count - 1, error=KapitzaError) % count
+        return checks.whole("The index of a point", index, least=-count, most=count - 1, error=KapitzaError) % count
 
     def vector(self, index: int) -> Array:
         """All parameters of the model at a point."""
@@ -218,7 +218,7 @@ class Branch:
 
     def _extremum(self, states: Array, column: int, places: NDArray[np.intp]) -> Array:
         """Extreme values (N,) of a state next to samples (N,) of profiles (N, samples, n), by Newton on its rate."""
-        from kapitza.orbits_of_models import VectorField
+        from kapitza.orbits.of_models import VectorField
 
         flow, field, count = Flow(self.model), VectorField(self.model), len(self)
         vectors = np.array([self.vector(i) for i in range(count)])
@@ -240,7 +240,7 @@ class Branch:
 
     def profiles(self, samples: int = 128) -> Array:
         """States (N, samples, n) over one period of each orbit, angles continuous."""
-        gate.whole("samples", samples, least=1, error=KapitzaError)
+        checks.whole("samples", samples, least=1, error=KapitzaError)
         if self.resting:
             raise KapitzaError(f"A branch of {self.subject} points holds no orbits, and no profiles.")
         if self.model.is_map:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.circle import difference
+from kapitza.base.angles import difference
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import readings
 from kapitza.continuation.nouns import Bifurcation, End

@@ -17,8 +17,9 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.calls import Anything, Index, Positive
+from kapitza.base import checks
+from kapitza.base.argument_checks import Anything, Index, Positive
+from kapitza.base.monitor import Monitor, watch
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import Readings
 from kapitza.continuation.follow import follow
@@ -31,8 +32,7 @@ from kapitza.continuation.walker import Bounds, Walker, assembled, checked_bound
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
 from kapitza.flow import Flow
 from kapitza.model import Excitation, Model, Parameter, rate, symbol
-from kapitza.monitor import Monitor, watch
-from kapitza.orbits_of_models import Guess
+from kapitza.orbits.of_models import Guess
 from kapitza.solve import (
     ByEffort,
     DensePoint,
@@ -282,8 +282,8 @@ def backbone(
     >>> round(float(spine.amplitude("x")[-1]), 2)
     0.77
     """
-    gate.number("amplitude", amplitude, above=0, error=KapitzaError)
-    gate.whole("mode", mode, least=0, error=KapitzaError)
+    checks.number("amplitude", amplitude, above=0, error=KapitzaError)
+    checks.whole("mode", mode, least=0, error=KapitzaError)
     free, dampings = _undamped(model, frequency, force, damping)
     origin = free.state(dict.fromkeys(free.states, 0.0) | dict(rest or {}))
     shape, omega = _linear_mode(free, mode, origin)
@@ -442,7 +442,7 @@ def _require_conservative(model: Model, z: Array, allowed: float = CONSERVED) ->
 
 def _linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
     """Shape (n,) at largest displacement and frequency of an undamped mode of the rest state."""
-    from kapitza.orbits_of_models import VectorField
+    from kapitza.orbits.of_models import VectorField
 
     field = VectorField(model)
     rest = origin[None]
@@ -546,11 +546,11 @@ def frequency_response(
     (2, (0.1, 0.3))
     """
     model.check(force)
-    given = [model.values[force]] if levels is None else gate.items("levels", levels, error=KapitzaError)
-    chosen = tuple(gate.number("A level of the force", level, error=KapitzaError) for level in given)
+    given = [model.values[force]] if levels is None else checks.items("levels", levels, error=KapitzaError)
+    chosen = tuple(checks.number("A level of the force", level, error=KapitzaError) for level in given)
     if not chosen:
         raise KapitzaError(f"levels is empty: give amplitudes of {force}, such as levels=[0.1, 0.2].")
-    low, high = gate.span("bounds", sorted(gate.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist()))
+    low, high = checks.span("bounds", sorted(checks.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist()))
     branches: list[Branch] = []
     spine = None
     with watch(monitor, f"responses of {model.name}", len(chosen) + (damping is not None)) as task:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.codimension_two import end_tests
 from kapitza.continuation.criteria import readings
@@ -67,11 +67,11 @@ def follow_curve(
     names = (parameters,) if isinstance(parameters, (str, type(None))) else tuple(parameters)
     if len(names) != 2 or names[0] == names[1] or not all(isinstance(name, str) for name in names):
         raise KapitzaError(
-            f'A curve needs two parameters, follow(bifurcation, ("omega", "B")), not {gate.shown(parameters)}.'
+            f'A curve needs two parameters, follow(bifurcation, ("omega", "B")), not {checks.shown(parameters)}.'
         )
-    direction = gate.whole("direction", direction, least=-1, most=1, error=KapitzaError)
+    direction = checks.whole("direction", direction, least=-1, most=1, error=KapitzaError)
     if stepping is not None and not isinstance(stepping, Stepping):
-        raise KapitzaError(f"stepping = {gate.shown(stepping)}; give a Stepping(...).")
+        raise KapitzaError(f"stepping = {checks.shown(stepping)}; give a Stepping(...).")
     for name in names:
         bifurcation.model.check(name)
         require_effect(bifurcation.model, name)
@@ -158,10 +158,10 @@ def curve_ranges(model: Any, names: tuple[str, ...], bounds: Any) -> list[tuple[
     if isinstance(bounds, Mapping):
         for name in bounds:
             if name not in names:
-                raise KapitzaError(f"bounds names {gate.shown(name)}: the curve is one in {', '.join(names)}.")
+                raise KapitzaError(f"bounds names {checks.shown(name)}: the curve is one in {', '.join(names)}.")
         given = [bounds.get(name) for name in names]
     elif bounds is not None:
-        pairs = gate.items("bounds", bounds, most=2, error=KapitzaError)
+        pairs = checks.items("bounds", bounds, most=2, error=KapitzaError)
         numbers = [isinstance(each, (int, float, np.number)) for each in pairs]
         # (low, high) of the first one, or such a pair (or None) for each.
         given[: 1 if all(numbers) else len(pairs)] = [tuple(pairs)] if all(numbers) else pairs

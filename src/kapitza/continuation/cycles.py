@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.continuation.motion import OUTGROWN, OrbitFamily, grown
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError
 from kapitza.flow import Map
 from kapitza.model import Model
-from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_of_models import Problem, VectorField, as_point
+from kapitza.orbits import PeriodicOrbit
+from kapitza.orbits.of_models import Problem, VectorField, as_point
 from kapitza.solve import NewtonSettings, newton
 
 Array = NDArray[np.float64]
@@ -203,7 +203,7 @@ def cycle_at(model: Model, start: Any, period: float | None) -> Array:
         period = float(len(guess)) if period is None else period
     else:
         guess = _first(model, start)
-    count = len(guess) if period is None else gate.number("period", period, error=KapitzaError)
+    count = len(guess) if period is None else checks.number("period", period, error=KapitzaError)
     if count != int(count) or not 1 <= count <= LONGEST:
         raise KapitzaError(f'"{model.name}" is a map: period counts its steps (1, 2, 3, … {LONGEST}), not {period}.')
     count = int(count)
@@ -227,11 +227,11 @@ def _first(model: Model, start: Any) -> Array:
     if start is None:
         return Map(model).iterate(model.state(), SETTLING)[-1:]
     given = as_point(model.states, start) if isinstance(start, dict) else start
-    points = np.atleast_2d(gate.array("The start", given, error=KapitzaError))
+    points = np.atleast_2d(checks.array("The start", given, error=KapitzaError))
     if points.shape[1] != len(model.states) or not np.isfinite(points).all():
         raise KapitzaError(
             f"The start of a cycle of {', '.join(model.states)} is one state or its points (q, n), not "
-            f"{gate.shown(start)}."
+            f"{checks.shown(start)}."
         )
     return points
 

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.calls import Anything
-from kapitza.circle import difference
+from kapitza.base import checks
+from kapitza.base.angles import difference
+from kapitza.base.argument_checks import Anything
+from kapitza.base.monitor import Interrupted, Monitor, Silent, watch
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.follow import follow
 from kapitza.continuation.nouns import Bifurcation, End, Kind
@@ -20,9 +21,8 @@ from kapitza.continuation.switch import SWITCHES, switch_branch
 from kapitza.continuation.trace import Stepping
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
 from kapitza.model import Model
-from kapitza.monitor import Interrupted, Monitor, Silent, watch
-from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_of_models import Guess, OrbitSolver, solve_orbit
+from kapitza.orbits import PeriodicOrbit
+from kapitza.orbits.of_models import Guess, OrbitSolver, solve_orbit
 from kapitza.solve import ByEffort
 
 Array = NDArray[np.float64]
@@ -143,7 +143,7 @@ def diagram(
     True
     """
     for what, value, least in (("depth", depth, 0), ("max_branches", max_branches, 1), ("max_points", max_points, 1)):
-        gate.whole(what, value, least=least, error=KapitzaError)
+        checks.whole(what, value, least=least, error=KapitzaError)
     branches: list[Branch] = []
     parents, levels, origins = [-1], [0], cast(list[Bifurcation | None], [None])
     failed: list[tuple[Bifurcation, str]] = []
@@ -323,12 +323,12 @@ def other_orbits(
     """
     if model.period is None:
         raise KapitzaError(f'"{model.name}" is autonomous: look for other orbits with find_orbits(model).')
-    gate.whole("starts", starts, least=1, error=KapitzaError)
-    gate.number("spread", spread, above=0, error=KapitzaError)
-    known = gate.items("known", known, error=KapitzaError)
+    checks.whole("starts", starts, least=1, error=KapitzaError)
+    checks.number("spread", spread, above=0, error=KapitzaError)
+    known = checks.items("known", known, error=KapitzaError)
     for orbit in known:
         if not isinstance(orbit, PeriodicOrbit):
-            raise KapitzaError(f"known holds {gate.shown(orbit)}; give orbits, as solve_orbit gives them.")
+            raise KapitzaError(f"known holds {checks.shown(orbit)}; give orbits, as solve_orbit gives them.")
         if orbit.points.shape[1] != len(model.states):
             raise KapitzaError(
                 f'known holds an orbit of {", ".join(orbit.states)}; "{model.name}" has the states '
@@ -340,7 +340,7 @@ def other_orbits(
     sizes = np.maximum(sizes, 0.1 * sizes.max())
     angles = np.array(model.angles, bool)
     sizes[angles] = np.pi / max(spread, 1e-3)
-    random = np.random.default_rng(gate.seed(seed, error=KapitzaError))
+    random = np.random.default_rng(checks.seed(seed, error=KapitzaError))
     # Other orbits may be much larger or smaller than those that are known.
     reach = np.where(angles, 1.0, 10.0 ** random.uniform(-0.5, 1.0, (starts, 1)))
     around = sizes * spread * reach * random.uniform(-1, 1, (starts, sizes.size))

@@ -16,8 +16,8 @@ from kapitza.continuation.path import corrected_at
 from kapitza.errors import KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_of_models import (
+from kapitza.orbits import PeriodicOrbit
+from kapitza.orbits.of_models import (
     Arcs,
     Collocation,
     CollocationEquations,
@@ -200,7 +200,7 @@ class CollocationFamily(DiscretisedFamily):
         return weights
 
     def curve(self, z: Array) -> PiecewiseLoop:
-        from kapitza.orbits_of_models import integrated_basis
+        from kapitza.orbits.of_models import integrated_basis
 
         u, degree, layout = self.scheme.unpack(z), self.scheme.rule.degree, self.scheme.layout
         start, length = layout.times(u.boundaries)
@@ -369,7 +369,7 @@ def discretised_family(
 
 
 def _collocation(base: dict, problem: Problem, loop: Any, method: Collocation) -> tuple[CollocationFamily, Array]:
-    from kapitza.orbits_of_models import even_mesh, find_arcs
+    from kapitza.orbits.of_models import even_mesh, find_arcs
 
     wanted = method.elements * (problem.repeats or 1)
     layout = even_mesh(problem, find_arcs(problem, loop, kinks=False), wanted)
@@ -422,7 +422,7 @@ def _harmonic(base: dict, problem: Problem, loop: Any, method: HarmonicBalance) 
 
 
 def _differences(base: dict, problem: Problem, loop: Any, method: Differences) -> tuple[DifferenceFamily, Array]:
-    from kapitza.orbits_of_models import DifferenceEquations
+    from kapitza.orbits.of_models import DifferenceEquations
 
     form = CoordinateForm(problem)
     points = method.points or 401

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.circle import difference
+from kapitza.base import checks
+from kapitza.base.angles import difference
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.criteria import Readings
 from kapitza.continuation.motion import grown
@@ -21,7 +21,7 @@ from kapitza.continuation.path import Node, tangent_through
 from kapitza.continuation.symmetry import linear_symmetries
 from kapitza.errors import KapitzaError
 from kapitza.model import Model
-from kapitza.orbits_of_models import VectorField, as_point
+from kapitza.orbits.of_models import VectorField, as_point
 from kapitza.solve import DensePoint, DenseSolver, NewtonSettings, eigenvalues, eigenvectors, newton
 
 Array = NDArray[np.float64]
@@ -262,11 +262,11 @@ def equilibrium_family(
         )
     given = start if start is not None else model.start
     known = as_point(model.states, given) if isinstance(given, Mapping) else given
-    point = gate.array("The start", known, error=KapitzaError)
+    point = checks.array("The start", known, error=KapitzaError)
     if point.shape != (len(model.states),):
         raise KapitzaError(f"An equilibrium of {', '.join(model.states)} is one state, not shape {point.shape}.")
     if not np.isfinite(point).all():
-        raise KapitzaError(f"The start of an equilibrium is {gate.shown(point.tolist())}; give finite numbers.")
+        raise KapitzaError(f"The start of an equilibrium is {checks.shown(point.tolist())}; give finite numbers.")
     size, reach = parameter_size(model.values[parameter], limits), 0.5 * (limits[1] - limits[0])
     family = resting_family(model, (parameter,), point, (size,), (reach,))
     value = np.array([model.values[parameter]])

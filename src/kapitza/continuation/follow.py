@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.calls import Anything
-from kapitza.circle import difference
+from kapitza.base import checks
+from kapitza.base.angles import difference
+from kapitza.base.argument_checks import Anything
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.cycles import CycleFamily, cycle_at, cycle_family
 from kapitza.continuation.motion import OrbitFamily, branch_flow, state_sizes
@@ -29,8 +29,8 @@ from kapitza.continuation.walker import (
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, nearest_name
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_of_models import MultipleShooting, Shooting, solve_orbit
+from kapitza.orbits import PeriodicOrbit
+from kapitza.orbits.of_models import MultipleShooting, Shooting, solve_orbit
 
 Array = NDArray[np.float64]
 
@@ -151,7 +151,7 @@ def _long_periods(
     for name in names:
         model.check(name)
         require_effect(model, name)
-    direction = gate.whole("direction", direction, least=-1, most=1, error=KapitzaError)
+    direction = checks.whole("direction", direction, least=-1, most=1, error=KapitzaError)
     return follow_long(branch, names, curve_ranges(model, names, bounds), direction, stepping, monitor)
 
 
@@ -166,7 +166,7 @@ def extend(branch: Branch, bounds: Bounds | None = None, **settings: Any) -> Bra
     last = float(branch.values[-1, 0])
     model = branch.model.with_values(**{branch.parameter: last})
     if bounds is not None:
-        low, high = sorted(gate.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist())
+        low, high = sorted(checks.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist())
         if not low <= last <= high:
             raise KapitzaError(
                 f"The branch ended at {branch.parameter} = {last:.6g}, outside of bounds = ({low:g}, {high:g}): give "
@@ -220,11 +220,11 @@ def walk_branch(
     """What `follow` walks, as an iterable: for node in walk_branch(...): node.value; then .branch."""
     limits = checked_bounds(model, parameter, bounds)
     require_effect(model, parameter)
-    direction = gate.whole("direction", direction, least=-1, most=1, error=KapitzaError)
+    direction = checks.whole("direction", direction, least=-1, most=1, error=KapitzaError)
     for what, value in (("half_map", half_map), ("equilibrium", equilibrium), ("detect", detect)):
-        gate.flag(what, value, error=KapitzaError)
+        checks.flag(what, value, error=KapitzaError)
     if stepping is not None and not isinstance(stepping, Stepping):
-        raise KapitzaError(f"stepping = {gate.shown(stepping)}; give a Stepping(...).")
+        raise KapitzaError(f"stepping = {checks.shown(stepping)}; give a Stepping(...).")
     stepping = stepping or Stepping()
     if model.is_map and not equilibrium:
         family, z = _cycle(model, start, parameter, limits, period, method, half_map)

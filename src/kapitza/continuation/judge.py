@@ -13,7 +13,7 @@ from kapitza.continuation.locate import ACCEPTED
 from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.continuation.path import Node, tangent_through
 from kapitza.errors import KapitzaError
-from kapitza.orbits_of_models import Monodromy, certificate, log_determinant, volume_change
+from kapitza.orbits.of_models import Monodromy, certificate, log_determinant, volume_change
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]

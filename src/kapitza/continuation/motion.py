@@ -14,7 +14,7 @@ from scipy.linalg import get_lapack_funcs
 from kapitza.continuation.symmetry import linear_symmetries
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.orbits_of_models import (
+from kapitza.orbits.of_models import (
     FlowLoop,
     LinearisedShooting,
     Monodromy,
@@ -352,7 +352,7 @@ class OrbitFamily:
 
     def loop(self, z: Array, at: LinearisedShooting) -> FlowLoop:
         """The stretch that the (half) map covers as a loop from the section on; angles continuous along it."""
-        from kapitza.orbits_of_models import total_winding
+        from kapitza.orbits.of_models import total_winding
 
         nodes, winding = total_winding(at.nodes, at.arrivals, self.problem.angles)
         return FlowLoop(_Shifted(self.flow, self._offset_time(z)), self.fractions, nodes, at.period, at.vector, winding)

@@ -8,8 +8,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.arrays import Numbers
-from kapitza.calls import Anything
+from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Numbers
 from kapitza.model import Model
 
 Array = NDArray[np.float64]

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from kapitza.errors import Status
 from kapitza.flow import Flow
-from kapitza.orbit import PeriodicOrbit, SolverReport
-from kapitza.orbits_of_models import (
+from kapitza.orbits import PeriodicOrbit, SolverReport
+from kapitza.orbits.of_models import (
     FlowLoop,
     Problem,
     ShootingEquations,

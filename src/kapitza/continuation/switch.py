@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.calls import Positive
+from kapitza.base import checks
+from kapitza.base.argument_checks import Positive
+from kapitza.base.monitor import Monitor
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.cycles import along_cycle, cycle_family
 from kapitza.continuation.equilibria import resting_family
@@ -19,7 +20,6 @@ from kapitza.continuation.trace import Stepping, Trace
 from kapitza.continuation.walker import Bounds, Walker, assembled, checked_bounds, parameter_size, walked
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.flow import Flow
-from kapitza.monitor import Monitor
 from kapitza.solve import ByEffort, singular_vectors
 
 Array = NDArray[np.float64]
@@ -82,11 +82,11 @@ def switch_walker(
         raise KapitzaError(
             f"switch_branch takes a bifurcation, such as branch.bifurcations[0], not {type(bifurcation).__name__}."
         )
-    gate.number("amplitude", amplitude, above=0, error=KapitzaError)
+    checks.number("amplitude", amplitude, above=0, error=KapitzaError)
     if side not in (1, -1):
-        raise KapitzaError(f"side = {gate.shown(side)}; give 1 or -1.")
+        raise KapitzaError(f"side = {checks.shown(side)}; give 1 or -1.")
     if stepping is not None and not isinstance(stepping, Stepping):
-        raise KapitzaError(f"stepping = {gate.shown(stepping)}; give a Stepping(...).")
+        raise KapitzaError(f"stepping = {checks.shown(stepping)}; give a Stepping(...).")
     if bifurcation.kind not in SWITCHES:
         raise KapitzaError(
             f"No branch of orbits leaves at a {bifurcation.kind.value}: "

@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.circle import difference
+from kapitza.base.angles import difference
 from kapitza.errors import KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Model, symbol

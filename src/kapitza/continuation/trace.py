@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.circle import difference
+from kapitza.base import checks
+from kapitza.base.angles import difference
 from kapitza.continuation.criteria import readings
 from kapitza.continuation.ends import Ending, cosine_of_motion, endless, hopf_end, merged
 from kapitza.continuation.events import cause_of_collapse, fastest_section, moved_section, radial_section
@@ -77,12 +77,12 @@ class Stepping:
     max_points: int = 2000
 
     def __post_init__(self):
-        gate.whole("max_points", self.max_points, least=1, error=KapitzaError)
+        checks.whole("max_points", self.max_points, least=1, error=KapitzaError)
         for name in ("predictor", "corrector"):
             if not callable(getattr(self, name)):
-                raise KapitzaError(f"{name} = {gate.shown(getattr(self, name))}; give one such as Secant().")
+                raise KapitzaError(f"{name} = {checks.shown(getattr(self, name))}; give one such as Secant().")
         if not hasattr(self.rule, "following"):
-            raise KapitzaError(f"rule = {gate.shown(self.rule)}; give one such as ByEffort(first=0.05).")
+            raise KapitzaError(f"rule = {checks.shown(self.rule)}; give one such as ByEffort(first=0.05).")
 
 
 class _EndReachedError(Exception):

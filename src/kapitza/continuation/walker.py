@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
+from kapitza.base.monitor import Monitor, watch
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.nouns import Bifurcation, End
 from kapitza.continuation.path import Node, first_node
 from kapitza.continuation.trace import Stepping, Trace
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.model import Model, in_base, symbol
-from kapitza.monitor import Monitor, watch
 
 Array = NDArray[np.float64]
 
@@ -114,9 +114,9 @@ def checked_bounds(model: Model, parameter: Any, bounds: Bounds | None) -> Bound
         reach = abs(value) if value else 1.0
         bounds = (max(low, value - 0.9 * reach), min(high, value + 9 * reach))
     # The walk goes both ways: (14, 5) says the same as (5, 14).
-    first, last = sorted(gate.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist())
+    first, last = sorted(checks.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist())
     if not (np.isfinite(first) and np.isfinite(last) and first < last):
-        raise KapitzaError(f"bounds = {gate.shown(bounds)} is no range for {parameter}: give (low, high).")
+        raise KapitzaError(f"bounds = {checks.shown(bounds)} is no range for {parameter}: give (low, high).")
     if last - first < NARROW * max(abs(first), abs(last)):
         raise KapitzaError(
             f"bounds = ({first:.15g}, {last:.15g}) of {parameter} are {last - first:.1e} apart: orbits that near are "

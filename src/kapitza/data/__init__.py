@@ -1,22 +1,24 @@
 """Records: measured or simulated data with units and segments."""
 
+from kapitza.base.files import replacing
 from kapitza.data.containers import read_variables
 from kapitza.data.frames import with_records
 from kapitza.data.marks import KEEP, KINDS, marks_of, with_marks
 from kapitza.data.measure import measure
+from kapitza.data.measured_branch import MeasuredBranch
 from kapitza.data.noise import Noise, check_noise, is_number, stated_noise
 from kapitza.data.read import read
 from kapitza.data.record import Record
 from kapitza.data.sampling import Gap, Sampling
 from kapitza.data.stored import PART, StoredRecord, open_record
 from kapitza.data.write import write
-from kapitza.files import replacing
 
 __all__ = [
     "KEEP",
     "KINDS",
     "PART",
     "Gap",
+    "MeasuredBranch",
     "Noise",
     "Record",
     "Sampling",

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.files import is_own, locked, replacing, replacing_folder, settle
 from kapitza.data.columns import METADATA
+from kapitza.data.formats.zarr_arrays import zarr_library
 from kapitza.data.record import Record
 from kapitza.data.stored import StoredRecord, open_record, parts_of
-from kapitza.data.zarr_arrays import zarr_library
 from kapitza.errors import DataError
-from kapitza.files import is_own, locked, replacing, replacing_folder, settle
 
 CHUNK = 2**18
 """Samples of a chunk of a Zarr array: 2 MB before compression."""

@@ -9,10 +9,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
+from kapitza.base.units import Conversion, conversion
 from kapitza.data.noise import is_number
 from kapitza.errors import DataError
-from kapitza.units import Conversion, conversion
 
 Array = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ def samples(what: str, values: Any) -> Array:
         return values
     if isinstance(values, np.ndarray) and values.dtype.kind == "b":
         return values.astype(np.float64)
-    return gate.array(what, values, error=DataError)
+    return checks.array(what, values, error=DataError)
 
 
 def channel(name: str, values: Array, unit: str, angle: bool, noise: Any) -> tuple[str, Array, dict[str, Any]]:

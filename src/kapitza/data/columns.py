@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
+from kapitza.base.units import REFUSED, conversion, dimension, is_unit, meant_by, require_unit
 from kapitza.data.channels import RESERVED
 from kapitza.data.noise import is_number
 from kapitza.data.record import Record
 from kapitza.data.sampling import cut_segments
 from kapitza.errors import DataError, nearest_name
-from kapitza.units import REFUSED, conversion, dimension, is_unit, meant_by, require_unit
 
 Array = NDArray[np.float64]
 Key = str | int
@@ -253,7 +253,7 @@ def time_column(columns: Columns, wanted: Wanted) -> str | None:
     """Name of the time column; None when the times are made from the sampling interval."""
     if wanted.interval is not None:
         if not is_number(wanted.interval) or wanted.interval <= 0:
-            raise DataError(f"The sampling interval is {gate.shown(wanted.interval)} s: give a positive number.")
+            raise DataError(f"The sampling interval is {checks.shown(wanted.interval)} s: give a positive number.")
         if wanted.time is not None:
             raise DataError("Give the time column or the sampling interval, not both.")
         return None
@@ -412,7 +412,7 @@ def index_column(columns: Columns) -> str | None:
 
 def declared_names(names: Iterable[str] | Mapping[str, str] | None, channels: Iterable[str]) -> set[str]:
     """Names that the caller gave angles or units for; each must be a channel."""
-    given = set(gate.texts("names", names or [], error=DataError)) if not isinstance(names, Mapping) else set(names)
+    given = set(checks.texts("names", names or [], error=DataError)) if not isinstance(names, Mapping) else set(names)
     known = list(dict.fromkeys(channels))
     for name in sorted(map(str, given - set(known))):
         raise DataError(

@@ -17,6 +17,8 @@ import numpy as np
 import scipy.io
 from numpy.typing import NDArray
 
+from kapitza.base.units import conversion
+from kapitza.base.unpacking import MOST_ARRAYS, Unpacking, npz_arrays
 from kapitza.data.columns import (
     INTERVAL_NAMES,
     METADATA,
@@ -31,11 +33,9 @@ from kapitza.data.columns import (
     parse_metadata,
 )
 from kapitza.data.contents import Contents, Variable, stored_text, unit_text, units_among
-from kapitza.data.hdf5 import hdf5_contents
-from kapitza.data.matlab5 import check_structure
+from kapitza.data.formats.hdf5 import hdf5_contents
+from kapitza.data.formats.matlab5 import check_structure
 from kapitza.errors import DataError, KapitzaError, nearest_name
-from kapitza.units import conversion
-from kapitza.unpacking import MOST_ARRAYS, Unpacking, npz_arrays
 
 
 def read_variables(path: str | Path) -> dict[str, Variable]:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.unpacking import MOST_ARRAYS
 from kapitza.data.columns import Metadata
 from kapitza.errors import DataError
-from kapitza.unpacking import MOST_ARRAYS
 
 Variable = NDArray[Any] | list[NDArray[Any]]
 

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.data.columns import Columns, Key, Wanted, make_record
 from kapitza.data.contents import unit_text
+from kapitza.data.formats.text import name_and_unit
 from kapitza.data.record import Record
 from kapitza.data.stored import StoredRecord
-from kapitza.data.text import name_and_unit
 from kapitza.errors import DataError
-from kapitza.orbit import OrbitSet
+from kapitza.orbits import OrbitSet
 
 MOST_DATA = 100_000
 """Records or orbits of a list; a series without an end stops here."""
@@ -123,4 +123,4 @@ def with_records(data: Any) -> Any:
         raise DataError("The data are a set, whose order may change from run to run: pass a list of them.")
     if not isinstance(data, Iterable) or isinstance(data, str | bytes | OrbitSet | StoredRecord | Path):
         return data
-    return [with_records(item) for item in gate.items("The data", data, most=MOST_DATA, error=DataError)]
+    return [with_records(item) for item in checks.items("The data", data, most=MOST_DATA, error=DataError)]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.circle import wrap_upper
+from kapitza.base import checks
+from kapitza.base.angles import wrap_upper
 from kapitza.data.record import Record
 from kapitza.data.sampling import between_samples
 from kapitza.errors import DataError
@@ -68,11 +68,11 @@ def measure(
         "relative_noise": per_channel(record, relative_noise, "relative_noise"),
         "quantum": per_channel(record, 0.0 if quantum is None else quantum, "quantum"),
     }
-    jitter = gate.number("jitter, a standard deviation in seconds,", jitter, low=0.0, error=DataError)
-    drop = gate.number("drop, the fraction of samples lost,", drop, low=0.0, high=1.0, error=DataError)
+    jitter = checks.number("jitter, a standard deviation in seconds,", jitter, low=0.0, error=DataError)
+    drop = checks.number("drop, the fraction of samples lost,", drop, low=0.0, high=1.0, error=DataError)
     if drop == 1:
         raise DataError("drop = 1 loses every sample: give less.")
-    random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(gate.seed(seed))
+    random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(checks.seed(seed))
     values = jittered(record, jitter, random) if jitter else record.values()
     mean_modulus = {
         name: float(np.abs(wrap_upper(column) if angle else column).mean())
@@ -100,7 +100,7 @@ def per_channel(record: Record, amount: PerChannel, what: str) -> dict[str, floa
         for name in amount:
             record[name]  # names the nearest channel when there is none
     amounts = {
-        name: gate.number(
+        name: checks.number(
             f'{what} of channel "{name}"',
             amount.get(name, 0.0) if isinstance(amount, Mapping) else amount,
             low=0.0,

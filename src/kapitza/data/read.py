@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kapitza import gate
-from kapitza.calls import Anything
+from kapitza.base import checks
+from kapitza.base.argument_checks import Anything
+from kapitza.base.files import reading
+from kapitza.base.suffixes import ADVICE, FOLDERS, LAB, SUFFIXES, TEXT
 from kapitza.data.columns import Key, Wanted, make_record
 from kapitza.data.containers import guarded, read_container
-from kapitza.data.lab import chosen_columns, read_groups
-from kapitza.data.parquet import read_parquet
+from kapitza.data.formats import chosen_columns, read_groups
+from kapitza.data.formats.parquet import read_parquet
+from kapitza.data.formats.text import line_of, read_layout, read_text
 from kapitza.data.record import Record
 from kapitza.data.stored import open_record
-from kapitza.data.text import line_of, read_layout, read_text
 from kapitza.errors import DataError
-from kapitza.files import reading
-from kapitza.formats import ADVICE, FOLDERS, LAB, SUFFIXES, TEXT
 
 
 def read(
@@ -88,16 +88,16 @@ def read(
     >>> record.units["phi"], float(record.time[-1])
     ('rad', 0.02)
     """
-    path = gate.path("The recording", path, error=DataError)
+    path = checks.path("The recording", path, error=DataError)
     if channels is not None and not isinstance(channels, Mapping | str):
-        channels = gate.items("channels", channels, error=DataError)
-    names = None if names is None else gate.texts("names", names, error=DataError)
-    angles = None if angles is None else gate.texts("angles", angles, error=DataError)
+        channels = checks.items("channels", channels, error=DataError)
+    names = None if names is None else checks.texts("names", names, error=DataError)
+    angles = None if angles is None else checks.texts("angles", angles, error=DataError)
     if units is not None and not isinstance(units, Mapping):
-        raise DataError(f'units is {gate.shown(units)}; give a table such as units={{"t": "ms"}}.')
+        raise DataError(f'units is {checks.shown(units)}; give a table such as units={{"t": "ms"}}.')
     for what, given, longest in (("separator", separator, 10), ("decimal", decimal, 10), ("group", group, 1000)):
         if given is not None:
-            gate.text(what, given, longest=longest, error=DataError)
+            checks.text(what, given, longest=longest, error=DataError)
     wanted = Wanted(time, channels, segment, interval, units, angles, period, phase, missing)
     return reading(path, lambda: _read(path, wanted, names, separator, decimal, group))
 

@@ -11,9 +11,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.calls import Anything
-from kapitza.circle import unwrap, wrap
+from kapitza.base import checks
+from kapitza.base.angles import unwrap, wrap
+from kapitza.base.argument_checks import Anything
+from kapitza.base.display import Shown
+from kapitza.base.units import conversion, is_unit, to_si
 from kapitza.data.channels import RESERVED, channel, check_dataset, converted, samples
 from kapitza.data.grid import on_grid
 from kapitza.data.marks import mark_name
@@ -27,8 +29,6 @@ from kapitza.data.sampling import (
     inspect_sampling,
 )
 from kapitza.errors import DataError, Status, nearest_name, printable
-from kapitza.shown import Shown
-from kapitza.units import conversion, is_unit, to_si
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,10 +91,10 @@ class Record(Shown):
         units: of the channels, as text ("deg/s"); angles given in another unit than rad are brought to rad.
         """
         time = samples("Time", time)
-        angles = set(gate.texts("angles", angles, error=DataError))
+        angles = set(checks.texts("angles", angles, error=DataError))
         for what, given in (("channels", channels), ("units", units or {}), ("noise", noise or {})):
             if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-                raise DataError(f"{what} is {gate.shown(given)}; give a table {{name: ...}} with the names as text.")
+                raise DataError(f"{what} is {checks.shown(given)}; give a table {{name: ...}} with the names as text.")
         if not channels:
             raise DataError("The record has no channels: give at least one array of samples.")
         for what, named in (("angle", angles), ("unit", units or ()), ("noise", noise or ())):
@@ -124,7 +124,7 @@ class Record(Shown):
             )
         attributes = {key: value for key, value in attributes.items() if value is not None}
         if period is not None:
-            attributes["period"] = gate.number("The excitation period [s]", period, finite=False, error=DataError)
+            attributes["period"] = checks.number("The excitation period [s]", period, finite=False, error=DataError)
         dataset = xr.Dataset(variables, coords={"time": time, "segment": ("time", segment)}, attrs=attributes)
         record = cls(dataset)
         record.check()
@@ -209,7 +209,7 @@ class Record(Shown):
 
     def __getitem__(self, channel: str) -> Array:
         if not isinstance(channel, str) or channel not in self.dataset.data_vars:
-            channel = channel if isinstance(channel, str) else gate.shown(channel)
+            channel = channel if isinstance(channel, str) else checks.shown(channel)
             known = ", ".join(self.channels)
             raise DataError(f'No channel "{channel}"; the record has {known}.{nearest_name(channel, self.channels)}')
         return self.dataset[channel].values
@@ -270,7 +270,7 @@ class Record(Shown):
 
     def select(self, channels: Sequence[str]) -> Record:
         """Only these channels, in this order."""
-        names = gate.texts("channels", channels, error=DataError)
+        names = checks.texts("channels", channels, error=DataError)
         if not names:
             raise DataError("No channels are selected: name at least one.")
         for name in names:
@@ -285,7 +285,7 @@ class Record(Shown):
         try:
             position = np.atleast_1d(np.arange(self.size)[index]).ravel()
         except (IndexError, TypeError, ValueError, OverflowError):
-            raise DataError(f"{gate.shown(index)} chooses no samples: give a slice, positions or a mask.") from None
+            raise DataError(f"{checks.shown(index)} chooses no samples: give a slice, positions or a mask.") from None
         if not position.size:
             raise DataError(f"Nothing is left of the record's {self.size} samples by this selection.")
         chosen = self.dataset.isel(time=position)
@@ -298,8 +298,8 @@ class Record(Shown):
 
     def between(self, start: float = -np.inf, stop: float = np.inf) -> Record:
         """The samples with start <= t < stop [s]."""
-        start = gate.number("start", start, finite=False, error=DataError)
-        stop = gate.number("stop", stop, finite=False, error=DataError)
+        start = checks.number("start", start, finite=False, error=DataError)
+        stop = checks.number("stop", stop, finite=False, error=DataError)
         inside = (self.time >= start) & (self.time < stop)
         if not inside.any():
             span = f"{self.time.min():.6g} to {self.time.max():.6g} s"
@@ -337,7 +337,7 @@ class Record(Shown):
     def renamed(self, names: Mapping[str, str]) -> Record:
         """Channels under new names, old → new."""
         if not isinstance(names, Mapping) or not all(isinstance(new, str) for new in names.values()):
-            raise DataError(f"{gate.shown(names)} renames no channels: give a table {{old: new}}.")
+            raise DataError(f"{checks.shown(names)} renames no channels: give a table {{old: new}}.")
         for name in names:
             self[name]
         new = [names.get(name, name) for name in self.channels]
@@ -354,7 +354,7 @@ class Record(Shown):
         A channel whose unit is not stated takes the one given without a change of its values. Angles stay in rad.
         """
         if not isinstance(units, Mapping) or not all(isinstance(unit, str) for unit in units.values()):
-            raise DataError(f'{gate.shown(units)} gives no units: give a table such as {{"x": "mm"}}.')
+            raise DataError(f'{checks.shown(units)} gives no units: give a table such as {{"x": "mm"}}.')
         changed = {}
         for name, unit in units.items():
             values, attrs = self[name], dict(self.dataset.variables[name].attrs)
@@ -447,7 +447,7 @@ class Record(Shown):
 
     def split_at_gaps(self, gap: float = GAP) -> Record:
         """Cut into segments wherever a step is longer than `gap` sampling intervals."""
-        gap = gate.number("gap, in sampling intervals,", gap, above=1.0, finite=False, error=DataError)
+        gap = checks.number("gap, in sampling intervals,", gap, above=1.0, finite=False, error=DataError)
         after = [g.after for g in self.sampling(gap=gap).gaps]
         labels = cut_segments(self.dataset["segment"].values, after)
         return Record(self.dataset.assign_coords(segment=("time", labels)))
@@ -459,7 +459,7 @@ class Record(Shown):
         is applied: remove what is faster than 1/(2·interval) Hz first.
         """
         if not is_number(interval) or interval <= 0:
-            raise DataError(f"The sampling interval is {gate.shown(interval)} s: give a positive number.")
+            raise DataError(f"The sampling interval is {checks.shown(interval)} s: give a positive number.")
         return on_grid(self, [float(self.time[p][0]) for p in self.segments()], interval)
 
     def strobed(self, phase: float = 0.0) -> Record:
@@ -471,7 +471,7 @@ class Record(Shown):
         if self.period is None:
             raise DataError("A record is strobed with its excitation: give it a period, with_attributes(period=...).")
         if not is_number(phase):
-            raise DataError(f"The phase of a strobe is a finite time in seconds, not {gate.shown(phase)}.")
+            raise DataError(f"The phase of a strobe is a finite time in seconds, not {checks.shown(phase)}.")
         origin = float(self.time[0]) - self.phase + phase
         pieces = self.segments()
         strobed = on_grid(self, [origin] * len(pieces), self.period)

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
+from kapitza.base.files import identity, reading
+from kapitza.base.suffixes import FOLDERS
+from kapitza.base.unpacking import Unpacking
 from kapitza.data.columns import METADATA, Columns, Metadata, Wanted, make_record, parse_metadata
 from kapitza.data.containers import guarded
-from kapitza.data.parquet import ParquetColumns, column_values, parquet_columns
+from kapitza.data.formats.parquet import ParquetColumns, column_values, parquet_columns
+from kapitza.data.formats.zarr_arrays import ZarrArrays
 from kapitza.data.record import Record
-from kapitza.data.zarr_arrays import ZarrArrays
 from kapitza.errors import DataError
-from kapitza.files import identity, reading
-from kapitza.formats import FOLDERS
-from kapitza.unpacking import Unpacking
 
 PART = 2**20
 """Samples of a part unless told otherwise: some ten MB per channel while it is worked on."""
@@ -167,8 +167,8 @@ class StoredRecord:
         Record
             With the phase of the excitation at its own first sample.
         """
-        first = gate.whole("first", first, least=0, error=DataError)
-        last = min(gate.whole("last", last, least=1, error=DataError), self.size)
+        first = checks.whole("first", first, least=0, error=DataError)
+        last = min(checks.whole("last", last, least=1, error=DataError), self.size)
         if first >= last:
             raise DataError(f"Rows {first} to {last} of {self.path.name}, which has {self.size}: there is none.")
         columns = guarded(self.path, self.path.suffix, lambda: self.columns(first, last))
@@ -197,7 +197,7 @@ class StoredRecord:
         iterator of Record
             Neighbouring parts share no sample.
         """
-        samples = gate.whole("samples", samples, least=1, error=DataError)
+        samples = checks.whole("samples", samples, least=1, error=DataError)
         count = -(-self.size // samples)
         edges = [k * self.size // count for k in range(count + 1)]
         return (self.rows(first, last) for first, last in itertools.pairwise(edges))
@@ -224,7 +224,7 @@ def open_record(path: str | Path) -> StoredRecord:
     >>> kz.open_record(path).channels
     ('x', "x'")
     """
-    path = gate.path("The recording", path, error=DataError)
+    path = checks.path("The recording", path, error=DataError)
     return reading(path, lambda: _opened(path))
 
 

@@ -15,15 +15,15 @@ import numpy as np
 import pandas as pd
 import scipy.io
 
-from kapitza import gate
+from kapitza.base import checks
+from kapitza.base.csv_tables import harmless, harmless_json
+from kapitza.base.files import replacing
+from kapitza.base.suffixes import SEPARATORS, WRITABLE
 from kapitza.data.appending import append_parquet, write_zarr
 from kapitza.data.columns import METADATA
-from kapitza.data.lab import write_uff
+from kapitza.data.formats import write_uff
 from kapitza.data.record import Record
 from kapitza.errors import DataError
-from kapitza.files import replacing
-from kapitza.formats import SEPARATORS, WRITABLE
-from kapitza.spreadsheet import harmless, harmless_json
 
 
 def write(record: Record, path: str | Path, matlab: str = "5", append: bool = False) -> Path:
@@ -58,7 +58,7 @@ def write(record: Record, path: str | Path, matlab: str = "5", append: bool = Fa
     >>> bool((kz.read(path).values() == record.values()).all())
     True
     """
-    path = gate.path("The file to write", path, error=DataError)
+    path = checks.path("The file to write", path, error=DataError)
     suffix = path.suffix.lower()
     if suffix not in WRITABLE:
         raise DataError(f'{path.name}: the suffix "{suffix}" is not known; write one of {", ".join(WRITABLE)}.')

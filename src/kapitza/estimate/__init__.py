@@ -1,18 +1,19 @@
 """Parameters from data, with intervals."""
 
 from kapitza.estimate.automatic import Automatic
-from kapitza.estimate.branches import BranchFit
+from kapitza.estimate.branch_fit import BranchFit
 from kapitza.estimate.comparison import TIE, compare_fits
 from kapitza.estimate.coverage import Coverage, coverage
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.faults import Fault
+from kapitza.estimate.harmonic_fit import HarmonicFit
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.identify import identify
-from kapitza.estimate.invariant import InvariantFit
+from kapitza.estimate.invariant_fit import InvariantFit
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.missing import MissingTerm, Suggestion, Term, suggest
 from kapitza.estimate.observation import Differenced
-from kapitza.estimate.orbits import OrbitFit, advise, missing_orbits
+from kapitza.estimate.orbit_fit import OrbitFit, advise, missing_orbits
 from kapitza.estimate.parts import (
     Exclusion,
     FittedMotion,
@@ -29,9 +30,8 @@ from kapitza.estimate.profile import ProfileCurve, profile_curve, profile_interv
 from kapitza.estimate.redundancy import identifiability
 from kapitza.estimate.request import parts_of
 from kapitza.estimate.sensors import Sensor
-from kapitza.estimate.series import ShootingFit, cramer_rao
+from kapitza.estimate.shooting_fit import ShootingFit, cramer_rao
 from kapitza.estimate.validation import PredictionTest, SectionTest, Validation, validate
-from kapitza.estimate.weak import HarmonicFit
 
 __all__ = [
     "TIE",

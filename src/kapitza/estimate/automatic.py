@@ -11,12 +11,12 @@ import numpy as np
 from kapitza.data import Noise, Record
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.invariant import InvariantFit
+from kapitza.estimate.harmonic_fit import HarmonicFit
+from kapitza.estimate.invariant_fit import InvariantFit
 from kapitza.estimate.observation import Output, linear_rows, observe
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Part, Request, make_request
-from kapitza.estimate.series import ShootingFit
-from kapitza.estimate.weak import HarmonicFit
+from kapitza.estimate.shooting_fit import ShootingFit
 from kapitza.model import Model
 
 STARTS = {

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
+from kapitza.base.monitor import Monitor, watch
+from kapitza.base.workers import Executor, Shared, in_order
 from kapitza.errors import KapitzaError
-from kapitza.executor import Executor, Shared, in_order
-from kapitza.monitor import Monitor, watch
 
 WALKERS = 4
 """Walkers that travel to a worker together."""

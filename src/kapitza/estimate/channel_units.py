@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kapitza.base.units import Conversion, conversion, is_unit, to_si
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.estimate.sensors import Sensor, each_record, single_data
 from kapitza.model import Model
-from kapitza.orbit import OrbitSet
-from kapitza.units import Conversion, conversion, is_unit, to_si
+from kapitza.orbits import OrbitSet
 
 
 def in_model_units(model: Any, data: Any, method: Any = None) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import sympy as sp
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.errors import IdentifiabilityError, ModelError
 from kapitza.estimate.derived import carried_covariance, slopes_at, values_at
 from kapitza.estimate.estimate import Estimate

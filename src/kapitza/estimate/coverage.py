@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 from scipy.stats import beta
 
-from kapitza import gate
+from kapitza.base import checks
+from kapitza.base.ensembles import Ensemble, ensemble
+from kapitza.base.monitor import Interrupted, Monitor
+from kapitza.base.workers import Executor
 from kapitza.data import Noise, Record, measure
-from kapitza.ensembles import Ensemble, ensemble
 from kapitza.errors import ConvergenceError, DataError, Status
 from kapitza.estimate.estimate import Estimator
 from kapitza.estimate.identify import identify
-from kapitza.executor import Executor
 from kapitza.model import Model
-from kapitza.monitor import Interrupted, Monitor
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,13 @@ def coverage(
     >>> found.table().columns.tolist()
     ['true', 'bias', 'rms error', 'stated deviation', 'inside', 'from', 'to']
     """
-    names = tuple(gate.texts("free", free))
+    names = tuple(checks.texts("free", free))
     if not isinstance(record, Record):
         raise DataError("record: give one clean Record of the motion, made by simulate without noise.")
     for name in names:
         model.check(name)
-    fits = gate.whole("fits", fits, least=1)
-    level = gate.number("level", level, above=0.0, high=1.0)
+    fits = checks.whole("fits", fits, least=1)
+    level = checks.number("level", level, above=0.0, high=1.0)
     shared = (model, record, noise, names, method, level)
     found = ensemble(
         _fit_once, range(fits), shared=shared, seed=seed, workers=workers, executor=executor, keep=keep, monitor=monitor

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import sympy as sp
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.model import Model, derived_in_base, parse_expression, symbol
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from kapitza.arrays import Array, Indices
+from kapitza.base.arrays import Array, Indices
 
 DISAGREE, WHITE_DISAGREE = 0.01, 1e-3
 """Probability of a larger disagreement by noise alone below which pieces are said to disagree; where residuals pass for

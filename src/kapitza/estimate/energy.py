@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.flow import Flow

@@ -11,8 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 
-from kapitza.arrays import Array
-from kapitza.calls import Anything
+from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
+from kapitza.base.csv_tables import write_table
+from kapitza.base.display import Shown
 from kapitza.errors import KapitzaError, Status, nearest_name
 from kapitza.estimate.faults import Leverage
 from kapitza.estimate.identifiability import Identifiability
@@ -27,8 +29,6 @@ from kapitza.estimate.parts import (
     OrbitMatches,
     WeakRows,
 )
-from kapitza.shown import Shown
-from kapitza.spreadsheet import write_table
 
 SHOWN = 3
 """Faults whose leverage is printed."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from kapitza.arrays import Array, Flags
+from kapitza.base.arrays import Array, Flags
 
 FAULT = 0.01
 """Probability, of all faults that are tried together, below which the strongest is told."""

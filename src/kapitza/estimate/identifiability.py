@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.solve import basis_of, symmetric_eigenvectors
 
 

@@ -8,27 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from kapitza import gate
-from kapitza.calls import Anything
-from kapitza.continuation import MeasuredBranch
-from kapitza.data import Record, StoredRecord, with_records
+from kapitza.base import checks
+from kapitza.base.argument_checks import Anything
+from kapitza.base.monitor import Monitor, watch
+from kapitza.base.workers import Executor, require_executor
+from kapitza.data import MeasuredBranch, Record, StoredRecord, with_records
 from kapitza.errors import KapitzaError, ModelError, Status
 from kapitza.estimate.automatic import Automatic
-from kapitza.estimate.branches import BranchFit
+from kapitza.estimate.branch_fit import BranchFit
 from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.combinations import combinations_of, in_combinations
 from kapitza.estimate.energy import energy_warnings
 from kapitza.estimate.estimate import Estimate, Estimator
-from kapitza.estimate.orbits import OrbitFit
+from kapitza.estimate.orbit_fit import OrbitFit
 from kapitza.estimate.own_parameters import with_own, without_common
 from kapitza.estimate.request import Request, make_request, parts_of
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.sensor_delay import long_delays
 from kapitza.estimate.sensors import each_record, single_data, with_sensors, without_zeros
 from kapitza.estimate.stored_fit import identify_parts
-from kapitza.executor import Executor, require_executor
 from kapitza.model import Model
-from kapitza.monitor import Monitor, watch
 from kapitza.signal import bad_sample_warnings, without_bad_samples
 
 
@@ -83,7 +82,7 @@ def identify(
     True
     """
     data = with_records(data)
-    free = None if free is None else gate.texts("free", free, error=ModelError)
+    free = None if free is None else checks.texts("free", free, error=ModelError)
     if isinstance(data, StoredRecord):
         if own:
             raise ModelError(f"own={own!r}: there is one recording only; name what is unknown of it in free.")
@@ -106,7 +105,7 @@ def identify(
     given = dict(getattr(getattr(method, "shooting", method), "outputs", {}) or {})
     asked = with_sensors(model, data, free, method)
     model, fitter = asked.model, asked.method
-    several = gate.texts("own", own, error=ModelError)
+    several = checks.texts("own", own, error=ModelError)
     model, data, free = with_own(model, asked.data, asked.free, several)
     combined = combinations_of(model, free)
     executor = None if executor is None else require_executor(executor)

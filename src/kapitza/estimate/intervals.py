@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.errors import KapitzaError
 
 CHAINS, SWEEPS, STATES = 500, 400, 10

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy import special
 
-from kapitza.arrays import Array, Flags
+from kapitza.base.arrays import Array, Flags
 from kapitza.estimate.request import Request
 from kapitza.signal import MEDIAN_TO_DEVIATION
 

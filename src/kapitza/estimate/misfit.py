@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.estimate.faults import MOST_OF_IT, Fault, Scores
 
 ALARM = 1e-3

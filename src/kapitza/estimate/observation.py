@@ -9,8 +9,8 @@ from typing import cast
 import numpy as np
 import sympy as sp
 
-from kapitza.arrays import Array, Flags, Indices
-from kapitza.circle import difference
+from kapitza.base.angles import difference
+from kapitza.base.arrays import Array, Flags, Indices
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
 from kapitza.estimate.sensors import Sensor

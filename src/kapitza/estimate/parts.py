@@ -10,9 +10,9 @@ import pandas as pd
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.arrays import Array, Flags
-from kapitza.orbit import PeriodicOrbit
-from kapitza.shown import Shown
+from kapitza.base.arrays import Array, Flags
+from kapitza.base.display import Shown
+from kapitza.orbits import PeriodicOrbit
 
 
 @dataclass(frozen=True)

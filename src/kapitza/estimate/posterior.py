@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
+from kapitza.base.monitor import Monitor
+from kapitza.base.workers import Executor, Shared
 from kapitza.errors import KapitzaError
 from kapitza.estimate.bayes import at_walkers, bayes_packages, count_walkers, walk
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.orbits import OrbitFit, expand, log_posterior
+from kapitza.estimate.harmonic_fit import HarmonicFit
+from kapitza.estimate.orbit_fit import OrbitFit, expand, log_posterior
 from kapitza.estimate.priors import bounds_of
 from kapitza.estimate.result import last_method
-from kapitza.estimate.series import MotionDensity, ShootingFit
-from kapitza.estimate.weak import HarmonicFit
-from kapitza.executor import Executor, Shared
-from kapitza.monitor import Monitor
+from kapitza.estimate.shooting_fit import MotionDensity, ShootingFit
 
 DEGREE = 4
 """Of the polynomial that stands for log p of a motion within a few standard errors."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kapitza.arrays import Array, Flags
+from kapitza.base.arrays import Array, Flags
 from kapitza.model import Model
 from kapitza.solve import nearest_within, scaled_inverse
 

@@ -9,15 +9,15 @@ from typing import Protocol
 import numpy as np
 from scipy import optimize
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
+from kapitza.base.monitor import Monitor, checkpoint, watch
+from kapitza.base.workers import Executor, Shared, in_order
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.intervals import half_width
-from kapitza.estimate.orbits import OrbitFit, OrbitProfile
+from kapitza.estimate.orbit_fit import OrbitFit, OrbitProfile
 from kapitza.estimate.result import last_method
-from kapitza.estimate.series import MotionProfile, ShootingFit
-from kapitza.executor import Executor, Shared, in_order
-from kapitza.monitor import Monitor, checkpoint, watch
+from kapitza.estimate.shooting_fit import MotionProfile, ShootingFit
 
 FARTHEST = 12
 """Steps, each longer by GROWTH, after which the data are said not to bound a parameter."""

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from kapitza.arrays import Array
-from kapitza.continuation import MeasuredBranch
-from kapitza.data import Noise, Record, check_noise, is_number, stated_noise
+from kapitza.base.arrays import Array
+from kapitza.base.workers import Executor
+from kapitza.data import MeasuredBranch, Noise, Record, check_noise, is_number, stated_noise
 from kapitza.errors import DataError, ModelError
 from kapitza.estimate.observation import Output
 from kapitza.estimate.priors import Priors, bounds_of, priors_of
-from kapitza.executor import Executor
 from kapitza.model import Model
-from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.signal import cut_at_bad_runs
 
 SAME_PERIOD = 1e-3

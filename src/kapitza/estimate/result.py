@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.estimate import Estimate

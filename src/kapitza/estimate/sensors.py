@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from kapitza import gate
-from kapitza.arrays import Array, Flags
+from kapitza.base import checks
+from kapitza.base.arrays import Array, Flags
 from kapitza.data import Record, is_number, marks_of
 from kapitza.errors import DataError, nearest_name
 from kapitza.estimate.sensor_delay import delayed
@@ -67,7 +67,7 @@ class Sensor:
     priors: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        given = gate.texts("unknown", self.unknown, error=DataError)
+        given = checks.texts("unknown", self.unknown, error=DataError)
         words = re.split(r"[\s,]+", given[0].strip()) if isinstance(self.unknown, str) else given
         for word in (words := [word for word in words if word]):
             if word not in ERRORS:
@@ -78,7 +78,7 @@ class Sensor:
         for name in ERRORS:
             pair = getattr(self, name)
             if isinstance(pair, tuple | list):
-                value, deviation = gate.array(f"Sensor({name}=...)", pair, shape=(2,), error=DataError).tolist()
+                value, deviation = checks.array(f"Sensor({name}=...)", pair, shape=(2,), error=DataError).tolist()
                 if not deviation > 0:
                     raise DataError(f"Sensor({name}={pair!r}): give a value and its standard deviation, above 0.")
                 object.__setattr__(self, name, value)
@@ -91,7 +91,7 @@ class Sensor:
         if self.gain == 0:
             raise DataError("Sensor(gain=0) reads nothing: give its gain, or where to start.")
         if self.limits is not None:
-            object.__setattr__(self, "limits", gate.span("The limits of a sensor", self.limits, error=DataError))
+            object.__setattr__(self, "limits", checks.span("The limits of a sensor", self.limits, error=DataError))
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
+from kapitza.base.monitor import Monitor, watch
 from kapitza.data import PART, StoredRecord
 from kapitza.errors import ConvergenceError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.invariant import InvariantFit
-from kapitza.estimate.weak import HarmonicFit
-from kapitza.monitor import Monitor, watch
+from kapitza.estimate.harmonic_fit import HarmonicFit
+from kapitza.estimate.invariant_fit import InvariantFit
 
 SURE = 1e-3
 """Probability below which parts of one motion disagree by chance."""

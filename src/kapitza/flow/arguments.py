@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.calls import Reals
+from kapitza.base import checks
+from kapitza.base.argument_checks import Reals
 from kapitza.errors import ArgumentError, FlowError, ModelError
 from kapitza.model import Model
 
@@ -26,7 +26,7 @@ State = Mapping[str, float] | Reals
 def state_vector(model: Model, x: Any) -> Array:
     """A state as (n,) floats: a mapping by name or a sequence in the order of `model.states`."""
     if isinstance(x, Mapping):
-        x = gate.table("A state", x)
+        x = checks.table("A state", x)
         unknown = [name for name in x if name not in model.states]
         missing = [name for name in model.states if name not in x]
         if unknown or missing:
@@ -67,7 +67,7 @@ def parameter_vector(model: Model, parameters: Any) -> Array:
     if parameters is None:
         return model.vector
     if isinstance(parameters, Mapping):
-        parameters = gate.table("Parameters", parameters)
+        parameters = checks.table("Parameters", parameters)
         for name in parameters:
             model.check(name)
         parameters = [parameters.get(name, model.values[name]) for name in model.names]
@@ -104,7 +104,7 @@ def parameter_rows(model: Model, parameters: Any, count: int) -> Array:
 
 def instant(name: str, value: Any) -> float:
     """A finite time."""
-    number = gate.number(name, value, finite=False)
+    number = checks.number(name, value, finite=False)
     if not math.isfinite(number):
         raise ArgumentError(f"{name} = {value}; give a finite time.")
     return number
@@ -122,7 +122,7 @@ def instants(name: str, values: Any, count: int) -> Array:
 
 def numbers(what: str, values: Any) -> Array:
     """An array of real numbers of any shape, a copy."""
-    return gate.array(what, values)
+    return checks.array(what, values)
 
 
 def increasing_times(times: Any) -> Array:
@@ -145,7 +145,7 @@ def increasing_times(times: Any) -> Array:
 
 def whole(name: str, value: Any, least: int) -> int:
     """A whole number that is large enough."""
-    return gate.whole(name, value, least=least)
+    return checks.whole(name, value, least=least)
 
 
 def failed_members(states: Array) -> FlowError:

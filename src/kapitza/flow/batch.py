@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.executor import in_order, pool_of
+from kapitza.base import checks
+from kapitza.base.workers import in_order, pool_of
 from kapitza.flow.core import TURN, Core, Propagation
 from kapitza.flow.engine import join_events
 from kapitza.flow.smooth import SmoothEngine
@@ -27,7 +27,7 @@ def advance_many(
 ) -> Propagation:
     """`Core.advance` for every row; rows that fail are NaN."""
     if isinstance(processes, (int, float)):
-        processes = gate.whole("processes", processes, least=1)
+        processes = checks.whole("processes", processes, least=1)
     if processes is None or processes == 1 or len(states) < 2:
         return _advance_here(core, states, t0, t1, vectors, tangents)
     # The same parts whoever works: the answer must not depend on the number of workers.

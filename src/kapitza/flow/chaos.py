@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.circle import difference
+from kapitza.base import checks
+from kapitza.base.angles import difference
 from kapitza.errors import FlowError
 from kapitza.flow.flow import Flow
 from kapitza.model import Model
@@ -50,7 +50,7 @@ def chaotic_record(
     period = flow.period()
     if period is None:
         raise FlowError(f'Model "{model.name}" is autonomous: chaotic_record counts excitation periods; use simulate.')
-    random = np.random.default_rng(gate.seed(seed))
+    random = np.random.default_rng(checks.seed(seed))
     centre = np.array([model.start.get(name, 0.0) for name in model.states])
     half = np.array(
         [(spread or {}).get(n, np.pi if a else 1.0) for n, a in zip(model.states, model.angles, strict=True)]

@@ -17,7 +17,7 @@ import heyoka as hy
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.calls import Reals
+from kapitza.base.argument_checks import Reals
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
 from kapitza.flow.compiled import cached, compile_integrator

@@ -9,10 +9,10 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.calls import Reals
+from kapitza.base import checks
+from kapitza.base.argument_checks import Reals
+from kapitza.base.workers import Executor
 from kapitza.errors import ModelError
-from kapitza.executor import Executor
 from kapitza.flow import arguments
 from kapitza.flow.arguments import Parameters, State
 from kapitza.flow.batch import advance_many
@@ -58,13 +58,13 @@ class Flow:
 
     def __init__(self, model: Model, wrt: tuple[str, ...] = (), tolerance: float = 1e-15, max_steps: int = STEP_LIMIT):
         if not isinstance(model, Model):
-            raise ModelError(f"A flow needs a Model, not {gate.shown(model)}.")
+            raise ModelError(f"A flow needs a Model, not {checks.shown(model)}.")
         if model.is_map:
             raise ModelError(f'Model "{model.name}" is a map; use Map(model).iterate.')
-        wrt = tuple(model.check(name).name for name in gate.texts("wrt", wrt)) if wrt != () else ()
+        wrt = tuple(model.check(name).name for name in checks.texts("wrt", wrt)) if wrt != () else ()
         if len(set(wrt)) != len(wrt):
             raise arguments.ArgumentError(f"wrt = {', '.join(wrt)} names a parameter twice; name each once.")
-        if not 0 < (tolerance := gate.number("tolerance", tolerance)) < 1:
+        if not 0 < (tolerance := checks.number("tolerance", tolerance)) < 1:
             raise arguments.ArgumentError(f"tolerance = {tolerance}; choose a number such as 1e-12.")
         self.model, self.wrt, self.tolerance = model, wrt, tolerance
         steps = self._steps = arguments.whole("max_steps", max_steps, 1)

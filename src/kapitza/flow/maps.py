@@ -11,7 +11,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.calls import Anything
+from kapitza.base.argument_checks import Anything
 from kapitza.errors import FlowError, ModelError
 from kapitza.flow import arguments
 from kapitza.flow.arguments import ArgumentError, Parameters, State

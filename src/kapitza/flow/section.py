@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import EventError, FlowError, ModelError, nearest_name
 from kapitza.flow import arguments
 from kapitza.flow.core import Core
@@ -95,7 +95,7 @@ def _read_surface(core: Core, surface: sp.Expr | str) -> sp.Expr:
     if isinstance(surface, str):
         expression = parse_expression(surface, names)
     else:
-        expression = gate.expression("The surface", surface, error=ModelError)
+        expression = checks.expression("The surface", surface, error=ModelError)
     unknown = sorted({str(s) for s in expression.free_symbols} - set(names))
     if unknown:
         raise ModelError(

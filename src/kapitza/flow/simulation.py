@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.calls import Reals
-from kapitza.circle import wrap_states
+from kapitza.base import checks
+from kapitza.base.angles import wrap_states
+from kapitza.base.argument_checks import Reals
+from kapitza.base.monitor import Monitor, watch
 from kapitza.flow.arguments import ArgumentError, increasing_times, state_vector, unforced, whole
 from kapitza.flow.core import Filled
 from kapitza.flow.delayed import DelayFlow, Start
@@ -19,7 +20,6 @@ from kapitza.flow.maps import Map
 from kapitza.flow.projection import projected_samples
 from kapitza.flow.strobe import instants, strobe
 from kapitza.model import Model
-from kapitza.monitor import Monitor, watch
 
 if TYPE_CHECKING:
     from kapitza.data import Record
@@ -75,7 +75,7 @@ def simulate(
     >>> record.size, record.channels
     (501, ('x', "x'"))
     """
-    seed = gate.seed(seed)
+    seed = checks.seed(seed)
     if (t is None) == (periods is None):
         raise ArgumentError("Say either t=times or periods=number (how many excitation periods), not both or neither.")
     start = start_of(model) if x0 is None else x0

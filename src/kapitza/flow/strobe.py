@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.circle import split_turns
+from kapitza.base.angles import split_turns
 from kapitza.flow import arguments
 from kapitza.flow.batch import advance_many
 from kapitza.flow.core import PERIODS_PER_PIECE, TURN, Core, Filled

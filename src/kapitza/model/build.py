@@ -9,7 +9,7 @@ from typing import Any
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.measured import Signal
 from kapitza.model.model import Model
@@ -32,23 +32,23 @@ MOST_PARTS = 10_000
 
 def to_symbols(given: Any, what: str = "An expression") -> Any:
     """Rewrite SymPy input in our real symbols: f(t) -> f, f(t).diff(t, 2) -> f'', and symbols by their names."""
-    expression: Any = gate.expression(what, given, error=ModelError)
+    expression: Any = checks.expression(what, given, error=ModelError)
     if isinstance(expression, sp.Equality):
-        left, right = (gate.expression(what, side, error=ModelError) for side in expression.args)
+        left, right = (checks.expression(what, side, error=ModelError) for side in expression.args)
         expression = left - right
     replacements: dict[sp.Basic, sp.Basic] = {}
     for slope in expression.atoms(sp.Derivative):
         if not isinstance(slope.expr, AppliedUndef) or [v.name for v in slope.variables if v.name != "t"]:
             raise ModelError(f"{slope} is not a time derivative of a coordinate; carry it out by .doit() first.")
-        replacements[slope] = rate(gate.canonical(slope.expr.func.__name__), len(slope.variables))
+        replacements[slope] = rate(checks.canonical(slope.expr.func.__name__), len(slope.variables))
     expression = expression.xreplace(replacements)
     functions: dict[sp.Basic, sp.Basic] = {}
     for f in expression.atoms(AppliedUndef):
         if [getattr(a, "name", "") for a in f.args] != ["t"]:
             raise ModelError(f"{what}: {f} is no function of the time t alone; write coordinates as x(t).")
-        functions[f] = symbol(gate.canonical(f.func.__name__))
+        functions[f] = symbol(checks.canonical(f.func.__name__))
     expression = expression.xreplace(functions)
-    canonical = {s: symbol(gate.canonical(s.name)) for s in expression.free_symbols}
+    canonical = {s: symbol(checks.canonical(s.name)) for s in expression.free_symbols}
     return expression.xreplace({s: ours for s, ours in canonical.items() if s != ours})
 
 
@@ -67,9 +67,9 @@ def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str | sp.Bas
     if given is None:
         return ()
     if not isinstance(given, Mapping):
-        listed = gate.items("parameters", given, most=MOST_PARTS, error=ModelError)
+        listed = checks.items("parameters", given, most=MOST_PARTS, error=ModelError)
         return tuple(p if isinstance(p, Parameter) else Parameter(_word(p)) for p in listed)
-    named = gate.table("parameters", given, most=MOST_PARTS, error=ModelError)
+    named = checks.table("parameters", given, most=MOST_PARTS, error=ModelError)
     made = []
     for name, value in named.items():
         if isinstance(value, Parameter):
@@ -79,7 +79,7 @@ def make_parameters(given: Mapping[str, Any] | Iterable[Parameter | str | sp.Bas
             constant = expression.is_number
             made.append(Parameter(name, float(expression)) if constant else Parameter(name, expression=expression))
         else:
-            made.append(Parameter(name, gate.number(f'Parameter "{name}"', value, finite=False, error=ModelError)))
+            made.append(Parameter(name, checks.number(f'Parameter "{name}"', value, finite=False, error=ModelError)))
     return tuple(made)
 
 
@@ -93,22 +93,22 @@ def _word(given: Any) -> Any:
 def _expressions(given: Mapping[str, Written] | None, names: Sequence[str], what: str) -> dict[str, Any]:
     if given is None:
         return {}
-    content = gate.table(what, given, most=MOST_PARTS, error=ModelError)
-    return {key: read_expression(value, names, f'{what} "{gate.printable(key)}"') for key, value in content.items()}
+    content = checks.table(what, given, most=MOST_PARTS, error=ModelError)
+    return {key: read_expression(value, names, f'{what} "{checks.printable(key)}"') for key, value in content.items()}
 
 
 def _listed(parts: dict[str, Any], key: str) -> list[Any]:
     """One of the parts that are lists."""
     given = parts.pop(key, None)
-    return [] if given is None else gate.items(key, given, most=MOST_PARTS, error=ModelError)
+    return [] if given is None else checks.items(key, given, most=MOST_PARTS, error=ModelError)
 
 
 def signals_of(parts: Mapping[str, Any]) -> list[Signal]:
     given = parts.get("signals")
-    listed = [] if given is None else gate.items("signals", given, most=MOST_PARTS, error=ModelError)
+    listed = [] if given is None else checks.items("signals", given, most=MOST_PARTS, error=ModelError)
     for entry in listed:
         if not isinstance(entry, Signal):
-            raise ModelError(f"signals holds {gate.shown(entry)}; give Signal objects.")
+            raise ModelError(f"signals holds {checks.shown(entry)}; give Signal objects.")
     return listed
 
 
@@ -138,7 +138,7 @@ def assemble(coordinates: tuple[Coordinate, ...], equations: tuple[Expression, .
         symmetries=tuple(_symmetry(s, names) for s in _listed(parts, "symmetries")),
         partition=tuple(read_expression(p, names, "The partition") for p in _listed(parts, "partition")),
         letters=parts.pop("letters", ""),
-        start=gate.table("start", parts.pop("start", None) or {}, error=ModelError),
+        start=checks.table("start", parts.pop("start", None) or {}, error=ModelError),
         is_map=is_map,
         description=parts.pop("description", ""),
         source=parts.pop("source", ""),
@@ -162,10 +162,10 @@ def _impact(given: Any, names: Sequence[str]) -> Impact:
 
 
 def _fields(what: str, given: Any, required: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
-    content = gate.table(what, given, error=ModelError)
+    content = checks.table(what, given, error=ModelError)
     for key in content:
         if key not in known:
-            raise ModelError(f'{what} has no "{gate.printable(key)}"; it has {", ".join(known)}.')
+            raise ModelError(f'{what} has no "{checks.printable(key)}"; it has {", ".join(known)}.')
     for key in required:
         if key not in content:
             raise ModelError(f'{what} lacks "{key}"; give {", ".join(required)}.')
@@ -185,14 +185,14 @@ def make_coordinates(
 ) -> tuple[Coordinate, ...]:
     """Coordinates as given or as found by their primes, with orders and angles filled in."""
     listed = [angles] if isinstance(angles, str) else sorted(angles) if isinstance(angles, (set, frozenset)) else angles
-    angles = {gate.canonical(a) for a in gate.texts("angles", listed, error=ModelError)}
+    angles = {checks.canonical(a) for a in checks.texts("angles", listed, error=ModelError)}
     if isinstance(given, str):
         given = [given]
-    entries = list(orders) if given is None else gate.items("coordinates", given, most=MOST_PARTS, error=ModelError)
+    entries = list(orders) if given is None else checks.items("coordinates", given, most=MOST_PARTS, error=ModelError)
     made = []
     for entry in map(_word, entries):
         if not isinstance(entry, Coordinate):
-            name = gate.name("A coordinate", entry, error=ModelError)
+            name = checks.name("A coordinate", entry, error=ModelError)
         coordinate = entry if isinstance(entry, Coordinate) else Coordinate(name, orders.get(name, 2))
         made.append(replace(coordinate, angle=coordinate.angle or coordinate.name in angles))
     unknown = sorted(angles - {c.name for c in made})
@@ -222,7 +222,7 @@ def from_equations(
 ) -> Model:
     """See `Model.from_equations`."""
     alone = isinstance(equations, (str, sp.Expr, sp.Equality))
-    given = [equations] if alone else gate.items("equations", equations, most=MOST_PARTS, error=ModelError)
+    given = [equations] if alone else checks.items("equations", equations, most=MOST_PARTS, error=ModelError)
     constants = make_parameters(parameters)
     orders: dict[str, int] = {}
     for number, equation in enumerate(given, start=1):
@@ -292,7 +292,7 @@ def check_keys(what: str, given: Mapping[str, Any], known: Sequence[str]) -> Non
 
 
 def _names(what: str, given: Any) -> list[Any]:
-    listed = [given] if isinstance(given, str) else gate.items(what, given, most=MOST_PARTS, error=ModelError)
+    listed = [given] if isinstance(given, str) else checks.items(what, given, most=MOST_PARTS, error=ModelError)
     return [_word(entry) for entry in listed]
 
 
@@ -306,8 +306,8 @@ def from_hamiltonian(
     **parts: Any,
 ) -> Model:
     """See `Model.from_hamiltonian`."""
-    positions = [gate.name("A position", n, error=ModelError) for n in _names("positions", positions)]
-    momenta = [gate.name("A momentum", n, error=ModelError) for n in _names("momenta", momenta)]
+    positions = [checks.name("A position", n, error=ModelError) for n in _names("positions", positions)]
+    momenta = [checks.name("A momentum", n, error=ModelError) for n in _names("momenta", momenta)]
     if len(positions) != len(momenta):
         raise ModelError(f"{len(positions)} positions and {len(momenta)} momenta; each position has its own momentum.")
     found = make_coordinates([Coordinate(n, 1) for n in (*positions, *momenta)], {}, angles)
@@ -333,7 +333,7 @@ def from_map(
     **parts: Any,
 ) -> Model:
     """See `Model.from_map`."""
-    equations = gate.table("The map", equations, most=MOST_PARTS, error=ModelError)
+    equations = checks.table("The map", equations, most=MOST_PARTS, error=ModelError)
     found = make_coordinates([Coordinate(n, 1) for n in equations], {}, angles)
     constants = make_parameters(parameters)
     names = [*equations, *(p.name for p in constants)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import sympy as sp
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.delays import delayed_parts, is_delayed
 from kapitza.model.measured import Signal
@@ -51,7 +51,7 @@ def _admit(model: Model) -> None:
         object.__setattr__(model, field, value)
 
     for field in ("name", "description", "source", "letters"):
-        gate.text(f"The {field} of a model", getattr(model, field), error=ModelError)
+        checks.text(f"The {field} of a model", getattr(model, field), error=ModelError)
     for field, kind in (
         ("coordinates", Coordinate),
         ("parameters", Parameter),
@@ -60,33 +60,33 @@ def _admit(model: Model) -> None:
     ):
         put(field, _all_of(field, getattr(model, field), kind))
     if not isinstance(model.excitation, Excitation | None):
-        raise ModelError(f"The excitation is {gate.shown(model.excitation)}; give Excitation(period, signals).")
+        raise ModelError(f"The excitation is {checks.shown(model.excitation)}; give Excitation(period, signals).")
     if model.excitation:
         _all_of("signals", model.excitation.signals, Signal)
     for field in ("equations", "partition"):
-        put(field, tuple(_expression(field, e) for e in gate.items(field, getattr(model, field), error=ModelError)))
+        put(field, tuple(_expression(field, e) for e in checks.items(field, getattr(model, field), error=ModelError)))
     for field in ("outputs", "invariants"):
         put(field, _expressions(field, getattr(model, field)))
-    start = gate.table("start", model.start, error=ModelError)
+    start = checks.table("start", model.start, error=ModelError)
     for parameter in model.parameters:
         if parameter.expression is not None:
             _refuse_constants(f'The derived parameter "{parameter.name}"', parameter.expression)
-    put("start", {k: gate.number(f'The start value of "{k}"', v, error=ModelError) for k, v in start.items()})
-    gate.flag("is_map", model.is_map, error=ModelError)
+    put("start", {k: checks.number(f'The start value of "{k}"', v, error=ModelError) for k, v in start.items()})
+    checks.flag("is_map", model.is_map, error=ModelError)
     put("impacts", tuple(_impact(i) for i in model.impacts))
     put("symmetries", tuple(Symmetry(_expressions("A symmetry", s.map), s.shift) for s in model.symmetries))
 
 
 def _all_of(field: str, values: object, kind: type) -> tuple:
-    found = tuple(gate.items(field, values, error=ModelError))
+    found = tuple(checks.items(field, values, error=ModelError))
     for entry in found:
         if not isinstance(entry, kind):
-            raise ModelError(f"{field} holds {gate.shown(entry)}; give {kind.__name__} objects.")
+            raise ModelError(f"{field} holds {checks.shown(entry)}; give {kind.__name__} objects.")
     return found
 
 
 def _expression(what: str, value: object) -> Expression:
-    found = gate.expression(what, value, error=ModelError)
+    found = checks.expression(what, value, error=ModelError)
     if isinstance(found, sp.Equality):
         raise ModelError(f"{what} holds the equation {found}; write its residual, or use Model.from_equations.")
     _refuse_constants(what, found)
@@ -104,7 +104,7 @@ def _refuse_constants(what: str, expression: Expression) -> None:
         value = sp.N(node, 20)
         poles = (p.base for p in node.atoms(sp.Pow) if p.exp.is_negative)
         if not (value.is_Float or value.is_Integer) or not value.is_finite or any(map(_vanishes, poles)):
-            raise ModelError(f"{what} holds the constant {gate.shown(node)}, which is no finite real number.")
+            raise ModelError(f"{what} holds the constant {checks.shown(node)}, which is no finite real number.")
 
 
 def _vanishes(constant: Expression) -> bool:
@@ -114,11 +114,11 @@ def _vanishes(constant: Expression) -> bool:
 
 
 def _expressions(what: str, given: object) -> dict[str, Expression]:
-    return {k: _expression(f'{what} "{k}"', e) for k, e in gate.table(what, given, error=ModelError).items()}
+    return {k: _expression(f'{what} "{k}"', e) for k, e in checks.table(what, given, error=ModelError).items()}
 
 
 def _impact(impact: Impact) -> Impact:
-    gate.text("The name of an impact", impact.name, error=ModelError)
+    checks.text("The name of an impact", impact.name, error=ModelError)
     return Impact(_expression("Impact surface", impact.surface), _expressions("Impact", impact.reset), impact.name)
 
 
@@ -134,9 +134,9 @@ def _check_names(model: Model) -> None:
             raise ModelError(
                 f'The name "{name}" is taken (t is time, pi the number); rename the parameter or coordinate.'
             )
-    looks: dict[str, str] = {gate.skeleton(name): name for name in RESERVED}
+    looks: dict[str, str] = {checks.skeleton(name): name for name in RESERVED}
     for name in names:
-        other = looks.setdefault(gate.skeleton(name), name)
+        other = looks.setdefault(checks.skeleton(name), name)
         if other != name:
             raise ModelError(
                 f'The names "{other}" ({other.encode("unicode_escape").decode()}) and "{name}" '

@@ -12,7 +12,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import ModelError
 from kapitza.model.code_store import keep_code_apart
 from kapitza.model.elimination import Elimination
@@ -72,7 +72,7 @@ def to_heyoka(expression: Expression, mapping: Mapping[sp.Symbol, hy.expression]
 
 
 def _as_sympy(expression: Expression) -> Expression:
-    return expression if isinstance(expression, sp.Basic) else gate.expression("An expression", expression)
+    return expression if isinstance(expression, sp.Basic) else checks.expression("An expression", expression)
 
 
 def translate_steps(

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from kapitza import gate
-from kapitza.calls import Reals
+from kapitza.base import checks
+from kapitza.base.argument_checks import Reals
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.model import Model
 from kapitza.model.parts import Parameter
@@ -48,8 +48,8 @@ def with_control(model: Model, coordinate: str, harmonics: int = 5, repeats: int
     >>> held.names
     ('c', 'u_0', 'u_c1', 'u_s1')
     """
-    count = gate.whole("harmonics", harmonics, error=ModelError)
-    turns = gate.whole("repeats", repeats, error=ModelError)
+    count = checks.whole("harmonics", harmonics, error=ModelError)
+    turns = checks.whole("repeats", repeats, error=ModelError)
     if count < 0 or turns < 1:
         raise ModelError(f"with_control(harmonics={harmonics}, repeats={repeats}): none negative, repeats from 1.")
     names = [c.name for c in model.coordinates]
@@ -107,8 +107,8 @@ def control_values(model: Model, times: Reals, force: Reals, name: str = "u") ->
     >>> round(found["u_s1"], 6)
     0.2
     """
-    t = gate.array("times", times, error=ModelError)
-    values = gate.array("force", force, error=ModelError)
+    t = checks.array("times", times, error=ModelError)
+    values = checks.array("force", force, error=ModelError)
     count = sum(p.name.startswith(f"{name}_c") and p.name[len(name) + 2 :].isdigit() for p in model.parameters)
     if f"{name}_0" not in model.names:
         raise ModelError(f'Model "{model.name}" has no control "{name}": make one by kz.with_control(model, ...).')

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import sympy as sp
 
+from kapitza.base.units import Dimension, dimension, dimension_text, to_si
 from kapitza.model.delays import is_delayed
 from kapitza.model.model import Model
 from kapitza.model.symbols import Expression, rate, time
-from kapitza.units import Dimension, dimension, dimension_text, to_si
 
 SCALE = "scale"
 """Under this name a dimension carries the decimal logarithm of its unit in SI: 3 for kN, -3 for mm."""

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from kapitza import gate
+from kapitza.base import checks
+from kapitza.base.files import replacing
 from kapitza.errors import ModelError, nearest_name
-from kapitza.files import replacing
 from kapitza.model.build import from_equations, from_map
 from kapitza.model.measured import Signal
 from kapitza.model.model import Model
@@ -53,10 +53,10 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     True
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise ModelError(f"{gate.shown(path)} is no path of a model file; give text.")
+        raise ModelError(f"{checks.shown(path)} is no path of a model file; give text.")
     path = Path(path)
-    shown = gate.printable(str(path))
-    content = gate.toml("model file", path, LARGEST_FILE, error=ModelError)
+    shown = checks.printable(str(path))
+    content = checks.toml("model file", path, LARGEST_FILE, error=ModelError)
     try:
         return model_from_dict(content, default_name=path.stem)
     except ModelError as error:
@@ -162,12 +162,12 @@ class _Table:
 
     def __init__(self, content: Any, place: str, known: Sequence[str] | None = None):
         if not isinstance(content, dict):
-            raise ModelError(f"{place} must be a table of keys, not {gate.shown(content)}.")
+            raise ModelError(f"{place} must be a table of keys, not {checks.shown(content)}.")
         self.content, self.place = content, place
         for key in content if known is not None else ():
             if key not in (known or ()):
                 raise ModelError(
-                    f'{place} has an unknown key "{gate.printable(key)}".{nearest_name(key, known or ())} '
+                    f'{place} has an unknown key "{checks.printable(key)}".{nearest_name(key, known or ())} '
                     f"Known keys: {', '.join(known or ())}."
                 )
 
@@ -176,13 +176,13 @@ class _Table:
         wrong = isinstance(value, bool) and kind is not bool
         if value is not default and (wrong or not isinstance(value, kind)):
             wanted = " or ".join(KINDS[k] for k in (kind if isinstance(kind, tuple) else (kind,)))
-            raise ModelError(f'{self.place}: "{key}" must be {wanted}, not {gate.shown(value)}.')
+            raise ModelError(f'{self.place}: "{key}" must be {wanted}, not {checks.shown(value)}.')
         return value
 
     def number(self, key: str, default: float) -> float:
         """A number; TOML's whole numbers have any size, ours end at 1.8e308."""
         value = self.get(key, (int, float), default)
-        return gate.number(f"{self.place}: {key}", value, finite=False, error=ModelError)
+        return checks.number(f"{self.place}: {key}", value, finite=False, error=ModelError)
 
 
 def model_from_dict(content: Mapping[str, Any], default_name: str = "model") -> Model:
@@ -258,7 +258,7 @@ def _parameter(name: str, content: Any, names: Iterable[str]) -> Parameter:
     expression = table.get("expression", str, None)
     bounds = table.get("bounds", list, [-math.inf, math.inf])
     if len(bounds) != 2:
-        raise ModelError(f"{place}: bounds are two numbers [low, high], not {gate.shown(bounds)}.")
+        raise ModelError(f"{place}: bounds are two numbers [low, high], not {checks.shown(bounds)}.")
     low, high = _numbers({"lower": bounds[0], "upper": bounds[1]}, f"{place}.bounds").values()
     prior = table.get("prior", dict, None)
     if prior is not None:
@@ -308,14 +308,14 @@ def _signal(name: str, content: Any) -> Signal:
 def _array(given: list, place: str) -> np.ndarray:
     if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in given):
         raise ModelError(f"{place} must be a list of numbers.")
-    return gate.array(place, given, shape=(None,), error=ModelError)
+    return checks.array(place, given, shape=(None,), error=ModelError)
 
 
 def _partition(given: dict | None) -> dict[str, Any]:
     if given is None:
         return {}
     table = _Table(given, "partition", ("expressions", "letters"))
-    expressions = gate.texts("partition: expressions", table.get("expressions", list, []), error=ModelError)
+    expressions = checks.texts("partition: expressions", table.get("expressions", list, []), error=ModelError)
     return {"partition": expressions, "letters": table.get("letters", str, "")}
 
 
@@ -338,7 +338,7 @@ def _texts(given: Mapping[str, Any], place: str) -> dict[str, str]:
     for key, value in given.items():
         if not isinstance(value, str):
             raise ModelError(
-                f'{place}: "{gate.printable(key)}" must be an expression as text, not {gate.shown(value)}.'
+                f'{place}: "{checks.printable(key)}" must be an expression as text, not {checks.shown(value)}.'
             )
     return dict(given)
 
@@ -346,8 +346,8 @@ def _texts(given: Mapping[str, Any], place: str) -> dict[str, str]:
 def _numbers(given: Mapping[str, Any], place: str) -> dict[str, float]:
     for key, value in given.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ModelError(f'{place}: "{gate.printable(key)}" must be a number, not {gate.shown(value)}.')
+            raise ModelError(f'{place}: "{checks.printable(key)}" must be a number, not {checks.shown(value)}.')
     return {
-        key: gate.number(f"{place}: {gate.printable(key)}", value, finite=False, error=ModelError)
+        key: checks.number(f"{place}: {checks.printable(key)}", value, finite=False, error=ModelError)
         for key, value in given.items()
     }

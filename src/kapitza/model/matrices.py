@@ -11,7 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import ModelError
 from kapitza.model.build import (
     MOST_PARTS,
@@ -143,7 +143,7 @@ def _terms(matrix: Any, what: str, size: int, names: list[str]) -> Terms:
 
 def _numbers(matrix: Any, what: str, size: int) -> Array:
     dense = matrix.toarray() if sparse.issparse(matrix) else matrix
-    array = gate.array(what, dense, error=ModelError)
+    array = checks.array(what, dense, error=ModelError)
     _require_shape(array.shape, what, size)
     if not np.isfinite(array).all():
         i, j = (int(k[0]) for k in np.nonzero(~np.isfinite(array)))
@@ -157,7 +157,7 @@ def _require_shape(shape: tuple[int, ...], what: str, size: int) -> None:
 
 
 def _vector(given: Mapping[str, Any] | None, places: list[str], names: list[str], what: str) -> dict[str, Expression]:
-    table = {} if given is None else gate.table(what, given, most=MOST_PARTS, error=ModelError)
+    table = {} if given is None else checks.table(what, given, most=MOST_PARTS, error=ModelError)
     check_keys(what, table, places)
     return {key: read_expression(value, names, f'{what} "{key}"') for key, value in table.items()}
 

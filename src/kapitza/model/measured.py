@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import ModelError
 from kapitza.model.symbols import time as time_symbol
 
@@ -52,14 +52,14 @@ class Signal:
     unit: str = ""
 
     def __post_init__(self):
-        object.__setattr__(self, "name", gate.name("A signal", self.name, error=ModelError))
+        object.__setattr__(self, "name", checks.name("A signal", self.name, error=ModelError))
         for key in ("times", "values"):
-            numbers = gate.array(f'Signal "{self.name}": {key}', getattr(self, key), error=ModelError)
+            numbers = checks.array(f'Signal "{self.name}": {key}', getattr(self, key), error=ModelError)
             object.__setattr__(self, key, numbers)
-        period = gate.number(f'Signal "{self.name}": period', self.period, finite=False, error=ModelError)
+        period = checks.number(f'Signal "{self.name}": period', self.period, finite=False, error=ModelError)
         object.__setattr__(self, "period", period)
         if self.harmonics is not None:
-            harmonics = gate.whole(f'Signal "{self.name}": harmonics', self.harmonics, error=ModelError)
+            harmonics = checks.whole(f'Signal "{self.name}": harmonics', self.harmonics, error=ModelError)
             object.__setattr__(self, "harmonics", harmonics)
         self.times.setflags(write=False)
         self.values.setflags(write=False)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.calls import Anything
+from kapitza.base import checks
+from kapitza.base.argument_checks import Anything
 from kapitza.errors import ModelError
 from kapitza.solve import symmetric_eigenvectors
 
@@ -97,7 +97,7 @@ def modal_reduction(M: Anything, K: Anything, modes: int) -> ModalReduction:
     if mass.shape != stiffness.shape:
         raise ModelError(f"M has the shape {mass.shape}, K {stiffness.shape}; both belong to the same coordinates.")
     size = len(mass)
-    count = gate.whole("modes", modes, least=1, most=size, error=ModelError)
+    count = checks.whole("modes", modes, least=1, most=size, error=ModelError)
     try:
         squares, shapes = symmetric_eigenvectors(stiffness, mass)
     except np.linalg.LinAlgError:
@@ -121,7 +121,7 @@ def modal_reduction(M: Anything, K: Anything, modes: int) -> ModalReduction:
 
 def _symmetric(matrix: Any, name: str) -> Array:
     dense = matrix.toarray() if hasattr(matrix, "toarray") else matrix
-    array = gate.array(name, dense, error=ModelError)
+    array = checks.array(name, dense, error=ModelError)
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise ModelError(f"{name} has the shape {array.shape}; give a square matrix.")
     if np.abs(array - array.T).max() > 1e-9 * np.abs(array).max():

@@ -14,8 +14,10 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.calls import Anything, MaybeMissing
+from kapitza.base import checks
+from kapitza.base.argument_checks import Anything, MaybeMissing
+from kapitza.base.display import Shown
+from kapitza.base.units import rate_unit
 from kapitza.errors import ModelError, nearest_name
 from kapitza.model.checks import check_model
 from kapitza.model.delays import Delayed, delayed_terms, is_delayed
@@ -24,8 +26,6 @@ from kapitza.model.measured import Signal
 from kapitza.model.parts import Coordinate, Excitation, Impact, Parameter, Prior, Symmetry
 from kapitza.model.structure import Structure, in_base, solve_derived, states_of, structure_of
 from kapitza.model.symbols import Expression, symbol
-from kapitza.shown import Shown
-from kapitza.units import rate_unit
 
 if TYPE_CHECKING:
     from kapitza.model.build import Written
@@ -271,13 +271,13 @@ class Model(Shown):
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of this name, independent or derived."""
-        word = gate.canonical(name) if isinstance(name, str) else name
+        word = checks.canonical(name) if isinstance(name, str) else name
         for parameter in self.parameters:
             if parameter.name == word:
                 return parameter
         known = [p.name for p in self.parameters]
         raise ModelError(
-            f'Model "{self.name}" has no parameter "{gate.printable(str(name))}".{nearest_name(str(name), known)} '
+            f'Model "{self.name}" has no parameter "{checks.printable(str(name))}".{nearest_name(str(name), known)} '
             f"Its parameters: {', '.join(known) or 'none'}."
         )
 
@@ -291,10 +291,10 @@ class Model(Shown):
 
     def with_values(self, /, **values: MaybeMissing) -> Model:
         """The same model with other values of independent parameters."""
-        given = gate.table("Values", values, error=ModelError)
+        given = checks.table("Values", values, error=ModelError)
         for name, value in given.items():
             self.check(name)
-            given[name] = gate.number(f'Parameter "{name}"', value, finite=False, error=ModelError)
+            given[name] = checks.number(f'Parameter "{name}"', value, finite=False, error=ModelError)
         # What does not depend on values is looked at once, not in every model of a sweep.
         _ = self.delays
         changed = object.__new__(Model)
@@ -343,14 +343,14 @@ class Model(Shown):
 
     def state(self, values: Mapping[str, float] | None = None) -> Array:
         """A state vector from values by name; states left out are 0. Without values: the model's own start."""
-        values = gate.table("A state", self.start if values is None else values, error=ModelError)
+        values = checks.table("A state", self.start if values is None else values, error=ModelError)
         for name, value in values.items():
             if name not in self.states:
                 raise ModelError(
                     f'Model "{self.name}" has no state "{name}".{nearest_name(name, self.states)} '
                     f"Its states: {', '.join(self.states)}."
                 )
-            values[name] = gate.number(f'The state "{name}"', value, error=ModelError)
+            values[name] = checks.number(f'The state "{name}"', value, error=ModelError)
         return np.array([values.get(name, 0.0) for name in self.states])
 
     def linear_terms(self, free: Iterable[str]) -> list[tuple[Expression, dict[str, Expression]]]:

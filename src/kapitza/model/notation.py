@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 import sympy as sp
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import ParseError, nearest_name
 from kapitza.model.delays import delayed_symbol
 from kapitza.model.symbols import Expression, symbol, vanishes
@@ -121,7 +121,7 @@ def _checked_text(given: str) -> str:
     """The text within its limits, with names in their canonical spelling."""
     if not isinstance(given, str):
         raise ParseError(f"An equation must be text, not {type(given).__name__}.")
-    text = gate.words(given[: LONGEST_TEXT + 1])
+    text = checks.words(given[: LONGEST_TEXT + 1])
     if len(text) > LONGEST_TEXT:
         raise ParseError(
             f"The text has {len(given)} characters, more than {LONGEST_TEXT}; split it with derived parameters."
@@ -150,7 +150,7 @@ class _Reader:
 
     def __init__(self, whole: str, offset: int, part: str, names: Iterable[str]):
         self.whole, self.offset = whole, offset
-        self.names = {gate.canonical(name) for name in names} | {"t"}
+        self.names = {checks.canonical(name) for name in names} | {"t"}
         # Leading blanks would be indentation; they are counted instead.
         self.indent = len(part) - len(part.lstrip())
         self.part = re.sub(r"\s", " ", part.strip())

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import ModelError
 from kapitza.model.measured import Signal
 from kapitza.model.symbols import Expression, Written
@@ -28,7 +28,7 @@ class Prior:
 
     def __post_init__(self):
         for key in ("mean", "deviation"):
-            value = gate.number(f"Prior: {key}", getattr(self, key), finite=False, error=ModelError)
+            value = checks.number(f"Prior: {key}", getattr(self, key), finite=False, error=ModelError)
             object.__setattr__(self, key, value)
         if not (math.isfinite(self.mean) and math.isfinite(self.deviation) and self.deviation > 0):
             raise ModelError(
@@ -61,13 +61,13 @@ class Parameter:
 
     def __post_init__(self):
         label = _named(self, "A parameter", "Parameter")
-        object.__setattr__(self, "value", gate.number(label, self.value, finite=False, error=ModelError))
-        bounds = gate.array(f"{label}: bounds", self.bounds, shape=(2,), error=ModelError)
+        object.__setattr__(self, "value", checks.number(label, self.value, finite=False, error=ModelError))
+        bounds = checks.array(f"{label}: bounds", self.bounds, shape=(2,), error=ModelError)
         object.__setattr__(self, "bounds", (low := float(bounds[0]), high := float(bounds[1])))
         if self.expression is not None:
-            object.__setattr__(self, "expression", gate.expression(label, self.expression, error=ModelError))
+            object.__setattr__(self, "expression", checks.expression(label, self.expression, error=ModelError))
         if not isinstance(self.prior, Prior | None):
-            raise ModelError(f"{label}: the prior is {gate.shown(self.prior)}; give Prior(mean, deviation).")
+            raise ModelError(f"{label}: the prior is {checks.shown(self.prior)}; give Prior(mean, deviation).")
         if not low < high:
             raise ModelError(
                 f'Parameter "{self.name}": bounds ({low:g}, {high:g}) are empty; give the lower one first.'
@@ -102,8 +102,8 @@ class Coordinate:
 
     def __post_init__(self):
         label = _named(self, "A coordinate", "Coordinate")
-        object.__setattr__(self, "order", gate.whole(f"{label}: order", self.order, error=ModelError))
-        object.__setattr__(self, "angle", gate.flag(f"{label}: angle", self.angle, error=ModelError))
+        object.__setattr__(self, "order", checks.whole(f"{label}: order", self.order, error=ModelError))
+        object.__setattr__(self, "angle", checks.flag(f"{label}: angle", self.angle, error=ModelError))
         if self.order not in (1, 2):
             raise ModelError(
                 f'Coordinate "{self.name}" has an equation of order {self.order}; write it with orders 1 and 2 '
@@ -126,8 +126,8 @@ class Excitation:
     signals: tuple[Signal, ...] = ()
 
     def __post_init__(self):
-        object.__setattr__(self, "period", gate.expression("The period", self.period, error=ModelError))
-        object.__setattr__(self, "signals", tuple(gate.items("signals", self.signals, error=ModelError)))
+        object.__setattr__(self, "period", checks.expression("The period", self.period, error=ModelError))
+        object.__setattr__(self, "signals", tuple(checks.items("signals", self.signals, error=ModelError)))
 
 
 @dataclass(frozen=True)
@@ -164,13 +164,13 @@ class Symmetry:
     shift: float = 0.0
 
     def __post_init__(self):
-        object.__setattr__(self, "shift", gate.number("Symmetry: shift", self.shift, error=ModelError))
+        object.__setattr__(self, "shift", checks.number("Symmetry: shift", self.shift, error=ModelError))
 
 
 def _named(part: Parameter | Coordinate, what: str, kind: str) -> str:
     """Pass the name, unit and description of a part through the gate; returns what messages call it."""
-    object.__setattr__(part, "name", gate.name(what, part.name, error=ModelError))
+    object.__setattr__(part, "name", checks.name(what, part.name, error=ModelError))
     label = f'{kind} "{part.name}"'
     for key in ("unit", "description"):
-        gate.text(f"{label}: {key}", getattr(part, key), error=ModelError)
+        checks.text(f"{label}: {key}", getattr(part, key), error=ModelError)
     return label

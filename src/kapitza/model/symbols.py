@@ -12,16 +12,16 @@ from typing import Annotated, Any, TypeAlias
 
 import sympy as sp
 
-from kapitza import gate
-from kapitza.calls import Check
+from kapitza.base import checks
+from kapitza.base.argument_checks import Check
 
 
 def _admit_expression(what: str, value: Any) -> Any:
-    return gate.expression(what, value)
+    return checks.expression(what, value)
 
 
 def _may_be_expression(value: Any) -> bool:
-    return isinstance(value, sp.Basic) or gate.is_number(value)
+    return isinstance(value, sp.Basic) or checks.is_number(value)
 
 
 Written: TypeAlias = Annotated[
@@ -29,7 +29,7 @@ Written: TypeAlias = Annotated[
     Check(
         "an expression as text or SymPy",
         lambda value: isinstance(value, str) or _may_be_expression(value),
-        lambda what, value: gate.text(what, value) if isinstance(value, str) else _admit_expression(what, value),
+        lambda what, value: checks.text(what, value) if isinstance(value, str) else _admit_expression(what, value),
     ),
 ]
 """An expression as SymPy, or as text that the constructor of a model reads."""

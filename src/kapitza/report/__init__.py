@@ -1,6 +1,6 @@
 """Figures, and reports as single HTML files."""
 
-from kapitza.calls import check_functions
+from kapitza.base.argument_checks import check_functions
 from kapitza.report.branch_figures import (
     plot_branch,
     plot_diagram,

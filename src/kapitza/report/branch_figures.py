@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
+from kapitza.base.files import replacing
 from kapitza.errors import KapitzaError
-from kapitza.files import replacing
 from kapitza.report.branch_curves import BranchLine, place_names
 from kapitza.report.style import CYCLE, FAINT, INK, axes_for, axis_label, figure_of, styled
 
@@ -164,7 +164,7 @@ def plot_waterfall(branch: Branch, of: str | None = None, count: int = 24, ax: A
     """Profiles over one period, one above the other along the branch; unstable ones dashed."""
     if branch.subject != "orbit":
         raise KapitzaError(f"A branch of {branch.subject} points has no profiles to draw.")
-    gate.whole("count", count, least=1, error=KapitzaError)
+    checks.whole("count", count, least=1, error=KapitzaError)
     name = _state(branch, of)
     chosen = np.unique(np.linspace(0, len(branch) - 1, min(count, len(branch))).astype(int))
     profiles = branch.profiles(160)[chosen][:, :, branch.model.states.index(name)]

@@ -11,7 +11,7 @@ import pandas as pd
 
 from kapitza.data import Record
 from kapitza.estimate import Estimate
-from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.report.estimate_figures import plot_estimate
 from kapitza.report.figures import plot_attractor, plot_orbits, plot_record
 from kapitza.report.orbit_fit_sections import likelihood_notes, orbit_fit_sections

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from kapitza.report.style import CYCLE, INK, axis_label, new_figure, styled
 
 if TYPE_CHECKING:
-    from kapitza.orbits_of_models import LyapunovSpectrum
+    from kapitza.orbits.of_models import LyapunovSpectrum
 
 SHARE = 0.995
 """Share of the points whose exponents the colours of a chart span: a few far ones would leave it in one colour."""

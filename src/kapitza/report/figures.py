@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from kapitza.circle import unwrap, wrap
+from kapitza.base.angles import unwrap, wrap
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
-from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.report.style import ACCENT, CYCLE, FAINT, INK, axes_for, axis_label, figure_of, new_figure, plain, styled
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from kapitza.circle import wrap
+from kapitza.base.angles import wrap
 from kapitza.report.forces import ForceCurve, ForceSurface
 from kapitza.report.interactive import ENOUGH, FIT, MOST, STACK, floats, label, line, samples_per_cycle, used
 from kapitza.report.motions import Motion, extremes

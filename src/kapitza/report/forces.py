@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.estimate import Estimate
 from kapitza.flow import Flow
 from kapitza.model import Model

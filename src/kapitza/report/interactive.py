@@ -11,10 +11,10 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from kapitza.arrays import Array, Indices
-from kapitza.circle import unwrap
+from kapitza.base.angles import unwrap
+from kapitza.base.arrays import Array, Indices
 from kapitza.estimate import Estimate, PredictionTest, ProfileCurve
-from kapitza.orbit import OrbitSet
+from kapitza.orbits import OrbitSet
 from kapitza.report.motions import Motion, extremes
 from kapitza.report.study_figures import interval_range
 from kapitza.report.style import CYCLE, axis_label

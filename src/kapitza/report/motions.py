@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kapitza import circle
-from kapitza.arrays import Array, Flags, Indices
+from kapitza.base import angles as circle
+from kapitza.base.arrays import Array, Flags, Indices
 from kapitza.data import Record
 from kapitza.estimate import Estimate, Validation
 from kapitza.study import fitted_settings

@@ -15,8 +15,8 @@ import sympy as sp
 from kapitza.data import Record
 from kapitza.estimate import Estimate, Prediction
 from kapitza.model import Model
-from kapitza.orbit import OrbitSet, PeriodicOrbit
-from kapitza.orbits_in_data import Inspection
+from kapitza.orbits import OrbitSet, PeriodicOrbit
+from kapitza.orbits.in_records import Inspection
 from kapitza.report.estimate_report import orbit_table, parameter_table
 from kapitza.report.page import cell_text, table_cells
 from kapitza.study import StudyResult

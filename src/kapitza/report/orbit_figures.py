@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from kapitza.errors import KapitzaError
-from kapitza.orbit import OrbitSet, PeriodicOrbit
+from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.report.figures import orbit_label, orbit_title
 from kapitza.report.style import ACCENT, CYCLE, FAINT, axes_for, axis_label, figure_of, new_figure, styled
 

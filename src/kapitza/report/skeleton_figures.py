@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from kapitza.report.style import ACCENT, CYCLE, new_figure, styled
 
 if TYPE_CHECKING:
-    from kapitza.orbits_in_data import Inspection
+    from kapitza.orbits.in_records import Inspection
 
 
 def plot_inspection(inspection: Inspection) -> Figure:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from kapitza.circle import wrap
+from kapitza.base.angles import wrap
 from kapitza.errors import KapitzaError
 from kapitza.estimate import Estimate, Validation
 from kapitza.report.forces import forces_of

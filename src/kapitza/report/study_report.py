@@ -16,7 +16,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from kapitza.files import replacing
+from kapitza.base.cures import spoken
+from kapitza.base.files import replacing
 from kapitza.report.force_figures import force_figure, surface_figure
 from kapitza.report.forces import forces_of
 from kapitza.report.interactive import (
@@ -32,7 +33,6 @@ from kapitza.report.interactive import (
 )
 from kapitza.report.motions import Motion, motion_of_test, motions_of
 from kapitza.report.page import table_cells
-from kapitza.speech import spoken
 from kapitza.study import StudyFit, StudyResult, fitted_orbits
 
 METHODS = {

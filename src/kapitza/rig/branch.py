@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kapitza.continuation import MeasuredBranch
+from kapitza.data import MeasuredBranch
 from kapitza.errors import RigError, Status
-from kapitza.orbit import OrbitSet, PeriodicOrbit, Profile
+from kapitza.orbits import OrbitSet, PeriodicOrbit, Profile
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.measure import Measurement
 

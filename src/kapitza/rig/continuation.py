@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
+from kapitza.base.monitor import Monitor, Task
+from kapitza.base.monitor import watch as work
 from kapitza.errors import RigError, RigLimitError, Status
-from kapitza.monitor import Monitor, Task
-from kapitza.monitor import watch as work
 from kapitza.rig.branch import RigBifurcation, RigBranch, RigPoint
 from kapitza.rig.corrector import (
     RigStepping,
@@ -214,7 +214,7 @@ def follow_rig(
     stepping = stepping or RigStepping()
     if record is not None:
         experiment.journal = Journal(record, fresh=not resume)
-    low, high = (-np.inf, np.inf) if bounds is None else gate.array("bounds", bounds, shape=(2,), error=RigError)
+    low, high = (-np.inf, np.inf) if bounds is None else checks.array("bounds", bounds, shape=(2,), error=RigError)
     value = start.value if isinstance(start, RigBifurcation) else experiment.values[parameter]
     if not low <= value <= high and not resume:
         raise RigError(f"The branch starts at {parameter} = {value:.6g}, outside of bounds = ({low:g}, {high:g}).")

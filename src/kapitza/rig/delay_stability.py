@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import RigError
 from kapitza.rig.characteristic import Characteristic, rightmost
 from kapitza.rig.parts import SecondOrder
@@ -47,10 +47,10 @@ class Compensation:
     spacing: float | None = None
 
     def __post_init__(self):
-        gate.whole("order", self.order, least=0, most=MOST_ORDER, error=RigError)
+        checks.whole("order", self.order, least=0, most=MOST_ORDER, error=RigError)
         if self.spacing is not None:
-            gate.number("spacing", self.spacing, above=0, error=RigError)
-        count = self.order + 1 if self.points is None else gate.whole("points", self.points, error=RigError)
+            checks.number("spacing", self.spacing, above=0, error=RigError)
+        count = self.order + 1 if self.points is None else checks.whole("points", self.points, error=RigError)
         if count < self.order + 1:
             raise RigError(
                 f"A polynomial of degree {self.order} through {count} points; give at least {self.order + 1}."
@@ -169,10 +169,10 @@ def delay_stability(
     False
     """
     for name, value in (("mass", mass), ("stiffness", stiffness), ("moving_mass", moving_mass), ("delay", delay)):
-        gate.number(name, value, above=0, error=RigError)
-    gate.number("damping", damping, low=0, error=RigError)
+        checks.number(name, value, above=0, error=RigError)
+    checks.number("damping", damping, low=0, error=RigError)
     if not isinstance(compensation, Compensation):
-        compensation = Compensation(gate.whole("compensation (its order)", compensation, least=0, error=RigError))
+        compensation = Compensation(checks.whole("compensation (its order)", compensation, least=0, error=RigError))
     _check_actuator(actuator, delay)
     empty = DelayStability(
         float(mass), float(damping), float(stiffness), float(moving_mass), float(delay), compensation, actuator,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import RigError
 from kapitza.rig.branch import RigBifurcation
 from kapitza.rig.corrector import RigStepping, Solved, solved
@@ -191,7 +191,7 @@ def find_doubling(
     experiment.check(parameter)
     if experiment.repeats < 2:
         raise RigError(f"repeats = {experiment.repeats}: a doubling shows in demands of twice the period, repeats=2.")
-    low_bound, high_bound = gate.span("bounds", bounds, error=RigError)
+    low_bound, high_bound = checks.span("bounds", bounds, error=RigError)
     search = _Search(experiment, parameter, perturbation, (low_bound, high_bound))
     began = experiment.measurements
     with experiment.rig, _finely(experiment, average):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.monitor import checkpoint
 from kapitza.errors import FlowError, RigError, RigLimitError, nearest_name
 from kapitza.model import Model
-from kapitza.monitor import checkpoint
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.journal import Journal
 from kapitza.rig.limits import RigBeyondError, limited

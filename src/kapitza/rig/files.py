@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import KapitzaError, RigError, nearest_name
 from kapitza.library import model_named
 from kapitza.model import Model, model_from_dict, read_model
@@ -47,22 +47,22 @@ def read_rig(path: str | os.PathLike[str], seed: int | None = None) -> Simulated
     RigError
         naming the file, the key and what it may be.
     """
-    place = gate.path("A rig file", path, error=RigError)
-    content = gate.toml("rig file", place, LARGEST_FILE, error=RigError)
+    place = checks.path("A rig file", path, error=RigError)
+    content = checks.toml("rig file", place, LARGEST_FILE, error=RigError)
     try:
         tables = _table(content, "The file", ("model", "rig"))
         model = _model(tables.get("model"), place)
         return _built(model, _table(tables.get("rig", {}), "[rig]", RIG_KEYS), seed)
     except KapitzaError as problem:
-        raise RigError(f'In "{gate.printable(place.name)}": {problem}') from None
+        raise RigError(f'In "{checks.printable(place.name)}": {problem}') from None
 
 
 def _table(value: Any, place: str, known: Sequence[str]) -> dict[str, Any]:
-    found = gate.table(place, value, error=RigError)
+    found = checks.table(place, value, error=RigError)
     for key in found:
         if key not in known:
             raise RigError(
-                f'{place} has an unknown key "{gate.printable(key)}".{nearest_name(key, known)} '
+                f'{place} has an unknown key "{checks.printable(key)}".{nearest_name(key, known)} '
                 f"Known: {', '.join(known)}."
             )
     return found
@@ -71,8 +71,8 @@ def _table(value: Any, place: str, known: Sequence[str]) -> dict[str, Any]:
 def _model(value: Any, path: Path) -> Model:
     if value is None:
         raise RigError('there is no table [model]: give library = "duffing", file = "cart.toml", or equations.')
-    content = gate.table("[model]", value, error=RigError)
-    values = gate.table("[model] values", content.pop("values", {}), error=RigError)
+    content = checks.table("[model]", value, error=RigError)
+    values = checks.table("[model] values", content.pop("values", {}), error=RigError)
     sources = [key for key in ("library", "file", "equations") if key in content]
     if len(sources) != 1:
         raise RigError(f"[model]: give one of library, file or equations; given: {', '.join(sources) or 'none'}.")
@@ -80,9 +80,9 @@ def _model(value: Any, path: Path) -> Model:
         model = model_from_dict(content, default_name=path.stem)
     else:
         _table(content, "[model]", (*sources, "values"))
-        given = gate.text(f"[model] {sources[0]}", content[sources[0]], error=RigError)
+        given = checks.text(f"[model] {sources[0]}", content[sources[0]], error=RigError)
         model = model_named(given) if sources == ["library"] else read_model(path.parent / given)
-    return model.with_values(**{n: gate.number(f"[model] values {n}", v, error=RigError) for n, v in values.items()})
+    return model.with_values(**{n: checks.number(f"[model] values {n}", v, error=RigError) for n, v in values.items()})
 
 
 def _built(model: Model, rig: Mapping[str, Any], seed: int | None) -> SimulatedRig:
@@ -90,25 +90,25 @@ def _built(model: Model, rig: Mapping[str, Any], seed: int | None) -> SimulatedR
     feedback = _entries(rig, "feedback", FEEDBACK_KEYS)
     if not driven and not feedback:
         raise RigError("[rig] drives and controls nothing: give [rig.feedback.x] or [rig.driven.x] for a coordinate x.")
-    readings = gate.table("[rig] outputs", rig.get("outputs", {}), error=RigError)
-    rest = gate.table("[rig] rest", rig.get("rest", {}), error=RigError)
-    number = seed if seed is not None else gate.seed(rig.get("seed", 0), error=RigError)
+    readings = checks.table("[rig] outputs", rig.get("outputs", {}), error=RigError)
+    rest = checks.table("[rig] rest", rig.get("rest", {}), error=RigError)
+    number = seed if seed is not None else checks.seed(rig.get("seed", 0), error=RigError)
     return SimulatedRig(
         model,
         driven=[_driven(name, entry) for name, entry in driven.items()],
         feedback=[_feedback(name, entry) for name, entry in feedback.items()],
-        outputs={n: gate.text(f"[rig] outputs {n}", e, error=RigError) for n, e in readings.items()},
-        adjustable=gate.texts("[rig] adjustable", rig.get("adjustable", []), error=RigError),
+        outputs={n: checks.text(f"[rig] outputs {n}", e, error=RigError) for n, e in readings.items()},
+        adjustable=checks.texts("[rig] adjustable", rig.get("adjustable", []), error=RigError),
         sample_time=_number(rig, "[rig]", "sample_time", 1e-3, above=0.0),
         sensors=_sensors(rig),
         ramp=_number(rig, "[rig]", "ramp", 0.05, low=0.0),
-        rest={n: gate.number(f"[rig] rest {n}", v, error=RigError) for n, v in rest.items()},
+        rest={n: checks.number(f"[rig] rest {n}", v, error=RigError) for n, v in rest.items()},
         seed=number or 0,
     )
 
 
 def _entries(rig: Mapping[str, Any], kind: str, known: Sequence[str]) -> dict[str, dict[str, Any]]:
-    tables = gate.table(f"[rig] {kind}", rig.get(kind, {}), error=RigError)
+    tables = checks.table(f"[rig] {kind}", rig.get(kind, {}), error=RigError)
     return {name: _table(entry, f"[rig.{kind}.{name}]", known) for name, entry in tables.items()}
 
 
@@ -122,7 +122,7 @@ def _number(
 ) -> float:
     if key not in table:
         return default
-    return gate.number(f"{place} {key}", table[key], low=low, above=above, error=RigError)
+    return checks.number(f"{place} {key}", table[key], low=low, above=above, error=RigError)
 
 
 def _driven(name: str, entry: Mapping[str, Any]) -> Driven:
@@ -130,7 +130,7 @@ def _driven(name: str, entry: Mapping[str, Any]) -> Driven:
     delay = _number(entry, place, "delay", 0.0, low=0.0)
     actuator: Actuator = PureDelay(delay)
     if "frequency" in entry:
-        force = gate.text(f"{place} force", entry.get("force", ""), error=RigError)
+        force = checks.text(f"{place} force", entry.get("force", ""), error=RigError)
         mass = _number(entry, place, "mass", math.inf, above=0.0)
         actuator = SecondOrder(_number(entry, place, "frequency", 0.0, above=0.0), mass, delay, force)
     elif "mass" in entry or "force" in entry:
@@ -140,13 +140,13 @@ def _driven(name: str, entry: Mapping[str, Any]) -> Driven:
 
 def _feedback(name: str, entry: Mapping[str, Any]) -> Feedback:
     place = f"[rig.feedback.{name}]"
-    gains = gate.array(f"{place} gains", entry.get("gains", [4.0, 4.0]), shape=(2,), finite=True, error=RigError)
+    gains = checks.array(f"{place} gains", entry.get("gains", [4.0, 4.0]), shape=(2,), finite=True, error=RigError)
     limit, rate_limit = _limits(entry, place)
     return Feedback(
         name,
         (float(gains[0]), float(gains[1])),
         _number(entry, place, "delay", 0.0, low=0.0),
-        gate.choice(f"{place} velocity", entry.get("velocity", "sensor"), ("sensor", "differences"), error=RigError),
+        checks.choice(f"{place} velocity", entry.get("velocity", "sensor"), ("sensor", "differences"), error=RigError),
         _number(entry, place, "saturation", math.inf, above=0.0),
         limit,
         rate_limit,

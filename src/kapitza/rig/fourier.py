@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import RigError
 
 Array = NDArray[Any]
@@ -40,12 +40,12 @@ class FourierSeries:
     coefficients: Array
 
     def __post_init__(self):
-        values = gate.array("The coefficients of a Fourier series", self.coefficients, error=RigError)
+        values = checks.array("The coefficients of a Fourier series", self.coefficients, error=RigError)
         if values.ndim != 1 or values.size % 2 == 0:
             raise RigError(f"A Fourier series has 2 q + 1 coefficients (a0, a1, b1, …), not shape {values.shape}.")
         if not np.isfinite(values).all():
             raise RigError("A Fourier coefficient is not finite; a rig can only be given finite demands.")
-        gate.number("The frequency of a Fourier series (in rad/s)", self.frequency, above=0, error=RigError)
+        checks.number("The frequency of a Fourier series (in rad/s)", self.frequency, above=0, error=RigError)
         values.setflags(write=False)
         object.__setattr__(self, "coefficients", values)
         object.__setattr__(self, "frequency", float(self.frequency))

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import FlowError, RigError, RigLimitError, nearest_name
 from kapitza.rig.demands import RESERVE, STEEPEST
 from kapitza.rig.fourier import SHARP, FourierSeries, commensurate
@@ -40,9 +40,9 @@ def check_settings(rig: Rig, demands: Mapping[str, FourierSeries], parameters: M
     of some samples.
     """
     inputs = {i.name: i for i in rig.inputs}
-    for name, series in gate.table("demands", demands, error=RigError).items():
+    for name, series in checks.table("demands", demands, error=RigError).items():
         if not isinstance(series, FourierSeries):
-            raise RigError(f'The demand for "{name}" is {gate.shown(series)}; give a FourierSeries.')
+            raise RigError(f'The demand for "{name}" is {checks.shown(series)}; give a FourierSeries.')
     frequencies = {s.frequency for s in demands.values()}
     if len(frequencies) > 1:
         listed = ", ".join(f"{f:g}" for f in sorted(frequencies))
@@ -55,7 +55,7 @@ def check_settings(rig: Rig, demands: Mapping[str, FourierSeries], parameters: M
     for name, value in parameters.items():
         if name not in known:
             raise RigError(f'The rig has no parameter "{name}".{nearest_name(name, known)} It has: {", ".join(known)}.')
-        _check_parameter(known[name], gate.number(name, value, finite=False, error=RigError))
+        _check_parameter(known[name], checks.number(name, value, finite=False, error=RigError))
 
 
 def _check_demand(what: PeriodicInput, series: FourierSeries) -> None:

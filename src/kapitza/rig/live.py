@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kapitza.files import replacing
+from kapitza.base.files import replacing
 from kapitza.rig.branch import RigPoint
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import RigError
 
 
@@ -17,7 +17,7 @@ class PureDelay:
     delay: float = 0.0
 
     def __post_init__(self):
-        gate.number("delay", self.delay, low=0, error=RigError)
+        checks.number("delay", self.delay, low=0, error=RigError)
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class SecondOrder:
     force: str = ""
 
     def __post_init__(self):
-        gate.number("The frequency of an actuator (ω_s in rad/s)", self.frequency, above=0, error=RigError)
-        gate.number("The mass of an actuator (m_a in kg)", self.mass, above=0, finite=False, error=RigError)
-        gate.number("delay", self.delay, low=0, error=RigError)
+        checks.number("The frequency of an actuator (ω_s in rad/s)", self.frequency, above=0, error=RigError)
+        checks.number("The mass of an actuator (m_a in kg)", self.mass, above=0, finite=False, error=RigError)
+        checks.number("delay", self.delay, low=0, error=RigError)
         if math.isfinite(self.mass) and not self.force:
             raise RigError('An actuator of finite mass needs the name of the output that loads it: force="F".')
 
@@ -78,11 +78,11 @@ class Feedback:
     rate_limit: float = math.inf
 
     def __post_init__(self):
-        gate.choice("velocity", self.velocity, ("sensor", "differences"), error=RigError)
-        gate.array("gains (k1, k2)", self.gains, shape=(2,), finite=True, error=RigError)
-        gate.number("delay", self.delay, low=0, error=RigError)
+        checks.choice("velocity", self.velocity, ("sensor", "differences"), error=RigError)
+        checks.array("gains (k1, k2)", self.gains, shape=(2,), finite=True, error=RigError)
+        checks.number("delay", self.delay, low=0, error=RigError)
         for name in ("saturation", "limit", "rate_limit"):
-            gate.number(name, getattr(self, name), above=0, finite=False, error=RigError)
+            checks.number(name, getattr(self, name), above=0, finite=False, error=RigError)
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class Sensors:
     drop: float = 0.0
 
     def __post_init__(self):
-        if not 0 <= gate.number("drop", self.drop, error=RigError) < 1:
+        if not 0 <= checks.number("drop", self.drop, error=RigError) < 1:
             raise RigError(f"drop = {self.drop:g}; give a probability below 1.")
         for what in ("noise", "quantum", "drift"):
-            for name, value in gate.table(what, getattr(self, what), error=RigError).items():
-                gate.number(f"{what} of {name}", value, low=0, error=RigError)
+            for name, value in checks.table(what, getattr(self, what), error=RigError).items():
+                checks.number(f"{what} of {name}", value, low=0, error=RigError)

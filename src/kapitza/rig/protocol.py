@@ -11,8 +11,8 @@ from typing import Any, Protocol, Self, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
-from kapitza.circle import unwrap
+from kapitza.base import checks
+from kapitza.base.angles import unwrap
 from kapitza.errors import RigError
 from kapitza.rig.fourier import FourierSeries
 
@@ -41,10 +41,10 @@ class PeriodicInput:
 
     def __post_init__(self):
         if self.ramp is not None:
-            gate.number(f'The ramp of "{self.name}" (in s)', self.ramp, low=0, error=RigError)
+            checks.number(f'The ramp of "{self.name}" (in s)', self.ramp, low=0, error=RigError)
         for word, limit in (("limit", self.limit), ("rate_limit", self.rate_limit)):
             # Without one it is math.inf. NaN is refused too: nothing would ever exceed it.
-            gate.number(f'The {word} of "{self.name}"', limit, above=0, finite=False, error=RigError)
+            checks.number(f'The {word} of "{self.name}"', limit, above=0, finite=False, error=RigError)
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ class RigParameter:
 
     def __post_init__(self):
         what = f'The bounds of "{self.name}"'
-        pair = gate.items(what, self.bounds, error=RigError)
+        pair = checks.items(what, self.bounds, error=RigError)
         if len(pair) != 2:
-            raise RigError(f"{what} are {gate.shown(self.bounds)}; give (low, high), math.inf where there is none.")
-        low, high = (gate.number(what, bound, finite=False, error=RigError) for bound in pair)
+            raise RigError(f"{what} are {checks.shown(self.bounds)}; give (low, high), math.inf where there is none.")
+        low, high = (checks.number(what, bound, finite=False, error=RigError) for bound in pair)
         if not low <= high:
             raise RigError(f"{what} are {low} … {high}; give the lower one first.")
-        gate.number(f'The value of "{self.name}"', self.value, finite=False, error=RigError)
+        checks.number(f'The value of "{self.name}"', self.value, finite=False, error=RigError)
         object.__setattr__(self, "bounds", (low, high))
 
 

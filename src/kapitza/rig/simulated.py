@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import FlowError, RigError, RigLimitError
 from kapitza.flow import Stepper
 from kapitza.model import Expression, Model, compile_expressions
@@ -73,9 +73,9 @@ class SimulatedRig(Guarded):
         rest: Mapping[str, float] | None = None,
         seed: int = 0,
     ):
-        sample_time = gate.number("sample_time (in s, such as 1e-3)", sample_time, above=0, error=RigError)
-        ramp = gate.number("ramp", ramp, low=0, high=MOST_SAMPLES * sample_time, error=RigError)
-        seed = gate.whole("seed", seed, least=0, most=gate.LARGEST_SEED, error=RigError)
+        sample_time = checks.number("sample_time (in s, such as 1e-3)", sample_time, above=0, error=RigError)
+        ramp = checks.number("ramp", ramp, low=0, high=MOST_SAMPLES * sample_time, error=RigError)
+        seed = checks.whole("seed", seed, least=0, most=checks.LARGEST_SEED, error=RigError)
         self.driven, self.feedback = tuple(driven), tuple(feedback)
         if any(f.delay > MOST_HELD * sample_time for f in self.feedback):
             raise RigError(f"The delay of a controller is longer than {MOST_HELD} samples of {sample_time:g} s.")
@@ -236,7 +236,7 @@ class SimulatedRig(Guarded):
         frequency = self._frequency()
         if frequency is None:
             raise RigError("The rig is in its safe state: set demands before it runs.")
-        count = gate.whole("samples", samples, least=1, most=MOST_SAMPLES, error=RigError)
+        count = checks.whole("samples", samples, least=1, most=MOST_SAMPLES, error=RigError)
         self._time = math.fmod(self._time, max(d.longest_period() for d in self._demands.values()))
         times = self._time + self._step * np.arange(count)
         numbers = self._number + np.arange(count, dtype=float)

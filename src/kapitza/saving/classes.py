@@ -16,23 +16,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CLASSES = {
-    "kapitza.orbit": (
+    "kapitza.orbits.orbit": (
         "PeriodicOrbit", "OrbitSet", "Profile", "Certificate", "Stretch", "Crossings", "Sensitivity", "SolverReport",
     ),
-    "kapitza.orbits_in_data.influence": ("Influence",),
-    "kapitza.orbits_in_data": ("GlobalMap", "Inspection", "LocalMap", "ReturnSearch", "SectionSearch"),
-    "kapitza.orbits_in_data.character": ("Character",),
+    "kapitza.orbits.in_records.influence": ("Influence",),
+    "kapitza.orbits.in_records": ("GlobalMap", "Inspection", "LocalMap", "ReturnSearch", "SectionSearch"),
+    "kapitza.orbits.in_records.character": ("Character",),
     "kapitza.signal": ("DelayCurve", "DimensionCurve", "Lyapunov", "Spectrum"),
-    "kapitza.orbits_of_models": (
+    "kapitza.orbits.of_models": (
         "CensusReport", "FlowLoop", "FourierSeries", "PiecewiseLoop", "SampledLoop", "Collocation", "Differences",
         "FixedState", "HarmonicBalance", "Homotopy", "IntegralPhase", "MultipleShooting", "OrthogonalPhase", "Shooting",
         "Basins", "LyapunovSpectrum",
     ),
-    "kapitza.orbits_of_models.basins": ("Attractor",),
-    "kapitza.orbits_of_models.census_sections": ("SectionReport",),
+    "kapitza.orbits.of_models.basins": ("Attractor",),
+    "kapitza.orbits.of_models.census_sections": ("SectionReport",),
     "kapitza.solve.newton": ("NewtonRow",),
     "kapitza.flow.engine": ("Event",),
-    "kapitza.data": ("Record",),
+    "kapitza.data": ("MeasuredBranch", "Record"),
     "kapitza.estimate": (
         "Estimate", "Automatic", "BranchFit", "Coverage", "Differenced", "HarmonicFit", "InvariantFit", "OrbitFit",
         "Sensor", "ShootingFit", "Validation", "PredictionTest", "SectionTest",
@@ -48,11 +48,10 @@ CLASSES = {
     "kapitza.estimate.profile": ("ProfileCurve",),
     "kapitza.estimate.missing.suggest": ("MissingTerm", "Suggestion"),
     "kapitza.estimate.missing": ("ModelTest",),
-    "kapitza.ensembles": ("Ensemble", "Failure"),
-    "kapitza.invariants.found": ("FoundInvariant", "InvariantSearch"),
+    "kapitza.base.ensembles": ("Ensemble", "Failure"),
+    "kapitza.estimate.invariant_fit.conserved.found": ("FoundInvariant", "InvariantSearch"),
     "kapitza.model": ("ModalReduction", "Prior"),
     "kapitza.continuation.branch": ("Branch",),
-    "kapitza.continuation.measured": ("MeasuredBranch",),
     "kapitza.continuation.conservative": ("FrequencyResponse",),
     "kapitza.continuation.diagram": ("Diagram",),
     "kapitza.continuation.nouns": ("Bifurcation", "Kind", "End"),

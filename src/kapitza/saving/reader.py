@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.unpacking import Unpacking
 from kapitza.errors import DataError, Status
 from kapitza.saving.classes import CHANGES, HOMES, RENAMED, Change, version_of
-from kapitza.unpacking import Unpacking
 
 
 class Reader:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.files import replacing
+from kapitza.base.unpacking import MOST_ARRAYS, Unpacking
 from kapitza.errors import DataError
-from kapitza.files import replacing
-from kapitza.unpacking import MOST_ARRAYS, Unpacking
 
 SEAL = b"\nkapitza sha256 "
 SEALED = len(SEAL) + 64

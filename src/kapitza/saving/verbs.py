@@ -11,13 +11,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-from kapitza.calls import Anything
+from kapitza.base.argument_checks import Anything
+from kapitza.base.files import reading
+from kapitza.base.unpacking import Unpacking
 from kapitza.errors import DataError, KapitzaError
-from kapitza.files import reading
 from kapitza.saving.reader import Reader
 from kapitza.saving.sealed import read_sealed, write_sealed
 from kapitza.saving.writer import Writer
-from kapitza.unpacking import Unpacking
 
 FORMAT = 1
 """Version of the file format; files of a newer one are refused."""

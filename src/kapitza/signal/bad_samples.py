@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.ndimage import maximum_filter1d
 
-from kapitza.arrays import Array, Flags, Indices
+from kapitza.base.arrays import Array, Flags, Indices
 from kapitza.signal.filters import MEDIAN_TO_DEVIATION
 
 FEWEST = 40

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kapitza.arrays import Array, Flags
-from kapitza.circle import unwrap
+from kapitza.base.angles import unwrap
+from kapitza.base.arrays import Array, Flags
 from kapitza.data import KEEP, KINDS, Record, marks_of, with_marks
 from kapitza.signal.bad_samples import LONGEST, bad_samples
 

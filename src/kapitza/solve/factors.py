@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 
 Complex = NDArray[np.complex128]
 

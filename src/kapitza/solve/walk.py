@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import KapitzaError
 
 Point = TypeVar("Point")
@@ -65,8 +65,8 @@ class ByEffort:
 
     def __post_init__(self):
         for name in ("first", "smallest", "largest", "growth", "shrink", "retreat"):
-            gate.number(name, getattr(self, name), above=0, finite=name != "largest", error=KapitzaError)
-        gate.whole("wanted", self.wanted, least=1, error=KapitzaError)
+            checks.number(name, getattr(self, name), above=0, finite=name != "largest", error=KapitzaError)
+        checks.whole("wanted", self.wanted, least=1, error=KapitzaError)
         if not self.smallest <= self.first <= self.largest:
             raise KapitzaError(
                 f"first = {self.first:g} lies outside of smallest = {self.smallest:g} … largest = {self.largest:g}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.circle import TURN
+from kapitza.base.angles import TURN
 from kapitza.data import Record
 from kapitza.model import Model
 

@@ -15,7 +15,7 @@ import numpy as np
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.estimate import Estimate, ProfileCurve, Suggestion, Validation, parts_of
-from kapitza.orbit import OrbitSet
+from kapitza.orbits import OrbitSet
 from kapitza.saving import load, save
 
 SUFFIX = ".nc"

@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from kapitza.base.files import is_own, locked, replacing, replacing_folder
 from kapitza.errors import WriteError
-from kapitza.files import is_own, locked, replacing, replacing_folder
 from kapitza.study.study import Study
 
 MARK = "kapitza-folder.json"

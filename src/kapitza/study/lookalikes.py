@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.circle import TURN
+from kapitza.base.angles import TURN
 from kapitza.data import Record
 from kapitza.errors import KapitzaError
 from kapitza.model import Model, symbol

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from kapitza.base.files import replacing
 from kapitza.errors import DataError
-from kapitza.files import replacing
 
 
 def write_json(content: Any, path: Path) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kapitza.base.cures import Cure, cures_of, spoken
 from kapitza.errors import KapitzaError
-from kapitza.speech import Cure, cures_of, spoken
 
 Path = tuple[str | int, ...]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import KapitzaError, nearest_name
 from kapitza.model import Model
 from kapitza.study.candidates import Candidate, check_candidates
@@ -48,7 +48,7 @@ def read_study(path: str | Path) -> Study:
     >>> kz.read_study(folder / "rig.toml").candidates[0].free
     ('rho',)
     """
-    path = gate.path("A study", path)
+    path = checks.path("A study", path)
     text, content = _read(path)
     notes = Notebook(path.name, text)
     sections = _check_keys(content, notes)
@@ -90,8 +90,8 @@ def read_study(path: str | Path) -> Study:
 def _read(path: Path) -> tuple[str, dict[str, Any]]:
     """Text and tables of the file."""
     try:
-        return gate.toml_file("study", path, LARGEST_FILE)
-    except gate.UnreadableToml as problem:
+        return checks.toml_file("study", path, LARGEST_FILE)
+    except checks.UnreadableToml as problem:
         near = []
         if path.parent.is_dir() and not path.is_file():
             near = sorted(p.name for p in path.parent.glob("*.toml"))[:5]
@@ -102,8 +102,8 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 def is_study(path: Path) -> bool:
     """Whether a TOML file is a study rather than a model: it names data."""
     try:
-        return "data" in gate.toml_file("study", path, LARGEST_FILE)[1]
-    except gate.UnreadableToml:
+        return "data" in checks.toml_file("study", path, LARGEST_FILE)[1]
+    except checks.UnreadableToml:
         return False
 
 

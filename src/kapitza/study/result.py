@@ -10,13 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from kapitza import gate
+from kapitza.base import checks
+from kapitza.base.csv_tables import write_table
+from kapitza.base.cures import spoken
+from kapitza.base.display import Shown
+from kapitza.base.files import replacing, settle
 from kapitza.errors import DataError, KapitzaError, nearest_name
 from kapitza.estimate import TIE, Estimate, compare_fits
-from kapitza.files import replacing, settle
-from kapitza.shown import Shown
-from kapitza.speech import spoken
-from kapitza.spreadsheet import write_table
 from kapitza.study.fits import StudyFit, read_fit
 from kapitza.study.folder import FITS, RESULT
 from kapitza.study.plain import read_json, write_json
@@ -342,7 +342,7 @@ def _read(folder: Path) -> StudyResult:
         folder=folder,
         fits=tuple(read_fit(folder / FITS, candidate, method) for candidate, method in pairs),
         seed=int(content["seed"]),
-        level=gate.number("level", content["level"], error=DataError, above=0.0, below=1.0),
+        level=checks.number("level", content["level"], error=DataError, above=0.0, below=1.0),
         versions=dict(content["versions"]),
         checksums=dict(content["checksums"]),
         data=tuple(map(str, content["data"])),

@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from kapitza.base.cures import spoken
+from kapitza.base.files import locked
+from kapitza.base.monitor import Monitor, Silent, Task, under_way, watch
+from kapitza.base.workers import Executor, Shared, in_order, require_executor
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate import (
@@ -26,12 +30,8 @@ from kapitza.estimate import (
     suggest,
     validate,
 )
-from kapitza.executor import Executor, Shared, in_order, require_executor
-from kapitza.files import locked
 from kapitza.model import CLOCK, Model
-from kapitza.monitor import Monitor, Silent, Task, under_way, watch
-from kapitza.orbits import find_orbits
-from kapitza.speech import spoken
+from kapitza.orbits.find_orbits import find_orbits
 from kapitza.study.candidates import Candidate, driven
 from kapitza.study.fits import StudyFit, fit_files, has_fit, read_fit, write_fit
 from kapitza.study.folder import FITS, begin, identity, publishing

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kapitza.calls import Anything
-from kapitza.executor import Executor
-from kapitza.monitor import Monitor
+from kapitza.base.argument_checks import Anything
+from kapitza.base.monitor import Monitor
+from kapitza.base.workers import Executor
 from kapitza.study.candidates import Candidate
 from kapitza.study.recordings import Recording
 

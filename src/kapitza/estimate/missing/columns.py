@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.missing.dictionary import Term
 from kapitza.estimate.observation import Observation, observe_channels
 from kapitza.estimate.result import workings_of
-from kapitza.estimate.series import MotionWorkings
+from kapitza.estimate.shooting_fit import MotionWorkings
 from kapitza.flow import Flow
 from kapitza.model import Model
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.model import Model
 
 Law = Callable[[Array, Array], Array]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special, stats
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.judge import whiteness
 from kapitza.estimate.misfit import structure
@@ -28,7 +28,7 @@ from kapitza.estimate.missing.score import ALARM, JointScores, Products, elimina
 from kapitza.estimate.missing.suggest import Suggestion, chance_text, judged, labels_of, with_shares
 from kapitza.estimate.missing.whitening import residuals_without
 from kapitza.estimate.result import workings_of
-from kapitza.estimate.series import MotionWorkings
+from kapitza.estimate.shooting_fit import MotionWorkings
 from kapitza.model import Model
 from kapitza.solve import scaled_inverse
 

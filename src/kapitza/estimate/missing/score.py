@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import linalg, stats
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.estimate.faults import NOTHING_OWN
 from kapitza.estimate.missing.columns import Window
 from kapitza.estimate.missing.whitening import ORDER, whitening

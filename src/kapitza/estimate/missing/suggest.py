@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from kapitza.arrays import Array, Indices
+from kapitza.base.arrays import Array, Indices
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.misfit import ALARM as MISFIT

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg, signal
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.estimate.missing.columns import Window
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.estimate.redundancy.symmetries import Sampled
 from kapitza.model import Expression, symbol
 

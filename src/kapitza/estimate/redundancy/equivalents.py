@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from kapitza.arrays import Array, Indices
+from kapitza.base.arrays import Array, Indices
 from kapitza.model import Expression, Model, derived_in_base, symbol, symbolic, time
 
 POINTS = 3

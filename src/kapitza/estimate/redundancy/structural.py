@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.errors import IdentifiabilityError, KapitzaError, ModelError
 from kapitza.estimate.derived import slopes_at
 from kapitza.estimate.identifiability import Identifiability, analyse, determined, echelon

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
-from kapitza.arrays import Array
+from kapitza.base.arrays import Array
 from kapitza.model import Expression, Model, derived_in_base, rate, symbol, symbolic, time
 
 NULL = 1e-10

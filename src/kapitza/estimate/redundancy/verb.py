@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kapitza import gate
-from kapitza.calls import Anything
+from kapitza.base import checks
+from kapitza.base.argument_checks import Anything
 from kapitza.errors import ModelError
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.observation import Output, observe_channels
@@ -78,7 +78,7 @@ def identifiability(
     outputs = dict(outputs or {})
     if measured is None:
         measured = list(outputs) or list(model.outputs) or [c.name for c in model.coordinates]
-    channels = gate.texts("measured", [measured] if isinstance(measured, str) else measured, error=ModelError)
+    channels = checks.texts("measured", [measured] if isinstance(measured, str) else measured, error=ModelError)
     names = free_names(model, free)
     asked = with_sensors(model, None, None if names is None else list(names), _Outputs(outputs))
     model, outputs = asked.model, dict(asked.method.outputs)

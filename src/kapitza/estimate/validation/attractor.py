@@ -9,7 +9,7 @@ import numpy as np
 from scipy.signal import find_peaks
 from scipy.spatial.distance import cdist
 
-from kapitza.arrays import Array, Indices
+from kapitza.base.arrays import Array, Indices
 from kapitza.data import Record
 from kapitza.errors import DataError
 from kapitza.estimate.validation.result import SectionTest

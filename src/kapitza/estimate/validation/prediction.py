@@ -8,18 +8,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from kapitza.arrays import Array, Flags, Indices
+from kapitza.base.arrays import Array, Flags, Indices
+from kapitza.base.monitor import checkpoint
 from kapitza.data import Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.observation import Observation, Output, observe
 from kapitza.estimate.request import make_request
 from kapitza.estimate.sensors import lost_readings
-from kapitza.estimate.series import ShootingFit
+from kapitza.estimate.shooting_fit import ShootingFit
 from kapitza.estimate.validation.attractor import maxima_of
 from kapitza.estimate.validation.result import NOISES, SHARE, PredictionTest
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.monitor import checkpoint
 
 SHORTEST = 12
 """Samples of a stretch whose state is fitted, at least."""

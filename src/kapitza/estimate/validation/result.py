@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kapitza.arrays import Array, Flags
+from kapitza.base.arrays import Array, Flags
+from kapitza.base.display import drawn
 from kapitza.data import Record
 from kapitza.errors import Status
 from kapitza.estimate.missing import REST, ModelTest, chance_text
 from kapitza.model import Model
-from kapitza.shown import drawn
 from kapitza.signal import Lyapunov
 
 NOISES = 4.0

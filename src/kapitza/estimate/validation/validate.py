@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from kapitza import gate
-from kapitza.arrays import Array, Flags
-from kapitza.calls import Anything
-from kapitza.circle import difference
+from kapitza.base import checks
+from kapitza.base.angles import difference
+from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array, Flags
+from kapitza.base.monitor import Monitor, watch
 from kapitza.data import Noise, Record, stated_noise, with_records
 from kapitza.errors import DataError, FlowError, KapitzaError, nearest_name
 from kapitza.estimate.channel_units import in_model_units
@@ -21,7 +22,7 @@ from kapitza.estimate.observation import Observation, Output, observe
 from kapitza.estimate.own_parameters import at_setting
 from kapitza.estimate.request import make_request, parts_of
 from kapitza.estimate.sensors import each_record, lost_readings, with_sensors, within_limits
-from kapitza.estimate.series import ShootingFit
+from kapitza.estimate.shooting_fit import ShootingFit
 from kapitza.estimate.validation.attractor import COPIES, compare_sections
 from kapitza.estimate.validation.prediction import (
     Begun,
@@ -33,10 +34,9 @@ from kapitza.estimate.validation.prediction import (
 from kapitza.estimate.validation.result import Exponents, Frequency, OrbitCheck, Validation
 from kapitza.flow import Flow
 from kapitza.model import Model
-from kapitza.monitor import Monitor, watch
-from kapitza.orbit import PeriodicOrbit
-from kapitza.orbits_in_data import find_orbits_in_record, inspect
-from kapitza.orbits_of_models import solve_orbit
+from kapitza.orbits import PeriodicOrbit
+from kapitza.orbits.in_records import find_orbits_in_record, inspect
+from kapitza.orbits.of_models import solve_orbit
 from kapitza.signal import bad_sample_warnings, difference_noise, noise_level, without_bad_samples
 
 PARTS = ("terms", "prediction", "section", "orbits", "exponent", "frequencies")
@@ -113,13 +113,13 @@ def validate(
     True
     """
     model, outputs = _model_of(fit, outputs)
-    wanted = gate.texts("parts", [parts] if isinstance(parts, str) else parts, error=KapitzaError)
+    wanted = checks.texts("parts", [parts] if isinstance(parts, str) else parts, error=KapitzaError)
     for part in wanted:
         if part not in PARTS:
             raise KapitzaError(f'validate has no part "{part}".{nearest_name(part, PARTS)} It has {", ".join(PARTS)}.')
-    count = gate.whole("stretches", stretches, least=1, error=KapitzaError)
-    max_period = gate.whole("max_period", max_period, least=1, error=KapitzaError)
-    if not 0 < gate.number("warm_up", warm_up, error=KapitzaError) < 1:
+    count = checks.whole("stretches", stretches, least=1, error=KapitzaError)
+    max_period = checks.whole("max_period", max_period, least=1, error=KapitzaError)
+    if not 0 < checks.number("warm_up", warm_up, error=KapitzaError) < 1:
         raise KapitzaError(f"warm_up = {warm_up:g}: give a share between 0 and 1 of the record.")
     method = ShootingFit(outputs=outputs, noise=noise)  # pyright: ignore[reportArgumentType]
     given = parts_of(each_record(in_model_units(model, with_records(record), method), without_bad_samples))
@@ -144,7 +144,7 @@ def validate(
 
 def _model_of(fit: Any, outputs: Mapping[str, Output] | None) -> tuple[Model, dict[str, Output]]:
     if outputs is not None:
-        outputs = gate.table("outputs", outputs, error=KapitzaError)
+        outputs = checks.table("outputs", outputs, error=KapitzaError)
     if isinstance(fit, Estimate):
         if fit.model is None:
             raise KapitzaError("This estimate carries no model: pass the model with the values to test.")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza.circle import split_turns
+from kapitza.base.angles import split_turns
 from kapitza.errors import ModelError
 from kapitza.flow.core import TURN, Core, Propagation
 from kapitza.flow.device import card

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import RigError, RigLostError
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.limits import check_settings
@@ -57,8 +57,8 @@ class RemoteRig(Guarded):
     ):
         check_address(address, remote, server_key is not None)
         self.address = address
-        self.timeout = gate.number("timeout (in s)", timeout, above=0, error=RigError)
-        self.retry = gate.number("retry (in s)", retry, above=0, error=RigError)
+        self.timeout = checks.number("timeout (in s)", timeout, above=0, error=RigError)
+        self.retry = checks.number("retry (in s)", retry, above=0, error=RigError)
         self._token, self._key = messages.checked_token(token), server_key
         self._session, self._number = secrets.token_hex(8), 0
         self._zmq = zeromq()

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import RigError, RigLimitError, RigLostError
 from kapitza.rig.fourier import FourierSeries
 from kapitza.rig.protocol import PeriodicInput, RigParameter, Samples
@@ -115,7 +115,7 @@ def _bytes(token: str) -> bytes:
 
 def checked_token(token: str) -> str:
     """A secret that clients must know: an empty one is none."""
-    if not gate.text("token", token, longest=1000, error=RigError).strip():
+    if not checks.text("token", token, longest=1000, error=RigError).strip():
         raise RigError("The token is empty: every process on this machine knows it. Leave it out for a new one.")
     return token
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kapitza import gate
+from kapitza.base import checks
 from kapitza.errors import KapitzaError, RigError
 from kapitza.rig.limits import LimitedRig
 from kapitza.rig.network import messages
@@ -57,7 +57,7 @@ class RigServer:
         remote: bool = False,
     ):
         check_address(address, remote, keys is not None)
-        self.watchdog = gate.number("watchdog (in s)", watchdog, above=0, high=LONGEST_WATCHDOG, error=RigError)
+        self.watchdog = checks.number("watchdog (in s)", watchdog, above=0, high=LONGEST_WATCHDOG, error=RigError)
         self.token = secrets.token_urlsafe(16) if token is None else messages.checked_token(token)
         self.rig = rig
         self._held = HeldRig(rig, self.watchdog / 4)

@@ -1,0 +1,99 @@
+"""Bags of ROS 1 and ROS 2 (.bag, .db3, .mcap), by rosbags.
+
+Only message types that ROS itself defines are read: for others rosbags would build classes from text in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kapitza.base.unpacking import Unpacking
+from kapitza.data.formats.groups import Group
+from kapitza.errors import DataError
+
+MOST_FIELDS = 200
+"""Numbers in one message: longer arrays are images and clouds of points, not channels."""
+
+
+def read_bag(path: Path) -> list[Group]:
+    """One group per topic of numbers; times of measurement where the messages state them, else of receipt."""
+    from rosbags.rosbag1 import Reader as Reader1
+    from rosbags.rosbag2 import Reader as Reader2
+    from rosbags.typesys import Stores, get_typestore
+
+    first = path.suffix.lower() == ".bag"
+    store = get_typestore(Stores.ROS1_NOETIC if first else Stores.ROS2_HUMBLE)
+    unpacked = store.deserialize_ros1 if first else store.deserialize_cdr
+    unpacking = Unpacking(path)
+    with Reader1(path) if first else Reader2(path) as reader:
+        connections = [each for each in reader.connections if each.msgtype in store.fielddefs]
+        foreign = sorted({each.msgtype for each in reader.connections} - {each.msgtype for each in connections})
+        if not connections:
+            raise DataError(
+                f"{path.name} holds only messages of types that ROS itself does not define ({', '.join(foreign[:5])}): "
+                "export the numbers as csv."
+            )
+        topics: dict[str, _Topic] = {}
+        for connection, receipt, raw in reader.messages(connections=connections):
+            unpacking.add(len(raw))
+            topic = topics.setdefault(connection.topic, _Topic(connection.topic))
+            topic.add(unpacked(raw, connection.msgtype), receipt)
+    return [topic.group() for topic in topics.values() if topic.rows]
+
+
+@dataclass
+class _Topic:
+    """The numbers of one topic, message by message."""
+
+    name: str
+    receipts: list[int] = field(default_factory=list)
+    stamps: list[int] = field(default_factory=list)
+    rows: list[dict[str, float]] = field(default_factory=list)
+
+    def add(self, message: Any, receipt: int) -> None:
+        numbers = dict(_numbers(message, ""))
+        if not numbers:
+            return
+        stamp = getattr(getattr(message, "header", None), "stamp", None)
+        self.receipts.append(receipt)
+        self.stamps.append(0 if stamp is None else int(stamp.sec) * 10**9 + int(stamp.nanosec))
+        self.rows.append(numbers)
+
+    def group(self) -> Group:
+        stamps = self.stamps if all(self.stamps) else self.receipts
+        found = Group(self.name)
+        if stamps is self.receipts:
+            found.notes.append("times are those of receipt: the messages carry no stamps")
+        order = np.argsort(stamps, kind="stable")
+        nanoseconds = np.array(stamps, np.int64)[order]
+        found.time = (nanoseconds - nanoseconds[0]) / 1e9
+        found.begins = str(np.datetime64(int(nanoseconds[0]), "ns"))
+        for name in dict.fromkeys(name for row in self.rows for name in row):
+            values = np.array([row.get(name, np.nan) for row in self.rows])
+            found.add(name, values[order])
+        return found
+
+
+def _numbers(value: Any, name: str) -> Iterator[tuple[str, float]]:
+    """Names and values of all numbers in a message: position.x, position[hip] where the message names its joints."""
+    if isinstance(value, bool | int | float | np.number):
+        yield name, float(value)
+    elif isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "fiub":
+        if value.size <= MOST_FIELDS:
+            yield from ((f"{name}[{place}]", float(number)) for place, number in enumerate(value))
+    elif is_dataclass(value):
+        labels = list(getattr(value, "name", ())) if isinstance(getattr(value, "name", None), list) else []
+        for key in (each.name for each in fields(value)):
+            if key in ("header", "layout") or key.startswith("__"):
+                continue
+            member = getattr(value, key)
+            below = f"{name}.{key}" if name else key
+            if labels and isinstance(member, np.ndarray) and member.size == len(labels):
+                yield from ((f"{below}[{label}]", float(x)) for label, x in zip(labels, member, strict=True))
+            else:
+                yield from _numbers(member, below)

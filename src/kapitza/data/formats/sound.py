@@ -1,0 +1,40 @@
+"""WAV files, which recorders of vibration and sound write; numbers are shares of the full scale."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from kapitza.base.unpacking import Unpacking
+from kapitza.data.formats.groups import Group, even_times
+from kapitza.errors import DataError
+
+
+def read_wav(path: Path) -> list[Group]:
+    """The channels of a WAV file between -1 and 1, "channel_1" and so on."""
+    from scipy.io import wavfile
+
+    Unpacking(path).add(2 * path.stat().st_size)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", wavfile.WavFileWarning)
+        # Comments of the recorder after the samples.
+        warnings.filterwarnings("ignore", "Chunk .non-data. not understood", wavfile.WavFileWarning)
+        try:
+            rate, samples = wavfile.read(path)
+        except wavfile.WavFileWarning as problem:
+            raise DataError(f"{path.name} is cut or damaged: {str(problem).rstrip('.')}.") from problem
+    if not 0 < rate < 1e9:
+        raise DataError(f"{path.name} states a sampling rate of {rate} Hz: it is damaged.")
+    values = samples.astype(np.float64)
+    if samples.dtype.kind == "u":
+        values = (values - 128) / 128
+    elif samples.dtype.kind == "i":
+        values /= -float(np.iinfo(samples.dtype).min)
+    values = values.reshape(len(values), -1)
+    group = Group("sound", time=even_times(len(values), 1 / rate))
+    for number, column in enumerate(values.T):
+        group.add(f"channel_{number + 1}", np.ascontiguousarray(column))
+    group.notes.append("WAV has no units: full scale is 1")
+    return [group]

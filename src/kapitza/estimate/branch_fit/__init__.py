@@ -1,0 +1,5 @@
+"""Parameters from measured branches: responses, backbones, folds and doublings."""
+
+from kapitza.estimate.branch_fit.fit import BranchFit
+
+__all__ = ["BranchFit"]

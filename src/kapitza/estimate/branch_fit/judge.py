@@ -1,0 +1,129 @@
+"""How well branches follow measured points, and intervals that count what they miss."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from kapitza.base.arrays import Array, Indices
+from kapitza.data import MeasuredBranch
+from kapitza.estimate.branch_fit.curves import Distances
+from kapitza.estimate.disagreement import RUNS, Deleted, Widening, block_edges, widening
+from kapitza.estimate.judge import whiteness
+from kapitza.estimate.misfit import ALARM, Misfit, chance_of_level
+
+FEWEST = 10
+"""Rows of a curve from which its residuals are tested for correlation along it."""
+
+LAGS = 4
+"""Neighbours along a curve that are compared."""
+
+
+def order_along(found: Sequence[Distances]) -> list[Indices]:
+    """Rows of each of the data in the order of their feet along the branch; all rows of a point together."""
+    rows, first = [], 0
+    for each in found:
+        count = each.values.size
+        own = np.arange(count)
+        if each.feet is not None:
+            width = count // each.feet.size
+            own = own.reshape(-1, width)[np.argsort(each.feet, kind="stable")].ravel()
+        rows.append(first + own)
+        first += count
+    return rows
+
+
+def misfit_of(curves: Sequence[MeasuredBranch], found: Sequence[Distances], residual: Array, free: int) -> Misfit:
+    """The residuals (m,) of a fit with `free` parameters, beside the noise stated.
+
+    Tested are their size (χ²) and whether neighbours along a curve miss to the same side (Ljung-Box).
+    """
+    dof = residual.size - free
+    if dof < 1:
+        return Misfit(0.0, 0.0, 1.0, "the branches")
+    level = float(residual @ residual) / dof
+    chances = [chance_of_level(level, dof, np.inf)]
+    for rows, each in zip(order_along(found), found, strict=True):
+        if each.feet is None or rows.size < FEWEST:
+            continue
+        width = rows.size // each.feet.size
+        for k in range(width):
+            left = residual[rows.reshape(-1, width)[:, k]]
+            share = free / max(left.size, 1)
+            chances.append(whiteness(left, np.ones(left.size, bool), left.size, min(LAGS, left.size // 4), share)[0])
+    chance = min(1.0, len(chances) * min(chances))
+    beyond = float(np.sqrt(max(level - 1.0, 0.0)))
+    return Misfit(beyond, beyond * noise_share(curves), chance, "the branches", _where(curves, found, residual, chance))
+
+
+def noise_share(curves: Sequence[MeasuredBranch]) -> float:
+    """The noise as a share of the signal: of amplitudes over their size, of values over their spread."""
+    shares = [1e-300]
+    for data in curves:
+        if data.amplitudes is not None and data.curve:
+            shares.append(float(np.mean(data.noises[:, 1]) / max(np.sqrt(np.mean(data.amplitudes**2)), 1e-300)))
+        else:
+            shares.append(float(np.mean(data.value_noise) / max(np.abs(data.values).max(), 1e-300)))
+    return max(shares)
+
+
+def _where(curves: Sequence[MeasuredBranch], found: Sequence[Distances], residual: Array, chance: float) -> str:
+    """The measured branch and the value of its parameter with the largest residual."""
+    if chance >= ALARM:
+        return ""
+    rows, first = [], 0
+    for each in found:
+        rows.append((first, first + each.values.size))
+        first += each.values.size
+    worst = int(np.abs(residual).argmax())
+    for number, ((begin, end), data) in enumerate(zip(rows, curves, strict=True)):
+        if begin <= worst < end:
+            width = (end - begin) // len(data)
+            value = data.values[(worst - begin) // width]
+            return f"measured branch {number} at {data.parameter} = {value:.4g}"
+    return ""
+
+
+def widening_of(found: Sequence[Distances], residual: Array, jacobian: Array, misfit: Misfit) -> Widening | None:
+    """The delete-block jackknife where the residuals are not noise: blocks of neighbours, or whole branches.
+
+    The estimate without some rows takes the step -(JᵀJ)⁻¹ Jᵀ r of the others. Where too few rows are left without a
+    block, the scatter of the residuals takes the place of the noise. None where noise explains the residuals.
+    """
+    if misfit.chance >= ALARM:
+        return None
+    free, dof = jacobian.shape[1], residual.size - jacobian.shape[1]
+    along = order_along(found)
+    runs = len(along) >= RUNS
+    if not runs:
+        order = np.concatenate(along)
+        edges = block_edges(order.size, order.size)
+        along = [order[a:b] for a, b in itertools.pairwise(edges.tolist())]
+    covariance = np.asarray(np.linalg.inv(jacobian.T @ jacobian), np.float64)
+    level = float(residual @ residual) / max(dof, 1)
+    steps = []
+    for block in along:
+        kept = np.setdiff1d(np.arange(residual.size), block)
+        if kept.size <= free:
+            return widening(covariance, None, None, None, False, float(max(dof, 1)), level)
+        steps.append(-np.linalg.lstsq(jacobian[kept], residual[kept], rcond=None)[0])
+    pieces, spreads = _pieces(along, residual, jacobian)
+    return widening(
+        covariance, None, pieces, spreads, False, float("inf"), level, Deleted(np.array(steps), runs and len(along) > 1)
+    )
+
+
+def _pieces(blocks: Sequence[Indices], residual: Array, jacobian: Array) -> tuple[Array | None, Array | None]:
+    """What halves (or whole branches) of the data prefer, where each of them knows all parameters."""
+    half = len(blocks) // 2
+    parts = [np.concatenate(blocks[:half]), np.concatenate(blocks[half:])] if half else []
+    steps, covariances = [], []
+    for rows in parts:
+        information = jacobian[rows].T @ jacobian[rows]
+        if rows.size <= jacobian.shape[1] or np.linalg.cond(information) > 1e12:
+            return None, None
+        covariances.append(np.linalg.inv(information))
+        steps.append(-covariances[-1] @ jacobian[rows].T @ residual[rows])
+    return (np.array(steps), np.array(covariances)) if parts else (None, None)

@@ -1,0 +1,85 @@
+"""How well the equations follow orbits, by the rows of harmonic balance beside their noise and their closure.
+
+A stretch of a record that nearly closes is no orbit. Rates by a digital rule on the raw samples do not mind; those of a
+Fourier series do. What that does to a row is seen by closing the stretch: the gap between its ends is spread over it,
+and the row is formed again. The change counts as one more error of that row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+
+from kapitza.base.arrays import Flags, Numbers
+from kapitza.estimate.misfit import ALARM, Misfit, chance_of_level
+
+TOLERANCE = 1.25
+"""Mean square of whitened rows that filters, sums in place of integrals and noise of second order may leave."""
+
+NUMERICAL = 1e-3
+"""Share of the terms of an equation that low-pass filters and difference rules leave without any noise."""
+
+
+@dataclass(frozen=True)
+class JudgedRows:
+    """Rows of one orbit: residual (equations, r) and used, which of them the fit used.
+
+    response (equations x r, sources): to noise of unit size; opened (equations, r): change of the residuals when the
+    orbit is closed, zero where closure does not matter; terms (equations, r): largest term of each row; order (r,):
+    sub-harmonic of the rows; repeats: excitation periods of the orbit.
+    """
+
+    residual: Numbers
+    used: Flags
+    response: Numbers
+    opened: Numbers
+    terms: Numbers
+    order: NDArray[np.integer]
+    repeats: int
+
+    @property
+    def covariance(self) -> Numbers:
+        """(equations x r, equations x r) of all errors that a right model may have."""
+        opened, size = self.opened.ravel(), self.terms.ravel()
+        floor = NUMERICAL * np.maximum(size, np.sqrt(np.mean(size**2)))
+        return self.response @ self.response.T + np.diag(floor**2 + 2.0 * opened**2)
+
+
+def misfit_of(orbits: list[JudgedRows], fitted: int, source: str, freedom: float) -> Misfit | None:
+    """Judge the rows of all orbits; fitted: numbers that were; source, freedom: of the size of the noise."""
+    square, count, left, whole, own = 0.0, 0, 0.0, 0.0, []
+    for rows in orbits:
+        covariance, used = rows.covariance, np.flatnonzero(rows.used.ravel())
+        own.append(rows.residual / np.sqrt(np.diag(covariance)).reshape(rows.residual.shape))
+        if not used.size:
+            continue
+        factor = cholesky(covariance[np.ix_(used, used)], lower=True)
+        white = solve_triangular(factor, rows.residual.ravel()[used], lower=True)
+        square, count = square + float(white @ white), count + used.size
+        left += float((rows.residual.ravel()[used] ** 2).sum())
+        whole += float((rows.terms.ravel()[used] ** 2).sum())
+    dof = count - fitted
+    if dof < 1:
+        return None
+    level = square / dof
+    chance = chance_of_level(level / TOLERANCE, dof, freedom)
+    beyond = max(level - 1.0, 0.0)
+    share = float(np.sqrt(left / max(whole, np.finfo(float).tiny) * beyond / max(level, np.finfo(float).tiny)))
+    where = _place(own, orbits) if chance < ALARM else ""
+    return Misfit(float(np.sqrt(beyond)), share, chance, "the equations", where, source)
+
+
+def _place(own: list[Numbers], orbits: list[JudgedRows]) -> str:
+    """Equation and harmonic of the drive whose rows stand out most."""
+    squares = np.array([(o**2).mean(axis=1) for o in own]).mean(axis=0)
+    worst = int(np.argmax(squares))
+    power: dict[float, list[float]] = {}
+    for values, rows in zip(own, orbits, strict=True):
+        for value, number in zip(values[worst], rows.order, strict=True):
+            power.setdefault(round(float(number) / max(rows.repeats, 1), 6), []).append(float(value) ** 2)
+    loudest = max(power, key=lambda harmonic: np.mean(power[harmonic]))
+    label = f"equation {worst + 1}" if len(squares) > 1 else "the rows"
+    return f"{label} at {loudest:.3g} times the frequency of the drive"

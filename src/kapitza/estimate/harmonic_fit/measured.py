@@ -1,0 +1,301 @@
+"""From the channels of a record to the coordinates of a model, piece by piece, with their noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import sympy as sp
+
+from kapitza.base.angles import unwrap_states
+from kapitza.base.arrays import Numbers
+from kapitza.data import Record
+from kapitza.errors import DataError, ModelError, nearest_name
+from kapitza.estimate.observation import Output, observe_channels
+from kapitza.estimate.request import Request
+from kapitza.model import Model, Signal, symbol
+from kapitza.orbits import OrbitSet, PeriodicOrbit
+from kapitza.signal import noise_level, scatter
+
+UNEVEN = 1e-3
+"""Largest deviation of a sampling interval from the mean one, relative to it."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An uninterrupted stretch. times: (n,) of the model; channels: (n, m) measured; inputs: (n, s) of excitation.
+
+    own: parameter values that hold for this stretch alone.
+    """
+
+    times: Numbers
+    channels: Numbers
+    inputs: Numbers
+    own: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Pieces with one sampling step, and how coordinates follow from channels: u = mixing @ channels + offset.
+
+    noise: (m,) standard deviation of each channel; noise_known: whether it was given or read off the record;
+    noise_source: how it was read; noise_freedom: degrees of freedom that reading is worth, infinite where it was given.
+    input_noise: (s,) of each measured excitation, zero where the model itself states the signal.
+    """
+
+    pieces: tuple[Piece, ...]
+    step: float
+    channels: tuple[str, ...]
+    mixing: Numbers
+    offset: Numbers
+    noise: Numbers
+    noise_known: bool
+    input_noise: Numbers
+    noise_source: str = "the noise stated"
+    noise_freedom: float = float("inf")
+
+    @property
+    def size(self) -> int:
+        return sum(len(p.times) for p in self.pieces)
+
+    @property
+    def coordinate_covariance(self) -> Numbers:
+        return self.mixing @ np.diag(self.noise**2) @ self.mixing.T
+
+    def coordinates(self, piece: Piece) -> Numbers:
+        """(n, c) coordinates of a piece, angles continuous."""
+        return piece.channels @ self.mixing.T + self.offset
+
+    def shaken(self, generator: np.random.Generator) -> Measured:
+        """The same measurement with fresh white noise of the known size on top."""
+        pieces = tuple(
+            replace(p, channels=p.channels + self.noise * generator.standard_normal(p.channels.shape))
+            for p in self.pieces
+        )
+        return replace(self, pieces=pieces)
+
+
+def measured_from(request: Request) -> Measured:
+    """Bring the records, or the profiles of a set of orbits, into the coordinates of the model."""
+    orbits = orbit_set(request)
+    if orbits is not None:
+        return _from_orbits(request, orbits)
+    model = request.model
+    records = request.whole_records("HarmonicFit")
+    for record, _ in records:
+        record.check()
+    channels, mixing, offset = _common_map(request, [record.channels for record, _ in records])
+    pieces: list[Piece] = []
+    for record, own in records:
+        pieces += _pieces(record, channels, model.signals, own)
+    return _with_noise(request, pieces, channels, mixing, offset, records[0][0])
+
+
+def orbit_set(request: Request) -> OrbitSet | None:
+    """The set of orbits that is to be fitted, None where the data are records."""
+    sets = [part for part in request.parts if not isinstance(part.source, Record)]
+    if not sets:
+        return None
+    if len(request.parts) > 1 or not isinstance(sets[0].source, OrbitSet):
+        raise DataError(
+            "HarmonicFit works on a Record, several Records, or one OrbitSet: join the orbits, OrbitSet(tuple(orbits), "
+            "angles)."
+        )
+    return sets[0].source
+
+
+def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], Numbers, Numbers]:
+    """The map from channels to coordinates, which must be the same for all of the data."""
+    found = [
+        _coordinate_map(part.setting(request.model), names, request.outputs)
+        for part, names in zip(request.parts, channels, strict=True)
+    ]
+    for part, one in zip(request.parts, found, strict=True):
+        if one[0] != found[0][0] or not all(np.allclose(a, b) for a, b in zip(one[1:], found[0][1:], strict=True)):
+            raise DataError(
+                f"The coordinates follow from other channels in {part.label} than in the first one: give all records "
+                "the same channels, and outputs that do not depend on values of single records."
+            )
+    return found[0]
+
+
+def _input_noise(model: Model, record: Record, pieces: Sequence[Piece], given: Mapping[str, float]) -> Numbers:
+    """Noise of excitations that were recorded: as given, else read off the spectrum."""
+    signals = model.signals
+    result = np.zeros(len(signals))
+    longest = max(pieces, key=lambda p: len(p.times))
+    for column, signal in enumerate(signals):
+        if signal.name in record.channels:
+            stated = given.get(signal.name)
+            own = noise_level(longest.inputs[:, column : column + 1])[0] if stated is None else stated
+            result[column] = float(own)
+    return result
+
+
+def _coordinate_map(
+    model: Model, available: tuple[str, ...], outputs: Mapping[str, Output]
+) -> tuple[tuple[str, ...], Numbers, Numbers]:
+    """Channels to use and the linear map from them to the coordinates.
+
+    A coordinate is a channel of its own name, or follows from outputs of the model that are linear in coordinates
+    (an encoder that measures the angle between two arms).
+    """
+    names = [c.name for c in model.coordinates]
+    expressions = {n: symbol(n) for n in names if n in available}
+    values = {symbol(k): v for k, v in model.values.items()}
+    for name, expression in {**model.outputs, **_parsed(model, outputs, available)}.items():
+        if name in available and (name in outputs or name not in expressions):
+            expressions[name] = expression.xreplace(values)
+    used, rows, constants = [], [], []
+    for name, expression in expressions.items():
+        gradient = [sp.diff(expression, symbol(n)) for n in names]
+        rest = expression.xreplace({symbol(n): sp.Integer(0) for n in names})
+        if all(g.is_number for g in gradient) and rest.is_number:
+            used.append(name)
+            rows.append([float(g) for g in gradient])
+            constants.append(float(rest))
+    matrix = np.array(rows).reshape(len(used), len(names))
+    missing = [n for i, n in enumerate(names) if not used or not np.abs(matrix[:, i]).any()]
+    if missing or np.linalg.matrix_rank(matrix) < len(names):
+        lost = missing or names
+        raise DataError(
+            f"The record has the channels {', '.join(available)}, which do not give the coordinate "
+            f"{', '.join(lost)}: the harmonic and weak forms need every coordinate. Rename a channel, add "
+            "an output to the model that is linear in the coordinates, or use a fit by shooting, which works with part "
+            f"of the states.{nearest_name(lost[0], available)}"
+        )
+    inverse = np.linalg.pinv(matrix)
+    return tuple(used), inverse, -inverse @ np.array(constants)
+
+
+def _parsed(model: Model, outputs: Mapping[str, Output], available: Sequence[str]) -> dict[str, sp.Expr]:
+    """The outputs of the settings as expressions of states and parameters."""
+    if not outputs:
+        return {}
+    angles = [False] * len(available)
+    seen = observe_channels(model, available, angles, outputs, ())
+    return {channel: e for channel, e in zip(seen.channels, seen.expressions, strict=True) if channel in outputs}
+
+
+def _pieces(
+    record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...], own: Mapping[str, float]
+) -> list[Piece]:
+    times, values, inputs = _continuous(record, channels, signals)
+    return [Piece(times[part], values[part], inputs[part], own) for part in record.segments()]
+
+
+def _continuous(
+    record: Record, channels: tuple[str, ...], signals: tuple[Signal, ...]
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Model time (n,), channels (n, m) with angles continuous within segments, and excitations (n, s).
+
+    An excitation recorded as a channel goes before the signal stored in the model.
+    """
+    angle = dict(zip(record.channels, record.angles, strict=True))
+    times = record.time - record.excitation_start
+    values = record.values(channels)
+    inputs = np.empty((record.size, len(signals)))
+    for column, signal in enumerate(signals):
+        inputs[:, column] = record[signal.name] if signal.name in record.channels else signal(times)
+    turning = np.array([angle[name] for name in channels], bool)
+    for part in record.segments():
+        values[part] = unwrap_states(values[part], turning)
+    return times, values, inputs
+
+
+def _common_step(pieces: list[Piece]) -> float:
+    long = [p for p in pieces if len(p.times) > 1]
+    if not long:
+        raise DataError("Every segment of the record holds a single sample: the weak form needs stretches of them.")
+    steps = np.array([(p.times[-1] - p.times[0]) / (len(p.times) - 1) for p in long])
+    step = float(np.median(steps))
+    for piece, own in zip(long, steps, strict=True):
+        worst = float(np.abs(np.diff(piece.times) - step).max())
+        if worst > UNEVEN * step:
+            raise DataError(
+                f"The samples are not evenly spaced (mean interval {own:.6g}, one differs by {worst:.3g} from the "
+                f"common {step:.6g}): resample the record on an even grid, or split it into segments at the gaps."
+            )
+    return step
+
+
+def _with_noise(
+    request: Request,
+    pieces: list[Piece],
+    channels: tuple[str, ...],
+    mixing: Numbers,
+    offset: Numbers,
+    record: Record | None,
+) -> Measured:
+    """Attach the noise: as stated, as the record knows it, else read off the longest piece, channel by channel."""
+    model, step = request.model, _common_step(pieces)
+    stated = request.stated((*channels, *(signal.name for signal in model.signals)))
+    given = {**(record.noise if record is not None else {}), **stated}
+    known = all(name in given for name in channels)
+    noise = np.array([float(given.get(name, np.nan)) for name in channels])
+    inputs = np.zeros(len(model.signals)) if record is None else _input_noise(model, record, pieces, given)
+    source, freedom = "the noise stated", float("inf")
+    if not known:
+        longest = max(pieces, key=lambda p: len(p.times))
+        seen = scatter(longest.channels, None if model.period is None else model.period / step)
+        read = np.flatnonzero(~np.isfinite(noise))
+        # Too short a stretch for `scatter` may still be long enough for its differences.
+        noise[read] = (seen.level if np.isfinite(seen.level).all() else noise_level(longest.channels))[read]
+        source = ", ".join(dict.fromkeys(seen.source[i] for i in read))
+        freedom = float(seen.freedom[read].min())
+    return Measured(tuple(pieces), step, channels, mixing, offset, noise, known, inputs, source, freedom)
+
+
+def known_values(request: Request, linear: Sequence[str]) -> Numbers:
+    """Values of all parameters; those to be solved for may be unknown (NaN), and are then set to 0."""
+    model = request.model
+    values = np.array([model.values[n] for n in model.names])
+    given = set.intersection(*(set(part.own) for part in request.parts))
+    needed = [n for n in model.names if n not in linear and n not in given and not np.isfinite(model.values[n])]
+    if needed:
+        raise ModelError(
+            f"No value for {', '.join(needed)}: give it by model.with_values({needed[0]}=...), or make it free."
+        )
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def _from_orbits(request: Request, orbits: OrbitSet) -> Measured:
+    """Orbits as pieces: the raw stretch of the record where there is one, else the profile.
+
+    A stretch ends where the next period begins, so nothing is assumed periodic.
+    """
+    model, own = request.model, request.parts[0].own
+    channels, mixing, offset = _common_map(request, [orbits[0].states])
+    record = orbits.source if isinstance(orbits.source, Record) else None
+    raw = None if record is None else Piece(*_continuous(record, channels, model.signals))
+    pieces = []
+    for number, orbit in enumerate(orbits):
+        stretch = stretch_of(orbits, number)
+        if raw is not None and stretch is not None:
+            pieces.append(Piece(raw.times[stretch], raw.channels[stretch], raw.inputs[stretch], own))
+        else:
+            pieces.append(replace(_profile_piece(model, orbit, number, channels), own=own))
+    return _with_noise(request, pieces, channels, mixing, offset, record)
+
+
+def stretch_of(orbits: OrbitSet, number: int) -> slice | None:
+    """Samples of the source record that an orbit was read from; None for an orbit that was computed."""
+    orbit, record = orbits[number], orbits.source
+    found = orbit.stretch
+    if not isinstance(record, Record) or found is None or not 0 <= found.first < found.last <= record.size:
+        return None
+    return slice(found.first, found.last)
+
+
+def _profile_piece(model: Model, orbit: PeriodicOrbit, number: int, channels: tuple[str, ...]) -> Piece:
+    if orbit.profile is None:
+        raise DataError(
+            f"Orbit {number} (period {orbit.period:.6g}) has no profile, only section points: the harmonic and "
+            "weak forms need samples within the period."
+        )
+    columns = [orbit.states.index(name) for name in channels]
+    times = orbit.profile.times + (orbit.stretch.start if orbit.stretch else 0.0)
+    extra = [signal(times) for signal in model.signals]
+    inputs = np.column_stack(extra) if extra else np.empty((len(times), 0))
+    return Piece(times, orbit.profile.states[:, columns], inputs)

@@ -1,0 +1,214 @@
+"""The weak form made ready: data read, regressors derived, smoothing and windows chosen, rows weighed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.signal import oaconvolve
+
+from kapitza.base.arrays import Array
+from kapitza.errors import DataError, ModelError
+from kapitza.estimate.harmonic_fit.measured import Measured, known_values, measured_from
+from kapitza.estimate.harmonic_fit.regressors import Regressors, Smoothed, regressors_of
+from kapitza.estimate.harmonic_fit.solvers import System
+from kapitza.estimate.harmonic_fit.weak import Rows, Whitener, assemble, row_covariance, whitener
+from kapitza.estimate.harmonic_fit.windows import Windows
+from kapitza.estimate.redundancy import refuse_redundant
+from kapitza.estimate.request import Request, Task
+from kapitza.model import Model, symbol
+from kapitza.signal import Kernels, cutoff_half_width, five_point, local_polynomial, signal_band, smoothing_spline
+
+if TYPE_CHECKING:
+    from kapitza.estimate.harmonic_fit.settings import HarmonicFit
+
+SHORTEST_WINDOW = 32
+"""Samples that a test function needs so that sums over them are integrals."""
+
+GROUPS_WANTED = 10
+"""Groups of rows per parameter: fewer would say too little about how the rows scatter."""
+
+LONGEST_GROUP = 8
+"""Groups over which the covariance is taken: at least so many per parameter, of at most so many window lengths."""
+
+
+@dataclass(frozen=True)
+class WeakProblem(Task):
+    """Everything that stays the same while the parameters are solved for."""
+
+    settings: HarmonicFit
+    measured: Measured
+    regressors: Regressors
+    smoothing: Kernels
+    kernels: Kernels
+    windows: Windows
+    states: list[Smoothed]
+    calm: list[Smoothed]
+    noise: Array | None
+    values: Array
+
+    def full_values(self, theta: Array) -> Array:
+        """Values of all parameters of the model with the linear ones set to θ."""
+        return self.regressors.placed(self.values, self.regressors.linear, theta)
+
+    def rows(self) -> list[Rows]:
+        """The rows of every piece that is long enough for one window."""
+        return assemble(self)
+
+
+def pose(settings: HarmonicFit, request: Request) -> WeakProblem:
+    """Read the data, derive the regressors, choose smoothing and windows."""
+    model = request.model
+    if model.is_map:
+        raise ModelError(f'Model "{model.name}" is a map: the harmonic and weak forms need a flow.')
+    refuse_redundant(request, [symbol(c.name) for c in model.coordinates])
+    measured = measured_from(request)
+    inputs = tuple(s.name for s in model.signals)
+    regressors = regressors_of(model, request.names, inputs, separate=settings.nonlinear != "refuse")
+    values = known_values(request, request.names)
+    smoothing = choose_kernels(settings, measured)
+    kernels = with_raw_values(smoothing)
+    states = smooth(measured, kernels)
+    windows = choose_windows(settings, model, measured, states)
+    noise = noise_covariance(regressors, measured, kernels) if settings.correct_bias else None
+    calm = calmed(states, smoothing, measured) if settings.correct_bias else states
+    return WeakProblem(
+        request, settings, measured, regressors, smoothing, kernels, windows, states, calm, noise, values
+    )
+
+
+def choose_kernels(settings: HarmonicFit, measured: Measured) -> Kernels:
+    """The smoothing rule: as asked for, or as narrow as the band of the signal asks for."""
+    if settings.derivatives == "five-point":
+        return five_point()
+    if settings.half_width is not None and settings.derivatives == "local polynomial":
+        return local_polynomial(settings.half_width, settings.degree)
+    longest = max(measured.pieces, key=lambda p: len(p.times))
+    if len(longest.times) < 64:
+        raise DataError(
+            f"The longest stretch has {len(longest.times)} samples: too few to tell motion from noise. Give "
+            "HarmonicFit(half_width=...) or a longer record."
+        )
+    band = float(signal_band(longest.channels, measured.noise).max())
+    if settings.derivatives == "spline":
+        return smoothing_spline(band)
+    half_width = cutoff_half_width(band, settings.degree)
+    return local_polynomial(min(half_width, (len(longest.times) - 1) // 8), settings.degree)
+
+
+def with_raw_values(kernels: Kernels) -> Kernels:
+    """Smooth the rates only: the test functions average functions of the coordinates themselves well enough."""
+    weights = kernels.weights.copy()
+    weights[0] = 0.0
+    weights[0, kernels.half_width] = 1.0
+    return replace(kernels, weights=weights)
+
+
+def smooth(measured: Measured, kernels: Kernels) -> list[Smoothed]:
+    """Coordinates with first and second derivatives at the interior samples of every piece that is long enough."""
+    m = kernels.half_width
+    states = []
+    for piece in measured.pieces:
+        if len(piece.times) <= 2 * m + 8:
+            continue
+        inner = slice(m, len(piece.times) - m)
+        derivatives = kernels.apply(measured.coordinates(piece), measured.step)
+        states.append(Smoothed(piece.times[inner], derivatives, piece.inputs[inner], measured.step, piece.own))
+    if not states:
+        raise DataError(
+            f"No stretch of the record is longer than the {2 * m + 9} samples that the derivatives need: use a longer "
+            "record or a smaller HarmonicFit(half_width=...)."
+        )
+    return states
+
+
+def calmed(states: list[Smoothed], kernels: Kernels, measured: Measured) -> list[Smoothed]:
+    """The path along which the weights are taken: values smoothed like the rates, by kernels that keep to the motion.
+
+    A stiffer rule would leave the motion by many noise deviations, and rows whose noise nearly cancels at the wrong
+    place would be trusted most; raw values would let the weights follow the noise of their own row, a bias.
+    """
+    if kernels.weights[0].max() < 1.0:
+        return smooth(measured, kernels)
+    again = local_polynomial(max(2 * kernels.half_width, 6), 5).weights[0]
+    wide = (len(again) - 1) // 2
+    result = []
+    for state in states:
+        if len(state.times) <= 2 * wide:
+            result.append(state)
+            continue
+        padded = np.pad(state.derivatives, ((0, 0), (wide, wide), (0, 0)), mode="reflect", reflect_type="odd")
+        result.append(replace(state, derivatives=oaconvolve(padded, again[None, :, None], mode="valid", axes=1)))
+    return result
+
+
+def choose_windows(settings: HarmonicFit, model: Model, measured: Measured, states: list[Smoothed]) -> Windows:
+    """Two excitation periods or two typical oscillations, 2π rms(u')/rms(u''), but no more than the data hold."""
+    longest = max(len(s.times) for s in states)
+    width = settings.width
+    if width is None:
+        typical = typical_period(states)
+        # A measured excitation repeats only after the whole record: then the motion itself sets the scale.
+        forced = model.period is not None and model.period < 4.0 * typical
+        width = 2.0 * (model.period if forced and model.period else typical)
+    stride = max(2, round(width / measured.step / settings.overlap))
+    if settings.width is None:
+        stride = max(2, min(max(stride, -(-SHORTEST_WINDOW // settings.overlap)), longest // (settings.overlap + 1)))
+    elif stride * settings.overlap < SHORTEST_WINDOW // 2:
+        raise DataError(
+            f"A test function of width {width:.3g} spans {width / measured.step:.2g} samples: sums over fewer than "
+            f"{SHORTEST_WINDOW // 2} are no integrals. Pass at least width={SHORTEST_WINDOW // 2 * measured.step:.3g}."
+        )
+    return Windows(stride, settings.overlap, settings.modulation, measured.step)
+
+
+def typical_period(states: list[Smoothed]) -> float:
+    rates = np.concatenate([s.derivatives[1] for s in states])
+    accelerations = np.concatenate([s.derivatives[2] for s in states])
+    moving = accelerations.std(axis=0) > 0
+    if not moving.any():
+        raise DataError("Nothing moves in this record: every channel is constant or a straight line.")
+    return float(2.0 * np.pi * np.mean(rates.std(axis=0)[moving] / accelerations.std(axis=0)[moving]))
+
+
+def noise_covariance(regressors: Regressors, measured: Measured, kernels: Kernels) -> Array:
+    """(z, z) covariance of the smoothed variables: that of the coordinates times the gain of the kernels."""
+    gain, spread = kernels.noise_gain(measured.step), measured.coordinate_covariance
+    i = np.array([place for place, _ in regressors.noisy])
+    order = np.array([o for _, o in regressors.noisy])
+    return spread[np.ix_(i, i)] * gain[np.ix_(order, order)]
+
+
+def weigh(problem: WeakProblem, values: Array) -> list[Whitener]:
+    """Whitening from the noise at the present parameter values; without noise, from noise of one size everywhere."""
+    measured = problem.measured
+    if not (measured.noise > 0).all():
+        size = np.concatenate([p.channels.std(axis=0, keepdims=True) for p in measured.pieces]).mean(axis=0)
+        measured = replace(measured, noise=np.where(measured.noise > 0, measured.noise, 1e-9 * size))
+        problem = replace(problem, measured=measured)
+    gain = problem.kernels.weights[1]
+    memory = np.abs(np.correlate(gain, gain, "full")).sum() / max(gain @ gain, np.finfo(float).tiny)
+    # Halves of the samples leave fewer windows, whose factor is the first part of that of all.
+    whole = problem.settings.solver == "instruments"
+    long = [state for state in problem.calm if problem.windows.count(len(state.times))]
+    return [whitener(row_covariance(problem, state, values, memory, whole)) for state in long]
+
+
+def stack(rows: list[Rows], parts: int) -> System:
+    """All rows under each other; a group is a run of neighbouring windows, much longer than one, within one piece."""
+    size = rows[0].matrix.shape[2]
+    matrix = np.concatenate([r.matrix.reshape(-1, size) for r in rows])
+    rest = np.concatenate([r.rest.ravel() for r in rows])
+    total = sum(len(r.rest) for r in rows)
+    run = int(np.clip(total // (GROUPS_WANTED * max(size, 1)), parts, LONGEST_GROUP * parts))
+    labels, base = [], 0
+    for r in rows:
+        own = base + np.arange(len(r.rest)) // run
+        labels.append(np.repeat(own, r.rest.shape[1]))
+        base = int(own[-1]) + 1
+    return System(matrix, rest, np.concatenate(labels))
+
+
+def whiten(rows: list[Rows], factors: list[Whitener]) -> list[Rows]:
+    return [factor(r) for factor, r in zip(factors, rows, strict=True)]

@@ -1,0 +1,411 @@
+"""The regressors of a model: what multiplies each parameter, and how noise enters.
+
+A residual that is linear in the free parameters θ reads g = g0(z) + Σ_j θ_j c_j(z) with z = (u, u', u'', t, inputs).
+Nonsmooth terms are written with modes m (see `kapitza.model.switches`), averaged over the sampling cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from scipy.sparse import csr_array
+from scipy.special import erf
+
+from kapitza.base.arrays import Indices, Numbers
+from kapitza.errors import ModelError
+from kapitza.model import (
+    FLAT,
+    Model,
+    Switch,
+    compile_expressions,
+    derivative,
+    derived_in_base,
+    rate,
+    split_switches,
+    symbol,
+    time,
+)
+
+SUBCELLS = 16
+"""Points per sampling interval at which a switching function is looked at between the samples."""
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """Coordinates and their derivatives along one piece. derivatives: (3, n, c); inputs: (n, s); times: (n,).
+
+    own: parameter values that hold for this piece alone.
+    """
+
+    times: Numbers
+    derivatives: Numbers
+    inputs: Numbers
+    step: float
+    own: Mapping[str, float] = field(default_factory=dict)
+
+    def values(self, names: Sequence[str], common: Numbers) -> Numbers:
+        """Values (p,) of the named parameters along this piece, from those that all pieces share."""
+        if not self.own:
+            return common
+        return np.array([self.own.get(name, value) for name, value in zip(names, common, strict=True)])
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """∂g/∂z that are not identically zero: of which equation (k,), by which variable (k,), series (k, n)."""
+
+    equation: Indices
+    variable: Indices
+    series: Numbers
+
+
+@dataclass(frozen=True)
+class Bends:
+    """∂²g/∂z_p∂z_q, p <= q, that are not identically zero: equation (k,), first (k,), second (k,), series (k, n)."""
+
+    equation: Indices
+    first: Indices
+    second: Indices
+    series: Numbers
+
+
+@dataclass(frozen=True)
+class _Curvature:
+    """Second-order bias of the terms (rows) that are bent: a function of the covariances at (first, second)."""
+
+    rows: Indices
+    first: Indices
+    second: Indices
+    function: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Regressors:
+    """Compiled regressors of one model.
+
+    linear: names of the parameters that are solved for; nonlinear: names iterated on; fixed: the rest.
+    noisy: (coordinate index, derivative order) of each variable that carries noise.
+    factors: what multiplies the regressors where it is no single parameter but a combination such as m*l**2.
+    """
+
+    linear: tuple[str, ...]
+    nonlinear: tuple[str, ...]
+    parameters: tuple[str, ...]
+    inputs: tuple[str, ...]
+    noisy: tuple[tuple[int, int], ...]
+    variables: tuple[sp.Symbol, ...]
+    rest: tuple[sp.Expr, ...]
+    coefficients: tuple[tuple[sp.Expr, ...], ...]
+    switches: tuple[Switch, ...]
+    factors: tuple[sp.Expr, ...] | None = None
+
+    def placed(self, values: Numbers, names: Sequence[str], theta: Numbers) -> Numbers:
+        """Values (p,) of all parameters with those of these names at theta."""
+        result = values.copy()
+        result[[self.parameters.index(name) for name in names]] = theta
+        return result
+
+    @property
+    def equations(self) -> int:
+        return len(self.rest)
+
+    @cached_property
+    def straight(self) -> Numbers:
+        """(equations, 1 + parameters, z): constant factors of u, u', u'' in g0 and in every regressor.
+
+        These terms need no derivative of the data: it goes onto the test function as a whole.
+        """
+        return np.array([[_constant_factors(e, self._noisy) for e in row] for row in self._rows], float)
+
+    @cached_property
+    def _straight_rows(self) -> csr_array:
+        """The same, (equations x (1 + parameters), z): of many coordinates an equation holds few."""
+        return csr_array(self.straight.reshape(-1, len(self.noisy)))
+
+    @property
+    def _noisy(self) -> tuple[sp.Symbol, ...]:
+        return self.variables[: len(self.noisy)]
+
+    @cached_property
+    def _rows(self) -> list[tuple[sp.Expr, ...]]:
+        return [(r, *c) for r, c in zip(self.rest, self.coefficients, strict=True)]
+
+    def bent(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> tuple[Numbers, Numbers]:
+        """As `terms`, less the straight terms."""
+        coefficients, rest = self.terms(state, values, noise)
+        known = np.array([state.derivatives[order, :, i] for i, order in self.noisy])
+        lines = (self._straight_rows @ known).reshape(self.equations, -1, known.shape[1])
+        return coefficients - lines[:, 1:], rest - lines[:, 0]
+
+    def terms(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> tuple[Numbers, Numbers]:
+        """Regressors c (equations, parameters, n) and rest g0 (equations, n) at the smoothed states.
+
+        values: (p,) of `parameters`. noise: (z, z) covariance of the noisy variables; then the second-order bias
+        ½ Σ_pq Σ_pq ∂²c/∂z_p∂z_q, which noise adds to a curved regressor on average, is taken off.
+        """
+        values = state.values(self.parameters, values)
+        columns = self.columns(state, values, noise, unbiased=True)
+        flat = _terms(self)(columns, values)
+        if noise is not None and np.any(noise):
+            bent = _curvature(self)
+            if bent.rows.size:
+                upper = noise[bent.first, bent.second]
+                flat[bent.rows] -= bent.function(columns, np.concatenate([values, upper]))
+        shaped = flat.reshape(self.equations, len(self.linear) + 1, -1)
+        return shaped[:, 1:], shaped[:, 0]
+
+    def slopes(self, state: Smoothed, values: Numbers, noise: Numbers | None = None) -> Slopes:
+        """∂g/∂z of the equations by noisy variables, then inputs, then modes.
+
+        What is identically zero is left out: in a chain of masses an equation holds few coordinates.
+        """
+        return self.slopes_at(self.columns(state, values, noise), state.values(self.parameters, values))
+
+    def slopes_at(self, columns: Numbers, values: Numbers) -> Slopes:
+        """Slopes at `columns` that are known already; values: of the piece they are from."""
+        places, function = _gradients(self)
+        equation, variable = places.T
+        return Slopes(equation, variable, function(columns, values))
+
+    def bends_at(self, columns: Numbers, values: Numbers) -> Bends:
+        """Second derivatives of every equation by the noisy variables, without what is identically zero."""
+        places, function = _bends(self)
+        equation, first, second = places.T
+        if not len(places):
+            return Bends(equation, first, second, np.empty((0, columns.shape[1])))
+        return Bends(equation, first, second, function(columns, values))
+
+    def columns(self, state: Smoothed, values: Numbers, noise: Numbers | None, unbiased: bool = False) -> Numbers:
+        """Variables as rows (nvars, n): coordinates, rates, accelerations, t, inputs, modes.
+
+        A mode is the expected sign given the measurement, or (unbiased) one whose mean over the noise is the sign.
+        """
+        values = state.values(self.parameters, values)
+        parts = [state.derivatives[order, :, i] for i, order in self.noisy]
+        parts += [state.times, *state.inputs.T]
+        for switch in self.switches:
+            known = np.array(parts)
+            parts.append(self._mode(switch, known, values, state.step, noise, unbiased))
+        return np.array(parts)
+
+    def _mode(
+        self, switch: Switch, known: Numbers, values: Numbers, step: float, noise: Numbers | None, unbiased: bool
+    ):
+        """Sign of the switching function, averaged over the sampling cell.
+
+        Between samples s is a cubic through its values and rates. With noise of deviation σ on s, the expected sign
+        given the measurement is e = erf(s / √2 σ). A test function sees the mean over the noise: sgn s is blurred by
+        the variance σ², e by 2 σ², and 2 sgn s - e not at all in this order. For |s| = s sgn s, s e is free of it.
+        """
+        variables = self.variables[: len(known)]
+        function = compile_expressions((switch.function,), variables, self.parameters)
+        s = function(known, values)[0]
+        moving = self._rate_of(switch.function)
+        if moving is None:
+            slope = np.gradient(s) / step
+        else:
+            slope = compile_expressions((moving,), variables, self.parameters)(known, values)[0]
+        if switch.can_vanish:
+            # Rounding must not decide the sign of a function that vanishes for a while.
+            tiny = FLAT * (1.0 + np.abs(known).max(axis=0))
+            flat = (np.abs(s) <= tiny) & (np.abs(slope * step) <= tiny)
+            s, slope = np.where(flat, 0.0, s), np.where(flat, 0.0, slope)
+        deviation = np.zeros_like(s)
+        if noise is not None and np.any(noise):
+            gradient = tuple(derivative(switch.function, v) for v in self.variables[: len(self.noisy)])
+            g = compile_expressions(gradient, variables, self.parameters)(known, values)
+            deviation = np.sqrt(np.clip(np.einsum("pn,pq,qn->n", g, noise, g), 0.0, None))
+        return _cell_average(s, slope * step, deviation, unbiased and not switch.continuous)
+
+    def _rate_of(self, expression: sp.Expr) -> sp.Expr | None:
+        """ds/dt along the motion; None where it needs derivatives that are not there."""
+        result = derivative(expression, time)
+        names = dict(zip(self.noisy, self.variables, strict=False))
+        for (i, order), variable in names.items():
+            partial = derivative(expression, variable)
+            if partial == 0:
+                continue
+            if (i, order + 1) not in names:
+                return None
+            result += partial * names[i, order + 1]
+        return result
+
+
+def _cell_average(s: Numbers, change: Numbers, deviation: Numbers, unbiased: bool = False) -> Numbers:
+    """Mean over t ± step/2 of the expected sign, or of twice the sign less it; `change` is ds/dt times the step."""
+    if s.size < 3:
+        return np.sign(s)
+    sign = np.sign(s)
+    reach = np.abs(change) + 4.0 * deviation
+    near = np.flatnonzero(np.abs(s) <= 2.0 * reach + np.abs(np.gradient(s)))
+    if not near.size:
+        return sign
+    fraction = (np.arange(SUBCELLS // 2) + 0.5) / SUBCELLS
+    after, before = np.minimum(near + 1, s.size - 1), np.maximum(near - 1, 0)
+    total = np.zeros(near.size)
+    for first, last, x in ((near, after, fraction), (before, near, 1.0 - fraction)):
+        inside = _cubic(s[first], change[first], s[last], change[last], x)
+        spread = deviation[near, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            expected = np.where(spread > 0, erf(inside / (np.sqrt(2.0) * spread)), np.sign(inside))
+        total += (2.0 * np.sign(inside) - expected if unbiased else expected).mean(axis=1)
+    sign[near] = total / 2.0
+    return sign
+
+
+def _cubic(a: Numbers, da: Numbers, b: Numbers, db: Numbers, x: Numbers) -> Numbers:
+    """Hermite cubic between values a, b with slopes da, db per unit: (k,), (f,) -> (k, f)."""
+    a, da, b, db = a[:, None], da[:, None], b[:, None], db[:, None]
+    return a + x * (da + x * (3 * (b - a) - 2 * da - db + x * (2 * (a - b) + da + db)))
+
+
+def regressors_of(model: Model, free: Sequence[str], inputs: tuple[str, ...], separate: bool = False) -> Regressors:
+    """Derive the regressors of `free` from the equations of the model.
+
+    separate: parameters that do not enter linearly are set apart for an outer iteration instead of being refused.
+    """
+    derived = derived_in_base(model)
+    equations = tuple(e.xreplace(derived) for e in model.equations)
+    signals = model.signals
+    expressions = {symbol(s.name): s.expression for s in signals if s.name not in inputs and s.kind == "fourier"}
+    equations = tuple(e.xreplace(expressions) for e in equations)
+    noisy = [
+        (i, order)
+        for order in range(3)
+        for i, c in enumerate(model.coordinates)
+        if order <= c.order or any(e.has(rate(c.name, order)) for e in equations)
+    ]
+    variables = [rate(model.coordinates[i].name, order) for i, order in noisy] + [time, *map(symbol, inputs)]
+    # Measured values may be constant for a while, as inputs often are.
+    switches, smooth = split_switches(equations, variables, tuple(map(symbol, inputs)))
+    nonlinear = nonlinear_names(smooth, free)
+    if nonlinear and not separate:
+        _refuse_nonlinear(model, free)
+    linear = tuple(name for name in free if name not in nonlinear)
+    unknown = [symbol(n) for n in linear]
+    coefficients = tuple(tuple(derivative(e, p) for p in unknown) for e in smooth)
+    rest = tuple(e.xreplace(dict.fromkeys(unknown, sp.Integer(0))) for e in smooth)
+    return Regressors(
+        linear=linear,
+        nonlinear=tuple(nonlinear),
+        parameters=model.names,
+        inputs=inputs,
+        noisy=tuple(noisy),
+        variables=(*variables, *(s.mode for s in switches)),
+        rest=rest,
+        coefficients=coefficients,
+        switches=switches,
+    )
+
+
+def nonlinear_names(equations: Sequence[sp.Expr], free: Sequence[str]) -> list[str]:
+    """Parameters to set apart so that the equations are linear in all the others together."""
+    found: list[str] = []
+    for name in free:
+        if any(derivative(derivative(e, symbol(name)), symbol(name)) != 0 for e in equations):
+            found.append(name)
+    rest = [n for n in free if n not in found]
+    for i, name in enumerate(rest):
+        partners = [o for o in rest[i + 1 :] if o not in found]
+        if any(derivative(derivative(e, symbol(name)), symbol(o)) != 0 for e in equations for o in partners):
+            found.append(name)
+    return found
+
+
+def _refuse_nonlinear(model: Model, free: Sequence[str]) -> None:
+    try:
+        model.linear_terms(free)
+    except ModelError as error:
+        raise ModelError(
+            f'{error} Or pass HarmonicFit(nonlinear="separate"), with test="windows", to iterate on it.'
+        ) from None
+
+
+def _constant_factors(expression: sp.Expr, variables: tuple[sp.Symbol, ...]) -> list[float]:
+    """Numbers a_p with expression = Σ a_p z_p + a rest whose own dependence on each such z_p is not a constant."""
+    factors = []
+    present = expression.free_symbols
+    for variable in variables:
+        constant = sp.Integer(0)
+        slope: Any = derivative(expression, variable) if variable in present else constant
+        if slope.is_number:
+            constant = slope
+        elif slope.is_polynomial(*slope.free_symbols):
+            constant = slope.xreplace(dict.fromkeys(slope.free_symbols, sp.Integer(0)))
+        else:
+            for term in sp.Add.make_args(sp.expand(slope)):
+                constant += term if term.is_number else 0
+        factors.append(float(constant))
+    return factors
+
+
+@lru_cache(maxsize=64)
+def _terms(regressors: Regressors) -> Any:
+    expressions = [e for row in regressors._rows for e in row]
+    return compile_expressions(expressions, regressors.variables, regressors.parameters)
+
+
+def _whole(regressors: Regressors) -> list[sp.Expr]:
+    """Every equation with its parameters in it."""
+    names = [symbol(n) for n in regressors.linear] if regressors.factors is None else regressors.factors
+    return [
+        rest + sum(p * c for p, c in zip(names, coefficients, strict=True)) for rest, *coefficients in regressors._rows
+    ]
+
+
+def _curved(expression: sp.Expr, variables: Sequence[sp.Symbol]) -> Iterator[tuple[int, int, sp.Expr]]:
+    """p, q and ∂²/∂z_p∂z_q of an expression, p <= q, where it does not vanish."""
+    present = expression.free_symbols
+    inside = [(p, v) for p, v in enumerate(variables) if v in present]
+    for number, (p, first) in enumerate(inside):
+        slope = derivative(expression, first)
+        left = slope.free_symbols
+        bends = ((p, q, derivative(slope, v)) for q, v in inside[number:] if v in left)
+        yield from (bend for bend in bends if bend[2] != 0)
+
+
+@lru_cache(maxsize=64)
+def _bends(regressors: Regressors) -> tuple[Indices, Any]:
+    """Places (k, 3) of the second derivatives that do not vanish, and the function that gives them."""
+    found = [(i, *bend) for i, full in enumerate(_whole(regressors)) for bend in _curved(full, regressors._noisy)]
+    places = np.array([bend[:3] for bend in found], int).reshape(-1, 3)
+    expressions = [bend[3] for bend in found]
+    return places, compile_expressions(expressions, regressors.variables, regressors.parameters) if found else None
+
+
+@lru_cache(maxsize=64)
+def _gradients(regressors: Regressors) -> tuple[Indices, Any]:
+    """Places (k, 2) of the derivatives that do not vanish, and the function that gives them."""
+    modes = [s.mode for s in regressors.switches]
+    by = (*regressors._noisy, *map(symbol, regressors.inputs), *modes)
+    found = []
+    for i, full in enumerate(_whole(regressors)):
+        present = full.free_symbols
+        slopes = ((i, k, derivative(full, v)) for k, v in enumerate(by) if v in present)
+        found += [(i, k, slope) for i, k, slope in slopes if slope != 0]
+    places = np.array([(i, k) for i, k, _ in found], int).reshape(-1, 2)
+    return places, compile_expressions([e for _, _, e in found], regressors.variables, regressors.parameters)
+
+
+@lru_cache(maxsize=64)
+def _curvature(regressors: Regressors) -> _Curvature:
+    """½ Σ_pq Σ_pq ∂²c/∂z_p∂z_q of every term in which it does not vanish."""
+    spread: dict[tuple[int, int], sp.Symbol] = {}
+    rows, expressions = [], []
+    for number, term in enumerate(e for row in regressors._rows for e in row):
+        parts = []
+        for i, j, bend in _curved(term, regressors._noisy):
+            s = spread.setdefault((i, j), sp.Symbol(f"cov:{i}:{j}", real=True))
+            parts.append(s * (sp.Rational(1, 2) if i == j else 1) * bend)
+        if parts:
+            rows.append(number)
+            expressions.append(sp.Add(*parts))
+    first, second = np.array(list(spread), int).reshape(-1, 2).T
+    parameters: list[str | sp.Symbol] = [*regressors.parameters, *spread.values()]
+    function = compile_expressions(expressions, regressors.variables, parameters)
+    return _Curvature(np.array(rows, int), first, second, function)

@@ -1,0 +1,177 @@
+"""The estimate that the weak form hands over: intervals, misfit, and what is suspicious."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from kapitza.base.arrays import Numbers
+from kapitza.estimate.disagreement import FEWEST_BLOCKS, PIECES, Widening, widening
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.harmonic_fit.judge import NUMERICAL, loss_of, misfit_of
+from kapitza.estimate.harmonic_fit.problem import WeakProblem
+from kapitza.estimate.harmonic_fit.regressors import Regressors
+from kapitza.estimate.harmonic_fit.second_order import HOPELESS, Tested
+from kapitza.estimate.harmonic_fit.solvers import RowSolution, by_group, without_each
+from kapitza.estimate.identifiability import determined
+from kapitza.estimate.judge import doubtful_parameters
+from kapitza.estimate.misfit import Misfit
+from kapitza.estimate.parts import NoiseAlone, WeakRows
+from kapitza.estimate.priors import surprising_priors, with_priors_and_bounds
+from kapitza.estimate.result import make_estimate
+from kapitza.solve import symmetric_eigenvectors
+
+ROWS_PER_PARAMETER = 12
+"""Rows that a piece needs per parameter."""
+
+FAR = 3.0
+"""Standard errors over what the readings allow at best, from which it is told."""
+
+DEPENDENT = 1e4
+"""Condition of the regressors from which it is told: few models are right to one part in so many."""
+
+
+def estimate_of(
+    problem: WeakProblem,
+    solution: RowSolution,
+    history: list[Numbers],
+    left: list[Numbers],
+    tested: Tested,
+    weighed: Regressors | None = None,
+    notes: Sequence[str] = (),
+) -> Estimate:
+    """The estimate with what is suspicious about it.
+
+    left: rows of every piece at the solution, not whitened; tested: what they are tested against; weighed: the
+    regressors by which they were weighed, where these are not those of the problem; notes: further warnings.
+    """
+    free = problem.request.names
+    names = (*problem.regressors.linear, *problem.regressors.nonlinear)
+    order = [names.index(n) for n in free]
+    regressors = problem.regressors if weighed is None else weighed
+    values = problem.full_values(solution.theta[: len(problem.regressors.linear)])
+    misfit = misfit_of(problem, solution, left, regressors, values, tested)
+    weighted = problem.settings.solver not in ("least squares", "robust")
+    alone = _noise_alone(solution, weighted)
+    freedom = problem.measured.noise_freedom if weighted else float(max(len(solution.residual) - len(names), 1))
+    widened = _widening(solution, alone, misfit, freedom, weighted, tested)
+    theta = solution.theta[order]
+    covariance = widened.of(alone)[np.ix_(order, order)]
+    theta, covariance = with_priors_and_bounds(problem.model, free, theta, covariance)
+    _, noise_only = with_priors_and_bounds(problem.model, free, theta, alone[np.ix_(order, order)])
+    loss = loss_of(problem, solution, regressors, values)
+    return make_estimate(
+        problem.request,
+        f"HarmonicFit, weak form ({problem.settings.solver})",
+        theta,
+        covariance,
+        dof=widened.freedom,
+        chi2=solution.chi2,
+        noise=dict(zip(problem.measured.channels, problem.measured.noise.tolist(), strict=True)),
+        residuals={"weak rows": solution.residual},
+        warnings=(*warnings_of(problem, solution, theta, covariance, misfit, loss, tested.share), *notes),
+        history=pd.DataFrame(history, columns=list(names)[: len(history[0])]) if history else None,
+        settings=problem.settings,
+        identifiability=determined(free, solution.condition),
+        misfit=misfit,
+        noise_alone=NoiseAlone(noise_only, freedom),
+        rows=WeakRows(
+            count=len(solution.residual),
+            condition=solution.condition,
+            chi2_per_row=solution.chi2 / max(len(solution.residual) - len(names), 1),
+            window=problem.windows.width * problem.windows.step,
+            half_width=problem.kernels.half_width,
+            derivatives=problem.kernels.name,
+            loss=loss,
+        ),
+        workings=problem,
+    )
+
+
+def _noise_alone(solution: RowSolution, weighted: bool) -> Numbers:
+    """Covariance (k, k) by the noise alone: rows whitened by it have unit variance, others that of their residuals."""
+    inverse = np.linalg.inv(solution.information)
+    rows = max(len(solution.residual) - len(solution.theta), 1)
+    return (inverse + inverse.T) / 2 * (1.0 if weighted else solution.chi2 / rows)
+
+
+def _widening(
+    solution: RowSolution, alone: Numbers, misfit: Misfit, freedom: float, weighted: bool, tested: Tested
+) -> Widening:
+    """What groups of windows and pieces of the record make of the intervals."""
+    informations, scores = by_group(solution.left, solution.matrix, solution.residual, solution.groups)
+    if tested.pulls is not None:
+        # A steady stretch that says little by itself would be pulled away by noise, and seem to disagree.
+        scores = scores - tested.pulls.by_group
+    pulls = None
+    if len(scores) >= FEWEST_BLOCKS:
+        pulls = without_each(solution.information, informations, scores) @ np.linalg.inv(alone)
+    steps, covariances = _pieces(solution, informations, scores, alone)
+    level = solution.chi2 / max(len(solution.residual) - len(solution.theta), 1) if weighted else 1.0
+    # Exact data leave what sampling leaves: no misfit, but larger than their noise.
+    white = misfit.to_the_noise and not (misfit.share < NUMERICAL and misfit.size > 1)
+    return widening(alone, pulls, steps, covariances, white, freedom, level)
+
+
+def _pieces(
+    solution: RowSolution, informations: Numbers, scores: Numbers, alone: Numbers
+) -> tuple[Numbers | None, Numbers | None]:
+    """Steps (P, k) that pieces of neighbouring groups would take from the estimate, with their covariances."""
+    free = len(solution.theta)
+    rows = len(solution.residual)
+    scale = float(np.mean(np.diag(alone @ solution.information)))
+    for count in PIECES:
+        if len(scores) < 2 * count or rows < count * ROWS_PER_PARAMETER * free:
+            continue
+        owner = np.minimum(np.arange(len(scores)) * count // len(scores), count - 1)
+        own = np.array([informations[owner == p].sum(axis=0) for p in range(count)])
+        pull = np.array([scores[owner == p].sum(axis=0) for p in range(count)])
+        # In units of the parameters' own information: whether pieces are compared must not hang on N/m or kN/m.
+        size = np.sqrt(np.einsum("pii->pi", own))
+        scaled = own / (size[:, :, None] * size[:, None, :]) if (size > 0).all() else None
+        if scaled is not None and np.linalg.cond(scaled).max() < 1e12:
+            return -np.linalg.solve(own, pull[..., None])[..., 0], np.linalg.inv(own) * scale
+    return None, None
+
+
+def warnings_of(
+    problem: WeakProblem,
+    solution: RowSolution,
+    theta: Numbers,
+    covariance: Numbers,
+    misfit: Misfit,
+    loss: float,
+    share: float,
+) -> tuple[str, ...]:
+    request = problem.request
+    found = list(doubtful_parameters(request, theta, covariance))
+    found += surprising_priors(problem.model, request.names, theta, covariance)
+    found += misfit.warnings()
+    if loss > FAR and misfit.to_the_noise:
+        found.append(
+            f"The weak form is far from the best that these readings allow: errors about {loss:.2g} times smaller are "
+            'within reach of ShootingFit; method="auto" goes on to it.'
+        )
+    if share >= HOPELESS:
+        found.append(
+            f"Noise makes up {100 * min(share, 1.0):.0f} % of what the regressors say about the weakest combination of "
+            f"{', '.join(request.names)} (a steady motion, say) and pulls the values beyond their intervals. Free "
+            'less, add other motions, or use ShootingFit (method="auto" goes on to it).'
+        )
+    if solution.condition > DEPENDENT:
+        names = (*problem.regressors.linear, *problem.regressors.nonlinear)
+        found.append(
+            f"The regressors of {', '.join(_alike(solution, names))} are nearly dependent (condition "
+            f"{solution.condition:.1e}): a fault of the model of one part in so many moves these values by as much as "
+            "they are, beyond their intervals. Fix one of them, or add motions in which their terms differ."
+        )
+    return tuple(found)
+
+
+def _alike(solution: RowSolution, names: Sequence[str]) -> list[str]:
+    """The parameters that make up the weakest combination."""
+    size = np.sqrt(np.diag(solution.information))
+    weakest = symmetric_eigenvectors(solution.information / np.outer(size, size))[1][:, 0]
+    return [n for n, part in zip(names, np.abs(weakest), strict=True) if part > 0.2 * np.abs(weakest).max()]

@@ -1,0 +1,171 @@
+"""Bias of weighted weak rows to second order in the noise, from copies of the data with fresh noise on top.
+
+The estimate solves the score Jᵀ W r(θ) = 0, J = ∂r/∂θ. Noise in the data moves the residuals r, the columns J and,
+through the path along which they are taken, the weights W, and what it does to them is correlated:
+
+    E[Jᵀ W r] = E[δJᵀ W δr] + E[Jᵀ δW δr] = c,   so that   E[θ] - θ₀ = -(Jᵀ W J)⁻¹ c.
+
+Terms of first order vanish in the mean, and those that bend the equations are taken off by the rows themselves. The
+bias does not shrink with the length of the record, and the standard error does: long records would be wrong without a
+word. The same holds for the pull Dᵀ W r at any other column D that the rows are tested against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from kapitza.base.arrays import Numbers
+from kapitza.base.monitor import checkpoint
+from kapitza.estimate.harmonic_fit.alternatives import Alternatives
+from kapitza.estimate.harmonic_fit.problem import WeakProblem, calmed, smooth, weigh
+from kapitza.estimate.harmonic_fit.regressors import Regressors
+from kapitza.estimate.harmonic_fit.solvers import RowSolution
+from kapitza.estimate.harmonic_fit.weak import Rows, Whitener
+
+ENOUGH = 200_000
+"""Readings of all copies together: short records are copied more often, as the mean is over noise."""
+
+MOST_COPIES = 4
+"""Copies of a short record: their mean scatters half as much as one."""
+
+
+HOPELESS = 0.4
+"""Part of noise in what the regressors say about a combination from which taking it off no longer helps."""
+
+RowsAt = Callable[[WeakProblem], list[Rows]]
+"""Columns ∂r/∂θ as matrix and residuals r as rest, of every piece, at fixed θ, from the data of a problem."""
+
+
+@dataclass(frozen=True)
+class Pulls:
+    """How noise alone pulls at the parameters (copies, k) and at what the rows are tested against (copies, m).
+
+    Each row is one draw; their mean is c of the head of this module. columns (copies, k): the part of the first that
+    noise in the parameters' own columns makes. by_group (G, k): mean pull of every group of rows at the parameters.
+    information (k, k): the part of the rows' that is noise in those columns.
+    beside: columns (windows, rows, m) of the alternatives, piece by piece, by these regressors.
+    """
+
+    parameters: Numbers
+    columns: Numbers
+    alternatives: Numbers
+    by_group: Numbers
+    beside: list[Numbers]
+    regressors: Regressors
+    information: Numbers
+
+    def share(self, information: Numbers) -> float:
+        """Largest part that noise makes up of what the columns say about any combination of the parameters.
+
+        Where noise is all that a column holds, no combination looks weak: the condition of the rows does not show it.
+        """
+        size = np.sqrt(np.diag(information))
+        scaled = np.outer(size, size)
+        try:
+            return float(eigh(self.information / scaled, information / scaled, eigvals_only=True)[-1])
+        except np.linalg.LinAlgError:
+            return 1.0
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What the rows are tested against, and how noise alone pulls at it, where that is known.
+
+    share: part of noise in what the regressors say about the weakest combination of the parameters.
+    """
+
+    alternatives: Alternatives
+    pulls: Pulls | None = None
+    share: float = 0.0
+
+    def columns(self, problem: WeakProblem) -> list[Numbers]:
+        """Columns of the alternatives along the path of `problem`; those that the pulls were drawn at are known."""
+        if self.pulls is not None and self.pulls.regressors is problem.regressors:
+            return self.pulls.beside
+        return self.alternatives.columns(problem)
+
+
+def careful(problem: WeakProblem) -> bool:
+    """Is the noise known, and what it does to weights and regressors to be taken off?"""
+    settings = problem.settings
+    return settings.solver == "weighted" and settings.correct_bias and bool((problem.measured.noise > 0).all())
+
+
+def corrected(
+    problem: WeakProblem,
+    factors: list[Whitener] | None,
+    solution: RowSolution,
+    tested: Tested,
+    rows_at: RowsAt,
+    own: bool = True,
+) -> tuple[RowSolution, Tested]:
+    """The solution without its bias of second order, and what noise alone pulls at the alternatives.
+
+    Both as they are where the rows were not weighed, or where the noise is not known.
+    """
+    if factors is None or not careful(problem):
+        return solution, tested
+    pulls = pulls_of_noise(problem, factors, solution.groups, rows_at, tested.alternatives)
+    return without_bias(solution, pulls, own), replace(tested, pulls=pulls, share=pulls.share(solution.information))
+
+
+def without_bias(solution: RowSolution, pulls: Pulls, own: bool) -> RowSolution:
+    """The solution with its bias taken off; own: unless it has taken off what its own noisy columns do by itself."""
+    score = (pulls.parameters if own else pulls.parameters - pulls.columns).mean(axis=0)
+    step = np.linalg.solve(solution.information, score)
+    residual = solution.residual + solution.matrix @ step
+    return replace(solution, theta=solution.theta + step, residual=residual, chi2=float(solution.weights @ residual**2))
+
+
+def pulls_of_noise(
+    problem: WeakProblem,
+    factors: list[Whitener],
+    groups: NDArray[np.integer],
+    rows_at: RowsAt,
+    tested: Alternatives,
+) -> Pulls:
+    """Draws of what noise of second order does, at the values of the alternatives; groups (n,): labels of the rows."""
+    readings = sum(len(state.times) for state in problem.states) * len(problem.measured.channels)
+    copies = int(np.clip(ENOUGH // max(readings, 1), 1, MOST_COPIES))
+    generator = np.random.default_rng(problem.settings.seed)
+    rows, beside = rows_at(problem), tested.columns(problem)
+    size = rows[0].matrix.shape[2]
+    total, own = np.zeros((copies, size + tested.count)), np.zeros((copies, size))
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    by_group, noise = np.zeros((len(starts), size)), np.zeros((size, size))
+    for number in range(copies):
+        checkpoint(text=f"bias of the weights, copy {number + 1} of {copies}")
+        shaken = problem.measured.shaken(generator)
+        states = smooth(shaken, problem.kernels)
+        copy = replace(problem, states=states, calm=calmed(states, problem.smoothing, shaken))
+        # The rows of a copy take off the mean that both noises add to them: left in, δW would make a bias of it.
+        doubled = replace(copy, noise=None if problem.noise is None else 2.0 * problem.noise)
+        moved, each = weigh(copy, tested.values), []
+        for row, near, again, further, factor, other in zip(
+            rows, beside, rows_at(doubled), tested.columns(copy), factors, moved, strict=True
+        ):
+            residual = again.rest - row.rest
+            every = np.concatenate([row.matrix, near], axis=2)
+            noisy = np.concatenate([again.matrix, further], axis=2)
+            # (J + δJ)ᵀ W δr + Jᵀ δW δr, less Jᵀ W δr, which vanishes in the mean.
+            here, there = factor(Rows(np.concatenate([every, noisy], axis=2), residual)), other(Rows(every, residual))
+            plain, with_noise = np.split(_products(here), 2, axis=1)
+            pull = _products(there) - 2 * plain + with_noise
+            wide = every.shape[2]
+            change = (here.matrix[..., wide : wide + size] - here.matrix[..., :size]).reshape(-1, size)
+            noise += change.T @ change / copies
+            total[number] += pull.sum(axis=0)
+            own[number] += (with_noise - plain)[:, :size].sum(axis=0)
+            each.append(pull[:, :size])
+        by_group += np.add.reduceat(np.concatenate(each), starts, axis=0) / copies
+    return Pulls(total[:, :size], own, total[:, size:], by_group, beside, problem.regressors, noise)
+
+
+def _products(white: Rows) -> Numbers:
+    """(n, columns): what every row pulls at each of its columns."""
+    return (white.matrix * white.rest[..., None]).reshape(-1, white.matrix.shape[-1])

@@ -1,0 +1,207 @@
+"""Solving the rows for the parameters: least squares, robust, errors in variables, exclusion by residues.
+
+Rows come in groups (windows, or sub-harmonics of one orbit) whose errors are independent of each other after whitening;
+the covariance of the estimate is taken over groups, so it does not hang on the noise being exactly as assumed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.base.arrays import Numbers
+from kapitza.errors import IdentifiabilityError
+from kapitza.estimate.identifiability import analyse
+from kapitza.estimate.judge import huber_weights, robust_scale
+from kapitza.estimate.parts import Exclusion
+from kapitza.solve import symmetric_eigenvectors
+
+GROUPS_PER_PARAMETER = 8
+"""Below so many groups per parameter the covariance over groups is too rough, and that of the weights is used."""
+
+
+@dataclass(frozen=True)
+class System:
+    """Whitened rows matrix @ θ + rest = noise of unit variance, in groups.
+
+    matrix: (n, k); rest: (n,); groups: (n,) increasing labels; instruments: (n, k) regressors with other noise.
+    noise_matrix: (k + 1, k + 1) expected noise in [matrix rest]ᵀ[matrix rest], when known.
+    """
+
+    matrix: Numbers
+    rest: Numbers
+    groups: NDArray[np.integer]
+    instruments: Numbers | None = None
+    noise_matrix: Numbers | None = None
+
+
+@dataclass(frozen=True)
+class RowSolution:
+    """theta: (k,); covariance: (k, k); residual: (n,); weights: (n,) in 0 … 1; chi2 over degrees of freedom `dof`.
+
+    information: (k, k) of the weighted rows; condition: of the rows with columns scaled to unit length; matrix (n, k)
+    and groups (n,): of the system that was solved; left (n, k): what its rows were multiplied by.
+    """
+
+    theta: Numbers
+    covariance: Numbers
+    residual: Numbers
+    weights: Numbers
+    chi2: float
+    dof: float
+    information: Numbers
+    condition: float
+    matrix: Numbers
+    left: Numbers
+    groups: NDArray[np.integer]
+
+
+def check_columns(system: System, names: tuple[str, ...]) -> float:
+    """Condition of the rows with unit columns; dependent columns are refused with the combination named."""
+    length = np.linalg.norm(system.matrix, axis=0)
+    idle = [n for n, l in zip(names, length, strict=True) if l == 0]
+    if idle:
+        raise IdentifiabilityError(
+            f"The regressor of {', '.join(idle)} vanishes on these data, so nothing can be said about it: fix it, or "
+            "use data in which its term is active."
+        )
+    squares = (system.matrix.T @ system.matrix) / np.outer(length, length)
+    eigenvalues = np.linalg.eigvalsh(squares)
+    condition = float(np.sqrt(eigenvalues[-1] / max(eigenvalues[0], np.finfo(float).tiny)))
+    if condition > 1e7:
+        found = analyse(squares, names, np.ones(len(names)), tolerance=1e-7)
+        raise IdentifiabilityError(found.message())
+    return condition
+
+
+def solve(system: System, names: tuple[str, ...], kind: str = "least squares") -> RowSolution:
+    """kind: "least squares", "robust", "total" (errors in variables), "instruments"."""
+    condition = check_columns(system, names)
+    weights = np.ones(len(system.rest))
+    left = system.matrix
+    if kind == "instruments" and system.instruments is not None:
+        left = system.instruments
+        theta = np.linalg.solve(left.T @ system.matrix, -left.T @ system.rest)
+    elif kind == "total" and system.noise_matrix is not None:
+        theta = _total(system)
+    else:
+        theta = _least_squares(system, condition)
+    if kind == "robust":
+        theta, weights = _robust(system, theta)
+    residual = system.rest + system.matrix @ theta
+    weighted = left * weights[:, None]
+    information = weighted.T @ system.matrix
+    if kind == "total" and system.noise_matrix is not None:
+        information = information - system.noise_matrix[:-1, :-1]
+    dof = max(len(system.rest) - len(theta), 1)
+    chi2 = float(weights @ residual**2)
+    covariance, groups = _covariance(weighted, system.matrix, residual, information, system.groups, chi2 / dof)
+    return RowSolution(
+        theta, covariance, residual, weights, chi2, groups, information, condition, system.matrix, weighted,
+        system.groups,
+    )  # fmt: skip
+
+
+def _least_squares(system: System, condition: float) -> Numbers:
+    """By normal equations where the rows allow it (they are many and well conditioned as a rule), else by SVD."""
+    if condition > 1e4:
+        return np.linalg.lstsq(system.matrix, -system.rest, rcond=None)[0]
+    length = np.linalg.norm(system.matrix, axis=0)
+    squares = (system.matrix.T @ system.matrix) / np.outer(length, length)
+    return np.linalg.solve(squares, -(system.matrix.T @ system.rest) / length) / length
+
+
+def _covariance(
+    left: Numbers, matrix: Numbers, residual: Numbers, information: Numbers, groups: NDArray[np.integer], level: float
+) -> tuple[Numbers, float]:
+    """Jackknife over groups, with its degrees of freedom."""
+    own, scores = by_group(left, matrix, residual, groups)
+    count, size = len(scores), len(information)
+    if count < GROUPS_PER_PARAMETER * size:
+        inverse = np.linalg.inv(information)
+        return (inverse + inverse.T) / 2 * level, float(max(len(residual) - size, 1))
+    moves = without_each(information, own, scores)
+    return moves.T @ moves * (count - 1) / count, float(count - size)
+
+
+def by_group(left: Numbers, matrix: Numbers, residual: Numbers, groups: NDArray[np.integer]) -> tuple[Numbers, Numbers]:
+    """Information J_g (G, k, k) and score s_g (G, k) of every group of rows."""
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    parts = [slice(a, b) for a, b in itertools.pairwise([*starts.tolist(), len(residual)])]
+    return np.array([left[p].T @ matrix[p] for p in parts]), np.array([left[p].T @ residual[p] for p in parts])
+
+
+def without_each(information: Numbers, own: Numbers, scores: Numbers) -> Numbers:
+    """Moves (G, k) of the estimate without each of the groups, (J - J_g)⁻¹ s_g.
+
+    J⁻¹ s_g would be too small where few groups hold much of the information (slow passages of a chaotic motion).
+    """
+    return np.linalg.solve(information - own, scores[..., None])[..., 0]
+
+
+def _robust(system: System, theta: Numbers) -> tuple[Numbers, Numbers]:
+    """Huber's weights by iteration; the scale follows from the median residual."""
+    weights = np.ones(len(system.rest))
+    for _ in range(30):
+        residual = system.rest + system.matrix @ theta
+        weights = huber_weights(residual, robust_scale(residual))
+        root = np.sqrt(weights)
+        update = np.linalg.lstsq(system.matrix * root[:, None], -system.rest * root, rcond=None)[0]
+        done = np.abs(update - theta).max() <= 1e-10 * np.abs(update).max()
+        theta = update
+        if done:
+            break
+    return theta, weights
+
+
+def _total(system: System) -> Numbers:
+    """Koopmans' estimate: the direction of [A b] that noise alone explains best.
+
+    Smallest λ with [A b]ᵀ[A b] v = λ N v for the noise matrix N; θ = v_A / v_b.
+    """
+    full = np.column_stack([system.matrix, system.rest])
+    noise = system.noise_matrix
+    assert noise is not None
+    scale = np.linalg.norm(full, axis=0)
+    moment = (full.T @ full) / np.outer(scale, scale)
+    noise = noise / np.outer(scale, scale)
+    # Inverted, because columns without noise make N singular while the moments are regular.
+    _, vectors = symmetric_eigenvectors((noise + noise.T) / 2, moment)
+    direction = vectors[:, -1] / scale
+    return direction[:-1] / direction[-1]
+
+
+def identification_error(matrix: Numbers, rest: Numbers, theta: Numbers) -> float:
+    """ε = max|e| / max|q̂|: largest residue over largest predicted right-hand side (HARMONIC 5.5.3)."""
+    predicted = matrix @ theta
+    return float(np.abs(predicted + rest).max() / np.abs(predicted).max())
+
+
+def exclude_by_residue(
+    matrix: Numbers,
+    rest: Numbers,
+    units: NDArray[np.integer],
+    share: float = 0.05,
+    limit: float = 0.1,
+    rounds: int = 50,
+) -> tuple[Numbers, Exclusion]:
+    """Drop the sub-harmonics whose residue exceeds (1 - β) of the largest, until ε < limit (HARMONIC 5.5.3).
+
+    units: (n,) label of the sub-harmonic a row belongs to (its cosine and sine rows go together).
+    """
+    used = np.ones(len(rest), bool)
+    theta = np.linalg.lstsq(matrix, -rest, rcond=None)[0]
+    before = after = identification_error(matrix, rest, theta)
+    done = 0
+    while after >= limit and done < rounds and used.sum() > 2 * matrix.shape[1]:
+        residue = np.abs(matrix @ theta + rest)
+        worst = np.unique(units[used & (residue > (1.0 - share) * residue[used].max())])
+        used &= ~np.isin(units, worst)
+        theta = np.linalg.lstsq(matrix[used], -rest[used], rcond=None)[0]
+        after = identification_error(matrix[used], rest[used], theta)
+        done += 1
+    dropped = len(np.unique(units)) - len(np.unique(units[used]))
+    return theta, Exclusion(before, after, dropped, done, used)

@@ -1,0 +1,176 @@
+"""HarmonicFit on whole records: smoothing, weak rows, weights, solution, estimate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kapitza.base.arrays import Array
+from kapitza.base.monitor import checkpoint
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.harmonic_fit.alternatives import alternatives_of
+from kapitza.estimate.harmonic_fit.combined import combine, fit_combined
+from kapitza.estimate.harmonic_fit.problem import (
+    WeakProblem,
+    noise_covariance,
+    pose,
+    smooth,
+    stack,
+    weigh,
+    whiten,
+    with_raw_values,
+)
+from kapitza.estimate.harmonic_fit.result import estimate_of
+from kapitza.estimate.harmonic_fit.second_order import HOPELESS, RowsAt, Tested, corrected
+from kapitza.estimate.harmonic_fit.separable import fit_separable
+from kapitza.estimate.harmonic_fit.solvers import RowSolution, System, solve
+from kapitza.estimate.harmonic_fit.weak import Rows, Whitener
+from kapitza.estimate.request import Request
+from kapitza.signal import local_polynomial
+
+if TYPE_CHECKING:
+    from kapitza.estimate.harmonic_fit.settings import HarmonicFit
+
+REWEIGHTINGS = 3
+"""At most; it ends when no value moves by a hundredth of its deviation."""
+
+ATTENUATED = 0.03
+"""Part of noise in what the regressors say about a combination from which it is taken off; see `HOPELESS`."""
+
+CORRECTIONS = 2
+"""Rounds of the errors-in-variables solution, each weighed at the values of the one before."""
+
+SIMULATED = 4
+"""Copies with fresh noise from which the errors-in-variables solver learns how noise spreads over the columns."""
+
+
+def fit_weak(settings: HarmonicFit, request: Request) -> Estimate:
+    """Weak form on a Record, several Records, or the profiles of an OrbitSet."""
+    problem = pose(settings, request)
+    if problem.regressors.nonlinear:
+        combined = combine(problem.regressors, request.names)
+        return fit_separable(problem) if combined is None else fit_combined(replace(problem, regressors=combined))
+    rows = problem.rows()
+    theta = unweighted(rows, problem)
+    history = [theta]
+    linear = problem.regressors.linear
+    checkpoint(dict(zip(linear, theta.tolist(), strict=True)), "unweighted")
+    factors, solution = None, None
+    rounds = 0 if settings.solver == "least squares" else REWEIGHTINGS
+    for number in range(rounds):
+        factors = weigh(problem, problem.full_values(theta))
+        solution = solve_rows(problem, rows, factors)
+        moved = np.abs(solution.theta - theta) <= 0.01 * np.sqrt(np.diag(solution.covariance))
+        theta = solution.theta
+        history.append(theta)
+        checkpoint(dict(zip(linear, theta.tolist(), strict=True)), f"weighting {number + 1}")
+        if moved.all():
+            break
+    if solution is None:
+        solution = solve_rows(problem, rows, factors)
+    plain = solution
+    tested = Tested(alternatives_of(problem, problem.full_values(plain.theta)))
+    solution, tested = corrected(problem, factors, plain, tested, linear_rows(problem, rows, plain.theta))
+    if factors is not None and ATTENUATED < (share := tested.share) < HOPELESS:
+        plain = without_attenuation(problem, rows, plain)
+        history.append(plain.theta)
+        tested = Tested(alternatives_of(problem, problem.full_values(plain.theta)))
+        solution, tested = corrected(
+            problem, factors, plain, tested, linear_rows(problem, rows, plain.theta), own=False
+        )
+        tested = replace(tested, share=share)
+    if tested.pulls is not None:
+        history.append(solution.theta)
+    left = [r.residual(solution.theta) for r in rows]
+    return estimate_of(problem, solution, history, left, tested)
+
+
+def linear_rows(known: WeakProblem, rows: list[Rows], theta: Array) -> RowsAt:
+    """Rows of a problem that is linear in its parameters, at θ; those of the problem `known` are there already."""
+
+    def rows_at(problem: WeakProblem) -> list[Rows]:
+        here = rows if problem is known else problem.rows()
+        return [Rows(r.matrix, r.residual(theta)) for r in here]
+
+    return rows_at
+
+
+def without_attenuation(problem: WeakProblem, rows: list[Rows], solution: RowSolution) -> RowSolution:
+    """The solution with the noise of the regressors taken off: errors in variables, weighed where it ends."""
+    for _ in range(CORRECTIONS):
+        factors = weigh(problem, problem.full_values(solution.theta))
+        system = stack(whiten(rows, factors), problem.windows.parts)
+        system = replace(system, noise_matrix=simulated_noise(problem, rows, factors))
+        try:
+            found = solve(system, problem.regressors.linear, "total")
+        except np.linalg.LinAlgError:
+            return solution
+        if not (np.diag(np.linalg.inv(found.information)) > 0).all() or not np.isfinite(found.theta).all():
+            return solution
+        solution = found
+    return solution
+
+
+def unweighted(rows: list[Rows], problem: WeakProblem) -> Array:
+    """First values: plain least squares with every kind of row scaled to the size of its largest term."""
+    rms = np.sqrt(
+        np.mean([np.mean(r.rest**2, axis=0) + np.mean(r.matrix**2, axis=0).max(axis=-1) for r in rows], axis=0)
+    )
+    scaled = [Rows(r.matrix / rms[:, None], r.rest / rms) for r in rows]
+    return solve(stack(scaled, problem.windows.parts), problem.regressors.linear).theta
+
+
+def solve_rows(problem: WeakProblem, rows: list[Rows], factors: list[Whitener] | None) -> RowSolution:
+    """Solve the whitened rows by the solver that was asked for."""
+    kind = problem.settings.solver
+    white = rows if factors is None else whiten(rows, factors)
+    system = stack(white, problem.windows.parts)
+    if factors is not None and kind == "total":
+        system = replace(system, noise_matrix=simulated_noise(problem, rows, factors))
+    if factors is not None and kind == "instruments":
+        system = split_halves(problem, factors)
+    return solve(system, problem.regressors.linear, kind)
+
+
+def simulated_noise(problem: WeakProblem, rows: list[Rows], factors: list[Whitener], copies: int = SIMULATED) -> Array:
+    """Noise part of [A b]ᵀ[A b], from copies of the data with fresh noise of the known size on top."""
+    generator = np.random.default_rng(problem.settings.seed)
+    size = len(problem.regressors.linear) + 1
+    total = np.zeros((size, size))
+    for number in range(copies):
+        checkpoint(text=f"noise of the rows, copy {number + 1} of {copies}")
+        shaken = problem.measured.shaken(generator)
+        shaken_rows = replace(problem, states=smooth(shaken, problem.kernels)).rows()
+        for factor, copy, original in zip(factors, shaken_rows, rows, strict=True):
+            change = factor(Rows(copy.matrix - original.matrix, copy.rest - original.rest))
+            columns = np.concatenate([change.matrix, change.rest[..., None]], axis=2).reshape(-1, size)
+            total += columns.T @ columns
+    return total / copies
+
+
+def split_halves(problem: WeakProblem, factors: list[Whitener]) -> System:
+    """Rows from even samples with instruments from odd ones, and the other way round: independent noise."""
+    m = problem.kernels.half_width
+    wide = max(m, problem.settings.degree + 2)
+    offsets = np.arange(-wide, wide + 1)
+    same, other = (
+        with_raw_values(local_polynomial(wide, problem.settings.degree, offsets[offsets % 2 == k])) for k in (0, 1)
+    )
+    halves = []
+    for parity in (0, 1):
+        states = []
+        for a, b in zip(smooth(problem.measured, same), smooth(problem.measured, other), strict=True):
+            own = (np.arange(len(a.times)) % 2 == parity)[None, :, None]
+            states.append(replace(a, derivatives=np.where(own, a.derivatives, b.derivatives)))
+        noise = noise_covariance(problem.regressors, problem.measured, same) if problem.noise is not None else None
+        rows = replace(problem, states=states, noise=noise).rows()
+        halves.append(stack(whiten(rows, factors), problem.windows.parts))
+    even, odd = halves
+    return System(
+        np.concatenate([even.matrix, odd.matrix]),
+        np.concatenate([even.rest, odd.rest]),
+        np.concatenate([even.groups, odd.groups + even.groups[-1] + 1]),
+        np.concatenate([odd.matrix, even.matrix]),
+    )

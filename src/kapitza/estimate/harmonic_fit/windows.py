@@ -1,0 +1,117 @@
+"""Test functions with compact support, and integrals of long series against them.
+
+φ_0(x) = (1 - x²)^p on |x| < 1 and its products with cos and sin of whole numbers of half turns. Moving derivatives from
+the data onto φ costs no boundary terms: φ and its first p - 1 derivatives vanish at both ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from kapitza.base.arrays import Numbers
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Test functions over `parts` strides of `stride` samples each, one window starting every stride.
+
+    modulation: number of harmonics that multiply the bump, so each window carries 1 + 2 modulation functions.
+    """
+
+    stride: int
+    parts: int
+    modulation: int
+    step: float
+    power: int = 6
+
+    @property
+    def width(self) -> int:
+        """Samples under one test function."""
+        return self.stride * self.parts
+
+    @property
+    def functions(self) -> int:
+        return 1 + 2 * self.modulation
+
+    @cached_property
+    def values(self) -> Numbers:
+        """(3, functions, width): the test functions with their first and second time derivatives."""
+        x = (np.arange(self.width) + 0.5) / self.width * 2.0 - 1.0
+        p, inner = self.power, 1.0 - x**2
+        bump = np.stack(
+            [
+                inner**p,
+                -2 * p * x * inner ** (p - 1),
+                -2 * p * inner ** (p - 1) + 4 * p * (p - 1) * x**2 * inner ** (p - 2),
+            ]
+        )
+        rows = [bump]
+        for order in range(1, self.modulation + 1):
+            w = np.pi * order
+            for wave in (
+                np.stack([np.cos(w * x), -w * np.sin(w * x), -(w**2) * np.cos(w * x)]),
+                np.stack([np.sin(w * x), w * np.cos(w * x), -(w**2) * np.sin(w * x)]),
+            ):
+                rows.append(
+                    np.stack(
+                        [
+                            bump[0] * wave[0],
+                            bump[1] * wave[0] + bump[0] * wave[1],
+                            bump[2] * wave[0] + 2 * bump[1] * wave[1] + bump[0] * wave[2],
+                        ]
+                    )
+                )
+        half_length = self.width * self.step / 2.0
+        return _consistent(np.stack(rows, axis=1), x) / half_length ** np.arange(3.0)[:, None, None]
+
+    def count(self, samples: int) -> int:
+        """Number of windows in a stretch of so many samples."""
+        return max(0, samples // self.stride - self.parts + 1)
+
+    def integrate(self, series: Numbers, order: int = 0) -> Numbers:
+        """∫ φ f dt in every window: (..., n) -> (..., windows, functions); with `order`, (-1)^order ∫ φ^(order) f dt.
+
+        The latter is ∫ φ f^(order) dt without any derivative of f having been taken.
+        Sums over blocks of one stride are formed once and shared by the windows that overlap there.
+        """
+        count = self.count(series.shape[-1])
+        blocks = series[..., : (count + self.parts - 1) * self.stride]
+        blocks = blocks.reshape(*series.shape[:-1], -1, self.stride)
+        weights = (-1.0) ** order * self.values[order].reshape(self.functions, self.parts, self.stride)
+        total = np.zeros((*series.shape[:-1], count, self.functions))
+        for part in range(self.parts):
+            total += blocks[..., part : part + count, :] @ weights[:, part].T
+        return total * self.step
+
+    def cut(self, series: Numbers, first: int, count: int) -> Numbers:
+        """(..., n) -> (..., count, width): the samples under `count` windows from window `first` on."""
+        view = np.lib.stride_tricks.sliding_window_view(series, self.width, axis=-1)
+        return view[..., first * self.stride : (first + count - 1) * self.stride + 1 : self.stride, :]
+
+    def respond(self, series: Numbers, first: int, count: int) -> Numbers:
+        """(3, e, n), what multiplies φ, φ', φ'' -> (count, e x functions, width): response to noise at every sample."""
+        cut = self.cut(series, first, count).transpose(0, 2, 1, 3)
+        response = np.zeros((count, series.shape[1], self.functions, self.width))
+        for order in range(3):
+            if series[order].any():
+                response += cut[order][:, :, None] * (self.step * self.values[order])
+        return response.reshape(count, -1, self.width)
+
+
+def _consistent(values: Numbers, x: Numbers) -> Numbers:
+    """Mend φ' and φ'' by small multiples of φ so that their sums treat straight lines exactly.
+
+    Σ φ' = 0, Σ φ' x = -Σ φ, Σ φ'' = 0, Σ φ'' x = 0: an angle that has wound up to thousands of radians then adds
+    nothing to a row, however few samples the window has.
+    """
+    phi, bump = values[0], values[0, 0]
+    shapes = np.stack([bump, bump * x])
+    moments = shapes @ np.stack([np.ones_like(x), x]).T
+    wanted = {1: np.stack([np.zeros(len(phi)), -phi.sum(axis=1)]), 2: np.zeros((2, len(phi)))}
+    for order, target in wanted.items():
+        have = np.stack([values[order].sum(axis=1), values[order] @ x])
+        values[order] += np.linalg.solve(moments.T, target - have).T @ shapes
+    return values

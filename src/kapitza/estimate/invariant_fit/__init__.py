@@ -1,0 +1,5 @@
+"""Parameters from conserved quantities."""
+
+from kapitza.estimate.invariant_fit.fit import InvariantFit
+
+__all__ = ["InvariantFit"]

@@ -1,0 +1,139 @@
+"""The samples that a search for invariants uses, and how well their noise is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.base.angles import unwrap, wrap
+from kapitza.data import Noise, Record, with_records
+from kapitza.errors import DataError, KapitzaError, nearest_name
+from kapitza.estimate.invariant_fit.conserved.points import ASSUMED_NOISE, Points, noise_of
+from kapitza.estimate.invariant_fit.conserved.stencils import estimated_noise
+
+Array = NDArray[np.float64]
+
+STRETCH = 100
+"""Neighbouring samples in one stretch of those."""
+MOST_POINTS = 20000
+"""Points used by a search; longer records are thinned evenly."""
+PURE_NOISE = 1.5
+"""Spread of a channel, in units of its noise, up to which it counts as constant."""
+
+
+def fractions_of(tolerance: float | Mapping[str, float], channels: Sequence[str]) -> Array:
+    """The tolerance of every channel (C,)."""
+    table = tolerance if isinstance(tolerance, Mapping) else dict.fromkeys(channels, tolerance)
+    lost = [c for c in channels if c not in table]
+    if lost:
+        raise KapitzaError(
+            f"tolerance says nothing of channel {', '.join(lost)}: name every channel, or give one number."
+        )
+    for name in table:
+        if name not in channels:
+            raise KapitzaError(
+                f'tolerance was given for "{name}"; the channels are {", ".join(channels)}.'
+                f"{nearest_name(name, channels)}"
+            )
+    if not all(isinstance(table[c], Real) and 0 < table[c] < np.inf for c in channels):
+        raise KapitzaError(f"tolerance is a positive fraction of each channel's mean modulus, not {tolerance}.")
+    return np.array([float(table[c]) for c in channels])
+
+
+def records_of(data: Any) -> tuple[Record, ...]:
+    given = with_records(data)
+    records = tuple(given) if isinstance(given, list) else (given,)
+    for record in records:
+        if not isinstance(record, Record):
+            raise DataError(
+                f"An invariant is fitted to a Record, or to a list of them, not to {type(record).__name__}: "
+                "make one with kapitza.read, kapitza.simulate or Record.from_arrays."
+            )
+    if not records:
+        raise DataError("The list of records is empty: give at least one.")
+    return records
+
+
+def search_points(records: Sequence[Record], noise: Noise, tolerance: Array | None) -> tuple[Points, str]:
+    """All samples, and what the noise scale is: "known", "estimated", "tolerance" or "rounding"."""
+    channels = records[0].channels
+    if any(r.channels != channels for r in records):
+        raise DataError("The records have different channels: give the same ones, in the same order.")
+    values = np.hstack([r.values().T for r in records])
+    sizes = [r.size for r in records]
+    wrapped = np.where(np.array(records[0].angles)[:, None], wrap(values), values)
+    modulus = np.mean(np.abs(wrapped), axis=1)
+    if np.any(modulus == 0):
+        raise DataError(f'Channel "{channels[int(np.argmin(modulus))]}" is zero throughout: leave it out.')
+    still = [c for c in channels if all(np.ptp(r[c]) <= 1e-12 * np.max(np.abs(r[c])) for r in records)]
+    if still:
+        raise DataError(
+            f'Channel "{still[0]}" is constant along every record, an invariant by itself: leave it out with '
+            "record.select(...)."
+        )
+    tables = [noise_of(r, noise) for r in records]
+    kind, deviation = "rounding", np.tile((ASSUMED_NOISE * modulus)[:, None], values.shape[1])
+    if tolerance is not None:
+        kind, deviation = "tolerance", np.tile((tolerance * modulus)[:, None], values.shape[1])
+    elif all(sure for _, sure in tables):
+        known = np.array([[table[c] for c in channels] for table, _ in tables]).T
+        if np.all(known > 0):
+            kind, deviation = "known", np.repeat(known, sizes, axis=1)
+            _refuse_pure_noise(records, known)
+    else:
+        guess = _dense_noise(records)
+        if guess is not None:
+            kind, deviation = "estimated", np.tile(guess[:, None], values.shape[1])
+    level = np.repeat(np.arange(len(records)), sizes)
+    times = np.concatenate([r.time for r in records])
+    return Points(channels, values, deviation**2, level, level, times), kind
+
+
+def _refuse_pure_noise(records: Sequence[Record], deviation: Array) -> None:
+    """Refuse a channel that only its noise (C, R) moves while others move: its powers would hide what is conserved."""
+    spread = np.array([[np.std(r[c]) for r in records] for c in records[0].channels])
+    silent = np.all(spread <= PURE_NOISE * deviation, axis=1)
+    if silent.any() and not silent.all():
+        raise DataError(
+            f'Channel "{records[0].channels[int(np.argmax(silent))]}" varies no more than its noise explains, so it is '
+            "constant as far as can be told: leave it out with record.select(...)."
+        )
+
+
+def _dense_noise(records: Sequence[Record]) -> Array | None:
+    """Noise by channel from high differences, or None where the sampling is too coarse to tell noise from motion."""
+    result = []
+    for j, channel in enumerate(records[0].channels):
+        guesses, spread = [], 0.0
+        for record in records:
+            series = record[channel]
+            spread = max(spread, float(np.std(series)))
+            pieces = [unwrap(series[p]) if record.angles[j] else series[p] for p in record.segments()]
+            guesses += [estimated_noise(p) for p in pieces if p.size >= 40]
+        if not guesses or not 1e-9 * spread < np.median(guesses) < 0.03 * spread:
+            return None
+        result.append(float(np.median(guesses)))
+    return np.array(result)
+
+
+def split_off(points: Points, held_back: float) -> tuple[Points, Points]:
+    last = np.zeros(points.count, bool)
+    for level in range(points.levels):
+        members = np.flatnonzero(points.level == level)
+        last[members[int(np.ceil(members.size * (1 - held_back))) :]] = True
+    return points.take(np.flatnonzero(~last)), points.take(np.flatnonzero(last))
+
+
+def stretches(points: Points) -> Points:
+    """All points, or of longer records stretches of neighbours spread evenly, as many as a search uses."""
+    if points.count <= MOST_POINTS:
+        return points
+    number, length = MOST_POINTS // STRETCH, STRETCH
+    first = np.linspace(0, points.count - length, number).astype(np.intp)
+    index = (first[:, None] + np.arange(length)).ravel()
+    run = points.run[index] + points.levels * np.repeat(np.arange(number), length)
+    return points.take(index, run)

@@ -1,0 +1,78 @@
+"""Libraries of candidate functions for the search of an invariant."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+import sympy as sp
+
+from kapitza.base import checks
+from kapitza.errors import KapitzaError
+from kapitza.model import parse_expression, symbol
+
+
+def polynomials(names: Sequence[str], degree: int) -> tuple[sp.Expr, ...]:
+    """All products of powers of the named channels up to `degree`, lowest first, without the constant."""
+    if degree != int(degree):
+        raise KapitzaError(f"The degree of polynomials is a whole number, not {degree}.")
+    degree = int(degree)
+    if degree < 1:
+        raise KapitzaError(f"Polynomials of degree {degree} are constants; ask for degree 1 or more.")
+    chosen = [symbol(n) for n in names]
+    return tuple(
+        sp.Mul(*factors)
+        for total in range(1, degree + 1)
+        for factors in itertools.combinations_with_replacement(chosen, total)
+    )
+
+
+def trigonometric(names: Sequence[str], harmonics: int = 1) -> tuple[sp.Expr, ...]:
+    """cos and sin of all sums Σ n_i φ_i with |n_i| ≤ harmonics, each sign pattern once; for angles."""
+    result: list[sp.Expr] = []
+    for numbers in itertools.product(range(-harmonics, harmonics + 1), repeat=len(names)):
+        lead = next((n for n in numbers if n), 0)
+        if lead > 0:
+            argument = sp.Add(*(n * symbol(name) for n, name in zip(numbers, names, strict=True)))
+            result += [sp.cos(argument), sp.sin(argument)]
+    return tuple(sorted(result, key=complexity))
+
+
+def logarithms(names: Sequence[str]) -> tuple[sp.Expr, ...]:
+    """Logarithms of the named channels, which must be positive."""
+    return tuple(sp.log(symbol(n)) for n in names)
+
+
+def products(first: Iterable[sp.Expr], second: Iterable[sp.Expr]) -> tuple[sp.Expr, ...]:
+    """Every product of one function with another."""
+    second = tuple(second)
+    return tuple(a * b for a in first for b in second)
+
+
+def candidate_terms(
+    channels: Sequence[str], angles: Sequence[bool], terms: Sequence[str | sp.Expr] | None, degree: int
+) -> tuple[sp.Expr, ...]:
+    """The user's terms, or polynomials of the channels and, for angles, trigonometric functions times polynomials."""
+    if isinstance(terms, str):
+        raise KapitzaError(f'terms is a list of expressions, such as ["x**2", "y**2"], not the text {terms!r}.')
+    wrong = [t for t in terms or () if not isinstance(t, str | sp.Expr | int | float)]
+    if wrong:
+        raise KapitzaError(f'A term is a text such as "x**2" or a SymPy expression, not {wrong[0]!r}.')
+    if terms is not None:
+        return tuple(
+            parse_expression(t, channels) if isinstance(t, str) else checks.expression("A term", t) for t in terms
+        )
+    plain = [c for c, a in zip(channels, angles, strict=True) if not a]
+    round_ = [c for c, a in zip(channels, angles, strict=True) if a]
+    powers = polynomials(plain, degree) if plain else ()
+    if not round_:
+        return powers
+    waves = trigonometric(round_)
+    return tuple(sorted((*powers, *waves, *products(powers, waves)), key=complexity))
+
+
+def complexity(term: sp.Expr) -> tuple[int, int, str]:
+    """Order of simplicity: number of operations with powers counted out, then size, then name."""
+    powers = (factor.as_base_exp()[1] for factor in sp.Mul.make_args(term))
+    weight = sum(int(p) if isinstance(p, sp.Integer) and p > 0 else 1 for p in powers)
+    return weight, int(sp.count_ops(term)), str(term)

@@ -1,0 +1,76 @@
+"""Where an invariant has a value: readings that noise may carry out of its domain (log y near y = 0) are left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from kapitza.base.arrays import Array, Flags, Indices
+from kapitza.errors import DataError
+from kapitza.estimate.invariant_fit.conserved import Points
+from kapitza.model import compile_expressions
+from kapitza.signal import difference_noise
+
+MARGIN = 4.0
+"""Standard deviations of the noise that a point keeps from the border of the domain: nearer to it the mean of log(y
++ ε) is not that of its expansion, and the reading itself may have no value."""
+
+NEIGHBOURS = 3
+"""Points before and after one that is too near are left out too. So a stretch is chosen by several readings: choosing
+each point by its own would keep those whose noise happens to point inwards."""
+
+
+def within_domain(points: Points, name: str, invariant: sp.Expr, values: dict[str, float]) -> tuple[Points, str]:
+    """The points whose noise cannot carry them out of the domain of the invariant, and a warning ("" for all)."""
+    border = _bordered(invariant)
+    if not border:
+        return points, ""
+    used = tuple(n for n in values if n not in points.variables)
+    numbers = np.array([values[n] if np.isfinite(values[n]) else 1.0 for n in used])
+    evaluate = compile_expressions(tuple(border), points.variables, used)
+    reach = MARGIN * _deviations(points)
+    near = np.zeros(points.count, bool)
+    for j in range(len(points.variables)):
+        for side in (-1.0, -0.5, 0.0, 0.5, 1.0):
+            moved = points.values.copy()
+            moved[j] += side * reach[j]
+            near |= ~(evaluate(moved, numbers) > 0).all(axis=0)
+    if not near.any():
+        return points, ""
+    left = ~_with_neighbours(near, points.run)
+    where = ", ".join(str(e) for e in border)
+    if left.sum() < 20:
+        raise DataError(
+            f"{name} needs {where} > 0; all but {int(left.sum())} of the {points.count} points lie within "
+            f"{MARGIN:g} standard deviations of the noise of that border. Use less noisy data, another invariant, or "
+            "fit the motion itself: ShootingFit()."
+        )
+    return points.take(np.flatnonzero(left)), (
+        f"{points.count - int(left.sum())} of {points.count} points are left out: noise may carry them to where {name} "
+        f"has no value ({where} > 0 is needed); a fit of the motion, InvariantFit(then=ShootingFit()), uses them all"
+    )
+
+
+def _bordered(invariant: sp.Expr) -> list[sp.Expr]:
+    """Expressions that must be positive: arguments of logarithms, bases of roots and of other broken powers."""
+    found = [node.args[0] for node in invariant.atoms(sp.log)]
+    found += [node.base for node in invariant.atoms(sp.Pow) if not node.exp.is_integer and node.base.free_symbols]
+    return sorted({e for e in found if not e.is_positive}, key=str)
+
+
+def _deviations(points: Points) -> Array:
+    """Standard deviations (d, N) of the noise: as known, else what third differences of neighbours show."""
+    if points.known_noise:
+        return np.sqrt(points.variance)
+    joined = points.run[3:] == points.run[:-3]
+    size = [difference_noise(thirds[joined], 3) for thirds in np.diff(points.values, 3, axis=1)]
+    return np.maximum(np.sqrt(points.variance), np.array(size)[:, None])
+
+
+def _with_neighbours(near: Flags, run: Indices) -> Flags:
+    wide = near.copy()
+    for step in range(1, NEIGHBOURS + 1):
+        same = run[step:] == run[:-step]
+        wide[step:] |= near[:-step] & same
+        wide[:-step] |= near[step:] & same
+    return wide

@@ -1,0 +1,68 @@
+"""What an energy balance that does not close may lack: usual drains of energy, each tried beside the fitted terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import orth
+
+from kapitza.base.arrays import Array
+from kapitza.estimate.invariant_fit.conserved import Points
+
+DRAINS = ((1, "dry friction"), (2, "viscous damping"), (3, "drag, a force with the square of the rate"))
+"""Powers of the modulus of a rate at which it may drain energy, and what such a force is called."""
+
+EXPLAINS = 0.5
+"""Share of what is left over that a drain must explain to be named."""
+
+
+@dataclass(frozen=True)
+class Drain:
+    """A loss |rate|**power with its strength, and the share of the balance's misfit that it explains."""
+
+    rate: str
+    power: int
+    called: str
+    strength: float
+    share: float
+
+    @property
+    def law(self) -> str:
+        """The power that it takes out of the motion."""
+        return {1: f"abs({self.rate})", 2: f"{self.rate}**2", 3: f"abs({self.rate})**3"}[self.power]
+
+
+def likely_drain(points: Points, integrate: Any, residual: Array, slopes: Array, weight: Array) -> Drain | None:
+    """The usual drain that explains most of the misfit, if it explains half of it and takes energy out.
+
+    integrate: (W, N) windows, sparse; residual: (W,) of the balance; slopes: (W, k) of it by the free parameters.
+    weight: (W,).
+    """
+    root = np.sqrt(weight)
+    basis = np.zeros((root.size, 0))
+    if slopes.shape[1]:
+        basis = orth(
+            slopes * root[:, None] / np.linalg.norm(slopes * root[:, None], axis=0).clip(1e-300)
+        )  # any sign: Q Qᵀ
+
+    def beside(column: Array) -> Array:
+        return column - basis @ (basis.T @ column)
+
+    left = beside(residual * root)
+    found: list[Drain] = []
+    for j, name in enumerate(points.variables):
+        if not name.endswith("'"):
+            continue
+        for power, called in DRAINS:
+            own = beside((integrate @ np.abs(points.values[j]) ** power) * root)
+            size = float(own @ own)
+            if size <= 1e-12 * float(left @ left) * 1e-12:
+                continue
+            strength = float(own @ left) / size
+            share = strength * float(own @ left) / max(float(left @ left), 1e-300)
+            found.append(Drain(name, power, called, strength, share))
+    # The balance reads ∫ w' H + ∫ w P = 0 with P = -strength |rate|^power: a drain has a positive residual to explain.
+    likely = [drain for drain in found if drain.strength > 0 and drain.share > EXPLAINS]
+    return max(likely, key=lambda drain: drain.share, default=None)

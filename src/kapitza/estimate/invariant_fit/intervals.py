@@ -1,0 +1,63 @@
+"""Covariance of the fit of level sets, and the block bootstrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kapitza.base.arrays import Array, Indices
+from kapitza.base.monitor import Interrupted, watch
+from kapitza.base.workers import Executor, Shared, in_order
+from kapitza.errors import ConvergenceError
+from kapitza.estimate.invariant_fit.conserved import Points, inverse_by_units, leverage_left, long_run
+from kapitza.estimate.invariant_fit.surface import SurfaceSolution, projected_rows
+
+
+def surface_covariance(solution: SurfaceSolution, points: Points) -> Array:
+    """Sandwich (JᵀJ)⁻¹ B (JᵀJ)⁻¹ of the distances with the levels eliminated."""
+    residual, jacobian = projected_rows(solution.nearest, points, solution.weights)
+    bread = inverse_by_units(jacobian @ jacobian.T)
+    leverage = np.einsum("kn,kn->n", bread @ jacobian, jacobian)
+    filling = long_run(residual * jacobian / leverage_left(leverage, points.count), points.run, points.reach)
+    return bread @ filling @ bread
+
+
+def resample(points: Points, rng: np.random.Generator) -> Indices:
+    """Places (N,) of blocks of neighbours drawn with replacement inside every level set, as many as there were."""
+    length = max(1, 2 * points.reach)
+    chosen = []
+    for level in range(points.levels):
+        members = np.flatnonzero(points.level == level)
+        blocks = -(-members.size // length)
+        first = rng.integers(0, max(1, members.size - length + 1), blocks)
+        chosen.append(members[np.minimum(first[:, None] + np.arange(length), members.size - 1).ravel()[: members.size]])
+    return np.concatenate(chosen)
+
+
+def bootstrap(
+    points: Points, refit: Callable[[Points], Array], count: int, seed: int, executor: Executor | None = None
+) -> Array:
+    """Estimates (count, k) from resampled points; samples that fail are left out, and too many of them are an error.
+
+    refit: gives θ (k,) of a sample; with an executor of processes a function that can be sent to them.
+    """
+    rng, shared = np.random.default_rng(seed), Shared((points, refit))
+    parts = [(shared, resample(points, rng)) for _ in range(count)]
+    found = []
+    # Work of its own: what the iterations of a sample reach is not what the fit gives back when it is stopped.
+    with watch(None, "bootstrap", count) as task:
+        for theta in in_order(executor, _refitted, parts):
+            task.advance()
+            if np.isfinite(theta).all():
+                found.append(theta)
+    if task.interrupted:
+        raise Interrupted
+    if len(found) < max(2, count // 2):
+        raise ConvergenceError(f"Only {len(found)} of {count} bootstrap samples converged: use more points.", found)
+    return np.array(found)
+
+
+def _refitted(shared: Shared[tuple[Points, Callable[[Points], Array]]], places: Indices) -> Array:
+    points, refit = shared.value
+    return refit(points.take(places))

@@ -1,0 +1,264 @@
+"""What one sweep at the solution says: faults of the measurement, and stretches of the record that disagree."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kapitza.base.arrays import Array, Flags
+from kapitza.errors import FlowError, Status
+from kapitza.estimate.disagreement import PIECES, RUNS, Deleted, Widening, block_edges, widening
+from kapitza.estimate.faults import Candidate, Fault, Leverage, Scores, candidates, strongest
+from kapitza.estimate.intervals import truncated_gaussian
+from kapitza.estimate.misfit import Misfit
+from kapitza.estimate.shooting_fit.residuals import ROUNDING, misfit, predicted_rates
+from kapitza.estimate.shooting_fit.search import Found
+from kapitza.estimate.shooting_fit.solver import MotionSolution
+from kapitza.estimate.shooting_fit.sweep import Sweep, anchor_of, chain_of, sizes_of, sweep
+from kapitza.estimate.shooting_fit.task import MotionTask
+from kapitza.solve import ChainProgram, scaled_inverse
+
+UNDETERMINED = 1e-12
+"""Relative information of a free parameter below which it is left as it is."""
+
+MOST_BLOCKS = 240
+"""Blocks into which the intervals are gathered for their scores."""
+
+COLOURED = 8.0
+"""Residuals beyond the noise, in units of its white part, up to which they may be coloured noise: 7 for autoregressive
+noise of 0.99. More is the model: releases of one pendulum that miss by 20 and more differ by far more than blocks of
+one of them."""
+
+READINGS_PER_UNKNOWN = 12
+"""Readings of a piece for each of its unknowns: first states and parameters."""
+
+
+@dataclass(frozen=True)
+class ClosingSweep:
+    """A sweep at a solution, by intervals, with its linear system; columns of the faults in `tried` come after the free
+    parameters.
+    """
+
+    part: Sweep
+    tried: tuple[Candidate, ...]
+    program: ChainProgram
+
+    @property
+    def plain(self) -> Sweep:
+        """The same of the free parameters alone."""
+        k = self.part.parameter_gradient.size - len(self.tried)
+        return replace(
+            self.part,
+            mixed=self.part.mixed[..., :k],
+            influence=self.part.influence[..., :k],
+            parameter_hessian=self.part.parameter_hessian[:k, :k],
+            parameter_gradient=self.part.parameter_gradient[:k],
+        )
+
+
+def closing_sweep(task: MotionTask, found: Found) -> ClosingSweep | None:
+    """Of a motion that converged and is not kicked, with a regular system; None otherwise.
+
+    Without residuals no fault is tried.
+    """
+    solution, samples = found.solution, task.problem.samples
+    if solution.status is not Status.CONVERGED or task.settings.process_noise:
+        return None
+    tried: tuple[Candidate, ...] = ()
+    if misfit(samples, solution) > ROUNDING:
+        driven = not task.model.structure.is_autonomous
+        tried = tuple(candidates(task.observation.channels, task.observation.angles.tolist(), driven))
+    columns = _columns(task, solution, tried) if tried else None
+    try:
+        part = sweep(
+            task.problem, solution.nodes, solution.states, solution.theta, solution.weights, True, columns
+        )  # fmt: skip
+        program = chain_of(part, solution.nodes.linked, task.scale)
+    except (FlowError, np.linalg.LinAlgError):
+        return None
+    return ClosingSweep(part, tried, program)
+
+
+def _columns(task: MotionTask, solution: MotionSolution, tried: tuple[Candidate, ...]) -> Array:
+    """(N, c, m): what a unit of each fault adds to the readings."""
+    samples, channels = task.problem.samples, list(task.observation.channels)
+    predicted, moving = solution.sweep.predicted, predicted_rates(task, solution)
+    made = np.zeros((*predicted.shape, len(tried)))
+    for number, fault in enumerate(tried):
+        if fault.kind == "gain":
+            made[:, channels.index(fault.channel), number] = predicted[:, channels.index(fault.channel)]
+        elif fault.kind == "offset":
+            made[:, channels.index(fault.channel), number] = 1.0
+        else:
+            made[:, :, number] = -moving * (samples.time[:, None] if fault.kind == "clock" else 1.0)
+    return made
+
+
+def fault_of(task: MotionTask, found: Found, closing: ClosingSweep) -> Fault | None:
+    """The fault that explains most of the residuals, states and free parameters following it; None without one."""
+    solution, samples, part, tried = found.solution, task.problem.samples, closing.part, closing.tried
+    if not tried:
+        return None
+    k = solution.theta.size
+    free = np.flatnonzero(~solution.at_bound)
+    new = k + np.arange(len(tried))
+    information, pull = closing.program.information, closing.program.pull
+    across = information[np.ix_(new, free)]
+    inner = across @ scaled_inverse(information[np.ix_(free, free)], UNDETERMINED) if free.size else across
+    own = np.diag(information)[new] - (inner * across).sum(axis=1)
+    # Weights of a robust loss are smaller where a reading is wild: so is the variance of its pull.
+    square = float((solution.weights**2 * part.residual**2).sum() / max(solution.weights.sum(), 1e-300))
+    level = max(square * samples.readings / max(samples.readings - task.fitted, 1), 1e-300)
+    whole = np.diag(part.parameter_hessian)[new]
+    return strongest(tried, Scores(pull[new] - inner @ pull[free], own, whole, level * own))
+
+
+def draws_within_bounds(
+    task: MotionTask, found: Found, closing: ClosingSweep, widened: Widening | None
+) -> Array | None:
+    """Draws (S, k) from the Gaussian around the unbounded minimum, cut off at the bounds; None where none is active.
+
+    With I the information and u the pull at the bound, that minimum is θ + I⁻¹ u. A parameter at its bound then has a
+    one-sided interval, and the others are as uncertain as the data leave them when it is not known to sit there.
+    """
+    solution = found.solution
+    k = solution.theta.size
+    if not solution.at_bound.any():
+        return None
+    full = scaled_inverse(closing.program.information[:k, :k], UNDETERMINED)
+    if not (np.isfinite(full).all() and (np.diag(full) > 0).all()):
+        return None
+    factor = 1.0 if widened is None else float((widened.factor[~solution.at_bound] ** 2).mean())
+    low, high = task.request.bounds
+    return truncated_gaussian(solution.theta + full @ closing.program.pull[:k], factor * full, low, high)
+
+
+GAIN, CLOCK, OFFSET, DELAY = 0.01, 1e-3, 0.01, 0.1
+"""Sizes of faults whose leverage is told: shares, of the spread of a channel (offset), of a sampling step (delay)."""
+
+TOLD = 1.0
+"""Standard errors by which such a fault must move a parameter to be told."""
+
+
+def leverage_of(task: MotionTask, found: Found, closing: ClosingSweep, deviations: Array) -> tuple[Leverage, ...]:
+    """What small faults would do to the parameters, the strongest first; deviations: (k,) standard errors.
+
+    A fault of size s adds s times its column b to the readings; the fit moves by I_θθ⁻¹ I_θb s, I the information with
+    the states eliminated.
+    """
+    solution, samples = found.solution, task.problem.samples
+    k, free = solution.theta.size, np.flatnonzero(~solution.at_bound)
+    if not closing.tried or not free.size or not np.isfinite(deviations[free]).all():
+        return ()
+    information = closing.program.information
+    inverse = scaled_inverse(information[np.ix_(free, free)], UNDETERMINED)
+    channels, step = list(task.observation.channels), np.diff(samples.time)[samples.joined[:-1]]
+    made = []
+    for number, fault in enumerate(closing.tried):
+        size = {
+            "gain": GAIN,
+            "clock": CLOCK,
+            "offset": OFFSET * float(samples.spread[channels.index(fault.channel)]) if fault.channel else 0.0,
+            "phase": DELAY * float(np.median(step)) if step.size else 0.0,
+        }[fault.kind]
+        bias = inverse @ information[free, k + number] * size
+        errors = np.abs(bias) / np.where(deviations[free] > 0, deviations[free], np.inf)
+        worst = int(np.argmax(errors))
+        if errors[worst] >= TOLD:
+            value = abs(float(solution.theta[free[worst]]))
+            moved = abs(float(bias[worst]))
+            relative = moved / value if value > 0 else float("nan")
+            name = task.names[free[worst]]
+            made.append(Leverage(fault.kind, fault.channel, size, name, moved, relative, float(errors[worst])))
+    return tuple(sorted(made, key=lambda one: -one.errors))
+
+
+def widening_of(
+    task: MotionTask, found: Found, closing: ClosingSweep, judged: Misfit | None, level: float, freedom: float
+) -> Widening | None:
+    """What blocks and pieces make of the intervals of a motion without kicks; None where they say nothing."""
+    solution, part = found.solution, closing.plain
+    free, white = ~solution.at_bound, judged is None or judged.to_the_noise
+    if not free.any():
+        return None
+    linked, scale = solution.nodes.linked, task.scale
+    anchor = anchor_of(sizes_of(solution.theta))
+    try:
+        scores = None if task.settings.robust else _scores(part, closing.program)[:, free]
+        steps, covariances = _pieces(task, part, linked, scale, anchor, free)
+        deleted = None if white else _without_blocks(task, found, part, anchor)
+        if deleted is not None and judged is not None and judged.size > COLOURED:
+            deleted = replace(deleted, noise_alone=False)
+    except np.linalg.LinAlgError:
+        return None
+    covariance = solution.covariance[np.ix_(free, free)]
+    made = widening(covariance, scores, steps, covariances, white, freedom, level, deleted)
+    factor = np.ones(free.size)
+    factor[free] = made.factor
+    return replace(made, factor=factor)
+
+
+def _without_blocks(task: MotionTask, found: Found, part: Sweep, anchor: Array) -> Deleted:
+    """Steps of the free parameters when the samples of each block lose their weight; the motion stays whole."""
+    assert part.own_hessian is not None
+    assert part.own_gradient is not None
+    samples, nodes = task.problem.samples, found.solution.nodes
+    runs = np.flatnonzero(np.diff(samples.record[nodes.index], prepend=-1))
+    edges = block_edges(nodes.size, samples.readings) if runs.size < RUNS else np.append(runs, nodes.size)
+    free, steps = ~found.solution.at_bound, []
+    for first, last in itertools.pairwise(edges.tolist()):
+        kept = np.ones(nodes.size)
+        kept[first:last] = 0.0
+        less = replace(
+            part, hessian=part.hessian * kept[:, None, None], gradient=part.gradient * kept[:, None],
+            mixed=part.mixed * kept[:, None, None],
+            parameter_hessian=part.parameter_hessian - part.own_hessian[first:last].sum(axis=0),
+            parameter_gradient=part.parameter_gradient - part.own_gradient[first:last].sum(axis=0),
+        )  # fmt: skip
+        program = chain_of(less, nodes.linked, task.scale, anchor)
+        steps.append(np.linalg.solve(program.information[np.ix_(free, free)], program.pull[free]))
+    return Deleted(np.array(steps), runs.size == 1)
+
+
+def _program(part: Sweep, linked: Flags, scale: Array, anchor: Array, here: slice) -> ChainProgram:
+    """The chain of the nodes in `here` alone, with what its own readings say about the parameters."""
+    kept = linked[here].copy()
+    kept[-1] = False
+    return chain_of(part.over(here), kept, scale, anchor)
+
+
+def _scores(part: Sweep, program: ChainProgram) -> Array:
+    """Pulls (B, k) of successive blocks on the parameters, the motion following them as it follows all the data.
+
+    With X_j = ∂x_j/∂θ, the change of node j that is best for a change of the parameters, interval j pulls by
+    g_jᵀ X_j + h_j (g: gradient by its node, h: directly); all of them together pull at nothing. Further parameters of
+    the program stay as they are.
+    """
+    assert part.own_gradient is not None
+    count, free = part.gradient.shape[0], part.own_gradient.shape[1]
+    pulls = np.einsum("jn,jnk->jk", part.gradient, program.response[..., :free]) + part.own_gradient
+    edges = np.linspace(0, count, min(MOST_BLOCKS, count) + 1).astype(int)
+    return np.add.reduceat(pulls, edges[:-1], axis=0)
+
+
+def _pieces(
+    task: MotionTask, part: Sweep, linked: Flags, scale: Array, anchor: Array, free: Flags
+) -> tuple[Array | None, Array | None]:
+    """Steps (P, f) from the estimate that pieces of the record would take on their own, with covariances (P, f, f)."""
+    count, n = part.gradient.shape
+    unknowns = n + int(free.sum())
+    for pieces in PIECES:
+        if count < 4 * pieces or task.problem.samples.readings < pieces * READINGS_PER_UNKNOWN * unknowns:
+            continue
+        edges = np.linspace(0, count, pieces + 1).astype(int)
+        steps, covariances = [], []
+        for first, last in itertools.pairwise(edges.tolist()):
+            program = _program(part, linked, scale, anchor, slice(first, last))
+            inner = np.ix_(free, free)
+            covariance = np.linalg.inv(program.information[inner])
+            steps.append(covariance @ program.pull[free])
+            covariances.append(covariance)
+        return np.array(steps), np.array(covariances)
+    return None, None

@@ -1,0 +1,159 @@
+"""Noise of the sensors: given, guessed before the fit, and found from its residuals.
+
+A sensor is one channel in one record: each may have noise of its own, known or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special
+
+from kapitza.base.angles import wrap
+from kapitza.base.arrays import Array, Flags, Indices
+from kapitza.data import Record
+from kapitza.estimate.observation import Observation
+from kapitza.estimate.shooting_fit.pieces import Samples
+from kapitza.signal import difference_noise
+
+MANY_READINGS = 100
+"""Sensors with at least this many readings have their noise estimated on their own; others of a channel share it."""
+
+FEW_DEGREES = 5.0
+"""Degrees of freedom below which the noise of a sensor is not estimated on its own."""
+
+
+@dataclass(frozen=True)
+class SensorNoise:
+    """Standard deviations (S,) by sensor, which of them are known, and the channel (S,) and record (S,) of each."""
+
+    deviations: Array
+    known: Flags
+    channel: Indices
+    record: Indices
+
+    @property
+    def all_known(self) -> bool:
+        return bool(self.known.all())
+
+
+def noise_of_sensors(
+    samples: Samples, observation: Observation, records: Sequence[Record], given: Mapping[str, float]
+) -> tuple[Samples, SensorNoise]:
+    """The samples with their sensors numbered anew, and what is known of these.
+
+    Noise comes from the settings, else from the record of the sensor, else from a guess. Sensors of unknown noise and
+    few readings are joined with the others of their channel.
+    """
+    count = len(observation.channels)
+    slots = count * len(records)
+    readings = np.bincount(samples.sensor[samples.sensor >= 0].ravel(), minlength=slots)
+    number = np.full(slots + 1, -1, np.intp)
+    shared: dict[int, int] = {}
+    deviations, known, channels, owners = [], [], [], []
+    for slot in np.flatnonzero(readings):
+        owner, c = divmod(int(slot), count)
+        channel = observation.channels[c]
+        noise = given.get(channel, records[owner].noise.get(channel, np.nan))
+        # An exact sensor has no size to weigh it by: what little it scatters is estimated.
+        unknown = not (np.isfinite(noise) and noise > 0)
+        few = unknown and readings[slot] < MANY_READINGS
+        if few and c in shared:
+            number[slot] = shared[c]
+            continue
+        number[slot] = len(deviations)
+        if few:
+            shared[c] = len(deviations)
+        deviations.append(noise)
+        known.append(not unknown)
+        channels.append(c)
+        owners.append(owner)
+    samples = replace(samples, sensor=number[samples.sensor])
+    guess = noise_guess(samples, observation, np.array(channels, np.intp))
+    held = np.array(known, bool)
+    sensors = SensorNoise(
+        np.where(held, np.array(deviations, float), guess), held, np.array(channels, np.intp), np.array(owners, np.intp)
+    )
+    return samples, sensors
+
+
+def noise_guess(samples: Samples, observation: Observation, channel: Indices) -> Array:
+    """Standard deviation (S,) of each sensor's noise from third differences, at least 1e-6 of its channel's spread.
+
+    Third differences of a smooth, densely sampled motion are small, those of white noise have 20 times its variance.
+    Only the ratios between sensors matter before the fit; the residuals give the final values.
+    """
+    guess = np.empty(channel.size)
+    step = np.diff(samples.time)
+    # Steps over lost samples are not small.
+    near = samples.joined[:-1] & (step < 1.5 * np.median(step))
+    whole = near[:-2] & near[1:-1] & near[2:]
+    for c in range(len(observation.channels)):
+        steps = np.diff(samples.values[:, c])
+        if observation.angles[c]:
+            steps = wrap(steps)
+        third, owner, spread = np.diff(steps, 2)[whole], samples.sensor[:-3, c][whole], samples.spread[c]
+        for s in np.flatnonzero(channel == c):
+            own = third[owner == s] if channel.size > len(observation.channels) else third
+            size = difference_noise(own, 3, samples.outliers) or difference_noise(own, 3)
+            # A record too coarse to be smooth, such as a strobed one, says nothing: an ordinary sensor is assumed.
+            smooth = own.size and size < 0.2 * spread
+            guess[s] = max(size, 1e-6 * spread) if smooth else 0.01 * spread
+    return guess
+
+
+def noise_found(samples: Samples, residual: Array, sensors: SensorNoise, fitted: int, huber: float | None) -> Array:
+    """Standard deviations (S,) from residuals (N, c): those known as given, the others each charged their share of the
+    `fitted` numbers.
+
+    With Huber's loss the residuals count up to its threshold, and the variance is divided by what Gaussian noise would
+    give then (P. J. Huber, Robust Statistics, 1981, proposal 2).
+    """
+    power, count = power_of(samples, residual, sensors.deviations, huber)
+    consistent = 1.0 if huber is None else clipped_power(huber)
+    free = count * max(1.0 - fitted / max(samples.readings, 1), 1e-6)
+    few = ~sensors.known & (free < FEW_DEGREES)
+    if few.any():
+        # Too few readings to tell the sensors apart: their ratios stay as guessed, one factor serves all of them.
+        power, free = np.where(few, power[few].sum(), power), np.where(few, free[few].sum(), free)
+    variance = power / np.maximum(free, 1.0) / consistent * sensors.deviations**2
+    least = 1e-13 * samples.spread[sensors.channel]
+    return np.where(sensors.known | (count == 0), sensors.deviations, np.sqrt(np.maximum(variance, least**2)))
+
+
+def power_of(samples: Samples, residual: Array, deviations: Array, huber: float | None) -> tuple[Array, Array]:
+    """Σ z² (S,) of the residuals in standard deviations, clipped at the threshold of Huber's loss, and their count."""
+    z = residual / samples.at_readings(deviations)
+    if huber is not None:
+        z = np.clip(z, -huber, huber)
+    return per_sensor(samples, z**2, deviations.size), per_sensor(samples, np.ones_like(z), deviations.size)
+
+
+def per_sensor(samples: Samples, amounts: Array, count: int) -> Array:
+    """Sums (S,) of amounts (N, c) over the readings of each sensor."""
+    if samples.complete and count == samples.values.shape[1]:
+        return amounts.sum(axis=0)
+    return np.bincount((samples.sensor + 1).ravel(), amounts.ravel(), count + 1)[1:].astype(float)
+
+
+def clipped_power(threshold: float) -> float:
+    """E[min(z², c²)] of a standard Gaussian z."""
+    inside = special.ndtr(threshold) - special.ndtr(-threshold)
+    density = np.exp(-(threshold**2) / 2) / np.sqrt(2 * np.pi)
+    return float(inside - 2 * threshold * density + threshold**2 * (1 - inside))
+
+
+def robust_deviations(samples: Samples, residual: Array, deviations: Array, fitted: int, threshold: float) -> Array:
+    """Deviations (S,) for which the plain information is that of Huber's estimate.
+
+    The covariance of an M-estimate is σ² E[ψ²]/E[ψ']² (JᵀJ)⁻¹ with ψ the clipped residual; both means are those of each
+    sensor's own residuals, so outliers count with what they really do.
+    """
+    power, count = power_of(samples, residual, deviations, threshold)
+    inside = np.abs(residual / samples.at_readings(deviations)) <= threshold
+    central = per_sensor(samples, inside.astype(float), deviations.size) / np.maximum(count, 1)
+    free = np.maximum(count - fitted * count / max(samples.readings, 1), 1.0)
+    factor = np.sqrt(power / free) / np.maximum(central, 1e-3)
+    return np.where(count > 0, factor, 1.0) * deviations

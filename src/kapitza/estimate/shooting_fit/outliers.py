@@ -1,0 +1,125 @@
+"""Outliers of a fit: samples far from the fitted motion while their neighbours follow it.
+
+Without a model only large spikes can be told from the motion (`kapitza.signal.bad_samples`). With one, a sample counts
+as an outlier where its residual, less the running median of its neighbours, exceeds what noise gives. Residuals beside
+a sharp event of the motion itself (an impact that comes a sample early) are not outliers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from scipy import special
+from scipy.ndimage import maximum_filter1d
+
+from kapitza.base.arrays import Array, Flags
+from kapitza.data import KEEP
+from kapitza.errors import Status
+from kapitza.estimate.shooting_fit.search import Found, finish, fitter_for
+from kapitza.estimate.shooting_fit.task import MotionTask
+from kapitza.signal import MEDIAN_TO_DEVIATION, bad_sample_sentence
+
+SMALLEST = 4.5
+"""Robust deviations of an outlier, at least."""
+
+ROUGH = 3.5
+"""Robust deviations, at least, from the cubic through the residuals beside it."""
+
+FALSE = 0.005
+"""Probability that Gaussian noise alone gives an outlier anywhere in the data."""
+
+MOST = 0.05
+"""Share of the samples of a sensor from which they are a misfit, not outliers."""
+
+AROUND = 11
+"""Samples of the running median, the one in the middle left out."""
+
+FEWEST = 40
+"""Samples of a sensor that show their own scale, at least."""
+
+CUBIC = np.array([-2.0, 3.0, 6.0, 0.0, 6.0, 3.0, -2.0]) / 14
+"""Weights of the least-squares cubic through three neighbours on either side."""
+
+ROUNDS = 2
+"""Times that outliers are sought: small ones show when large ones are gone."""
+
+
+def without_outliers(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
+    """The fit continued without its outliers, which the task names; as it is where there are none."""
+    every = np.zeros(task.problem.samples.values.shape, bool)
+    if task.settings.robust or task.settings.process_noise:
+        return task, found
+    for _ in range(ROUNDS):
+        if found.solution.status is not Status.CONVERGED:
+            break
+        outliers = _outliers(task, found)
+        if not outliers.any():
+            break
+        samples, solution = task.problem.samples, found.solution
+        fewer = replace(task, problem=replace(
+            task.problem, samples=replace(samples, sensor=np.where(outliers, -1, samples.sensor))
+        ))  # fmt: skip
+        fitter = fitter_for(fewer, task.settings.softness)
+        fitter.sensors = found.sensors
+        again = fitter.go_on(solution.theta, solution.states, solution.nodes, solution.sweep.residual)
+        if again.status is not Status.CONVERGED:
+            break
+        every |= outliers
+        task, found = replace(fewer, outliers=every), replace(finish(fewer, fitter, again), rivals=found.rivals)
+    return task, found
+
+
+def _outliers(task: MotionTask, found: Found) -> Flags:
+    """Samples (N, c) out of line with the motion and with their neighbours."""
+    samples, sweep = task.problem.samples, found.solution.sweep
+    made = np.zeros(samples.values.shape, bool)
+    kept = [record.dataset.attrs.get(KEEP) == "keep" for record, _ in task.request.records("ShootingFit")]
+    limit = max(SMALLEST, float(special.ndtri(1.0 - 0.5 * FALSE / max(samples.readings, 1))))
+    for s, c in enumerate(found.sensors.channel):
+        mine = np.flatnonzero(samples.sensor[:, c] == s)
+        if mine.size < FEWEST or kept[found.sensors.record[s]]:
+            continue
+        residual = sweep.residual[mine, c]
+        left = residual - _neighbours(residual)
+        # A misfit that varies from sample to sample is smooth; an outlier is not.
+        rough = residual - np.convolve(np.pad(residual, len(CUBIC) // 2, mode="reflect"), CUBIC, "valid")
+        scale, roughness = (float(np.median(np.abs(one))) * MEDIAN_TO_DEVIATION for one in (left, rough))
+        far = (np.abs(left) > limit * scale) & (rough * np.sign(left) > ROUGH * roughness)
+        far &= np.abs(left) > 2 * _sharpness(task, sweep.predicted[mine, c], c)
+        if scale > 0 and 0 < far.sum() <= MOST * mine.size:
+            made[mine[far], c] = True
+    return made
+
+
+def _neighbours(residual: Array) -> Array:
+    """Median (N,) of the samples around each, itself left out: with it, the scale would be 16 % low."""
+    padded = np.pad(residual, AROUND // 2, mode="reflect")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, AROUND)
+    return np.median(np.delete(windows, AROUND // 2, axis=1), axis=1)
+
+
+def _sharpness(task: MotionTask, predicted: Array, c: int) -> Array:
+    """How far (N,) the fitted motion itself is from the line through its neighbours, within two samples."""
+    bent = np.diff(predicted, 2)
+    if task.observation.angles[c]:
+        bent = np.arctan2(np.sin(bent), np.cos(bent))
+    return maximum_filter1d(np.pad(np.abs(bent), 1), 5)
+
+
+def outlier_warnings(task: MotionTask) -> Iterator[str]:
+    """A sentence for each channel of each record with outliers."""
+    outliers, samples = task.outliers, task.problem.samples
+    if outliers is None:
+        return
+    none = np.zeros(len(outliers), bool)
+    records = [record for record, _ in task.request.records("ShootingFit")]
+    for number, record in enumerate(records):
+        mine = samples.record == number
+        head = f"record {number}: " if len(records) > 1 else ""
+        for c, channel in enumerate(task.observation.channels):
+            flags = outliers[:, c] & mine
+            if flags.any():
+                time = samples.time + record.excitation_start
+                yield head + bad_sample_sentence(channel, time, [flags, none, none])

@@ -1,0 +1,257 @@
+"""From the starting values to the answer: restarts, a window first on long records, noise found on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kapitza.base.arrays import Array
+from kapitza.errors import Status
+from kapitza.estimate.judge import HUBER
+from kapitza.estimate.shooting_fit.kicks import first_kicks, with_likeliest_kicks
+from kapitza.estimate.shooting_fit.noise import SensorNoise, robust_deviations
+from kapitza.estimate.shooting_fit.observer import observe_unseen
+from kapitza.estimate.shooting_fit.pieces import Nodes, place_nodes
+from kapitza.estimate.shooting_fit.residuals import follows, misfit, whiteness_by_channel
+from kapitza.estimate.shooting_fit.single import single_motion
+from kapitza.estimate.shooting_fit.solver import Fitter, MotionSolution, SolverSettings, densest_spacing
+from kapitza.estimate.shooting_fit.task import MotionTask
+from kapitza.estimate.shooting_fit.windows import best_window, best_windows
+from kapitza.model import symbol
+
+RESTARTS = (4.0, 0.2, 20.0)
+"""Factors on the softness of the links when the first run does not reach the data."""
+
+STIFF = (0.1, 0.02)
+"""The same where sensors are fitted too, tried first."""
+
+TWICE = 2.0
+"""Residuals over the scatter of neighbouring readings from which another beginning is tried."""
+
+MOST_DOUBTS = 3
+"""Beginnings after which a motion that follows the data is taken, whatever its residuals."""
+
+APART = 10.0
+"""Standard errors between two answers that count as different ones."""
+
+FIRST_TANGENTS = 10_000_000
+"""Numbers of the tangents at the samples of a first window: of many states as many samples as the usual window has cost
+more than all the rest, and are not needed for a start."""
+
+FIRST_READINGS = 50
+"""Readings in a first window for each of its unknowns, at least."""
+
+SPARSE = 10
+"""Samples between the nodes of a motion that was found by single shooting."""
+
+SAME_NOISE = 0.03
+"""Ratios between sensors are known to this fraction: it costs a thousandth of the standard errors."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The answer with the noise that belongs to it; objective: -2 log of what was maximised, up to a constant.
+
+    rivals: parameters (k,) of other motions that the iteration settled on from other beginnings.
+    """
+
+    solution: MotionSolution
+    sensors: SensorNoise
+    objective: float
+    rivals: tuple[Array, ...] = ()
+
+
+def search(task: MotionTask) -> Found:
+    """From several beginnings in turn, until the motion follows the data; the best is positions."""
+    samples, best, distance = task.problem.samples, None, (True, np.inf)
+    settled: list[Array] = []
+    for number, (start, factor) in enumerate(_beginnings(task)):
+        found = _solve(start, factor * task.settings.softness)
+        reached = follows(samples, found.solution, found.sensors)
+        settled += [found.solution.theta] if reached else []
+        here = (not reached, misfit(samples, found.solution))
+        if best is None or here < distance:
+            best, distance = found, here
+        if not distance[0] and (number >= MOST_DOUBTS or not _may_be_false(task, best)):
+            return replace(best, rivals=_rivals(best, settled))
+    assert best is not None
+    if best.solution.status is Status.CONVERGED:
+        return replace(best, solution=replace(best.solution, status=Status.FALSE_MINIMUM))
+    return best
+
+
+def single_fit(task: MotionTask, reached: Array) -> Found | None:
+    """The fit from the single motion that follows the data best, None where none does; reached: (k,) by the links."""
+    samples = task.problem.samples
+    nodes, best = place_nodes(samples, SPARSE), None
+    for theta in (task.request.start, reached):
+        for start in _seen_and_observed(task):
+            motion = single_motion(task, theta, start.states)
+            if motion is None:
+                continue
+            fitter = fitter_for(task, task.settings.softness)
+            found = finish(task, fitter, fitter.go_on(motion.theta, motion.at(nodes), nodes, None))
+            if not follows(samples, found.solution, found.sensors):
+                found = _at_minimum(task, motion.theta, motion.at(nodes), nodes)
+            better = best is None or misfit(samples, found.solution) < misfit(samples, best.solution)
+            if follows(samples, found.solution, found.sensors) and better:
+                best = found
+        if best is not None:
+            break
+    return best
+
+
+def _at_minimum(task: MotionTask, theta: Array, states: Array, nodes: Nodes) -> Found:
+    """A minimum of another method with the noise of its own residuals."""
+    fitter = fitter_for(task, task.settings.softness)
+    noise = fitter.noise_of(fitter.at_minimum(theta, states, nodes))
+    fitter.sensors = replace(fitter.sensors, deviations=np.where(task.sensors.known, task.sensors.deviations, noise))
+    solution = fitter.at_minimum(theta, states, nodes)
+    return Found(solution, fitter.sensors, fitter.objective(solution))
+
+
+def _rivals(best: Found, settled: list[Array]) -> tuple[Array, ...]:
+    """Those of the answers that differ from the best one by more than its errors and more than rounding."""
+    theta = best.solution.theta
+    apart = APART * np.sqrt(np.clip(np.diag(best.solution.covariance), 0.0, None)) + 1e-3 * np.abs(theta)
+    return tuple(other for other in settled if (np.abs(other - theta) > apart).any())
+
+
+def _may_be_false(task: MotionTask, found: Found) -> bool:
+    """Whether states that nothing sees may have led astray: residuals neither white nor as small as the scatter."""
+    if task.known.all():
+        return False
+    large = found.sensors.deviations > TWICE * task.sensors.deviations
+    if not large.any():
+        return False
+    return min(whiteness_by_channel(task.problem.samples, found.solution, found.sensors)) < 1e-6
+
+
+def _beginnings(task: MotionTask) -> Iterator[tuple[MotionTask, float]]:
+    """States as they are, then those of an observer where some are not seen; then softer and stiffer links."""
+    if _fits_sensors(task):
+        # Soft links would let the states take on an unknown gain, and other parameters with them.
+        for factor in STIFF:
+            yield task, factor
+    for start in _seen_and_observed(task):
+        task = start
+        yield task, 1.0
+    for factor in RESTARTS:
+        yield task, factor
+
+
+def _seen_and_observed(task: MotionTask) -> Iterator[MotionTask]:
+    """The task as it is, then with the states of an observer where some are not seen."""
+    yield task
+    if not task.known.all():
+        observed = observe_unseen(task.problem, task.request.start, task.states, task.known, task.scale)
+        if observed is not None:
+            yield replace(task, states=observed)
+
+
+def _fits_sensors(task: MotionTask) -> bool:
+    """Whether what the channels read depends on free parameters: gains, offsets."""
+    free = {symbol(name) for name in task.names}
+    return any(expression.free_symbols & free for expression in task.observation.expressions)
+
+
+def in_best_windows(task: MotionTask) -> MotionTask:
+    """The task on the windows that tell most about the parameters alone, where so many are asked for."""
+    count, width, samples = task.settings.windows, task.settings.window, task.problem.samples
+    if not count or samples.size <= count * width:
+        return task
+    fitter = fitter_for(task, task.settings.softness)
+    theta = _first_window(task, fitter, task.request.start)[0]
+    index = best_windows(fitter, theta, task.states, width, count)
+    return replace(
+        task,
+        problem=replace(task.problem, samples=samples.choose(index)),
+        states=task.states[index],
+        positions=task.positions[index],
+    )
+
+
+def fitter_for(task: MotionTask, softness: float) -> Fitter:
+    method = task.settings
+    settings = SolverSettings(
+        softness=softness, tolerance=method.tolerance, max_iterations=method.max_iterations, spacing=method.spacing,
+        huber=HUBER if method.robust else None, process_noise=first_kicks(task),
+        learn_noise=not (task.sensors.all_known or method.robust or method.process_noise),
+    )  # fmt: skip
+    return Fitter(task.problem, settings, task.scale, task.sensors, *task.request.bounds)
+
+
+def _solve(task: MotionTask, softness: float) -> Found:
+    fitter = fitter_for(task, softness)
+    theta, spacing = task.request.start, None
+    if task.problem.samples.size > 2 * first_width(task):
+        theta, softness, spacing = _first_window(task, fitter, theta)
+    solution = fitter.solve(theta, task.states, softness=softness, spacing=spacing)
+    if spacing is not None and solution.status is not Status.CONVERGED:
+        solution = fitter.solve(theta, task.states, softness=softness)
+    return finish(task, fitter, solution)
+
+
+def finish(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> Found:
+    """Noise and kicks to the solution, and its covariance as they make it."""
+    if task.settings.process_noise and solution.status is Status.CONVERGED:
+        solution = with_likeliest_kicks(task, fitter, solution)
+    else:
+        solution = with_noise(task, fitter, solution)
+    if task.settings.robust and solution.status is Status.CONVERGED:
+        samples, residual = task.problem.samples, solution.sweep.residual
+        deviations = robust_deviations(samples, residual, fitter.sensors.deviations, task.fitted, HUBER)
+        solution = fitter.with_plain_weights(solution, samples.at_readings(deviations) ** -2.0)
+    return Found(solution, fitter.sensors, fitter.objective(solution))
+
+
+def with_noise(task: MotionTask, fitter: Fitter, solution: MotionSolution) -> MotionSolution:
+    """Noise of each sensor from the residuals, and the fit again with these weights until their ratios stand."""
+    method, unknown, priors = task.settings, ~task.sensors.known, fitter.problem.priors.weight
+    plain = not (method.robust or method.process_noise or task.sensors.known.any() or priors.any())
+    for _ in range(8 if unknown.any() else 0):
+        if solution.status is not Status.CONVERGED:
+            break
+        deviations = fitter.noise_of(solution)
+        ratio = np.log(deviations / fitter.sensors.deviations)[unknown]
+        fitter.sensors = replace(fitter.sensors, deviations=deviations)
+        # A common factor leaves the answer alone; only the ratios between sensors move it. Much less noise than was
+        # assumed calls for a stricter end of the iteration, though.
+        if plain and np.ptp(ratio) < SAME_NOISE and ratio.min() > -0.7:
+            return solution.with_noise_scaled(float(np.exp(ratio.mean())))
+        solution = fitter.resume(solution)
+        if (np.ptp(ratio) if plain else np.abs(ratio).max()) < SAME_NOISE:
+            break
+    return solution
+
+
+def first_width(task: MotionTask) -> int:
+    """Samples of the first fit of a long record: the window that was asked for, fewer where the states are many."""
+    n, k, channels = task.states.shape[1], len(task.names), task.problem.samples.values.shape[1]
+    enough = max(FIRST_TANGENTS // (n * (n + k)), FIRST_READINGS * (n + k) // channels)
+    return min(task.settings.window, enough)
+
+
+def _first_window(task: MotionTask, fitter: Fitter, theta: Array) -> tuple[Array, float, int | None]:
+    """Parameters from the most informative stretch, a softness and a node spacing to go on with.
+
+    The noise found there becomes that of `fitter`. From good parameters and states that the data give, nodes need not
+    be dense any more: that saves most of the work on a long record.
+    """
+    problem, width = task.problem, first_width(task)
+    best = best_window(fitter, theta, task.states, width, bool(task.known.all()))
+    inner = replace(problem, samples=problem.samples.take(best, best + width))
+    small = replace(task, problem=inner, states=task.states[best : best + width])
+    # As dense as in the whole record: many states at every sample of a window cost as much as all the rest.
+    dense = densest_spacing(task.states)
+    for start, factor in _beginnings(small):
+        first = replace(fitter, problem=inner, sensors=task.sensors, rows=[])
+        found = first.solve(theta, start.states, factor * fitter.settings.softness, dense)
+        if follows(inner.samples, found, first.sensors):
+            found = with_noise(task, first, found)
+            fitter.sensors = first.sensors
+            spacing = int(found.nodes.length.max()) if task.known.all() else None
+            return found.theta, min(fitter.settings.softness, 0.01), spacing
+    return theta, fitter.settings.softness, None

@@ -1,0 +1,136 @@
+"""Single shooting: one motion per piece from its first state, the last resort of a fit.
+
+Where a model is a little wrong and a state is not seen, shooting intervals with links that may stretch lead to states
+far from any motion, and do not close. Minimised over the first states and the parameters alone,
+
+    Σ (h(x(t_i; x_0, θ), θ) - y_i)²/σ²,
+
+the motion does not follow the data closely, but it is an answer. Chaotic motions have no such minimum nearby.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from kapitza.base.arrays import Array, Flags
+from kapitza.errors import FlowError
+from kapitza.estimate.shooting_fit.pieces import Nodes
+from kapitza.estimate.shooting_fit.task import MotionTask
+
+MOST_UNKNOWNS = 60
+"""First states and parameters up to which single shooting is tried."""
+
+HORIZONS = (0.2, 1.0)
+"""Shares of each piece that are fitted in turn: over a short time a motion cannot run out of step."""
+
+EVALUATIONS = 80
+"""Of the motion, at most."""
+
+RAN_AWAY = 1e3
+"""Growth of a parameter from its start beyond which there is no minimum."""
+
+FAR = 1e3
+"""Residual, in spreads of the data, where the motion cannot be computed: such a step is never taken."""
+
+
+@dataclass(frozen=True)
+class SingleMotion:
+    """Parameters (k,) and states (N, n) at all samples."""
+
+    theta: Array
+    states: Array
+
+    def at(self, nodes: Nodes) -> Array:
+        return self.states[nodes.index].copy()
+
+
+def single_motion(task: MotionTask, theta: Array, states: Array) -> SingleMotion | None:
+    """The motion nearest to the data from parameters theta (k,) and first states among (N, n); None without one."""
+    samples, k = task.problem.samples, theta.size
+    firsts = [piece.start for piece in samples.pieces]
+    if k + states[firsts].size > MOST_UNKNOWNS:
+        return None
+    low, high = task.request.bounds
+    endless = np.full(states[firsts].size, np.inf)
+    start = np.concatenate([np.clip(theta, low, high), states[firsts].ravel()])
+    within = np.append(low, -endless), np.append(high, endless)
+    try:
+        for share in HORIZONS:
+            problem = _Problem(task, states.shape[1], _read(task, share))
+            problem.path(start)
+            found = least_squares(
+                problem.residual,
+                start,
+                problem.jacobian,  # pyright: ignore[reportArgumentType]
+                within,
+                x_scale="jac",
+                max_nfev=EVALUATIONS,  # pyright: ignore[reportArgumentType]
+            )
+            start = found.x
+            if (np.abs(start[:k]) > RAN_AWAY * np.maximum(np.abs(theta), 1e-12)).any():
+                return None
+        return SingleMotion(start[:k], problem.path(start))
+    except (FlowError, np.linalg.LinAlgError, ValueError):
+        return None
+
+
+def _read(task: MotionTask, share: float) -> Flags:
+    """Samples (N, c) that count: those that were read, in the first share of each piece."""
+    samples = task.problem.samples
+    early = np.zeros(samples.size, bool)
+    for piece in samples.pieces:
+        early[piece.start : piece.start + int(np.ceil(share * (piece.stop - piece.start)))] = True
+    return early[:, None] & (samples.sensor >= 0)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Residuals, in spreads of their channels, and their derivatives by parameters and first states.
+
+    read: (N, c) samples that count.
+    """
+
+    task: MotionTask
+    dimension: int
+    read: Flags
+
+    def path(self, unknowns: Array) -> Array:
+        """States (N, n) at all samples."""
+        samples, parts = self.task.problem.samples, []
+        for number, piece in enumerate(samples.pieces):
+            state, vector = self._start(unknowns, number, piece)
+            parts.append(self.task.problem.flow.trajectory(state, samples.time[piece], vector))
+        return np.concatenate(parts)
+
+    def residual(self, unknowns: Array) -> Array:
+        samples = self.task.problem.samples
+        try:
+            path = self.path(unknowns)
+        except FlowError:
+            return np.full(samples.values.size, FAR)
+        vectors = self.task.problem.parameters(unknowns[: len(self.task.names)], np.arange(samples.size))
+        value = self.task.observation.value(path, samples.time, vectors)
+        left = self.task.observation.residual(value, samples.values)
+        return (np.where(self.read, left, 0.0) / samples.spread).ravel()
+
+    def jacobian(self, unknowns: Array) -> Array:
+        samples, k, n = self.task.problem.samples, len(self.task.names), self.dimension
+        made = np.zeros((*samples.values.shape, unknowns.size))
+        for number, piece in enumerate(samples.pieces):
+            state, vector = self._start(unknowns, number, piece)
+            time = samples.time[piece]
+            path, by_state, by_theta = self.task.problem.flow.trajectory_tangents(state, time, vector)
+            vectors = np.broadcast_to(vector, (len(path), vector.size))
+            _, slopes = self.task.observation.along(path, time, vectors, (by_state, by_theta))
+            made[piece, :, :k] = slopes[..., n:]
+            made[piece, :, k + number * n : k + (number + 1) * n] = slopes[..., :n]
+        made = np.where(self.read[..., None], made, 0.0) / samples.spread[:, None]
+        return np.nan_to_num(made.reshape(-1, unknowns.size))
+
+    def _start(self, unknowns: Array, number: int, piece: slice) -> tuple[Array, Array]:
+        k, n = len(self.task.names), self.dimension
+        vector = self.task.problem.parameters(unknowns[:k], np.array([piece.start]))[0]
+        return unknowns[k + number * n : k + (number + 1) * n], vector

@@ -1,0 +1,227 @@
+"""Steps of a sensor: its offset jumps at one sample and stays.
+
+In a record alone a step and an impact look the same. A motion of the model is continuous where the model is, so a step
+stays in the residuals. With lines through WIDTH residuals on either side of a sample, extrapolated to it,
+
+    J = line from the right - line from the left
+
+is the jump. A step shows it between two neighbouring samples too; a spike does not, and a misfit is smooth. The sizes
+of the steps are estimated with states and parameters, and their uncertainty enters the intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.ndimage import maximum_filter1d
+
+from kapitza.base.arrays import Array, Flags, Indices
+from kapitza.data import KEEP
+from kapitza.errors import FlowError, Status
+from kapitza.estimate.shooting_fit.pieces import Samples
+from kapitza.estimate.shooting_fit.search import Found, finish, fitter_for, search
+from kapitza.estimate.shooting_fit.sweep import chain_of, sweep
+from kapitza.estimate.shooting_fit.task import MotionTask, Step
+from kapitza.model import symbol
+from kapitza.signal import MEDIAN_TO_DEVIATION
+from kapitza.solve import scaled_inverse
+
+WIDTH = 8
+"""Residuals on either side through which a line is laid."""
+
+LEAST = 7.0
+"""Robust deviations of J that make a step, at least."""
+
+AGREE = 0.4
+"""Share of the jump by which the difference of the two samples may deviate from it."""
+
+FEWEST = 80
+"""Samples of a sensor that show the scatter of J, at least."""
+
+MOST = 4
+"""Steps of a sensor up to which they are faults of the sensor and not the motion."""
+
+ROUNDS, REFINED = 3, 2
+"""Searches for steps: small ones show when large ones are gone; Newton steps of the sizes."""
+
+UNDETERMINED = 1e-12
+"""Relative information of a direction below which it is left as it is."""
+
+
+def without_steps(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
+    """The fit made again with the steps of the sensors taken off; as it is where there are none."""
+    if task.settings.robust or task.settings.process_noise or task.model.impacts:
+        return task, found
+    for _ in range(ROUNDS):
+        steps = _steps(task, found)
+        if not steps:
+            break
+        fewer = _taken_off(task, steps)
+        again = search(fewer)
+        if again.solution.status is not Status.CONVERGED:
+            break
+        task, found = fewer, again
+    return task, found
+
+
+def with_step_sizes(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
+    """The sizes of the steps estimated with states and parameters, and their uncertainty in the covariance."""
+    if not task.steps or found.solution.status is not Status.CONVERGED:
+        return task, found
+    for _ in range(REFINED):
+        joint = _joint(task, found)
+        if joint is None:
+            return task, found
+        moved = tuple(replace(step, size=float(d)) for step, d in zip(task.steps, joint.move, strict=True))
+        task = _taken_off(replace(task, steps=()), moved, task.steps)
+        fitter = fitter_for(task, task.settings.softness)
+        fitter.sensors = found.sensors
+        solution = found.solution
+        again = fitter.go_on(solution.theta, solution.states, solution.nodes, solution.sweep.residual)
+        if again.status is not Status.CONVERGED:
+            return task, found
+        found = replace(finish(task, fitter, again), rivals=found.rivals)
+    joint = _joint(task, found)
+    if joint is None:
+        return task, found
+    covariance = found.solution.covariance + joint.response @ np.linalg.solve(joint.own, joint.response.T)
+    errors = np.sqrt(np.diag(np.linalg.inv(joint.own)))
+    steps = tuple(replace(step, error=float(e)) for step, e in zip(task.steps, errors, strict=True))
+    return replace(task, steps=steps), replace(found, solution=replace(found.solution, covariance=covariance))
+
+
+def step_warnings(task: MotionTask) -> Iterator[str]:
+    """A sentence for each step."""
+    records = [record for record, _ in task.request.records("ShootingFit")]
+    for step in task.steps:
+        head = f"record {step.record}: " if len(records) > 1 else ""
+        yield (
+            f'{head}"{task.observation.channels[step.channel]}" jumps by {step.size:.3g} (± {step.error:.2g}) at '
+            f"{step.time + records[step.record].excitation_start:.6g} s and stays there: the offset of the sensor "
+            "changes. The step is fitted with the parameters and taken off. If it is real, keep it by "
+            'record.with_attributes(bad_samples="keep").'
+        )
+
+
+@dataclass(frozen=True)
+class _Joint:
+    """Newton step (m,) of the sizes, their information (m, m), and the parameters' answer (k, m) to a unit of each."""
+
+    move: Array
+    own: Array
+    response: Array
+
+
+def _joint(task: MotionTask, found: Found) -> _Joint | None:
+    solution = found.solution
+    columns = np.stack([_column(task.problem.samples, step) for step in task.steps], axis=2)
+    try:
+        part = sweep(task.problem, solution.nodes, solution.states, solution.theta, solution.weights, False, columns)
+        program = chain_of(part, solution.nodes.linked, task.scale)
+    except (FlowError, np.linalg.LinAlgError):
+        return None
+    k, free = solution.theta.size, np.flatnonzero(~solution.at_bound)
+    information, pull = program.information, program.pull
+    inverse = np.zeros((k, k))
+    if free.size:
+        inverse[np.ix_(free, free)] = scaled_inverse(information[np.ix_(free, free)], UNDETERMINED)
+    across = information[:k, k:]
+    own = information[k:, k:] - across.T @ inverse @ across
+    if not (np.linalg.eigvalsh(own) > UNDETERMINED * np.diag(information)[k:].max()).all():
+        return None
+    move = np.asarray(np.linalg.solve(own, pull[k:] - across.T @ inverse @ pull[:k]), float)
+    return _Joint(move, own, inverse @ across)
+
+
+def _column(samples: Samples, step: Step) -> Array:
+    """What a unit of the step adds to the samples (N, c)."""
+    made = np.zeros(samples.values.shape)
+    later = (samples.record == step.record) & (samples.time >= step.time)
+    made[later & (samples.sensor[:, step.channel] >= 0), step.channel] = 1.0
+    return made
+
+
+def _taken_off(task: MotionTask, steps: tuple[Step, ...], known: tuple[Step, ...] | None = None) -> MotionTask:
+    """The task with these steps off its samples; known: steps off already to whose sizes these are additions."""
+    samples, everything = task.problem.samples, task.everything
+    values, whole = samples.values.copy(), everything.values.copy()
+    for step in steps:
+        for target, where in ((values, samples), (whole, everything)):
+            later = (where.record == step.record) & (where.time >= step.time)
+            target[later, step.channel] -= step.size
+    # A large step is off by a part first, and found again at the same place.
+    there = {(step.channel, step.record, step.time): step for step in task.steps}
+    for step in steps:
+        place = step.channel, step.record, step.time
+        there[place] = replace(step, size=step.size + there[place].size) if place in there else step
+    kept = tuple(there.values())
+    if known is not None:
+        kept = tuple(replace(old, size=old.size + new.size) for old, new in zip(known, steps, strict=True))
+    states = task.states
+    if known is None:
+        states = _states_without(task, steps)
+    problem = replace(task.problem, samples=replace(samples, values=values))
+    return replace(task, problem=problem, states=states, everything=replace(everything, values=whole), steps=kept)
+
+
+def _states_without(task: MotionTask, steps: tuple[Step, ...]) -> Array:
+    """First states (N, n) with the steps off where a channel reads a state."""
+    states, samples, names = task.states.copy(), task.problem.samples, list(task.model.states)
+    for step in steps:
+        expression = task.observation.expressions[step.channel]
+        for i, name in enumerate(names):
+            if expression == symbol(name):
+                later = (samples.record == step.record) & (samples.time >= step.time)
+                states[later, i] -= step.size
+    return states
+
+
+def _steps(task: MotionTask, found: Found) -> tuple[Step, ...]:
+    """Steps that the residuals show, the sharpest of each sensor."""
+    samples, part = task.problem.samples, found.solution.sweep
+    kept = [record.dataset.attrs.get(KEEP) == "keep" for record, _ in task.request.records("ShootingFit")]
+    rates = {symbol(f"{c.name}'") for c in task.model.coordinates if c.order == 2}
+    made: list[Step] = []
+    for s, c in enumerate(found.sensors.channel):
+        number = int(found.sensors.record[s])
+        mine = np.flatnonzero(samples.sensor[:, c] == s)
+        # A velocity may jump by an impact that the model lacks.
+        if mine.size < FEWEST or kept[number] or task.observation.expressions[c].free_symbols & rates:
+            continue
+        whole = samples.joined[mine[:-1]] & (np.diff(mine) == 1)
+        jumps = _jumps(part.residual[mine, c], whole)
+        sharp = maximum_filter1d(np.abs(np.pad(np.diff(part.predicted[mine, c], 2), 1)), 5)
+        at = [i for i in np.flatnonzero(jumps) if abs(jumps[i]) > 2 * sharp[i]]
+        before = sum(1 for step in task.steps if step.channel == c and step.record == number)
+        if len(at) + before <= MOST:
+            made += [Step(int(c), number, float(samples.time[mine[i]]), -float(jumps[i])) for i in at]
+    return tuple(made)
+
+
+def _jumps(residual: Array, joined: Flags) -> Array:
+    """Jump (N,) of residuals at each sample that is a step, 0 elsewhere; joined: (N - 1,) whether neighbours follow."""
+    line = _end_weights()
+    ahead = np.correlate(residual, line[::-1], "valid")
+    behind = np.correlate(residual, line, "valid")
+    count = residual.size - 2 * WIDTH + 1
+    at: Indices = np.arange(WIDTH, WIDTH + count)
+    jump = ahead[at] - behind[at - WIDTH]
+    scale = float(np.median(np.abs(jump))) * MEDIAN_TO_DEVIATION
+    gap = residual[at] - residual[at - 1]
+    large = np.abs(jump)
+    whole = np.lib.stride_tricks.sliding_window_view(joined, 2 * WIDTH - 1).all(axis=1)
+    good = (large > LEAST * scale) & (np.abs(gap - jump) < AGREE * large) & whole
+    # The largest around, among those that agree with the difference of the two samples.
+    height = np.where(good, large, 0.0)
+    good &= height == maximum_filter1d(height, 2 * WIDTH + 1)
+    made = np.zeros(residual.size)
+    made[at[good]] = jump[good]
+    return made
+
+
+def _end_weights() -> Array:
+    """Weights (WIDTH,) of samples at -WIDTH … -1 in the value of their line at -1/2."""
+    x = np.arange(-WIDTH, 0) + 0.5
+    return np.asarray(np.linalg.pinv(np.stack([np.ones(WIDTH), x], axis=1))[0], float)

@@ -1,0 +1,170 @@
+"""A fit made ready: what was asked, the data, the numbers it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kapitza.base.arrays import Array, Flags, Indices
+from kapitza.data import Record, is_number
+from kapitza.errors import DataError, ModelError, nearest_name
+from kapitza.estimate.observation import Observation, observe
+from kapitza.estimate.request import Request, Task
+from kapitza.estimate.shooting_fit.impacts import in_flight
+from kapitza.estimate.shooting_fit.noise import SensorNoise, noise_of_sensors
+from kapitza.estimate.shooting_fit.pieces import Samples, bridged_segments, gather
+from kapitza.estimate.shooting_fit.start import sizes, states_from_data
+from kapitza.estimate.shooting_fit.sweep import MotionProblem
+from kapitza.flow import Flow
+from kapitza.model import Model
+
+if TYPE_CHECKING:
+    from kapitza.estimate.shooting_fit.fit import ShootingFit
+
+WHO = "ShootingFit"
+
+FLOW_TOLERANCE = 1e-13
+"""Of the integration: far below any noise, and a third cheaper than rounding."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A jump of the offset of a channel: number of channel and record, time [s] of the first sample after it, size."""
+
+    channel: int
+    record: int
+    time: float
+    size: float
+    error: float = float("nan")
+
+
+@dataclass(frozen=True)
+class MotionTask(Task):
+    """What was asked and what the fit starts from.
+
+    states: (N, n) at the samples; known: (n,) which of them the data gave; scale: (n,) size of each state.
+    everything: all samples, those held back included; positions: (N,) positions in it of the samples fitted.
+    outliers: (N, c) samples that the fit left out because the motion passes them by, None for none.
+    steps: of the sensors, taken off the samples.
+    """
+
+    settings: ShootingFit
+    problem: MotionProblem
+    states: Array
+    known: Flags
+    scale: Array
+    sensors: SensorNoise
+    everything: Samples
+    positions: Indices
+    outliers: Flags | None = None
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def observation(self) -> Observation:
+        return self.problem.observation
+
+    @property
+    def fitted(self) -> int:
+        """Numbers that are fitted: initial states of the pieces, parameters and steps of the sensors."""
+        return self.scale.size * len(self.problem.samples.pieces) + len(self.names) + len(self.steps)
+
+    @property
+    def doubtful_bridges(self) -> str:
+        """A sentence about segments that were taken as one motion, to be told where the motion does not fit."""
+        count = bridged_segments(self.request.records(WHO), self.settings.max_gap, self.settings.bridge)
+        if not count:
+            return ""
+        gaps = "1 gap" if count == 1 else f"{count} gaps"
+        return f" The motion is carried over {gaps} between segments: if these are trials of their own, bridge=False."
+
+
+def prepare(method: ShootingFit, request: Request) -> MotionTask:
+    """Everything that the fit works on, checked."""
+    request.require_start()
+    model, names = request.model, request.names
+    data = request.records(WHO)
+    records = [record for record, _ in data]
+    for record in records:
+        check_signals(model, record)
+    observation = observe(model, records, request.outputs, names)
+    everything = gather(model, data, observation, method.max_gap, method.robust, method.bridge)
+    stated = request.positive_noise(observation.channels)
+    everything, sensors = noise_of_sensors(everything, observation, records, stated)
+    positions = _positions(everything, method.hold_back)
+    if positions.size < 2:
+        raise DataError(
+            f"Only {positions.size} of {everything.size} samples are left to fit: hold back less, or record longer."
+        )
+    samples = everything if positions.size == everything.size else everything.choose(positions)
+    states, seen, flights = states_from_data(model, samples, observation)
+    if flights is not None:
+        samples, flying = in_flight(model, samples, observation, flights)
+        positions, states, seen = positions[flying], states[flying], seen[flying] | ~flights.free[flying, None]
+    scale = sizes(model, samples, states, seen)
+    problem = MotionProblem(
+        flow=Flow(model, wrt=names, tolerance=FLOW_TOLERANCE),
+        samples=samples,
+        observation=observation,
+        columns=np.array([model.names.index(name) for name in names], np.intp),
+        angles=np.array(model.angles),
+        priors=request.priors,
+    )
+    if method.initial:
+        problem = replace(problem, **_held(model, method.initial, scale, len(records)))
+    known = np.asarray(seen.all(axis=0))
+    return MotionTask(request, method, problem, states, known, scale, sensors, everything, positions)
+
+
+def _positions(samples: Samples, hold_back: float) -> Indices:
+    """Positions of the samples to fit: all of each record but its end."""
+    count = np.bincount(samples.record)
+    first = np.concatenate([[0], np.cumsum(count)[:-1]])
+    fitted = count - np.round(hold_back * count).astype(int)
+    return np.flatnonzero(np.arange(samples.size) - first[samples.record] < fitted[samples.record])
+
+
+def _held(
+    model: Model, initial: Mapping[str, float] | Sequence[Mapping[str, float]], scale: Array, records: int
+) -> dict[str, Array]:
+    """States (R, n) and weights (R, n) that tie the first state of each record."""
+    each = [initial] * records if isinstance(initial, Mapping) else list(initial)
+    if len(each) != records:
+        raise ModelError(f"initial holds {len(each)} states for {records} records: give one mapping for each.")
+    for state in each:
+        check_initial(model, state)
+    state = np.array([[own.get(name, 0.0) for name in model.states] for own in each])
+    weight = np.array([[1e16 if name in own else 0.0 for name in model.states] for own in each]) / scale**2
+    return {"held_state": state, "held_weight": weight}
+
+
+def check_initial(model: Model, initial: Mapping[str, float]) -> None:
+    if not isinstance(initial, Mapping):
+        raise ModelError(f"The initial state {initial} must be given by name: {{{model.states[0]!r}: 1.0, ...}}.")
+    for name, value in initial.items():
+        if name not in model.states:
+            raise ModelError(
+                f'initial names "{name}", not a state of {model.name}: {", ".join(model.states)}.'
+                + nearest_name(name, model.states)
+            )
+        if not is_number(value):
+            raise ModelError(f"The initial state {name} = {value} is not a finite number: leave it out if unknown.")
+
+
+def check_signals(model: Model, record: Record) -> None:
+    """An excitation that was recorded must be the one in the model: the motion is driven by the latter."""
+    for signal in model.signals:
+        if signal.name not in record.channels:
+            continue
+        stated, measured = signal(record.time - record.excitation_start), record[signal.name]
+        gap = float(np.sqrt(((measured - stated) ** 2).mean()))
+        noise = record.noise.get(signal.name, 0.0)
+        if gap > 0.1 * max(float(stated.std()), float(measured.std())) + 2 * noise:
+            raise DataError(
+                f'The record\'s channel "{signal.name}" differs from the signal "{signal.name}" of the model by '
+                f"{gap:.3g} (root mean square; the signal's spread is {stated.std():.3g}). ShootingFit drives the "
+                f'motion by the signal of the model: build it from this record, kz.Signal("{signal.name}", times, '
+                "values, period), check the phase, or leave the channel out of the record."
+            )

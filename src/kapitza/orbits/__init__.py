@@ -1,0 +1,34 @@
+"""Periodic orbits: the noun here, those found in records and those of models in the two folders inside.
+
+`find_orbits` is loaded from its module when it is first used: it needs both folders, and both need the noun.
+"""
+
+from __future__ import annotations
+
+from kapitza.orbits.orbit import (
+    Certificate,
+    Crossings,
+    Loop,
+    OrbitSet,
+    PeriodicOrbit,
+    Profile,
+    Sensitivity,
+    SolverReport,
+    Stretch,
+    distance,
+    minimal_period,
+)
+
+__all__ = [
+    "Certificate",
+    "Crossings",
+    "Loop",
+    "OrbitSet",
+    "PeriodicOrbit",
+    "Profile",
+    "Sensitivity",
+    "SolverReport",
+    "Stretch",
+    "distance",
+    "minimal_period",
+]

@@ -1,0 +1,60 @@
+"""find_orbits: the one verb for periodic orbits of models and in records."""
+
+from __future__ import annotations
+
+from inspect import signature
+
+from kapitza.base.argument_checks import Anything
+from kapitza.data import Record, StoredRecord, with_records
+from kapitza.errors import DataError, nearest_name
+from kapitza.model import Model
+from kapitza.orbits import OrbitSet
+from kapitza.orbits.in_records import find_orbits_in_parts, find_orbits_in_record
+from kapitza.orbits.of_models import find_orbits_of_model
+
+
+def find_orbits(source: Anything, max_period: int = 6, **settings: Anything) -> OrbitSet:
+    """All periodic orbits of a model in a region, or all that a record visited.
+
+    Parameters
+    ----------
+    source : Model, Record or StoredRecord
+        A model is searched by a census, Newton iterations from many starts; a record by close returns and local maps;
+        one on disk (`open_record`) part by part, `part` points of the section at a time.
+    max_period : int
+        Longest period: in excitation periods or steps of a map; for autonomous models and records in crossings of a
+        section.
+    settings
+        Of a census: region, starts, rounds, seed, min_period, section, details, executor, monitor; see
+        `kapitza.orbits.of_models.find_orbits_of_model`. Of a search in a record: channels, method, phase, delay,
+        dimension, kind, noise, monitor and the fields of `SectionSearch`; see
+        `kapitza.orbits.in_records.find_orbits_in_record`.
+
+    Returns
+    -------
+    OrbitSet
+        In the order of their period, with what was refused and why.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_map({"x": "1 - a*x**2"}, parameters={"a": 1.99})
+    >>> orbits = kz.find_orbits(model, max_period=3, region={"x": (-2, 2)}, starts=256)
+    >>> [orbit.repeats for orbit in orbits]
+    [1, 1, 2, 3, 3]
+    """
+    source = with_records(source)
+    if isinstance(source, Record):
+        return find_orbits_in_record(source, max_period, **settings)
+    if isinstance(source, StoredRecord):
+        return find_orbits_in_parts(source, max_period, **settings)
+    if not isinstance(source, Model):
+        raise DataError(f"find_orbits works on a Model or a Record, not on {type(source).__name__}.")
+    known = [name for name in signature(find_orbits_of_model).parameters if name not in ("model", "max_period")]
+    for name in settings:
+        if name not in known:
+            raise DataError(
+                f'find_orbits of a model has no argument "{name}".{nearest_name(name, known)} '
+                f"It has {', '.join(known)}."
+            )
+    return find_orbits_of_model(source, max_period, **settings)

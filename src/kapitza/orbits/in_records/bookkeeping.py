@@ -1,0 +1,164 @@
+"""Names and order for cycles: symbolic codes, duplicates, repetitions, symmetry partners, windings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.base.angles import difference
+from kapitza.errors import DataError
+from kapitza.orbits import PeriodicOrbit
+from kapitza.orbits.in_records.section import Section
+
+Array = NDArray[np.float64]
+Partition = Callable[[Array], Sequence[str]]
+
+
+def quadrants(points: Array) -> list[str]:
+    """Symbols of points (p, 2) = (angle, velocity) by the four quadrants of the section.
+
+    A | B above velocity zero, C | D below; A and C where the angle taken in [0, 2π) is below π (ORBITS section 3.2).
+    """
+    right = np.mod(points[:, 0], 2 * np.pi) >= np.pi
+    below = points[:, 1] < 0
+    return ["ABCD"[2 * int(b) + int(r)] for r, b in zip(right, below, strict=True)]
+
+
+def signs(points: Array) -> list[str]:
+    """A where the first coordinate is positive, B where it is negative."""
+    return ["B" if x < 0 else "A" for x in points[:, 0]]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Symbols A below and B from `value` on, in the first coordinate."""
+
+    value: float
+
+    def __call__(self, points: Array) -> list[str]:
+        return ["A" if x < self.value else "B" for x in points[:, 0]]
+
+
+def turning_value(section: Section, bins: int = 40) -> float:
+    """Where the image of the first coordinate turns from rising to falling: the border of a one-humped map.
+
+    From medians of the images in equally filled bins of the first coordinate; NaN when they have no inner extreme.
+    """
+    first = section.unit[section.starts, 0]
+    image = section.unit[section.starts + 1, 0]
+    order = np.argsort(first, kind="stable")
+    parts = np.array_split(order, min(bins, max(len(order) // 8, 1)))
+    middle = np.array([np.median(first[part]) for part in parts])
+    level = np.array([np.median(image[part]) for part in parts])
+    for extreme in (int(np.argmax(level)), int(np.argmin(level))):
+        if 2 <= extreme < len(level) - 2:
+            return float(middle[extreme] * section.scale[0])
+    return float("nan")
+
+
+def default_partition(section: Section) -> Partition:
+    """Quadrants on a plane of angle × velocity; signs where the first coordinate has both; else the hump of its map."""
+    if section.angles == (True, False):
+        return quadrants
+    first = section.unit[:, 0]
+    if np.mean(first < 0) > 0.05 and np.mean(first > 0) > 0.05:
+        return signs
+    border = turning_value(section)
+    return Threshold(border) if np.isfinite(border) else signs
+
+
+def symbols_of(points: Array, partition: Partition) -> list[str]:
+    """One symbol per point; what a partition returns is checked."""
+    symbols = [str(symbol) for symbol in partition(points)]
+    if len(symbols) != len(points):
+        raise DataError(f"The partition gave {len(symbols)} symbols for {len(points)} points: give one per point.")
+    return symbols
+
+
+def symbolic_code(points: Array, partition: Partition, deviation: Array | None) -> str:
+    """The code of a cycle, started so that it is first in the alphabet.
+
+    A point whose symbol changes within its own uncertainty gets "*": it lies on a border of the partition.
+    """
+    symbols = symbols_of(points, partition)
+    if deviation is not None:
+        reach = np.maximum(3.0 * deviation, 1e-9 * np.maximum(np.ptp(points, axis=0), np.abs(points).max(axis=0)))
+        for column in range(points.shape[1]):
+            for sign in (-1.0, 1.0):
+                moved = points.copy()
+                moved[:, column] += sign * reach[:, column]
+                for k, other in enumerate(symbols_of(moved, partition)):
+                    if other != symbols[k] and symbols[k] != "*":
+                        symbols[k] = "*"
+    text = "".join(symbols) if all(len(s) == 1 for s in symbols) else "-".join(symbols)
+    return smallest_rotation(text) if "-" not in text else text
+
+
+def smallest_rotation(code: str) -> str:
+    """The cyclic rotation of a code that comes first in the alphabet; codes of one cycle then compare equal."""
+    return min((code[k:] + code[:k] for k in range(len(code))), default=code)
+
+
+def cycle_gaps(section: Section, cycles: Sequence[Array], points: Array) -> Array:
+    """Largest distance between the points of a scaled cycle (p, n) and those of each of others (p, n), each minimised
+    over cyclic shifts; infinite for cycles of another period.
+    """
+    gaps = np.full(len(cycles), np.inf)
+    same = [k for k, cycle in enumerate(cycles) if len(cycle) == len(points)]
+    if same:
+        place = np.arange(len(points))
+        shifted = points[(place - place[:, None]) % len(points)]
+        apart = section.wrap(shifted - np.array([cycles[k] for k in same])[:, None])
+        gaps[same] = np.linalg.norm(apart, axis=-1).max(axis=-1).min(axis=-1)
+    return gaps
+
+
+def repeats_shorter(section: Section, points: Array, tolerance: float) -> int:
+    """The smallest q < p after which a scaled cycle (p, n) already repeats within the tolerance, or 0."""
+    p = len(points)
+    for q in range(1, p):
+        gap = section.wrap(np.roll(points, -q, axis=0) - points)
+        if p % q == 0 and np.linalg.norm(gap, axis=1).max() <= tolerance:
+            return q
+    return 0
+
+
+def with_partners(
+    orbits: Sequence[PeriodicOrbit], angles: Sequence[bool], symmetry: Sequence[float], tolerance: Array
+) -> list[PeriodicOrbit]:
+    """Note on each orbit which orbit is its image under x → symmetry · x (`partner`, an index).
+
+    An orbit that is its own image is noted with its own index. `tolerance` (n,) is in the units of the states.
+    """
+    noted = []
+    for orbit in orbits:
+        image = orbit.points * np.asarray(symmetry, float)
+        partner = None
+        for index, other in enumerate(orbits):
+            if other.points.shape == image.shape:
+                gaps = [
+                    np.abs(difference(np.roll(other.points, k, axis=0), image, angles) / tolerance).max()
+                    for k in range(len(image))
+                ]
+                if min(gaps) <= 1.0:
+                    partner = index
+                    break
+        noted.append(orbit.with_(partner=partner))
+    return noted
+
+
+def winding_numbers(section: Section, points: Array, row: int) -> tuple[tuple[int, ...], str]:
+    """Turns of each angle over one period of a cycle (p, n), and a note where they cannot be known.
+
+    Turns that the record shows are summed along the visit that starts at `row`. One sample per period of an angle
+    modulo 2π does not show them (the rate at one phase is no mean rate): the winding is then empty, not a guess.
+    """
+    if not section.circle.any():
+        return (0,) * section.dimension, ""
+    if section.turns is None or row < 0:
+        return (), "winding unknown: the record holds the angle only modulo 2π, once per period"
+    total = section.turns[row : row + len(points)].sum(axis=0)
+    return tuple(round(float(t)) if c else 0 for t, c in zip(total, section.circle, strict=True)), ""

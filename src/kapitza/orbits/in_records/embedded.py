@@ -1,0 +1,106 @@
+"""The section of a record: its channels as they are, or with delays where they are no state by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kapitza.data import Record
+from kapitza.errors import DataError
+from kapitza.orbits.in_records.character import Character, describe_section
+from kapitza.orbits.in_records.from_record import samples_per_period, strobe_record
+from kapitza.orbits.in_records.section import Section
+from kapitza.orbits.in_records.sheets import is_folded
+from kapitza.orbits.in_records.turning_points import turning_section
+
+LARGEST = 4  # coordinates of a section on which local maps still have neighbours
+NEARLY = 0.1  # share unpredicted below which delay coordinates are nearly a state
+SHOWN = ("deterministic", "periodic", "quasi-periodic")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A section with its character; delay, dimension: of the delay coordinates that were needed (dimension 1: none)."""
+
+    section: Section
+    character: Character
+    delay: int | None = None
+    dimension: int = 1
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class CutSettings:
+    """How to cut: what the user gave (None: by the data), the longest period asked for, the tolerance of returns."""
+
+    phase: float | None = None
+    delay: int | None = None
+    dimension: int | None = None
+    kind: str | None = None
+    noise: Any = None
+    max_period: int = 8
+    tolerance: float = 0.01
+
+
+def best_cut(record: Record, names: tuple[str, ...], settings: CutSettings) -> Cut:
+    """The section of the channels; where nothing shows in them, with as many delays as make neighbours agree.
+
+    A velocity, or any other channel that is no state by itself, looks like noise on a section: its past tells the rest.
+    Delays given by the user are taken as they are.
+    """
+    section = make_cut(record, names, settings, settings.dimension)
+    first = Cut(section, describe_section(section, settings.max_period, settings.tolerance), settings.delay)
+    if settings.dimension is not None or settings.delay is not None or first.character.kind != "noise":
+        return first
+    found: list[Cut] = []
+    # Whether neighbours agree is seen without the noise, whose estimate takes longest.
+    quick = replace(settings, noise=0.0)
+    for dimension in _dimensions(record, names):
+        try:
+            section = make_cut(record, names, quick, dimension)
+        except DataError:
+            break
+        character = describe_section(section, settings.max_period, settings.tolerance)
+        said = f"The channels are no state by themselves: delay coordinates were added ({', '.join(section.states)})."
+        if character.kind in SHOWN:
+            found.append(Cut(section, character, None, dimension, said))
+    if not found:
+        return first
+    # Fewer coordinates leave more neighbours: the first that is nearly a state, and has no folds, will do.
+    good = [cut for cut in found if not cut.character.unpredicted > NEARLY and not _is_folded(cut, record, names)]
+    chosen = good[0] if good else min(found, key=lambda cut: cut.character.unpredicted)
+    return replace(chosen, section=make_cut(record, names, settings, chosen.dimension))
+
+
+def _is_folded(cut: Cut, record: Record, names: tuple[str, ...]) -> bool:
+    delay = delay_of(cut.section, record, names)
+    return delay is not None and is_folded(cut.section, record, names, delay)
+
+
+def delay_of(section: Section, record: Record, names: tuple[str, ...]) -> int | None:
+    """Samples between the delay coordinates of a dense forced record; None where there are none."""
+    if record.period is None or section.dimension <= len(names) or samples_per_period(record) < 1.5:
+        return None
+    return int(section.states[len(names)].partition("(t+")[2][:-1])
+
+
+def make_cut(record: Record, names: tuple[str, ...], settings: CutSettings, dimension: int | None) -> Section:
+    """The section with this many delay coordinates; None: as many as usual."""
+    if record.period is None:
+        return turning_section(
+            record, names, delay=settings.delay, dimension=3 if dimension is None else dimension, kind=settings.kind,
+            noise=settings.noise,
+        )  # fmt: skip
+    return strobe_record(
+        record, names, phase=settings.phase, delay=settings.delay, dimension=1 if dimension is None else dimension,
+        noise=settings.noise,
+    )  # fmt: skip
+
+
+def _dimensions(record: Record, names: tuple[str, ...]) -> Iterator[int]:
+    if record.period is None:
+        yield from (4, 5)
+        return
+    most = LARGEST // len(names) if samples_per_period(record) > 1.5 else min(LARGEST // len(names), 3)
+    yield from range(2, most + 1)

@@ -1,0 +1,198 @@
+"""From a record to points on a section: strobed records, densely sampled ones at any phase, delay coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+
+from kapitza.base.angles import unwrap_states
+from kapitza.data import Record
+from kapitza.errors import DataError
+from kapitza.orbits.in_records.noise_on_section import section_noise
+from kapitza.orbits.in_records.preparation import (
+    channel_noise,
+    chosen_channels,
+    record_delay,
+    require_count,
+    require_even,
+    without_gaps,
+)
+from kapitza.orbits.in_records.section import Section, make_section
+
+Array = NDArray[np.float64]
+LEAST_FOR_NOISE = 200
+"""Points of a section below which local maps cannot tell noise from shape."""
+
+GAP = 1.5
+"""Median steps beyond which a step has lost a sample and says nothing of the rate."""
+
+
+def samples_per_period(record: Record) -> float:
+    """Excitation period divided by the sampling interval (mean of the steps, gaps apart: stamps may be rounded)."""
+    if record.period is None:
+        raise DataError(
+            "The record has no excitation period: set it (period=... when reading or in Record.from_arrays), "
+            "or treat the record as autonomous."
+        )
+    steps = np.diff(record.time)[np.diff(record.dataset["segment"].values) == 0]
+    if not steps.size:
+        raise DataError("Every segment of the record has a single sample: no two samples follow each other.")
+    rate = float(record.period / np.mean(steps[steps <= GAP * np.median(steps)]))
+    if rate > record.size:
+        raise DataError(f"No segment of the record is longer than one excitation period ({record.period:.6g} s).")
+    return rate
+
+
+def strobe_record(
+    record: Record,
+    channels: Sequence[str] | None = None,
+    *,
+    phase: float | None = None,
+    delay: int | None = None,
+    dimension: int = 1,
+    noise: Any = None,
+) -> Section:
+    """Points of the record once per excitation period; gaps inside a segment cut it.
+
+    channels: the coordinates, all by default. phase: where in the period (0 … 1) a dense record is cut, at
+    its start by default; a strobed record has its own.
+    delay, dimension: each channel gives x(t), x(t + delay), … (dimension coordinates); `delay` counts samples, by
+    default from the mutual information (dense records) or one period (strobed ones).
+    noise: standard deviation per channel in its own unit (number, one each, or by name); known noise of the record,
+    else estimated from the section.
+    """
+    names = chosen_channels(record, channels)
+    require_count("dimension", dimension, 1)
+    deviation = channel_noise(record, names, noise)
+    record, _ = without_gaps(record)
+    rate = samples_per_period(record)
+    cut = section_phase(record, phase)
+    if round(rate) == 1:
+        require_even(record)
+    if delay is None:
+        delay = record_delay(record, names, rate) if dimension > 1 and round(rate) > 1 else 1
+    require_count("delay", delay, 1)
+    angles = [bool(record.dataset[name].attrs.get("angle", False)) for name in names]
+    # Read once: a record may have thousands of segments.
+    time, columns = record.time, record.values(names)
+    clock = record.excitation_start, float(record.period or 1.0)
+    pieces = [
+        _strobe_piece(time, columns, piece, clock, angles, rate, cut, delay, dimension) for piece in record.segments()
+    ]
+    pieces = [piece for piece in pieces if len(piece[0])]
+    if not pieces:
+        raise DataError(f"No segment of the record is longer than one excitation period ({record.period:.6g} s).")
+    points = np.concatenate([piece[0] for piece in pieces])
+    follows = np.concatenate([np.arange(len(piece[0])) < len(piece[0]) - 1 for piece in pieces])
+    sample = np.concatenate([piece[1] for piece in pieces])
+    turns = _turns_between(points, follows, np.tile(angles, dimension), round(rate) > 1)
+    suffix = [""] + [f"(t+{k * delay})" for k in range(1, dimension)]
+    states = tuple(name + s for s in suffix for name in names)
+    extent = np.tile([signal_range(record[name]) for name in names], dimension) if round(rate) > 1 else None
+    section = make_section(
+        points, follows, states, tuple(angles) * dimension, float(record.period or 0.0), sample=sample, turns=turns,
+        extent=extent,
+    )  # fmt: skip
+    return with_noise(section, None if deviation is None else np.tile(deviation, dimension))
+
+
+def signal_range(values: Array) -> float:
+    """Size of a signal: the span of its middle 98 %, which single outliers do not stretch."""
+    low, high = np.quantile(values, [0.01, 0.99])
+    return float(high - low) or float(np.ptp(values))
+
+
+def with_noise(section: Section, deviation: Array | None) -> Section:
+    """The section with its noise: known (n,) in the units of the states, else estimated from enough points."""
+    if deviation is not None:
+        return section.with_noise(deviation / section.scale, "known")
+    if len(section.starts) < LEAST_FOR_NOISE:
+        return section.with_noise(np.zeros(section.dimension), "not estimated")
+    return section.with_noise(section_noise(section), "estimated")
+
+
+def section_phase(record: Record, phase: float | None = None) -> float:
+    """Share of the period at which the section lies; what a strobed record cannot give is refused."""
+    rate = samples_per_period(record)
+    if phase is not None and not (isinstance(phase, (int, float)) and np.isfinite(phase)):
+        raise DataError(f"phase = {phase!r}: give the share of the period, between 0 and 1.")
+    if rate < 0.98:
+        raise DataError(
+            f"The record is sampled every {float(record.period or 0.0) / rate:.6g} s, less than once per excitation "
+            f"period of {record.period:.6g} s: check the period."
+        )
+    if round(rate) > 1:
+        return 0.0 if phase is None else float(phase) % 1.0
+    if abs(rate - 1.0) > 0.02:
+        raise DataError(
+            f"The record has {rate:.3g} samples per excitation period of {record.period:.6g} s: strobe it once per "
+            "period, or sample it at least 4 times per period; or correct the period."
+        )
+    own = record.phase / float(record.period or 1.0)
+    if phase is not None and abs((phase - own + 0.5) % 1.0 - 0.5) > 0.02:
+        raise DataError(
+            f"The record is strobed once per period, at {own:.3g} of it: phase = {phase:.3g} is not in the data. "
+            "Leave phase out, or record more samples per period."
+        )
+    return own
+
+
+def _check_spline(rate: float, period: float) -> None:
+    """Splines need some samples per period to follow the motion."""
+    if rate < 4.0:
+        raise DataError(
+            f"With {rate:.3g} samples per excitation period of {period:.6g} s the motion between them cannot be told: "
+            "cut at a phase that was sampled, strobe once per period, or sample at least 4 times per period."
+        )
+
+
+def _strobe_piece(
+    time: Array, readings: Array, piece: slice, clock: tuple[float, float], angles: list[bool], rate: float,
+    phase: float, delay: int, dimension: int,
+) -> tuple[Array, NDArray[np.intp]]:  # fmt: skip
+    """Strobed points (M, n) of one segment and the rows of the record they came from; dense angles are continuous.
+
+    time (N,) and readings (N, n) of the whole record; clock: start and period of its excitation.
+    """
+    columns = readings[piece]
+    step = round(rate)
+    dense = step > 1
+    if dense:
+        columns = unwrap_states(columns, angles)
+    reach = (dimension - 1) * delay
+    if not dense:
+        rows = np.arange(max(len(columns) - reach, 0))
+        return np.column_stack([columns[rows + k * delay] for k in range(dimension)]), rows + piece.start
+    start, period = clock
+    times = time[piece] - time[piece.start]
+    first = float((phase - (time[piece.start] - start) / period) % 1.0)
+    even = float(np.abs(times - np.arange(len(times)) * (period / rate)).max()) < 0.25 * period / rate
+    if even and abs(rate - step) * len(columns) / step < 0.02 and abs(first * rate - round(first * rate)) < 0.02:
+        rows = np.arange(round(first * rate) % step, len(columns) - reach, step)
+        return np.column_stack([columns[rows + k * delay] for k in range(dimension)]), rows + piece.start
+    _check_spline(rate, period)
+    spacing = period / rate
+    strobes = first * period + period * np.arange(int((times[-1] - reach * spacing - first * period) / period) + 1)
+    if not len(strobes) or len(times) < 4:
+        return np.empty((0, columns.shape[1] * dimension)), np.empty(0, np.intp)
+    spline = CubicSpline(times, columns)
+    points = np.column_stack([spline(strobes + k * delay * spacing) for k in range(dimension)])
+    return points, np.searchsorted(times, strobes).clip(0, len(times) - 1) + piece.start
+
+
+def _turns_between(
+    points: Array, follows: NDArray[np.bool_], angles: NDArray[np.bool_], continuous: bool
+) -> Array | None:
+    """Whole turns from each point to its image (N, n), or None when every angle is known modulo 2π only."""
+    circle = np.flatnonzero(angles)
+    # Noise pushes wrapped angles a little beyond one turn; a continuous angle of a rotating body goes far beyond it.
+    if not circle.size or (not continuous and all(np.ptp(points[:, k]) <= 2.4 * np.pi for k in circle)):
+        return None
+    turns = np.zeros_like(points)
+    lap = np.floor((points[:, circle] + np.pi) / (2 * np.pi))
+    turns[:-1, circle] = np.where(follows[:-1, None], np.diff(lap, axis=0), 0.0)
+    return turns

@@ -1,0 +1,62 @@
+"""The noise of a section, from how badly neighbours agree on where they go."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from kapitza.orbits.in_records.local_fit import fit_local
+from kapitza.orbits.in_records.polynomials import term_count
+from kapitza.orbits.in_records.section import Section
+
+Array = NDArray[np.float64]
+
+LARGEST_SAMPLE = 40_000  # points that tell the noise within a per cent
+WIDTHS = 2.0  # windows this many noise deviations wide no longer mistake the noise for the shape of the map
+
+
+def section_noise(section: Section, centres: int = 600, seed: int = 0) -> Array:
+    """Standard deviation of the measurement noise per coordinate, in scaled units (n,).
+
+    Around a point the images scatter about a local quadratic map with variances Σ + A Cov[x|z] Aᵀ, A its Jacobian. Many
+    neighbourhoods with different A make this a linear system for the variances in Σ, solved with non-negative least
+    squares over the third of the neighbourhoods that stretches least, where the map itself bends least. The windows are
+    widened until they are wider than the noise found.
+    """
+    rng = np.random.default_rng(seed)
+    thinned = section.thinned(LARGEST_SAMPLE, seed)
+    rows = thinned.starts[rng.choice(len(thinned.starts), min(centres, len(thinned.starts)), replace=False)]
+    neighbours = 8 * term_count(section.dimension, 2)
+    noise = np.zeros(section.dimension)
+    while True:
+        noise = np.zeros(section.dimension)
+        chosen = rows[: max(100, min(len(rows), 60_000 // neighbours))]
+        for _ in range(3):
+            trial = thinned.with_noise(noise)
+            fits = fit_local(trial, section.unit[chosen], degree=2, neighbours=neighbours, noise_widths=0.0)
+            jacobian = fits.jacobian(fits.centre, section)
+            calm = np.argsort(np.linalg.norm(jacobian, axis=(1, 2)), kind="stable")[: max(len(chosen) // 3, 1)]
+            noise = _solve_variances(jacobian[calm], fits.spread[calm] ** 2)
+        wide_enough = np.median(fits.width) >= WIDTHS * np.max(noise)
+        if wide_enough or 2 * neighbours > min(len(thinned.starts) // 4, 3000):
+            return noise
+        neighbours *= 2
+
+
+def _solve_variances(jacobian: Array, variance: Array) -> Array:
+    """σ from variance_c = σ_c² + Σ_d A_cd² σ_d², rows weighted by their own expected size and trimmed."""
+    n = jacobian.shape[1]
+    system = jacobian**2 + np.eye(n)
+    keep = np.isfinite(variance).all(axis=1)
+    system, target = system[keep].reshape(-1, n), variance[keep].ravel()
+    weight = 1.0 / np.maximum(system.sum(axis=1), 1e-300)
+    solution = np.zeros(n)
+    chosen = np.ones(len(target), bool)
+    for _ in range(4):
+        solution, _ = nnls(system[chosen] * weight[chosen, None], target[chosen] * weight[chosen])
+        expected = np.maximum(system @ solution, 1e-300)
+        weight = 1.0 / expected
+        # Residual variances of about 40 degrees of freedom stay below 2.2 times their mean; larger ones are misfit.
+        chosen = target < 2.2 * np.maximum(expected, np.quantile(target, 0.25))
+    return np.sqrt(solution)

@@ -1,0 +1,87 @@
+"""Close returns: where a record comes back to itself after p steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.orbits.in_records.section import Section
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+CHUNK = 1 << 20
+"""Samples that are compared at once."""
+
+
+@dataclass(frozen=True)
+class Returns:
+    """Rows of a section that come back within the tolerance after `period` steps, closest first."""
+
+    period: int
+    rows: Index
+    distance: Array
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def close_returns(section: Section, period: int, tolerance: float) -> Returns:
+    """All rows i with |z_{i+p} - z_i| ≤ tolerance (scaled, angles on the circle) inside one segment.
+
+    The rows are taken in chunks: memory beyond the record does not grow with its length.
+    """
+    rows, distances = [], []
+    for first in range(0, max(section.size - period, 0), CHUNK):
+        last = min(first + CHUNK, section.size - period)
+        gap = section.wrap(section.unit[first + period : last + period] - section.unit[first:last])
+        length = np.sqrt(np.einsum("ij,ij->i", gap, gap))
+        hit = np.flatnonzero((length <= tolerance) & (section.run[first:last] >= period))
+        rows.append(hit + first)
+        distances.append(length[hit])
+    if not rows:
+        return Returns(period, np.empty(0, np.intp), np.empty(0))
+    row, distance = np.concatenate(rows), np.concatenate(distances)
+    order = np.argsort(distance, kind="stable")
+    return Returns(period, row[order], distance[order])
+
+
+def representatives(section: Section, returns: Returns, cell: float, limit: int) -> Index:
+    """The closest return in every cell of the section: one start per possible cycle, at most `limit` of them."""
+    if not len(returns):
+        return returns.rows
+    cells = np.floor(section.unit[returns.rows] / cell).astype(np.int64)
+    _, first = np.unique(cells, axis=0, return_index=True)
+    return returns.rows[np.sort(first)][:limit]
+
+
+def return_histogram(section: Section, longest: int, tolerance: float) -> tuple[Index, Index]:
+    """How many rows return within the tolerance after 1 … `longest` steps: (steps, counts)."""
+    steps = np.arange(1, longest + 1)
+    counts = np.array([len(close_returns(section, int(p), tolerance)) for p in steps])
+    return steps, counts
+
+
+def cycle_starts(section: Section, rows: Index, period: int) -> Array:
+    """Points (C, p, n) of the record along each return."""
+    return section.unit[rows[:, None] + np.arange(period)]
+
+
+def count_visits(section: Section, points: Array, tolerance: float) -> tuple[int, int]:
+    """How often the record follows a cycle (p, n) for a whole period, and the row where it does so best (-1: never).
+
+    A visit starts near point 0 and stays within the tolerance of the next points up to and including the return.
+    """
+    period = len(points)
+    near = section.tree.query_ball_point(section.canonical(points[0]), tolerance)
+    rows = section.starts[np.asarray(near, np.intp)]
+    rows = rows[section.run[rows] >= period]
+    if not len(rows):
+        return 0, -1
+    path = section.unit[rows[:, None] + np.arange(period + 1)]
+    gap = section.wrap(path - np.concatenate([points, points[:1]]))
+    worst = np.sqrt(np.einsum("ckn,ckn->ck", gap, gap)).max(axis=1)
+    visits = int(np.count_nonzero(worst <= tolerance))
+    return visits, int(rows[np.argmin(worst)]) if visits else -1

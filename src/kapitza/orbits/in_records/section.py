@@ -1,0 +1,176 @@
+"""Section: the points of a record on a Poincaré section, in units in which every coordinate has size one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from kapitza.base.angles import wrap_states
+from kapitza.errors import DataError
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Points once per step of a map, scaled so that the attractor spans one unit in each coordinate.
+
+    unit: (N, n) points divided by `scale`; angles lie in [0, 1), one turn is one unit.
+    follows: (N,) True where row i + 1 is the image of row i (False at the end of a segment).
+    scale: (n,) size of the attractor, 2π for angles.
+    noise: (n,) standard deviation of the measurement noise, in units of `scale`.
+    sample: (N,) row of the record where each point came from.
+    step: time between a point and its image, in seconds.
+    turns: (N, n) or None: whole turns of each angle from a point to its image, when the record knows them.
+    duration: (N,) or None: time from a point to its image in seconds, where it varies (autonomous records).
+    paths: (N, M, c) or None: the record's own `channels` at M equal parts of the way to the image, in physical units;
+    rates: (N, c) their slopes in time at the point itself.
+    extent: (n,) or None: size of the whole signal in units of `scale`, where the record shows more than the section.
+    noise_source: "known", "estimated", or "not estimated" (then `noise` is zero).
+    signal: (S,) or None: the longest evenly sampled stretch of the channel that makes the section (autonomous records).
+    """
+
+    unit: Array
+    follows: NDArray[np.bool_]
+    states: tuple[str, ...]
+    angles: tuple[bool, ...]
+    scale: Array
+    noise: Array
+    sample: Index
+    step: float
+    turns: Array | None = None
+    duration: Array | None = None
+    paths: Array | None = None
+    rates: Array | None = None
+    channels: tuple[str, ...] = ()
+    extent: Array | None = None
+    noise_source: str = "known"
+    signal: Array | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.unit)
+
+    @property
+    def dimension(self) -> int:
+        return self.unit.shape[1]
+
+    @cached_property
+    def circle(self) -> NDArray[np.bool_]:
+        return np.asarray(self.angles, bool)
+
+    @cached_property
+    def tree(self) -> KDTree:
+        """Search tree over the points that have an image; angles close on themselves."""
+        points = self.unit[self.starts]
+        # Uniform cuts build faster than medians and the query speed is the same on these data.
+        return KDTree(points, boxsize=np.where(self.circle, 1.0, 0.0), balanced_tree=False, compact_nodes=False)
+
+    @cached_property
+    def starts(self) -> Index:
+        """Rows that have an image."""
+        return np.flatnonzero(self.follows)
+
+    @cached_property
+    def run(self) -> Index:
+        """(N,) how many images follow each row without interruption."""
+        row = np.arange(self.size)
+        ends = np.flatnonzero(~self.follows)
+        return ends[np.searchsorted(ends, row)] - row
+
+    def wrap(self, difference: Array) -> Array:
+        """Differences of scaled points with angles brought into [-1/2, 1/2]; works in place on its argument."""
+        for column in np.flatnonzero(self.circle):
+            difference[..., column] -= np.round(difference[..., column])
+        return difference
+
+    def canonical(self, unit: Array) -> Array:
+        """Scaled points with angles in [0, 1), as the tree expects them."""
+        unit = np.array(unit, float)
+        for column in np.flatnonzero(self.circle):
+            unit[..., column] %= 1.0
+            unit[..., column][unit[..., column] >= 1.0] = 0.0
+        return unit
+
+    def physical(self, unit: Array) -> Array:
+        """Back to the units of the record, angles in [-π, π)."""
+        return wrap_states(np.asarray(unit, float) * self.scale, self.circle)
+
+    def with_noise(self, noise: Array, source: str = "known") -> Section:
+        """The same points with another noise (n,), in scaled units; the search tree is shared."""
+        other = replace(self, noise=np.asarray(noise, float), noise_source=source)
+        for name in ("tree", "starts", "run"):
+            if name in self.__dict__:
+                other.__dict__[name] = self.__dict__[name]
+        return other
+
+    def thinned(self, most: int, seed: int = 0) -> Section:
+        """The section with at most `most` rows, drawn at random, that count as having an image."""
+        if len(self.starts) <= most:
+            return self
+        follows = np.zeros(self.size, bool)
+        follows[np.random.default_rng(seed).choice(self.starts, most, replace=False)] = True
+        return replace(self, follows=follows)
+
+    def nearest(self, centres: Array, count: int) -> tuple[Array, Index]:
+        """Distances (C, K) and rows (C, K) of the nearest points that have an image."""
+        count = min(count, len(self.starts))
+        found = self.tree.query(self.canonical(centres), k=max(count, 2), workers=-1)
+        distance = np.asarray(found[0], float)[:, :count]
+        return distance, self.starts[np.asarray(found[1], np.intp)[:, :count]]
+
+
+def make_section(
+    points: Array,
+    follows: NDArray[np.bool_],
+    states: tuple[str, ...],
+    angles: tuple[bool, ...],
+    step: float,
+    *,
+    noise: Array | None = None,
+    sample: Index | None = None,
+    turns: Array | None = None,
+    duration: Array | None = None,
+    scale: Array | None = None,
+    extent: Array | None = None,
+) -> Section:
+    """Scale physical points (N, n) into a `Section`; `noise` (a standard deviation) and `extent` in physical units.
+
+    A section on which a moving signal always stands at one place (a response with the period of the drive) is scaled by
+    a millionth of the signal's extent: what is smaller is rounding.
+    """
+    points = np.asarray(points, float)
+    circle = np.asarray(angles, bool)
+    size: Array = np.where(circle, 2 * np.pi, np.ptp(points, axis=0) if scale is None else scale)
+    if extent is not None:
+        size = np.maximum(size, 1e-6 * np.asarray(extent, float))
+    flat = np.flatnonzero(size <= 0)
+    if flat.size:
+        raise DataError(
+            f'"{states[flat[0]]}" does not change over {len(points)} points: leave it out with channels=..., '
+            "or check the sensor."
+        )
+    unit = points / size
+    for column in np.flatnonzero(circle):
+        unit[:, column] %= 1.0
+        unit[unit[:, column] >= 1.0, column] = 0.0
+    follows = np.array(follows, bool)
+    follows[-1] = False
+    return Section(
+        unit=unit,
+        follows=follows,
+        states=tuple(states),
+        angles=tuple(bool(a) for a in angles),
+        scale=size,
+        noise=np.zeros(len(size)) if noise is None else np.asarray(noise, float) / size,
+        sample=np.arange(len(points)) if sample is None else sample,
+        step=float(step),
+        turns=turns,
+        duration=duration,
+        extent=None if extent is None else np.where(circle, 1.0, np.asarray(extent, float) / size),
+    )

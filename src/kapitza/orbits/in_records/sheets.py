@@ -1,0 +1,88 @@
+"""Do delay coordinates tell the whole state? What the record shows a moment later must follow from them.
+
+Where two sheets of the attractor lie over each other, neighbours agree in all coordinates and are different states. A
+return is then none, and a cycle located there is none either. On one sheet the reading after the last delay is a
+smooth function of the coordinates; over two it takes two values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.base.angles import wrap_states
+from kapitza.data import Record
+from kapitza.orbits import OrbitSet
+from kapitza.orbits.in_records.polynomials import monomials, term_count
+from kapitza.orbits.in_records.section import Section
+
+Array = NDArray[np.float64]
+
+APART = 0.05
+"""Scatter of the next reading about a smooth function, as a share of its range, from which there are two sheets."""
+
+CLOSE = 0.02
+"""The same where other coordinates may be better."""
+
+LOOKED_AT = 300
+"""Points of a section at which it is asked whether its coordinates are a state."""
+
+FOLDED = 0.05
+"""Share of them with two sheets from which the coordinates are none."""
+
+
+def scatter_ahead(section: Section, record: Record, names: tuple[str, ...], delay: int, points: Array) -> Array:
+    """How far (P,) readings after the last delay lie beside a smooth function of the coordinates, near points (P, n).
+
+    In ranges of the channel, the largest over channels; noise is taken off. NaN where the record ends before.
+    """
+    later = delay * (section.dimension // len(names))
+    terms = term_count(section.dimension, 2)
+    _, rows = section.nearest(points, 5 * terms)
+    at = section.sample[rows] + later
+    segment = record.dataset["segment"].values
+    inside = (at < record.size) & (segment[np.minimum(at, record.size - 1)] == segment[section.sample[rows]])
+    offset = section.wrap(section.unit[rows] - points[:, None])
+    values = record.values(names)[np.minimum(at, record.size - 1)] / section.scale[: len(names)]
+    turning = np.asarray(section.angles[: len(names)], bool)
+    found = np.full(len(points), np.nan)
+    for i in range(len(points)):
+        chosen = inside[i]
+        if chosen.sum() < 3 * terms:
+            continue
+        ahead = values[i, chosen]
+        ahead = wrap_states((ahead - ahead[0]) * 2 * np.pi, turning) / (2 * np.pi)
+        width = float(np.abs(offset[i, chosen]).max()) or 1.0
+        design = monomials(offset[i, chosen] / width, 2)
+        rest = ahead - design @ np.linalg.lstsq(design, ahead, rcond=None)[0]
+        size = (rest**2).sum(axis=0) / (chosen.sum() - terms)
+        found[i] = np.sqrt(np.maximum(size - 4 * section.noise[: len(names)] ** 2, 0.0).max())
+    return found
+
+
+def is_folded(section: Section, record: Record, names: tuple[str, ...], delay: int) -> bool:
+    """Whether the coordinates of a section leave two sheets over each other on much of it."""
+    rows = section.starts[np.linspace(0, len(section.starts) - 1, min(LOOKED_AT, len(section.starts))).astype(int)]
+    found = scatter_ahead(section, record, names, delay, section.unit[rows])
+    return bool(np.nanmean(found > CLOSE) > FOLDED) if np.isfinite(found).any() else False
+
+
+def without_folds(orbits: OrbitSet, section: Section, record: Record, names: tuple[str, ...], delay: int) -> OrbitSet:
+    """The orbits that lie on one sheet; the others are refused, with the reason."""
+    kept, refused = [], list(orbits.rejected)
+    for orbit in orbits:
+        points = section.canonical(np.asarray(orbit.points, float) / section.scale)
+        found = scatter_ahead(section, record, names, delay, points)
+        worst = float(np.nanmax(found)) if np.isfinite(found).any() else 0.0
+        if worst > APART:
+            reason = f"one more delay shows two sheets there, {100 * worst:.2g} % of the range apart: not a return"
+            refused.append((orbit, reason))
+        else:
+            kept.append(orbit)
+    lost = len(orbits) - len(kept)
+    if not lost:
+        return orbits
+    said = f"{orbits.message} {lost} of them refused: the delay coordinates have two sheets there."
+    return replace(orbits, orbits=tuple(kept), rejected=tuple(refused), message=said)

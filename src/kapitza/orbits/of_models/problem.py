@@ -1,0 +1,184 @@
+"""The question that every periodic solver answers, and what they share in answering it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.base import checks
+from kapitza.base.lazy_fields import deferrable
+from kapitza.errors import KapitzaError, ModelError, Status
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.orbits import Loop, PeriodicOrbit, SolverReport
+from kapitza.orbits.of_models.field import VectorField
+from kapitza.orbits.of_models.phase import OrthogonalPhase, PhaseCondition
+from kapitza.solve import NewtonResult
+
+Array = NDArray[np.float64]
+
+
+SIZE_GRID = np.arange(32) / 32
+"""Fractions of a loop at which the sizes of its states are taken."""
+
+MOST_PERIODS = 10_000
+"""Excitation periods of an orbit; longer ones are a slip of the keyboard."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A periodic orbit that closes after `repeats` excitation periods, or after an unknown time near `period`."""
+
+    model: Model
+    repeats: int | None
+    period: float
+    phase: PhaseCondition = field(default_factory=OrthogonalPhase)
+    wrt: tuple[str, ...] = ()
+
+    @property
+    def autonomous(self) -> bool:
+        return self.repeats is None
+
+    @cached_property
+    def flow(self) -> Flow:
+        return Flow(self.model)
+
+    @cached_property
+    def smooth(self) -> bool:
+        """Whether the model has no walls and no jumps at these values: nothing can graze."""
+        return self.flow.core.is_smooth_at(self.parameters)
+
+    @cached_property
+    def field(self) -> VectorField:
+        return VectorField(self.model, self.wrt)
+
+    @cached_property
+    def parameters(self) -> Array:
+        return self.model.vector
+
+    def at(self, parameters: Array, period: float) -> Problem:
+        """The same problem at other values (npar,), sharing what is compiled; the model keeps its own values."""
+        other = Problem(self.model, self.repeats, period, self.phase, self.wrt)
+        other.__dict__.update(flow=self.flow, field=self.field, parameters=np.asarray(parameters, float), law=self.law)
+        return other
+
+    @cached_property
+    def law(self) -> Any:
+        """The excitation period as a function of the parameters, `law(vector)`, with `slopes` by those in `wrt`."""
+        return Flow(self.model, wrt=self.wrt).core.period_law
+
+    @cached_property
+    def angles(self) -> NDArray[np.bool_]:
+        return np.array(self.model.angles, bool)
+
+    @property
+    def section_fractions(self) -> Array:
+        """Where the section points lie: at every excitation period, or at the start."""
+        return np.arange(self.repeats or 1) / (self.repeats or 1)
+
+    def sizes_at(self, point: Array) -> Array:
+        """Size of each state as one point (n,) shows it, never zero."""
+        size = np.maximum(np.abs(point), max(1e-3 * np.abs(point).max(), 1e-3))
+        size[self.angles] = np.maximum(size[self.angles], 1.0)
+        return size
+
+    def scale(self, loop: Loop) -> Array:
+        """Size of each state on the loop, never zero: what relative errors are relative to."""
+        straight = loop(SIZE_GRID) - 2 * np.pi * np.multiply.outer(SIZE_GRID, loop.winding)
+        size = np.abs(straight).max(axis=0)
+        size[self.angles] = np.maximum(size[self.angles], 1.0)
+        floor = 1e-3 * max(size.max(), 1e-3)
+        return np.maximum(size, floor)
+
+
+@dataclass(frozen=True)
+class FreeParameters:
+    """Parameters `names` that are unknowns of a discretisation: the last entries of its vector x."""
+
+    problem: Problem
+    names: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def places(self) -> list[int]:
+        return [self.problem.model.names.index(name) for name in self.names]
+
+    def vector(self, x: Array) -> Array:
+        """All parameters (npar,), the free ones taken from the unknowns."""
+        if not self.names:
+            return self.problem.parameters
+        vector = self.problem.parameters.copy()
+        vector[self.places] = x[-len(self.names) :]
+        return vector
+
+    def forced_period(self, x: Array) -> float:
+        """The period of a forced orbit at the values in x."""
+        if not self.names:
+            return self.problem.period
+        return (self.problem.repeats or 1) * float(self.problem.law(self.vector(x)))
+
+
+def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition | None, wrt: tuple[str, ...]) -> Problem:
+    """Make a problem from what the user gave, refusing what contradicts."""
+    if model.is_map:
+        raise ModelError(f'"{model.name}" is a map: use find_orbits, or Map.iterate and Map.jacobian.')
+    if model.delays:
+        raise ModelError(
+            f'Model "{model.name}" has delays ({model.delays[0].symbol.name}): its state is a piece of its past, so '
+            "periodic orbits, monodromy and multipliers by a state do not exist. Use Flow(model).trajectory(x, times)."
+        )
+    excitation = model.period
+    if period is None and isinstance(guess, PeriodicOrbit):
+        period = guess.period if excitation is None or guess.repeats is None else float(guess.repeats)
+    if excitation is None:
+        if period is None:
+            given = getattr(guess, "period", None)
+            if given is None:
+                raise KapitzaError(
+                    f'"{model.name}" is autonomous: give an approximate period in seconds, such as period=1.5.'
+                )
+            period = float(given)
+        period = checks.number("period", period, finite=False, error=KapitzaError)
+        if not (np.isfinite(period) and period > 0):
+            raise KapitzaError(f"The period must be positive, not {period}.")
+        return Problem(model, None, float(period), phase or OrthogonalPhase(), wrt)
+    repeats = 1 if period is None else checks.number("period", period, error=KapitzaError)
+    if repeats != int(repeats) or not 1 <= repeats <= MOST_PERIODS:
+        raise KapitzaError(
+            f'"{model.name}" is forced: period counts excitation periods (1, 2, 3, … {MOST_PERIODS}), not {period}. '
+            f"One excitation period is {excitation:.6g} s."
+        )
+    return Problem(model, int(repeats), int(repeats) * excitation, phase or OrthogonalPhase(), wrt)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a method hands back before multipliers and checks are added.
+
+    loop: the curve; segments: (J, n, n) propagators from node to node around the orbit. Both they and the report may be
+    computed when they are first asked for.
+    sensitivity: (p, n, k) derivative of the section points by `wrt`, and period_sensitivity (k,).
+    """
+
+    loop: Loop
+    status: Status
+    newton: NewtonResult | None
+    segments: Array = deferrable()
+    message: str = ""
+    sensitivity: Array | None = None
+    period_sensitivity: Array | None = None
+    notes: tuple[str, ...] = ()
+    report: SolverReport = deferrable(SolverReport())
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A periodic solver: settings in a frozen dataclass, one verb."""
+
+    def solve(self, problem: Problem, guess: Loop) -> Solution: ...

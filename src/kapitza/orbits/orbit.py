@@ -1,0 +1,352 @@
+"""Periodic orbits: the noun that data and models share, and what compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.base.angles import difference
+from kapitza.base.argument_checks import Anything
+from kapitza.base.display import Shown
+from kapitza.base.lazy_fields import as_computed, as_given, deferrable
+from kapitza.errors import Status
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """An orbit sampled over one period.
+
+    times: (N,) increasing, from 0 up to but not including the period.
+    states: (N, n), angles continuous (not wrapped), column order of `PeriodicOrbit.states`.
+    """
+
+    times: Array
+    states: Array
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far the multipliers can be trusted: each entry is a relative defect, NaN when it does not apply."""
+
+    trivial: float = float("nan")
+    determinant: float = float("nan")
+    agreement: float = float("nan")
+
+    @property
+    def defect(self) -> float:
+        known = [x for x in (self.trivial, self.determinant, self.agreement) if np.isfinite(x)]
+        return max(known, default=float("nan"))
+
+
+@runtime_checkable
+class Loop(Protocol):
+    """A closed curve in state space, angles continuous: x(s + 1) = x(s) + 2π·winding.
+
+    period: T; winding: (n,) turns per period; call it with fractions s (M,) in [0, 1] for states (M, n).
+    """
+
+    @property
+    def period(self) -> float: ...
+
+    @property
+    def winding(self) -> Array: ...
+
+    def __call__(self, fractions: Array) -> Array: ...
+
+
+@runtime_checkable
+class Influence(Protocol):
+    """How the noise of single samples of a record moves an orbit: what makes errors of different orbits correlated."""
+
+    def physical_root(self) -> tuple[NDArray[np.intp], Array]:
+        """Samples (S,) and the root (p n + n, S, n) of the covariance of points and |multipliers| that they cause."""
+        ...
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Where a record follows an orbit for one period.
+
+    first, last: rows of the record, `last` being the first one after the period. start: time of the first row after
+    the excitation began [s], where the profile keeps that time; 0 where the profile begins on the section.
+    scatter: of the images about the local maps, as a share of the attractor; neighbours: record points near each point.
+    together: samples for which the return holds; chance: share of such returns that unrelated stretches give.
+    """
+
+    first: int
+    last: int
+    start: float = 0.0
+    scatter: float = float("nan")
+    neighbours: tuple[int, ...] = ()
+    together: int = 0
+    chance: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Crossings:
+    """The recorded channels along an orbit of a free motion, whose section has coordinates of its own.
+
+    channels: c names. values: (p, c) at the crossings of the section, at times (p,), the first at 0 [s]. covariance:
+    (p c + 1, p c + 1) of the values at these times, row-major, and of the period.
+    path_times (M,), path_values (M, c): the whole cycle, each instant averaged over neighbouring stretches.
+    """
+
+    channels: tuple[str, ...]
+    values: Array
+    times: Array
+    covariance: Array
+    path_times: Array
+    path_values: Array
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Derivatives by the parameters `names` (k).
+
+    points: (p, n, k) of the section points (PERIODIC 5.9 for the discretised methods, 5.15 for shooting); period: (k,);
+    multipliers: (n, k), complex, NaN where two multipliers coincide.
+    """
+
+    names: tuple[str, ...]
+    points: Array
+    period: Array | None
+    multipliers: NDArray[np.complex128] | None
+
+
+@dataclass(frozen=True)
+class SolverReport:
+    """How a solver came to an orbit.
+
+    size: segments, elements, grid points or harmonics of the discretisation. history: one row per Newton iteration.
+    gap: largest gap between the segments, in units of the states; change: of the orbit, relative, when the
+    discretisation was last refined; tail: share of the highest harmonics (NaN where they do not apply).
+    switching_times: (s,) fractions of the period; events: what the flow located on the way; stiff: the contraction over
+    an element is too strong for the sum of determinants to be checked.
+    """
+
+    size: int = 0
+    history: tuple[Any, ...] = ()
+    gap: float = float("nan")
+    change: float = float("nan")
+    tail: float = float("nan")
+    switching_times: Array | None = None
+    events: tuple[Any, ...] = ()
+    stiff: bool = False
+
+    @property
+    def iterations(self) -> int:
+        return len(self.history)
+
+
+@dataclass(frozen=True)
+class PeriodicOrbit(Shown):
+    """One periodic orbit of a model or found in data.
+
+    states: names of the state variables, such as ("phi", "phi'").
+    points: (p, n) points on the section, one per excitation period (one row for autonomous models, the start).
+    period: the time T after which the motion repeats; for forced models `repeats` excitation periods.
+    winding: turns per period, one integer per state (0 where the state is not an angle).
+    multipliers: Floquet multipliers, largest modulus first; None when not computed.
+    closure: |x(T) - x(0)| with angles on the circle, relative to the size of the orbit.
+    covariance: (p n, p n) of the points, row-major; multiplier_deviation: standard deviation of |multipliers|.
+    parameters: the parameter values at which it is an orbit (empty for orbits found in data).
+    visits: how many close returns of the record support it (0 for orbits of a model).
+    period_deviation: standard deviation of a measured period [s], None where it is known or not estimated.
+    joint_covariance: (p n + n, p n + n) of the points, row-major, and the moduli of the multipliers.
+    section_phase: time within the excitation period at which the points lie [s], None where nothing is said (0).
+    partner: position in its set of its image under the symmetry of the states; None where there is none.
+    code: letters of the points where the model has a partition; stability: "stable", "unstable", "unknown"; profile:
+    the motion over one period; certificate: how far the multipliers can be trusted; method, status, notes: how it was
+    found, how that ended, and what else is worth knowing.
+
+    Parts that only some orbits have: stretch (of the record it was found in), crossings (channels along an orbit of a
+    free motion), influence (of single samples on it), loop (the curve a solver found), sensitivity (by parameters),
+    solver (how it came to it).
+
+    Of an orbit that `solve_orbit` found, winding, multipliers, closure, code, stability, profile, certificate,
+    sensitivity and solver are computed when one of them is first asked for, and kept; saved and pickled orbits have
+    them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> orbit = kz.solve_orbit(kz.library.duffing())
+    >>> orbit.stability, orbit.repeats, bool(orbit.closure < 1e-12)
+    ('stable', 1, True)
+    """
+
+    states: tuple[str, ...]
+    points: Array
+    period: float
+    repeats: int | None = None
+    winding: tuple[int, ...] = deferrable(())
+    multipliers: NDArray[np.complex128] | None = deferrable(None)
+    closure: float = deferrable(float("nan"))
+    code: str = deferrable("")
+    stability: str = deferrable("unknown")
+    status: Status = Status.CONVERGED
+    profile: Profile | None = deferrable(None)
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    certificate: Certificate | None = deferrable(None)
+    covariance: Array | None = None
+    multiplier_deviation: Array | None = None
+    visits: int = 0
+    method: str = ""
+    notes: tuple[str, ...] = ()
+    period_deviation: float | None = None
+    joint_covariance: Array | None = None
+    section_phase: float | None = None
+    partner: int | None = None
+    stretch: Stretch | None = None
+    crossings: Crossings | None = None
+    influence: Influence | None = field(default=None, repr=False)
+    loop: Loop | None = field(default=None, repr=False)
+    sensitivity: Sensitivity | None = deferrable(None)
+    solver: SolverReport | None = deferrable(None)
+
+    def with_(self, **changes: Anything) -> PeriodicOrbit:
+        """The same orbit with other values of some fields."""
+        return PeriodicOrbit(**(as_given(self) | changes))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is still to be computed refers to compiled code, which stays in its process.
+        return as_computed(self)
+
+    def plot(self, **settings: Anything) -> Any:
+        from kapitza.report import plot_orbit
+
+        return plot_orbit(self, **settings)
+
+
+def distance(first: PeriodicOrbit, second: PeriodicOrbit, angles: Sequence[bool], scale: Array | float = 1.0) -> float:
+    """Largest distance between the section points of two orbits, minimised over cyclic shifts.
+
+    Infinite when the number of points differs. `scale` divides each state first.
+    """
+    if first.points.shape != second.points.shape:
+        return float("inf")
+    shifts = [
+        np.linalg.norm(difference(np.roll(second.points, k, axis=0), first.points, angles) / scale, axis=1).max()
+        for k in range(len(first.points))
+    ]
+    return float(min(shifts))
+
+
+def minimal_period(points: Array, angles: Sequence[bool], tolerance: float) -> int:
+    """Smallest divisor q of p with points[i + q] = points[i] within the tolerance."""
+    count = len(points)
+    for q in range(1, count):
+        if count % q == 0:
+            gap = difference(np.roll(points, -q, axis=0), points, angles)
+            if np.abs(gap).max() <= tolerance:
+                return q
+    return count
+
+
+@dataclass(frozen=True)
+class OrbitSet(Shown, Sequence[PeriodicOrbit]):
+    """Orbits in the order of their period, with what was rejected and why.
+
+    status: INTERRUPTED when the search was stopped; the orbits are those found by then. angles: which states live on
+    a circle; message: the search in words; source: the record, or the report of a census.
+    section_points: (M, n) points of the record on the section, thinned, for pictures.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_map({"x": "1 - a*x**2"}, parameters={"a": 1.99})
+    >>> orbits = kz.find_orbits(model, max_period=3, region={"x": (-2, 2)}, starts=256)
+    >>> len(orbits), len(orbits.select(period=3))
+    (5, 2)
+    >>> list(orbits.table()["period"])
+    [1, 1, 2, 3, 3]
+    """
+
+    orbits: tuple[PeriodicOrbit, ...]
+    angles: tuple[bool, ...] = ()
+    rejected: tuple[tuple[PeriodicOrbit, str], ...] = ()
+    message: str = ""
+    source: Anything = field(default=None, repr=False, compare=False)
+    section_points: Array | None = field(default=None, repr=False, compare=False)
+    status: Status = Status.CONVERGED
+
+    def __len__(self) -> int:
+        return len(self.orbits)
+
+    @overload
+    def __getitem__(self, index: int) -> PeriodicOrbit: ...
+    @overload
+    def __getitem__(self, index: slice) -> OrbitSet: ...
+    def __getitem__(self, index: int | slice) -> PeriodicOrbit | OrbitSet:
+        if isinstance(index, slice):
+            return self._chosen(range(len(self.orbits))[index])
+        return self.orbits[index]
+
+    def __iter__(self) -> Iterator[PeriodicOrbit]:
+        return iter(self.orbits)
+
+    def select(self, *, period: int | Sequence[int] | None = None, code: str | Sequence[str] | None = None) -> OrbitSet:
+        """Only the orbits with one of these periods (counted in points) and one of these codes (any rotation)."""
+        periods = None if period is None else {int(p) for p in np.atleast_1d(np.asarray(period))}
+        codes = None if code is None else {code} if isinstance(code, str) else set(code)
+        turned = None if codes is None else {c[k:] + c[:k] for c in codes for k in range(max(len(c), 1))}
+        return self._chosen(
+            k
+            for k, orbit in enumerate(self.orbits)
+            if (periods is None or len(orbit.points) in periods) and (turned is None or orbit.code in turned)
+        )
+
+    def _chosen(self, positions: Iterable[int]) -> OrbitSet:
+        """The orbits at these positions; partners, noted as positions, follow them, or are None when left out."""
+        place = {old: new for new, old in enumerate(positions)}
+        orbits = []
+        for old in place:
+            orbit = self.orbits[old]
+            if orbit.partner is not None:
+                orbit = orbit.with_(partner=place.get(orbit.partner))
+            orbits.append(orbit)
+        return replace(self, orbits=tuple(orbits))
+
+    def table(self) -> pd.DataFrame:
+        """One row per orbit: period, code, winding, first point, multipliers, deviations, visits, partner."""
+        import pandas as pd
+
+        empty = {"period": [], "time [s]": [], "code": [], "stability": [], "closure": [], "visits": []}
+        table = pd.DataFrame([_table_row(orbit) for orbit in self.orbits] or empty)
+        if any(orbit.partner is not None for orbit in self.orbits):
+            table["partner"] = pd.array([orbit.partner for orbit in self.orbits], dtype="Int64")
+        return table
+
+    def plot(self, **settings: Anything) -> Any:
+        from kapitza.report import plot_orbits
+
+        return plot_orbits(self, **settings)
+
+
+def _table_row(orbit: PeriodicOrbit) -> dict[str, Any]:
+    row: dict[str, Any] = {"period": len(orbit.points), "time [s]": orbit.period, "code": orbit.code}
+    for name, turns in zip(orbit.states, orbit.winding, strict=False):
+        if turns:
+            row[f"turns of {name}"] = turns
+    deviation = None if orbit.covariance is None else np.sqrt(np.maximum(np.diag(orbit.covariance), 0.0))
+    for i, name in enumerate(orbit.states):
+        row[name] = orbit.points[0, i]
+        if deviation is not None:
+            row[f"sd {name}"] = deviation[i]
+    if orbit.multipliers is not None:
+        for i, multiplier in enumerate(orbit.multipliers):
+            real = abs(multiplier.imag) <= 1e-12 * max(1.0, abs(multiplier))
+            row[f"multiplier {i + 1}"] = float(multiplier.real) if real else complex(multiplier)
+            if orbit.multiplier_deviation is not None:
+                row[f"sd |multiplier {i + 1}|"] = orbit.multiplier_deviation[i]
+    row |= {"stability": orbit.stability, "closure": orbit.closure, "visits": orbit.visits}
+    return row
