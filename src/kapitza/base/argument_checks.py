@@ -46,6 +46,9 @@ from kapitza.errors import (
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PACKAGE = __name__.partition(".")[0]
+"""Classes of this package are checked, and their annotations are resolved, wherever their module is."""
+
 
 @dataclass(frozen=True)
 class Range:
@@ -493,7 +496,7 @@ class _Names(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         module, attribute = self._imports[name]
-        own = module.partition(".")[0] == __package__
+        own = module.partition(".")[0] == PACKAGE
         if not own and module not in sys.modules:
             return Unloaded(module, (attribute,) if attribute else ())
         found = import_module(module)
@@ -666,7 +669,7 @@ def check_methods(kind: type, free: bool = False) -> None:
     if issubclass(kind, (BaseException, Enum)) or getattr(kind, "_is_protocol", False):
         return
     for base in kind.__mro__:
-        if base.__module__.partition(".")[0] != __package__:
+        if base.__module__.partition(".")[0] != PACKAGE:
             continue
         for name, member in list(vars(base).items()):
             if name != "__init__" and name.startswith("_"):
