@@ -186,3 +186,52 @@ def test_texts_that_mean_something_else_are_asked_for(text):
     with pytest.raises(DataError, match=r"two meanings|not known"):
         to_si(text)
     assert is_unit(to_si("mN/A")[0])
+
+
+READINGS = {
+    "ms-1": ("m/s", "1/ms"),
+    "ms⁻²": ("m/s^2", "1/ms^2"),
+    "ms^-2": ("m/s^2", "1/ms^2"),
+    "ms2": ("m/s^2", "ms^2"),
+    "mV-1": ("m/V", "1/mV"),
+    "Nm-1": ("N/m", "1/N/m"),
+    "kNm^-1": ("kN/m", "1/kN/m"),
+    "Nm2": ("N*m^2", "N^2*m^2"),
+    "rads-1": ("rad/s", "1/rad"),
+    "degs^-2": ("deg/s^2", "1/deg^2"),
+    "counts-1": ("count/s", "1/counts"),
+    "mm ms-1": ("m/s", "1/ms"),
+}
+
+
+@pytest.mark.parametrize(("text", "readings"), READINGS.items())
+def test_a_power_of_the_last_letter_or_of_the_whole_is_not_guessed(text, readings):
+    first, second = readings
+    with pytest.raises(DataError, match=re.escape(f'"{text}", which has two meanings: give "{first}" or "{second}".')):
+        to_si(text)
+    assert is_unit(first)
+    assert is_unit(second)
+
+
+@pytest.mark.parametrize(
+    ("text", "factor"),
+    {
+        "m s-1": 1,
+        "ms^2": 1e-6,
+        "mm-1": 1e3,
+        "us-1": 1e6,
+        "mV^2/Hz": 1e-6,
+        "1/ms": 1e3,
+        "min-1": 1 / 60,
+        "rads": 1,
+    }.items(),
+)
+def test_powers_with_one_reading_are_taken(text, factor):
+    assert to_si(text)[1].factor == pytest.approx(factor, rel=1e-14)
+
+
+@pytest.mark.parametrize("text", ["U", "points", "link", "hands"])
+def test_words_of_headers_are_not_taken_for_old_measures(text):
+    with pytest.raises(DataError, match="two meanings"):
+        to_si(text)
+    assert is_unit("U/min")

@@ -40,6 +40,7 @@ ALIASES = {
     "Sec": "s",
     "mSec": "ms",
     "degs": "deg",
+    "rads": "rad",
     "Deg": "deg",
     "°": "deg",
     "º": "deg",
@@ -86,6 +87,7 @@ AMBIGUOUS = {
     "M": '"m" or "molar"',
     "S": '"s" or "siemens"',
     "u": '"um" or "dalton"',
+    "U": '"turn", or "V" for a voltage',
     "mil": '"thou" (0.001 inch) or, converted, "mrad"',
     "mils": '"thou" (0.001 inch) or, converted, "mrad"',
     "lb": '"lbf" (a force) or "pound" (a mass)',
@@ -97,6 +99,11 @@ AMBIGUOUS = {
     "mG": '"milligravity", or convert gauss to "T"',
     "mg": '"milligram" or "milligravity"',
     **dict.fromkeys(("ug", "µg", "μg"), '"microgram" or "microgravity"'),
+    # Old measures of length and time whose names headers use for other things.
+    **dict.fromkeys(
+        [f"{word}{end}" for word in ("point", "link", "chain", "hand", "shake") for end in ("", "s")],
+        '"1" for a number of them, or convert a length to "m"',
+    ),
 }
 """Texts with two usual meanings: asked for, never guessed."""
 
@@ -248,10 +255,42 @@ def _spelled(name: str) -> list[tuple[str, int]]:
     return [(part, 1) for part in ALIASES.get(name, name).split()]
 
 
+POWER = re.compile(r"(?:^|[\s*·⋅.])(?P<name>[^\W\d_]{2,})\s*(?:(?:\^|\*\*)\s*\(?)?(?P<power>[-+]?\d)\)?")
+"""A name of two letters or more with a power, not below a stroke."""
+
+
+def _readings(text: str) -> str:
+    """Return both readings of a power that may belong to the last letter alone, "" where there is one reading.
+
+    "ms-1" is 1/ms by the rules of SI and m/s in most headers; "Nm-1", "rads-1" and "ms2" are of the same kind.
+    """
+    text = text.translate(SUPERSCRIPTS).strip()
+    for match in POWER.finditer(text if len(text) <= LONGEST else ""):
+        name, power = match["name"], int(match["power"])
+        parts = ALIASES.get(name, name).split()
+        # ms^2 is a variance of times, ms2 an acceleration with its stroke left out.
+        strokeless = name == "ms" and power > 1 and "^" not in match[0] and "**" not in match[0]
+        if len(parts) > 1 and power != 1:
+            first, last = "*".join(parts[:-1]), parts[-1]
+        elif name[0] == "m" and "m" in SYMBOLS.get(name[1:], "") and name != "mm" and (power < 0 or strokeless):
+            first, last = "m", name[1:]
+        elif name[-1] == "s" and power < 0 and name[:-1] not in ("m", "") and is_unit(name[:-1]):
+            first, last = name[:-1], "s"
+        else:
+            continue
+        raised = "" if abs(power) == 1 else f"^{abs(power)}"
+        last_alone = f"{first}{'/' if power < 0 or strokeless else '*'}{last}{raised}"
+        whole = (
+            "*".join(part + raised for part in parts) if power > 0 else "/".join(["1", *(p + raised for p in parts)])
+        )
+        return " or ".join(f'"{reading}"' for reading in (last_alone, whole) if is_unit(reading))
+    return ""
+
+
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> tuple[tuple[str, int], ...] | None:
     """Names of the registry and their powers; None when the text is not a known unit."""
-    factors = None if text.strip() in AMBIGUOUS else _factors(text)
+    factors = None if text.strip() in AMBIGUOUS or _readings(text) else _factors(text)
     if factors is None or any(abs(power) > HIGHEST for _, power in factors):
         return None
     powers: dict[str, int] = {}
@@ -330,6 +369,8 @@ def require_unit(text: str, what: str) -> str:
     if double is not None:
         where = "" if double == text else f' of which "{double}"'
         raise DataError(f'{what} has the unit "{text}",{where or " which"} has two meanings: give {AMBIGUOUS[double]}.')
+    if readings := _readings(text):
+        raise DataError(f'{what} has the unit "{text}", which has two meanings: give {readings}.')
     shown = text if len(text) <= LONGEST else text[:LONGEST] + "…"
     other = next((word for word in (text.lower(), text.swapcase()) if word != text and word and is_unit(word)), None)
     hint = f' Upper and lower case differ: is it "{other}"?' if other else ""
