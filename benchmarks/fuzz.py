@@ -1,14 +1,22 @@
 """Twice 20,000 hostile inputs: files, stores, studies, rigs, arguments, random calls, command lines, kills."""
 
+from pathlib import Path
+
 from harness import markdown_table
-from tests.hostile.campaign import Campaign, run
+from tests.hostile.campaign import Campaign, Part, run
 
 COUNT = 20_000
-SEEDS = (2611, 2612)
+SEEDS = (51907, 63113)
+KEPT = Path("out")
+"""Folder of outcomes, fuzz-SEED.jsonl: a campaign that was interrupted is continued.
+
+One campaign in a process of its own: `python -m tests.hostile --seed SEED --kept out/fuzz-SEED.jsonl`.
+"""
 
 
 def main() -> str:
-    campaigns = [run(COUNT, seed) for seed in SEEDS]
+    KEPT.mkdir(exist_ok=True)
+    campaigns = [run(COUNT, seed, Part(kept=KEPT / f"fuzz-{seed}.jsonl")) for seed in SEEDS]
     bad = sum(len(campaign.failures) for campaign in campaigns)
     lines = [
         "# Hostile inputs",
@@ -20,12 +28,13 @@ def main() -> str:
         f"Cases that ended otherwise: {bad}" + (" **missed**" if bad else "") + ".",
     ]
     for campaign in campaigns:
-        lines += ["", f"## Seed {campaign.seed}: {len(campaign.ends)} cases", ""]
-        lines += [markdown_table(campaign.columns, campaign.table()), "", *_told(campaign)]
+        ran = ", ".join(f"{count} on {commit}" for commit, count in campaign.commits)
+        lines += ["", f"## Seed {campaign.seed}: {len(campaign.ends)} cases", "", f"Cases by commit: {ran}.", ""]
+        lines += [markdown_table(campaign.columns, campaign.table()), "", *_failed(campaign)]
     return "\n".join(lines)
 
 
-def _told(campaign: Campaign) -> list[str]:
+def _failed(campaign: Campaign) -> list[str]:
     return [
         f"- {end.case.family}, case {end.case.number}: {end.kind}: `{end.detail.strip().splitlines()[-1][:160]}`"
         for end in campaign.failures[:40]

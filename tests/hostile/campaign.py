@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
+from harness.runner import commit_name
 from tests.hostile.families import FAMILIES
 from tests.hostile.family import draw
 from tests.hostile.pool import Case, Outcome, outcomes
@@ -20,8 +24,11 @@ TITLES |= {"crash": "crashes", "touched": "files touched outside"}
 
 @dataclass(frozen=True)
 class Campaign:
+    """Outcomes of cases; commits: how many of them ran on which commit."""
+
     seed: int
     ends: tuple[Outcome, ...]
+    commits: tuple[tuple[str, int], ...] = ()
 
     @property
     def failures(self) -> tuple[Outcome, ...]:
@@ -56,22 +63,59 @@ def cases(count: int, seed: int, only: str = "") -> list[Case]:
     return made
 
 
+@dataclass(frozen=True)
+class Part:
+    """Which cases of a campaign run. number: only that one of each family; minutes: stop after this time.
+
+    kept: a file that takes the outcome of every case; cases whose outcome it has are not run again. So a campaign
+    can be interrupted and continued.
+    """
+
+    only: str = ""
+    number: int | None = None
+    minutes: float = float("inf")
+    kept: Path | None = None
+
+
 def run(
     count: int,
     seed: int,
-    only: str = "",
+    part: Part | None = None,
     processes: int = 2,
     tell: Callable[[int, Outcome], None] | None = None,
-    number: int | None = None,
-    minutes: float = float("inf"),
 ) -> Campaign:
-    """Run the cases; number: only that one of each family, to reproduce a failure; minutes: after which to stop."""
-    ends, begun = [], time.monotonic()
-    chosen = [case for case in cases(count, seed, only) if number in (None, case.number)]
-    for end in outcomes(chosen, processes):
-        ends.append(end)
-        if tell is not None:
-            tell(len(ends), end)
-        if time.monotonic() - begun > 60 * minutes:
-            break
-    return Campaign(seed, tuple(ends))
+    """Run the cases of a campaign, or a part of them."""
+    part = part or Part()
+    before, commits = kept_outcomes(part.kept)
+    ends = list(before.values())
+    commit, begun = commit_name(), time.monotonic()
+    chosen = [
+        case
+        for case in cases(count, seed, part.only)
+        if part.number in (None, case.number) and (case.family, case.number) not in before
+    ]
+    with ExitStack() as stack:
+        file = part.kept and stack.enter_context(part.kept.open("a", encoding="utf-8"))
+        for end in outcomes(chosen, processes):
+            ends.append(end)
+            commits[commit] += 1
+            if file:
+                file.write(json.dumps([end.case.family, end.case.number, end.kind, end.detail, end.seconds, commit]))
+                file.write("\n")
+                file.flush()
+            if tell is not None:
+                tell(len(ends), end)
+            if time.monotonic() - begun > 60 * part.minutes:
+                break
+    return Campaign(seed, tuple(ends), tuple(commits.items()))
+
+
+def kept_outcomes(path: Path | None) -> tuple[dict[tuple[str, int], Outcome], Counter[str]]:
+    """Return the outcomes in a file by family and number, and how many ran on which commit."""
+    found: dict[tuple[str, int], Outcome] = {}
+    commits = dict[tuple[str, int], str]()
+    for line in path.read_text(encoding="utf-8").splitlines() if path and path.exists() else ():
+        family, number, kind, detail, seconds, commit = json.loads(line)
+        found[family, number] = Outcome(Case(family, number, None), kind, detail, seconds)
+        commits[family, number] = commit
+    return found, Counter(commits.values())

@@ -1,6 +1,6 @@
 """Five hundred hostile inputs: each ends with a result or a KapitzaError, in 5 s and 1 GB, and touches nothing else."""
 
-from tests.hostile.campaign import run
+from tests.hostile.campaign import Part, run
 
 SEED = 20
 
@@ -12,3 +12,14 @@ def test_every_case_ends_with_a_result_or_a_refusal():
     assert not told, "\n\n".join(told[:5])
     # The cases reach beyond the first check: many are read and used.
     assert sum(end.kind == "result" for end in campaign.ends) > 30
+
+
+def test_a_campaign_goes_on_where_it_was_stopped(tmp_path):
+    kept = tmp_path / "ends.jsonl"
+    first = run(12, SEED, Part("models: small", minutes=0.0, kept=kept), processes=1)
+    assert len(first.ends) == 1
+    whole = run(12, SEED, Part("models: small", kept=kept), processes=1)
+    assert whole.ends[0].case.number == first.ends[0].case.number
+    assert sorted(end.case.number for end in whole.ends) == list(range(12))
+    assert sum(count for _, count in whole.commits) == 12
+    assert len(kept.read_text().splitlines()) == 12

@@ -62,6 +62,12 @@ def test_a_store_that_others_can_write_is_refused(copy):
     assert distrust(copy) == ""
 
 
+def test_a_journal_that_ends_while_it_is_looked_at_does_no_harm(copy, monkeypatch):
+    entries = [copy / "cache.db-wal", *copy.iterdir()]
+    monkeypatch.setattr(type(copy), "iterdir", lambda folder: iter(entries))
+    assert distrust(copy) == ""
+
+
 def test_links_in_the_store_are_refused(copy):
     target = copy.parent / "theirs.db"
     (copy / "cache.db").rename(target)

@@ -86,7 +86,11 @@ def distrust(folder: Path) -> str:
             return f"{place} can be written by other users: chmod go-w {place}"
     closed = not real.stat().st_mode & 0o077
     for path in real.iterdir():
-        found = path.lstat()
+        try:
+            found = path.lstat()
+        except FileNotFoundError:
+            # The journal of another process that has just closed the database.
+            continue
         if not stat.S_ISREG(found.st_mode):
             return f"{path} is a link, or otherwise not a file: remove it."
         if found.st_uid != os.geteuid():
