@@ -78,3 +78,33 @@ def test_shooting_intervals_under_coloured_noise_are_as_wide_as_the_errors():
     assert (ratio < 2.5).all()
     assert (ratio > 0.6).all()
     assert np.mean(inside) > 0.75
+
+
+def refitted_without_each(fit_of, parts):
+    """Standard errors (k,) of the jackknife by refits that leave out one of the parts each."""
+    steps = []
+    for left_out in range(len(parts)):
+        fit = fit_of([part for i, part in enumerate(parts) if i != left_out])
+        steps.append([fit[name] for name in fit.names])
+    return np.sqrt(jackknife(np.array(steps)))
+
+
+def test_weak_form_intervals_count_the_scatter_between_recordings():
+    truth = kz.Model.from_equations("x'' + c*x' + k*x + q*x'*abs(x') = 0", parameters={"c": 0.1, "k": 4.0, "q": 0.02})
+    rng, records = np.random.default_rng(5), []
+    for start in (0.4, 0.7, 1.0, 1.4, 1.9, 2.5):
+        run = kz.simulate(truth, x0=[start, 0.0], t=np.arange(600) * 0.05)
+        noise = 0.002 * rng.standard_normal(run.size)
+        records.append(kz.Record.from_arrays(run.time, {"x": run["x"] + noise}))
+
+    def fit_of(parts):
+        return kz.identify(truth.with_values(q=0.0), parts, ["c", "k"], kz.HarmonicFit(noise=0.002))
+
+    fit = fit_of(records)
+    assert not fit.misfit.to_the_noise
+    # Five degrees of freedom of the blocks and as many of the pieces, joined by Welch and Satterthwaite.
+    assert fit.dof <= 12.0
+    refits = refitted_without_each(fit_of, records)
+    assert (np.array(list(fit.deviations.values())) > 0.8 * refits).all()
+    # Damping grows with the amplitude: the scatter is that of six recordings between 0.1 and 0.1 + 8/(3π) q ω a.
+    assert 0.3 < fit.deviations["c"] / (8 / (3 * np.pi) * 0.02 * 2.0 * np.std([0.4, 0.7, 1.0, 1.4, 1.9, 2.5])) < 3.0

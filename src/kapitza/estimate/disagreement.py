@@ -42,6 +42,11 @@ DELETED, FEW_DELETED, MANY_READINGS = 12, 8, 400
 RUNS = 4
 """Recordings from which each is a block: they show how the parameters scatter between motions."""
 
+COLOURED = 8.0
+"""Residuals beyond the noise, in units of its white part, up to which they may be coloured noise: 7 for autoregressive
+noise of 0.99. More is the model: releases of one pendulum that miss by 20 and more differ by far more than blocks of
+one of them."""
+
 FEWEST_BLOCKS = 20
 """Blocks from which their scores say something about their variance."""
 

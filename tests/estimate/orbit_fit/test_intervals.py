@@ -274,3 +274,21 @@ def test_expressions_of_undetermined_parameters_are_undetermined(pendulum, noisy
     combined = kz.identify(pendulum, noisy(0), ["m", "2*l", "k2/m", "k3/m"], kz.OrbitFit(throw=False, restarts=0))
     assert np.isinf(combined.deviations["m"])
     assert np.isfinite(combined.deviations["2*l"])
+
+
+def test_orbits_that_disagree_count_as_blocks_of_the_jackknife(pendulum, exact):
+    """A wrong length that is held: orbits prefer other friction, and their scatter makes the interval."""
+    wrong = pendulum.with_values(l=1.002 * pendulum.values["l"], k2=4e-4, k3=2e-4)
+
+    def fitted(orbits):
+        return kz.identify(wrong, list(orbits), ["k2", "k3"])
+
+    fit, steps = fitted(exact), []
+    for left_out in range(len(exact)):
+        part = fitted([orbit for i, orbit in enumerate(exact) if i != left_out])
+        steps.append([part["k2"], part["k3"]])
+    moved = np.array(steps)
+    refits = np.sqrt(4 / 5 * ((moved - moved.mean(axis=0)) ** 2).sum(axis=0))
+    assert not fit.misfit.to_the_noise
+    assert fit.dof <= 4.0
+    assert (np.array(list(fit.deviations.values())) > 0.7 * refits).all()

@@ -26,13 +26,14 @@ UNEVEN = 1e-3
 class Piece:
     """An uninterrupted stretch. times: (n,) of the model; channels: (n, m) measured; inputs: (n, s) of excitation.
 
-    own: parameter values that hold for this stretch alone.
+    own: parameter values that hold for this stretch alone; run: number of the record, or of the orbit.
     """
 
     times: Numbers
     channels: Numbers
     inputs: Numbers
     own: Mapping[str, float] = field(default_factory=dict)
+    run: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,8 @@ def measured_from(request: Request) -> Measured:
         record.check()
     channels, mixing, offset = _common_map(request, [record.channels for record, _ in records])
     pieces: list[Piece] = []
-    for record, own in records:
-        pieces += _pieces(record, channels, model.signals, own)
+    for run, (record, own) in enumerate(records):
+        pieces += [replace(piece, run=run) for piece in _pieces(record, channels, model.signals, own)]
     return _with_noise(request, pieces, channels, mixing, offset, records[0][0])
 
 

@@ -114,7 +114,9 @@ def smooth(measured: Measured, kernels: Kernels) -> list[Smoothed]:
             continue
         inner = slice(m, len(piece.times) - m)
         derivatives = kernels.apply(measured.coordinates(piece), measured.step)
-        states.append(Smoothed(piece.times[inner], derivatives, piece.inputs[inner], measured.step, piece.own))
+        states.append(
+            Smoothed(piece.times[inner], derivatives, piece.inputs[inner], measured.step, piece.own, piece.run)
+        )
     if not states:
         raise DataError(
             f"No stretch of the record is longer than the {2 * m + 9} samples that the derivatives need: use a longer "

@@ -39,7 +39,7 @@ SUBCELLS = 16
 class Smoothed:
     """Coordinates and their derivatives along one piece. derivatives: (3, n, c); inputs: (n, s); times: (n,).
 
-    own: parameter values that hold for this piece alone.
+    own: parameter values that hold for this piece alone; run: number of the record.
     """
 
     times: Numbers
@@ -47,6 +47,7 @@ class Smoothed:
     inputs: Numbers
     step: float
     own: Mapping[str, float] = field(default_factory=dict)
+    run: int = 0
 
     def values(self, names: Sequence[str], common: Numbers) -> Numbers:
         """Values (p,) of the named parameters along this piece, from those that all pieces share."""

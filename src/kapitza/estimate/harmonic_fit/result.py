@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from kapitza.base.arrays import Numbers
-from kapitza.estimate.disagreement import FEWEST_BLOCKS, PIECES, Widening, widening
+from kapitza.estimate.disagreement import (
+    COLOURED,
+    FEWEST_BLOCKS,
+    PIECES,
+    RUNS,
+    Deleted,
+    Widening,
+    block_edges,
+    widening,
+)
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic_fit.judge import NUMERICAL, loss_of, misfit_of
 from kapitza.estimate.harmonic_fit.problem import WeakProblem
@@ -28,6 +38,9 @@ ROWS_PER_PARAMETER = 12
 
 FAR = 3.0
 """Standard errors over what the readings allow at best, from which it is told."""
+
+FEWEST_DELETED = 4
+"""Blocks from which the steps without each of them say how the estimate scatters."""
 
 DEPENDENT = 1e4
 """Condition of the regressors from which it is told: few models are right to one part in so many."""
@@ -56,7 +69,7 @@ def estimate_of(
     weighted = problem.settings.solver not in ("least squares", "robust")
     alone = _noise_alone(solution, weighted)
     freedom = problem.measured.noise_freedom if weighted else float(max(len(solution.residual) - len(names), 1))
-    widened = _widening(solution, alone, misfit, freedom, weighted, tested)
+    widened = _widening(problem, solution, alone, misfit, freedom, tested)
     theta = solution.theta[order]
     covariance = widened.of(alone)[np.ix_(order, order)]
     theta, covariance = with_priors_and_bounds(problem.model, free, theta, covariance)
@@ -98,9 +111,9 @@ def _noise_alone(solution: RowSolution, weighted: bool) -> Numbers:
 
 
 def _widening(
-    solution: RowSolution, alone: Numbers, misfit: Misfit, freedom: float, weighted: bool, tested: Tested
+    problem: WeakProblem, solution: RowSolution, alone: Numbers, misfit: Misfit, freedom: float, tested: Tested
 ) -> Widening:
-    """What groups of windows and pieces of the record make of the intervals."""
+    """What groups of windows, blocks of them and pieces of the record make of the intervals."""
     informations, scores = by_group(solution.left, solution.matrix, solution.residual, solution.groups)
     if tested.pulls is not None:
         # A steady stretch that says little by itself would be pulled away by noise, and seem to disagree.
@@ -109,10 +122,49 @@ def _widening(
     if len(scores) >= FEWEST_BLOCKS:
         pulls = without_each(solution.information, informations, scores) @ np.linalg.inv(alone)
     steps, covariances = _pieces(solution, informations, scores, alone)
+    weighted = problem.settings.solver not in ("least squares", "robust")
     level = solution.chi2 / max(len(solution.residual) - len(solution.theta), 1) if weighted else 1.0
     # Exact data leave what sampling leaves: no misfit, but larger than their noise.
     white = misfit.to_the_noise and not (misfit.share < NUMERICAL and misfit.size > 1)
-    return widening(alone, pulls, steps, covariances, white, freedom, level)
+    deleted = None if white else _without_blocks(problem, solution, informations, scores)
+    if deleted is not None and misfit.size > COLOURED:
+        deleted = replace(deleted, noise_alone=False)
+    return widening(alone, pulls, steps, covariances, white, freedom, level, deleted)
+
+
+def _without_blocks(
+    problem: WeakProblem, solution: RowSolution, informations: Numbers, scores: Numbers
+) -> Deleted | None:
+    """Steps of the estimate without each block of neighbouring groups, or without each record where there are several.
+
+    None where the groups are too few, or a block holds all that is known of a parameter.
+    """
+    first = _first_groups(problem, solution)
+    runs = np.unique([run for run, _ in first]).size
+    edges = block_edges(2 * len(scores), problem.measured.size) // 2
+    if runs >= RUNS:
+        edges = np.array([*(group for i, (run, group) in enumerate(first) if not i or run != first[i - 1][0]),
+                          len(scores)], np.intp)  # fmt: skip
+    if edges.size < FEWEST_DELETED + 1:
+        return None
+    own, pull = (np.add.reduceat(part, edges[:-1], axis=0) for part in (informations, scores))
+    size = np.sqrt(np.abs(np.diag(solution.information)))
+    if np.linalg.cond((solution.information - own) / np.outer(size, size)).max() > 1e12:
+        return None
+    return Deleted(without_each(solution.information, own, pull), noise_alone=runs == 1)
+
+
+def _first_groups(problem: WeakProblem, solution: RowSolution) -> list[tuple[int, int]]:
+    """Run and first group of every piece that has rows; one run where halves of the samples are joined."""
+    count = problem.windows.count
+    pieces = [(state.run, count(len(state.times))) for state in problem.states if count(len(state.times))]
+    rows = sum(n for _, n in pieces)
+    if len(solution.groups) % rows or problem.settings.solver == "instruments":
+        return [(0, 0)]
+    width = len(solution.groups) // rows
+    begins = np.cumsum([0, *(n for _, n in pieces[:-1])]) * width
+    labels = np.unique(solution.groups, return_inverse=True)[1]
+    return [(run, int(labels[begin])) for (run, _), begin in zip(pieces, begins.tolist(), strict=True)]
 
 
 def _pieces(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from kapitza.base.arrays import Array
-from kapitza.estimate.disagreement import FEWEST_BLOCKS, Widening, widening
+from kapitza.estimate.disagreement import FEWEST_BLOCKS, RUNS, Deleted, Widening, block_edges, widening
 from kapitza.estimate.orbit_fit.judge import Outcome
 from kapitza.estimate.orbit_fit.problem import OrbitProblem, Target
 from kapitza.estimate.orbit_fit.solver import OrbitSolution, Reduced, covariance_of
@@ -24,6 +24,9 @@ from kapitza.orbits.in_records import Influence
 
 BLOCKS = 40
 """Blocks of neighbouring readings whose pulls are compared."""
+
+MOST_CONDITION = 1e12
+"""Condition of the information that is left without a block, from which the block holds all that is known."""
 
 
 def residual_deviations(task: OrbitTask, problem: OrbitProblem, solution: OrbitSolution) -> Array:
@@ -144,8 +147,13 @@ def _gain(reduced: Reduced, weight: Array, count: int) -> Array:
     return reduced.slope[:count].T @ weight[:count, :count]
 
 
-def widening_of(outcome: Outcome, covariance: Array, freedom: float, white: bool) -> Widening | None:
-    """What blocks of neighbouring readings and single orbits make of the intervals; None where they are too few."""
+def widening_of(
+    outcome: Outcome, covariance: Array, freedom: float, white: bool, level: float = 1.0
+) -> Widening | None:
+    """What blocks of neighbouring readings and single orbits make of the intervals; None where they are too few.
+
+    white: whether the residuals pass for noise; level: mean square of the residuals in units of a noise that is known.
+    """
     inside = ~outcome.solution.at_bound
     if not inside.all() or not np.isfinite(covariance).all():
         return None
@@ -168,5 +176,28 @@ def widening_of(outcome: Outcome, covariance: Array, freedom: float, white: bool
     several = len(steps) >= 3
     return widening(
         covariance, scores, np.array(steps) if several else None, np.array(covariances) if several else None, white,
-        freedom,
+        freedom, level, None if white else _without_blocks(outcome),
     )  # fmt: skip
+
+
+def _without_blocks(outcome: Outcome) -> Deleted | None:
+    """Steps of the estimate without each orbit, or without blocks of neighbouring readings where orbits are few.
+
+    None where a block holds all that is known of a parameter.
+    """
+    pairs = list(zip(outcome.problem.targets, outcome.solution.reduced, strict=True))
+    rows = [np.argsort(target.times, kind="stable") for target, _ in pairs]
+    slopes = [reduced.slope[order] for (_, reduced), order in zip(pairs, rows, strict=True)]
+    residuals = [reduced.residual[order] for (_, reduced), order in zip(pairs, rows, strict=True)]
+    if len(pairs) < RUNS:
+        slope, residual = np.concatenate(slopes), np.concatenate(residuals)
+        cuts = block_edges(len(residual), len(residual))[1:-1]
+        slopes, residuals = np.split(slope, cuts), np.split(residual, cuts)
+    own = np.array([s.T @ s for s in slopes])
+    pull = np.array([s.T @ r for s, r in zip(slopes, residuals, strict=True)])
+    information = outcome.solution.information
+    size = np.sqrt(np.diag(information))
+    left = information - own
+    if not (size > 0).all() or np.linalg.cond(left / np.outer(size, size)).max() > MOST_CONDITION:
+        return None
+    return Deleted(np.linalg.solve(left, pull[..., None])[..., 0], noise_alone=len(pairs) == 1)

@@ -44,12 +44,15 @@ def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, setti
     doubtful = task.noise_known and stats.chi2.sf(outcome.chi2, outcome.dof) < 1e-3
     misfit = misfit_of(task, outcome)
     alone = NoiseAlone(covariance, dof)
-    if doubtful:
+    widened = None
+    independent = known.complete and not any(t.clustered for t in outcome.problem.targets)
+    if independent and (doubtful or not task.noise_known):
+        white = not doubtful and (misfit is None or misfit.to_the_noise)
+        widened = widening_of(outcome, covariance, dof, white, scatter if doubtful else 1.0)
+    if widened is not None:
+        covariance, dof = widened.of(covariance), widened.freedom
+    elif doubtful:
         covariance = covariance * scatter
-    elif known.complete and not task.noise_known and not any(t.clustered for t in outcome.problem.targets):
-        widened = widening_of(outcome, covariance, dof, misfit is None or misfit.to_the_noise)
-        if widened is not None:
-            covariance, dof = widened.of(covariance), widened.freedom
     if not known.complete:
         free = np.abs(known.directions).max(axis=1) > 0
         covariance[free], covariance[:, free] = 0.0, 0.0

@@ -118,7 +118,7 @@ def _warning(estimate: Estimate, curves: dict[str, _Curve], draws: Array) -> str
     ends = []
     for name in curves:
         low, high = np.quantile(draws[:, estimate.names.index(name)], [0.025, 0.975])
-        ends.append(f"{name} between {low:.3g} and {high:.3g}")
+        ends.append(f"{name} between {_shown(low, high - low)} and {_shown(high, high - low)}")
     tied = sorted({m for n in curves for m in _with(estimate, n)}, key=estimate.names.index)
     traded = f"{', '.join(tied)} can be traded for each other over a wide range: a" if len(tied) > 1 else "A"
     text = (
@@ -128,14 +128,23 @@ def _warning(estimate: Estimate, curves: dict[str, _Curve], draws: Array) -> str
     for name, curve in curves.items():
         if curve.low or curve.high:
             side = "either side" if curve.low and curve.high else "smaller values" if curve.low else "larger values"
-            edges = [v for v, here in ((curve.values[0], curve.low), (curve.values[-1], curve.high)) if here]
+            width = float(np.ptp(curve.values))
+            open_ends = ((curve.values[0], curve.low), (curve.values[-1], curve.high))
+            edges = [_shown(v, width) for v, here in open_ends if here]
             text += (
                 f" Towards {side} nothing bounds {name}: its likelihood could be followed to "
-                f"{' and '.join(f'{v:.3g}' for v in edges)} and is not low there; the interval is one-sided."
+                f"{' and '.join(edges)} and is not low there; the interval is one-sided."
                 if not (curve.low and curve.high)
-                else f" Nothing bounds {name}: its likelihood is not low between {edges[0]:.3g} and {edges[1]:.3g}."
+                else f" Nothing bounds {name}: its likelihood is not low between {edges[0]} and {edges[1]}."
             )
     return text
+
+
+def _shown(value: float, width: float) -> str:
+    """A value with two digits more than an interval of this width around it leaves equal."""
+    if not (width > 0 and value != 0):
+        return f"{value:.3g}"
+    return f"{value:.{max(3, int(np.ceil(np.log10(abs(value) / width))) + 2)}g}"
 
 
 def _profile(estimate: Estimate, name: str) -> list[_Point] | Better | None:

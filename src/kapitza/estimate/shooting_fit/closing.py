@@ -9,7 +9,7 @@ import numpy as np
 
 from kapitza.base.arrays import Array, Flags
 from kapitza.errors import FlowError, Status
-from kapitza.estimate.disagreement import PIECES, RUNS, Deleted, Widening, block_edges, widening
+from kapitza.estimate.disagreement import COLOURED, PIECES, RUNS, Deleted, Widening, block_edges, widening
 from kapitza.estimate.faults import Candidate, Fault, Leverage, Scores, candidates, strongest
 from kapitza.estimate.intervals import truncated_gaussian
 from kapitza.estimate.misfit import Misfit
@@ -25,11 +25,6 @@ UNDETERMINED = 1e-12
 
 MOST_BLOCKS = 240
 """Blocks into which the intervals are gathered for their scores."""
-
-COLOURED = 8.0
-"""Residuals beyond the noise, in units of its white part, up to which they may be coloured noise: 7 for autoregressive
-noise of 0.99. More is the model: releases of one pendulum that miss by 20 and more differ by far more than blocks of
-one of them."""
 
 READINGS_PER_UNKNOWN = 12
 """Readings of a piece for each of its unknowns: first states and parameters."""
