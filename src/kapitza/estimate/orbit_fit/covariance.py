@@ -200,4 +200,5 @@ def _without_blocks(outcome: Outcome) -> Deleted | None:
     left = information - own
     if not (size > 0).all() or np.linalg.cond(left / np.outer(size, size)).max() > MOST_CONDITION:
         return None
-    return Deleted(np.linalg.solve(left, pull[..., None])[..., 0], noise_alone=len(pairs) == 1)
+    steps = np.asarray(np.linalg.solve(left, pull[..., None])[..., 0], np.float64)
+    return Deleted(steps, noise_alone=len(pairs) == 1)
