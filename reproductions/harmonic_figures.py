@@ -13,6 +13,7 @@ import numpy as np
 
 import kapitza as kz
 from kapitza.base.angles import wrap
+from kapitza.data import as_parts
 from kapitza.estimate.harmonic_fit.balance import pose_balance
 from kapitza.estimate.request import make_request
 from kapitza.report import plot_residues
@@ -59,7 +60,7 @@ def figure_two(record: kz.Record) -> tuple[str, str]:
 
 def orbit_states(orbits: kz.OrbitSet, settings: kz.HarmonicFit):
     chosen = orbits[len(orbits) - 1 : len(orbits)]
-    return pose_balance(settings, make_request(rig(), chosen, None)).state(0)
+    return pose_balance(settings, make_request(rig(), as_parts(chosen), None)).state(0)
 
 
 def figure_eleven(orbits: kz.OrbitSet) -> str:

@@ -89,12 +89,13 @@ def main() -> str:
 
 def product_spectrum(orbits: kz.OrbitSet, low_pass: float | None) -> np.ndarray:
     """First coefficients of y = φ2'² sin(φ2 - φ1) of the longest orbit, factors filtered or not."""
+    from kapitza.data import as_parts
     from kapitza.estimate.harmonic_fit.balance import pose_balance
     from kapitza.estimate.request import make_request
 
     chosen = orbits[len(orbits) - 1 : len(orbits)]
     settings = kz.HarmonicFit(test="harmonics", derivatives="series", low_pass=low_pass)
-    state = pose_balance(settings, make_request(rig(), chosen, None)).state(0)
+    state = pose_balance(settings, make_request(rig(), as_parts(chosen), None)).state(0)
     angle, rate = state.derivatives[0], state.derivatives[1]
     product = rate[:, 1] ** 2 * np.sin(angle[:, 1] - angle[:, 0])
     return 2.0 * np.fft.rfft(product)[1:5] / len(product)

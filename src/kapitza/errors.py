@@ -156,3 +156,17 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
     """A hint like ' Did you mean "omega"?', or '' when nothing is near."""
     match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f' Did you mean "{match[0]}"?' if match else ""
+
+
+def no_such(who: str, kind: str, name: str, known: Iterable[str]) -> str:
+    """Return the sentence that refuses an unknown name: what there is, and which name is near."""
+    known = list(known)
+    return f'{who} has no {kind} "{name}".{nearest_name(name, known)} It has {", ".join(known)}.'
+
+
+def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str], kind: str = "argument") -> None:
+    """Refuse names that are not among the known ones."""
+    known = list(known)
+    for name in given:
+        if name not in known:
+            raise DataArgumentError(no_such(who, kind, name, known))

@@ -1,9 +1,13 @@
 """Data in any iterable are treated alike: units and sensors hold whatever they are passed in."""
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import kapitza as kz
+from kapitza.data import as_parts
 from kapitza.errors import DataError, KapitzaError
 
 CUBIC = kz.Model.from_equations("x'' + 0.2*x' + 40*x + b*x**3 = 0", parameters={"b": 2e5}, start={"x": 0.01, "x'": 0.0})
@@ -32,7 +36,14 @@ ITERABLES = {
     "array of objects": lambda: objects(RUNS.values()),
     "pairs": lambda: ((run, {}) for run in RUNS.values()),
     "nested": lambda: iter([RUNS.values()]),
+    "parts": lambda: as_parts(RUNS.values()),
+    "tables of pandas": lambda: [frame(run) for run in RUNS.values()],
+    "datasets of xarray": lambda: [run.dataset for run in RUNS.values()],
 }
+
+
+def frame(run):
+    return pd.DataFrame({"x [mm]": run["x"]}, index=pd.Index(run.time, name="t"))
 
 
 def objects(items):
@@ -67,6 +78,32 @@ def test_tables_and_sets_are_refused(wrong):
         kz.find_orbits(wrong)
     with pytest.raises(KapitzaError, match="The data are a"):
         kz.find_invariant(wrong)
+
+
+def test_verbs_on_one_record_name_what_they_refuse():
+    """Several records, orbits and values that a verb cannot use are refused by name, not dropped."""
+    first = RUNS["run0"]
+    orbit = kz.solve_orbit(kz.library.duffing(), profile=False)
+    for verb in (kz.find_orbits, kz.inspect, lambda data: kz.validate(CUBIC, data)):
+        for wrong, words in ((list(RUNS.values()), "one record"), (orbit, "not on an orbit"), ([], "no data")):
+            with pytest.raises(DataError, match=words):
+                verb(wrong)
+    for verb in (kz.find_orbits, kz.inspect, kz.find_invariant):
+        with pytest.raises(DataError, match="has no parameters: pass record 0 without values of b"):
+            verb((first, {"b": 1.0}))
+    with pytest.raises(DataError, match=r"not on (Posix|Windows)Path"):
+        kz.identify(CUBIC, Path("run.csv"), ["b"])
+
+
+def test_a_recording_on_disk_is_fitted_alone_and_with_values(tmp_path):
+    model = kz.Model.from_equations("x'' + c*x' + k*x = 0", parameters={"c": 0.1, "k": 4.0})
+    motion = kz.measure(kz.simulate(model, x0=[1.0, 0.0], t=np.arange(4000) * 0.02).select(["x"]), noise=1e-3, seed=4)
+    kz.write(motion, tmp_path / "run.zarr")
+    stored = kz.open_record(tmp_path / "run.zarr")
+    fit = kz.identify(model.with_values(k=9.0), (stored, {"k": 4.0}), ["c"])
+    assert abs(fit["c"] - 0.1) < 5 * fit.deviations["c"]
+    with pytest.raises(DataError, match="fitted alone"):
+        kz.identify(model, [stored, motion], ["c"])
 
 
 def test_other_verbs_take_millimetres():

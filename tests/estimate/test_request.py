@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.data import as_parts
 from kapitza.errors import DataError, KapitzaError, ModelError
-from kapitza.estimate.request import make_request, parts_of
+from kapitza.estimate.request import make_request
 
 METHODS = [kz.ShootingFit(), kz.HarmonicFit(), kz.Automatic()]
 
@@ -156,9 +157,9 @@ def test_without_free_parameters_the_motion_alone_is_fitted(record):
 def test_data_come_in_one_grammar(record):
     orbit = kz.solve_orbit(kz.library.duffing(), profile=False)
     orbits = kz.OrbitSet((orbit,), (False, False))
-    parts = parts_of([record, (record, {"F": 1.0}), ([orbit, (orbits, {"B": 2.0})], {"k": 1.0, "B": 1.0})])
+    parts = as_parts([record, (record, {"F": 1.0}), ([orbit, (orbits, {"B": 2.0})], {"k": 1.0, "B": 1.0})])
     assert [part.label for part in parts] == ["record 0", "record 1", "orbit 2", "set of orbits 3"]
-    assert [dict(part.own) for part in parts] == [{}, {"F": 1.0}, {"k": 1.0, "B": 1.0}, {"k": 1.0, "B": 2.0}]
+    assert [dict(part.values) for part in parts] == [{}, {"F": 1.0}, {"k": 1.0, "B": 1.0}, {"k": 1.0, "B": 2.0}]
     for nothing in ([], (), [[]], kz.OrbitSet((), (False, False)), iter(())):
         with pytest.raises(DataError, match="no data to fit"):
             kz.identify(oscillator(), nothing, ["rho"])
@@ -166,7 +167,18 @@ def test_data_come_in_one_grammar(record):
         if kind != "OrbitFit":
             with pytest.raises(DataError, match=f"{kind} works on records, not on an orbit"):
                 kz.identify(kz.library.henon_heiles(), orbit, ["m1"], method)
-    assert make_request(oscillator(), [record], "rho").names == ("rho",)
+    assert make_request(oscillator(), as_parts([record]), "rho").names == ("rho",)
+
+
+def test_noise_is_stated_before_it_is_known(record):
+    """Noise of the settings wins over that of the record; a name that is neither channel nor signal is refused."""
+    own = next(iter(make_request(oscillator(), as_parts(record), "rho").parts))
+    assert own.noise == {"x": 1e-3}
+    stated = make_request(oscillator(), as_parts([record, record]), "rho", kz.ShootingFit(noise=2e-3))
+    assert [part.noise["x"] for part in stated.parts] == [2e-3, 2e-3]
+    exact = make_request(oscillator(), as_parts(record), "rho", kz.ShootingFit(noise={"x": 0.0}))
+    assert exact.parts[0].noise == {"x": 0.0}
+    assert exact.positive_noise == {}
 
 
 def with_prior(model, name, mean, deviation):

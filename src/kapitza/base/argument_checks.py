@@ -41,7 +41,7 @@ from kapitza.errors import (
     KapitzaError,
     ModelArgumentError,
     TooLargeError,
-    nearest_name,
+    no_such,
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -620,8 +620,10 @@ class _Call:
         return value if check is None or type(value) is Later else check.admit(what, value)
 
     def _listed(self) -> str:
-        names = [*self.positional, *sorted(self.named - set(self.positional))]
-        return ", ".join(names) or "no arguments"
+        return ", ".join(self._names()) or "no arguments"
+
+    def _names(self) -> list[str]:
+        return [*self.positional, *sorted(self.named - set(self.positional))]
 
     def _too_many(self, count: int) -> str:
         return (
@@ -629,7 +631,7 @@ class _Call:
         )
 
     def _no_such(self, name: str) -> str:
-        return f'{self.title} has no argument "{name}".{nearest_name(name, self.named)} It takes {self._listed()}.'
+        return no_such(self.title, "argument", name, self._names())
 
 
 def checked(function: F, *, title: str = "", method: bool = False, free: bool = False, home: str = "") -> F:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from kapitza.base import checks
 from kapitza.data.columns import Columns, Key, Wanted, make_record
 from kapitza.data.contents import unit_text
 from kapitza.data.formats.text import name_and_unit
 from kapitza.data.record import Record
-from kapitza.data.stored import StoredRecord
 from kapitza.errors import DataError
-from kapitza.orbits import OrbitSet
-
-MOST_DATA = 100_000
-"""Records or orbits of a list; a series without an end stops here."""
 
 
 def from_frame(
@@ -103,24 +96,3 @@ def _of_dataset(dataset: xr.Dataset) -> Columns:
         raise DataError("The variables of the dataset have different lengths: select those along the time first.")
     known = {k: v for k, v in dataset.attrs.items() if k in ("period", "phase") and isinstance(v, float | int)}
     return Columns(tuple(names), tuple(values), facts=facts, attributes=known)
-
-
-def with_records(data: Any) -> Any:
-    """Return the data as every verb takes them: single ones, pairs with values, and lists of these.
-
-    A DataFrame or Dataset becomes a record, rounded time stamps are evened, and any other series of data (a generator,
-    the values of a dictionary, an array of objects) a list. A set is refused: its order is not that of the recordings.
-    """
-    if isinstance(data, pd.DataFrame | xr.Dataset):
-        data = from_frame(data)
-    if isinstance(data, Record):
-        return data.without_rounding()
-    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Mapping):
-        return with_records(data[0]), data[1]
-    if isinstance(data, Mapping):
-        raise DataError("The data are a table: pass its values, list(runs.values()), or pairs (run, {name: value}).")
-    if isinstance(data, set | frozenset):
-        raise DataError("The data are a set, whose order may change from run to run: pass a list of them.")
-    if not isinstance(data, Iterable) or isinstance(data, str | bytes | OrbitSet | StoredRecord | Path):
-        return data
-    return [with_records(item) for item in checks.items("The data", data, most=MOST_DATA, error=DataError)]

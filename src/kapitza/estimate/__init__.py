@@ -2,6 +2,7 @@
 
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.branch_fit import BranchFit
+from kapitza.estimate.channel_units import record_in_model_units
 from kapitza.estimate.comparison import TIE, compare_fits
 from kapitza.estimate.coverage import Coverage, coverage
 from kapitza.estimate.estimate import Estimate, Estimator
@@ -28,7 +29,6 @@ from kapitza.estimate.parts import (
 from kapitza.estimate.posterior import posterior
 from kapitza.estimate.profile import ProfileCurve, profile_curve, profile_interval
 from kapitza.estimate.redundancy import identifiability
-from kapitza.estimate.request import parts_of
 from kapitza.estimate.sensors import Sensor
 from kapitza.estimate.shooting_fit import ShootingFit, cramer_rao
 from kapitza.estimate.validation import PredictionTest, SectionTest, Validation, validate
@@ -72,10 +72,10 @@ __all__ = [
     "identifiability",
     "identify",
     "missing_orbits",
-    "parts_of",
     "posterior",
     "profile_curve",
     "profile_interval",
+    "record_in_model_units",
     "suggest",
     "validate",
 ]

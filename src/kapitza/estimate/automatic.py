@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from kapitza.data import Noise, Record
+from kapitza.data import Noise, Part, Record
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic_fit import HarmonicFit
 from kapitza.estimate.invariant_fit import InvariantFit
 from kapitza.estimate.observation import Output, linear_rows, observe
 from kapitza.estimate.redundancy import refuse_redundant
-from kapitza.estimate.request import Part, Request, make_request
+from kapitza.estimate.request import Request, make_request
 from kapitza.estimate.shooting_fit import ShootingFit
 from kapitza.model import Model
 
@@ -144,7 +144,7 @@ class Automatic:
             raise KapitzaError(f"{model.name} has no invariant")
         method = HarmonicFit() if start == "harmonic" else InvariantFit()
         seen = in_coordinates(model, record.split_at_gaps(), self.shooting.outputs)
-        found = method.fit(make_request(model.with_values(**part.own), seen, names, method))
+        found = method.fit(make_request(model.with_values(**part.values), [Part(seen)], names, method))
         values = {name: found.values[name] for name in names}
         if not np.isfinite(list(values.values())).all():
             raise KapitzaError("no finite values")

@@ -1,31 +1,29 @@
-"""Records on their way into a fit: every channel in the unit of the state that it measures."""
+"""Bring every channel to the unit of the state that it measures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kapitza.base.units import Conversion, conversion, is_unit, to_si
-from kapitza.data import Record
+from kapitza.data import Part, Record
 from kapitza.errors import DataError
-from kapitza.estimate.sensors import Sensor, each_record, single_data
+from kapitza.estimate.sensors import Sensor
 from kapitza.model import Model
 from kapitza.orbits import OrbitSet
 
 
-def in_model_units(model: Any, data: Any, method: Any = None) -> Any:
-    """The same data (a record, several, pairs with values) in the units of the model; orbits stay as they are.
+def in_model_units(model: Model, parts: Sequence[Part], method: Any = None) -> tuple[Part, ...]:
+    """Return the parts with every record in the units of the model; orbits stay as they are.
 
     A channel with the name of a state is brought to that state's unit, others to SI. Refused: a unit of another kind,
     and noise, or numbers of a sensor, given with the method for a channel that is converted (are they in the old unit
     or in the new one?).
     """
-    if not isinstance(model, Model):
-        return data
-    for one in single_data(data):
-        if isinstance(one, OrbitSet) and isinstance(one.source, Record):
-            refuse_other_units(model, one.source)
-    return each_record(data, lambda record: converted(model, record, method))
+    for part in parts:
+        if isinstance(part.source, OrbitSet) and part.record is not None:
+            refuse_other_units(model, part.record)
+    return tuple(part.change(lambda record: record_in_model_units(model, record, method)) for part in parts)
 
 
 def wanted_units(model: Model, record: Record) -> dict[str, str]:
@@ -38,7 +36,8 @@ def wanted_units(model: Model, record: Record) -> dict[str, str]:
     }
 
 
-def converted(model: Model, record: Record, method: Any) -> Record:
+def record_in_model_units(model: Model, record: Record, method: Any = None) -> Record:
+    """Return the record in the units of the model; see `in_model_units`."""
     wanted = wanted_units(model, record)
     changes = {name: change_of(model, record, name, unit) for name, unit in wanted.items()}
     changed = {name: wanted[name] for name, change in changes.items() if not change.identity}

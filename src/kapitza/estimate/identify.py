@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -12,8 +11,8 @@ from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
 from kapitza.base.monitor import Monitor, watch
 from kapitza.base.workers import Executor, require_executor
-from kapitza.data import MeasuredBranch, Record, StoredRecord, with_records
-from kapitza.errors import KapitzaError, ModelError, Status
+from kapitza.data import MeasuredBranch, Part, Record, StoredRecord, as_parts
+from kapitza.errors import DataError, KapitzaError, ModelError, Status
 from kapitza.estimate.automatic import Automatic
 from kapitza.estimate.branch_fit import BranchFit
 from kapitza.estimate.channel_units import in_model_units
@@ -22,10 +21,10 @@ from kapitza.estimate.energy import energy_warnings
 from kapitza.estimate.estimate import Estimate, Estimator
 from kapitza.estimate.orbit_fit import OrbitFit
 from kapitza.estimate.own_parameters import with_own, without_common
-from kapitza.estimate.request import Request, make_request, parts_of
+from kapitza.estimate.request import Request, make_request
 from kapitza.estimate.result import make_estimate
 from kapitza.estimate.sensor_delay import long_delays
-from kapitza.estimate.sensors import each_record, single_data, with_sensors, without_zeros
+from kapitza.estimate.sensors import with_sensors, without_zeros
 from kapitza.estimate.stored_fit import identify_parts
 from kapitza.model import Model
 from kapitza.signal import bad_sample_warnings, without_bad_samples
@@ -48,7 +47,7 @@ def identify(
         The equations, with starting values, bounds and priors of the parameters.
     data : Record, OrbitSet, PeriodicOrbit, MeasuredBranch, or a list of these
         What was measured; a pandas DataFrame or xarray Dataset is read as by `Record.from_frame`. A pair
-        ``(data, {name: value})`` has parameter values of its own, such as the amplitude of its excitation. Channels
+        ``(data, {name: value})`` states parameter values of one recording, such as its excitation amplitude. Channels
         enter in the units of the model's states (a record in mm serves a model in m); a channel whose unit is of
         another kind is refused. A `StoredRecord` is fitted part by part, by HarmonicFit or InvariantFit.
     free : list of str, optional
@@ -64,8 +63,8 @@ def identify(
         Does what is repeated (the other starts of `OrbitFit`, the resampled fits of `InvariantFit`): anything with
         ``submit``, as in concurrent.futures. The answer does not depend on it.
     own : list of str, optional
-        Free parameters of which every recording has a value of its own: ``own=["F"]`` gives F_0, F_1, … of the
-        recordings in their order, beside the parameters that they share.
+        Free parameters that differ between recordings: ``own=["F"]`` gives F_0, F_1, … of the recordings in their
+        order, beside the parameters that they share.
 
     Returns
     -------
@@ -81,35 +80,20 @@ def identify(
     >>> bool(abs(fit["rho"] - 28) < 4 * fit.deviations["rho"])
     True
     """
-    data = with_records(data)
+    parts = as_parts(data)
     free = None if free is None else checks.texts("free", free, error=ModelError)
-    if isinstance(data, StoredRecord):
-        if own:
-            raise ModelError(f"own={own!r}: there is one recording only; name what is unknown of it in free.")
-        return identify_parts(identify, model, data, free, method, monitor)
-    parts = parts_of(data)
-    if method is None or method == "auto":
-        first = parts[0].source
-        method = Automatic() if isinstance(first, Record) else OrbitFit()
-        if isinstance(first, MeasuredBranch):
-            method = BranchFit()
-    if isinstance(method, str):
-        raise KapitzaError(
-            f'The only method with a name is "auto", not "{method}": pass settings such as HarmonicFit().'
-        )
-    if isinstance(method, type):
-        raise KapitzaError(f"Pass settings, not their class: method={method.__name__}().")
-    if not isinstance(method, Estimator):
-        raise KapitzaError(f"{method!r} is not a method of identification: pass settings such as HarmonicFit().")
-    data = each_record(in_model_units(model, data, method), without_bad_samples)
-    given = dict(getattr(getattr(method, "shooting", method), "outputs", {}) or {})
-    asked = with_sensors(model, data, free, method)
-    model, fitter = asked.model, asked.method
     several = checks.texts("own", own, error=ModelError)
-    model, data, free = with_own(model, asked.data, asked.free, several)
+    if any(isinstance(part.source, StoredRecord) for part in parts):
+        return identify_parts(identify, model, _only(parts, several), free, method, monitor)
+    method = _chosen(method, parts)
+    given = dict(getattr(method, "outputs", {}) or {})
+    parts = tuple(part.change(without_bad_samples) for part in in_model_units(model, parts, method))
+    asked = with_sensors(model, parts, free, method)
+    fitter = asked.method
+    model, parts, free = with_own(asked.model, asked.parts, asked.free, several)
     combined = combinations_of(model, free)
     executor = None if executor is None else require_executor(executor)
-    request = make_request(model, data, free if combined is None else combined.names, fitter, executor)
+    request = make_request(model, parts, free if combined is None else combined.names, fitter, executor)
     found: Estimate | None = None
     with watch(monitor, f"fitting {model.name}") as task:
         found = fitter.fit(request)
@@ -119,8 +103,39 @@ def identify(
     found = without_common(found, several) if several else found
     if asked.late and found.status.ok:
         found = replace(found, warnings=(*found.warnings, *long_delays(found, asked.late)))
-    found = replace(found, warnings=(*_bad_samples(data), *_still_true(found), *energy_warnings(found)))
+    found = replace(found, warnings=(*_bad_samples(parts), *_still_true(found), *energy_warnings(found)))
     return found if combined is None else in_combinations(found, combined)
+
+
+def _only(parts: Sequence[Part], own: Sequence[str]) -> Part:
+    """Return the one recording on disk; several data, or parameters that differ between them, are refused."""
+    if len(parts) > 1:
+        raise DataError("A recording on disk is fitted alone, part by part: fit the others by calls of their own.")
+    if own:
+        raise ModelError(f"own={list(own)!r}: there is one recording only; name what is unknown of it in free.")
+    return parts[0]
+
+
+def _chosen(method: Estimator | str | None, parts: Sequence[Part]) -> Estimator:
+    """Return the settings to fit by; by default those that suit the first of the data."""
+    if method is None or method == "auto":
+        first = parts[0].source
+        return (
+            BranchFit()
+            if isinstance(first, MeasuredBranch)
+            else Automatic()
+            if isinstance(first, Record)
+            else OrbitFit()
+        )
+    if isinstance(method, str):
+        raise KapitzaError(
+            f'The only method with a name is "auto", not "{method}": pass settings such as HarmonicFit().'
+        )
+    if isinstance(method, type):
+        raise KapitzaError(f"Pass settings, not their class: method={method.__name__}().")
+    if not isinstance(method, Estimator):
+        raise KapitzaError(f"{method!r} is not a method of identification: pass settings such as HarmonicFit().")
+    return method
 
 
 def _still_true(found: Estimate) -> Iterator[str]:
@@ -132,9 +147,9 @@ def _still_true(found: Estimate) -> Iterator[str]:
             yield text
 
 
-def _bad_samples(data: Any) -> tuple[str, ...]:
-    """Sentences on bad samples that were found in the records before the fit."""
-    records = [one for one in single_data(data) if isinstance(one, Record)]
+def _bad_samples(parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return sentences on bad samples that were found in the records before the fit."""
+    records = [part.source for part in parts if isinstance(part.source, Record)]
     heads = [f"record {number}: " if len(records) > 1 else "" for number in range(len(records))]
     return tuple(head + text for head, one in zip(heads, records, strict=True) for text in bad_sample_warnings(one))
 

@@ -1,34 +1,32 @@
-"""Free parameters that every recording has a value of its own of: amplitudes, offsets, temperatures."""
+"""Free parameters that differ between recordings: amplitudes, offsets, temperatures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import sympy as sp
 
+from kapitza.data import Part
 from kapitza.errors import ModelError
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.request import parts_of
 from kapitza.model import Model, Parameter, symbol
 
 SWITCH = "at_"
 """Names of the parameters that are one for a recording and zero for the others, before its number."""
 
 
-def with_own(model: Any, data: Any, free: list[str] | None, own: Sequence[str]) -> tuple[Any, Any, list[str] | None]:
-    """The same question with F as F_0, F_1, … of the recordings 0, 1, …, each free, for every name F in `own`.
+def with_own(
+    model: Model, parts: tuple[Part, ...], free: list[str] | None, own: Sequence[str]
+) -> tuple[Model, tuple[Part, ...], list[str] | None]:
+    """Return the question with F as free F_0, F_1, … of the recordings, for every F in `own`.
 
     F becomes a derived parameter, F_0·at_0 + F_1·at_1 + …, where at_i is one for recording i and zero for the others:
     settings of the recordings, which every method takes.
     """
     names = list(dict.fromkeys(own))
     if not names:
-        return model, data, free
-    if not isinstance(model, Model):
-        raise ModelError("own= names parameters of a Model.")
-    parts = parts_of(data)
+        return model, parts, free
     if len(parts) < 2:
         raise ModelError(
             f"own={names}: there is one recording only, so its values are the values; name them in free instead."
@@ -37,10 +35,10 @@ def with_own(model: Any, data: Any, free: list[str] | None, own: Sequence[str]) 
         model.check(name)
         if free is not None and name not in free:
             raise ModelError(
-                f"{name} is in own but not in free: what every recording has its own value of is free too."
+                f"{name} is in own but not in free: a parameter that differs between recordings is free too."
             )
         for part in parts:
-            if name in part.own:
+            if name in part.values:
                 raise ModelError(f"{name} is in own and also given with {part.label}: leave it out of one of them.")
     switches = [f"{SWITCH}{number}" for number in range(len(parts))]
     values = {name: [f"{name}_{number}" for number in range(len(parts))] for name in names}
@@ -59,19 +57,19 @@ def with_own(model: Any, data: Any, free: list[str] | None, own: Sequence[str]) 
         total = sp.Add(*[symbol(each) * symbol(at) for each, at in zip(several, switches, strict=True)])
         parameters.append(Parameter(parameter.name, expression=total, unit=parameter.unit))
     parameters += [Parameter(at, 1.0 if at == switches[0] else 0.0) for at in switches]
-    pairs = [
-        (part.source, {**part.own, **{at: float(number == part.number) for number, at in enumerate(switches)}})
+    parts = tuple(
+        replace(part, values={**part.values, **{at: float(n == part.number) for n, at in enumerate(switches)}})
         for part in parts
-    ]
+    )
     chosen = list(model.names) if free is None else free
     spelled = [each for name in chosen for each in values.get(name, [name])]
-    return replace(model, parameters=tuple(parameters)), pairs, spelled
+    return replace(model, parameters=tuple(parameters)), parts, spelled
 
 
 def at_setting(model: Model, values: Mapping[str, float]) -> Model:
-    """The model at the setting of a new recording, of which nothing says that it is one of those fitted.
+    """Return the model at the setting of a new recording.
 
-    What every fitted recording had a value of its own of needs one here.
+    Parameters that differed between the fitted recordings need a value here.
     """
     first = symbol(f"{SWITCH}0")
     own = [p.name for p in model.parameters if p.expression is not None and first in p.expression.free_symbols]
@@ -90,6 +88,6 @@ def at_setting(model: Model, values: Mapping[str, float]) -> Model:
 
 
 def without_common(found: Estimate, names: Sequence[str]) -> Estimate:
-    """The estimate without a value of what every recording has its own of: F is none of F_0, F_1, …"""
+    """Return the estimate without common values of parameters that differ between recordings."""
     kept = {name: value for name, value in found.values.items() if name not in names}
     return replace(found, values=kept, derived={n: e for n, e in found.derived.items() if n not in names})

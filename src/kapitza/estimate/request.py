@@ -1,6 +1,6 @@
-"""What is asked of a fit, checked once: model, free parameters, data with the values of each, noise, outputs.
+"""One question to an estimator, checked once: model, free parameters, parts of the data, outputs.
 
-Every estimator starts from a `Request`, which `identify` makes. So data, names and noise are read in one way.
+`identify` makes the `Request` from which every estimator starts, so that names, values and noise follow one rule.
 """
 
 from __future__ import annotations
@@ -13,62 +13,30 @@ import numpy as np
 
 from kapitza.base.arrays import Array
 from kapitza.base.workers import Executor
-from kapitza.data import MeasuredBranch, Noise, Record, check_noise, is_number, stated_noise
+from kapitza.data import Part, Record, described, is_number, noise_by_channel
 from kapitza.errors import DataError, ModelError
 from kapitza.estimate.observation import Output
 from kapitza.estimate.priors import Priors, bounds_of, priors_of
 from kapitza.model import Model
-from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.signal import cut_at_bad_runs
 
 SAME_PERIOD = 1e-3
 """Relative difference between the excitation periods of data and model that rounding may explain."""
 
-KINDS: dict[type, str] = {
-    Record: "record",
-    PeriodicOrbit: "orbit",
-    OrbitSet: "set of orbits",
-    MeasuredBranch: "measured branch",
-}
-
-
-@dataclass(frozen=True)
-class Part:
-    """A record, an orbit or a set of orbits, with the parameter values that are its own."""
-
-    source: Record | PeriodicOrbit | OrbitSet | MeasuredBranch
-    own: Mapping[str, float] = field(default_factory=dict)
-    number: int = 0
-
-    @property
-    def label(self) -> str:
-        return f"{KINDS[type(self.source)]} {self.number}"
-
-    @property
-    def record(self) -> Record | None:
-        """The record itself, or the one that a set of orbits was found in."""
-        source = self.source.source if isinstance(self.source, OrbitSet) else self.source
-        return source if isinstance(source, Record) else None
-
-    def setting(self, model: Model) -> Model:
-        """The model with the values of this part."""
-        return model.with_values(**self.own) if self.own else model
-
 
 @dataclass(frozen=True)
 class Request:
-    """One question to an estimator.
+    """State one question to an estimator.
 
-    free: names as they were asked for, None for all of them. parts: the data, one by one; data: as they were passed.
-    noise: as stated; see `stated`. outputs: what channels measure, in plain notation. executor: who does repeated work.
+    free: names of the free parameters, None for all of them. parts: the data, each with its noise. stated: noise by
+    channel as the settings of the method have it. outputs: what channels measure. executor: does repeated work.
     """
 
     model: Model
     free: tuple[str, ...] | None
     parts: tuple[Part, ...]
-    noise: Noise = None
+    stated: Mapping[str, float] = field(default_factory=dict)
     outputs: Mapping[str, Output] = field(default_factory=dict)
-    data: Any = field(default=None, repr=False)
     executor: Executor | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -98,11 +66,15 @@ class Request:
     @property
     def own(self) -> frozenset[str]:
         """Parameters that some of the data have values of their own for."""
-        return frozenset(name for part in self.parts for name in part.own)
+        return frozenset(name for part in self.parts for name in part.values)
 
     def model_at(self, theta: Array) -> Model:
         """The model with the free parameters at values theta (k,)."""
         return self.model.with_values(**dict(zip(self.names, np.asarray(theta, float).tolist(), strict=True)))
+
+    def setting(self, part: Part) -> Model:
+        """Return the model with the values of a part."""
+        return self.model.with_values(**part.values) if part.values else self.model
 
     def at(self, model: Model) -> Request:
         """The same question with other starting values."""
@@ -127,25 +99,23 @@ class Request:
             raise ModelError(f"Give {', '.join(missing)} a starting value by model.with_values({missing[0]}=...).")
 
     def records(self, who: str) -> list[tuple[Record, Mapping[str, float]]]:
-        """The data as records, each with the values that are its own."""
+        """Return the records, each with its parameter values; other data are refused."""
         found = []
         for part in self.parts:
             if not isinstance(part.source, Record):
-                raise DataError(f"{who} works on records, not on {_kind(part.source)}: read or simulate one.")
-            found.append((part.source, part.own))
+                raise DataError(f"{who} works on records, not on {described(part.source)}: read or simulate one.")
+            found.append((part.source, part.values))
         return found
 
-    def whole_records(self, who: str) -> list[tuple[Record, Mapping[str, float]]]:
-        """The same for methods that need every sample, cut where several bad ones follow each other."""
-        return [(cut_at_bad_runs(record), own) for record, own in self.records(who)]
+    def whole_records(self, who: str) -> list[tuple[Record, Part]]:
+        """Return the records for methods that need every sample, cut where several bad ones follow each other."""
+        found = zip(self.records(who), self.parts, strict=True)
+        return [(cut_at_bad_runs(record), part) for (record, _), part in found]
 
-    def stated(self, channels: Sequence[str]) -> dict[str, float]:
-        """Stated noise by channel, of the channels in use; a name that is not among them is refused."""
-        return stated_noise(self.noise, channels)
-
-    def positive_noise(self, channels: Sequence[str]) -> dict[str, float]:
-        """The same without exact channels: a weight needs a size, which is then estimated."""
-        return {name: value for name, value in self.stated(channels).items() if value > 0}
+    @property
+    def positive_noise(self) -> dict[str, float]:
+        """Stated noise without exact channels: a weight needs a size, which is then estimated."""
+        return {name: value for name, value in self.stated.items() if value > 0}
 
 
 @dataclass(frozen=True)
@@ -163,16 +133,18 @@ class Task:
         return self.request.names
 
 
-def make_request(model: Model, data: Any, free: Any, method: Any = None, executor: Executor | None = None) -> Request:
-    """Check what was asked; noise and outputs are those of the method's settings."""
+def make_request(
+    model: Model, parts: Sequence[Part], free: Any, method: Any = None, executor: Executor | None = None
+) -> Request:
+    """Check a question; noise and outputs are those of the method's settings."""
     names = free_names(model, free)
-    parts = parts_of(data)
     for part in parts:
-        _check_own(model, part, names)
+        _check_values(model, part, names)
         _check_period(model, part, names)
-    noise = getattr(method, "noise", None)
-    check_noise(noise)
-    return Request(model, names, parts, noise, getattr(method, "outputs", {}), data, executor)
+    stated = getattr(method, "noise", None)
+    known = noise_by_channel(parts, stated, [signal.name for signal in model.signals])
+    parts = tuple(part.with_noise(known) for part in parts)
+    return Request(model, names, parts, known, getattr(method, "outputs", {}), executor)
 
 
 def free_names(model: Model, free: Any) -> tuple[str, ...] | None:
@@ -187,44 +159,9 @@ def free_names(model: Model, free: Any) -> tuple[str, ...] | None:
     return names
 
 
-def parts_of(data: Any) -> tuple[Part, ...]:
-    """Records, orbits, sets of orbits, (data, {name: value}) pairs, and sequences of these, one by one."""
-    found: list[tuple[Any, Mapping[str, float]]] = []
-    _flatten(data, {}, found)
-    if not found:
-        raise DataError(
-            "There are no data to fit: pass a record, several of them, or the orbits found in one (find_orbits may "
-            "have found none)."
-        )
-    return tuple(Part(source, own, number) for number, (source, own) in enumerate(found))
-
-
-def _flatten(data: Any, own: Mapping[str, float], found: list[tuple[Any, Mapping[str, float]]]) -> None:
-    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Mapping):
-        _flatten(data[0], {**own, **data[1]}, found)
-    elif isinstance(data, OrbitSet):
-        if len(data):
-            found.append((data, own))
-    elif isinstance(data, Record | PeriodicOrbit | MeasuredBranch):
-        found.append((data, own))
-    elif isinstance(data, list | tuple):
-        for part in data:
-            _flatten(part, own, found)
-    else:
-        raise DataError(
-            f"identify works on records, orbits, sets of orbits, pairs of these with {{parameter: value}}, and lists, "
-            f"not on {_kind(data)}: read, simulate or find one."
-        )
-
-
-def _kind(data: Any) -> str:
-    word = KINDS.get(type(data))
-    return type(data).__name__ if word is None else f"{'an' if word == 'orbit' else 'a'} {word}"
-
-
-def _check_own(model: Model, part: Part, free: tuple[str, ...] | None) -> None:
+def _check_values(model: Model, part: Part, free: tuple[str, ...] | None) -> None:
     """A parameter cannot be free, common to all data, and also known for one of them."""
-    for name, value in part.own.items():
+    for name, value in part.values.items():
         model.check(name)
         if not is_number(value):
             raise DataError(f"{name} = {value!r} is given with {part.label}: give a finite number.")
@@ -242,7 +179,7 @@ def _check_period(model: Model, part: Part, free: tuple[str, ...] | None) -> Non
         return
     names = model.names if free is None else free
     used = {s.name for s in excitation.period.free_symbols}
-    setting = part.setting(model)
+    setting = model.with_values(**part.values)
     if used & set(names) or not all(np.isfinite(setting.values[name]) for name in used):
         return
     period = setting.period

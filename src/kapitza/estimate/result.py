@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.data import as_parts, plain_data
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.estimate import Estimate
@@ -51,7 +52,7 @@ def make_estimate(
         fixed={n: model.values[n] for n in model.names if n not in names and n not in request.own},
         start={name: model.values[name] for name in names},
         model=moved,
-        data=request.data,
+        data=plain_data(request.parts),
         derived=dict(zip(table["name"], table["error"], strict=True)),
         **parts,
     )
@@ -68,7 +69,7 @@ def workings_of(estimate: Estimate, kind: type[T]) -> T:
     if found is None and estimate.settings is not None and estimate.model is not None:
         model = estimate.model.with_values(**dict(estimate.start))
         names = estimate.names if estimate.base is None else estimate.base.names
-        found = estimate.settings.fit(make_request(model, estimate.data, names, estimate.settings)).workings
+        found = estimate.settings.fit(make_request(model, as_parts(estimate.data), names, estimate.settings)).workings
     if not isinstance(found, kind):
         raise KapitzaError(f"{estimate.method} does not offer this.")
     return found

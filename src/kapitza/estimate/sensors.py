@@ -12,8 +12,8 @@ import sympy as sp
 
 from kapitza.base import checks
 from kapitza.base.arrays import Array, Flags
-from kapitza.data import Record, is_number, marks_of
-from kapitza.errors import DataError, nearest_name
+from kapitza.data import Part, Record, is_number, marks_of
+from kapitza.errors import DataError, refuse_unknown
 from kapitza.estimate.sensor_delay import delayed
 from kapitza.model import Expression, Model, Parameter, Prior, compile_expressions, parse_expression, rate, symbol, time
 
@@ -69,11 +69,8 @@ class Sensor:
     def __post_init__(self) -> None:
         given = checks.texts("unknown", self.unknown, error=DataError)
         words = re.split(r"[\s,]+", given[0].strip()) if isinstance(self.unknown, str) else given
-        for word in (words := [word for word in words if word]):
-            if word not in ERRORS:
-                raise DataError(
-                    f'A sensor has no unknown "{word}".{nearest_name(word, ERRORS)} It has {", ".join(ERRORS)}.'
-                )
+        words = [word for word in words if word]
+        refuse_unknown("A sensor", words, ERRORS, "unknown")
         priors = dict(self.priors)
         for name in ERRORS:
             pair = getattr(self, name)
@@ -102,28 +99,31 @@ class Rewritten:
     """
 
     model: Model
-    data: Any
+    parts: tuple[Part, ...]
     free: list[str] | None
     method: Any
     late: Mapping[str, tuple[Expression, float | str]] = field(default_factory=dict)
 
 
-def with_sensors(model: Any, data: Any, free: list[str] | None, method: Any) -> Rewritten:
-    """Unknowns of sensors become parameters, other channels in outputs are taken off, limits are marked."""
+def with_sensors(model: Model, parts: tuple[Part, ...], free: list[str] | None, method: Any) -> Rewritten:
+    """Return the question with unknowns of sensors as parameters.
+
+    Other channels in outputs are subtracted from the records, limits are marked in them.
+    """
     inner = getattr(method, "shooting", method)
     outputs = dict(getattr(inner, "outputs", {}) or {})
-    channels = tuple(dict.fromkeys(c for one in single_data(data) if isinstance(one, Record) for c in one.channels))
-    if not isinstance(model, Model) or not any(
+    channels = tuple(dict.fromkeys(c for part in parts if isinstance(part.source, Record) for c in part.channels))
+    if not any(
         isinstance(o, Sensor) or (isinstance(o, str) and _needs_writing(o, model, channels)) for o in outputs.values()
     ):
-        return Rewritten(model, data, free, method)
+        return Rewritten(model, parts, free, method)
     parameters, change, limits, late = list(model.parameters), [], {}, {}
     series = hasattr(inner, "bridge")  # a fit of series can leave out single readings
     for channel, given in outputs.items():
         sensor = given if isinstance(given, Sensor) else Sensor(given) if isinstance(given, str) else None
         if sensor is None:
             continue
-        _refuse_unsupported(sensor, channel, inner, data)
+        _refuse_unsupported(sensor, channel, inner, parts)
         expression = _parsed(sensor.output, model, channels, channel)
         kept, taken = _apart(expression, model, channels, channel, free)
         if taken != 0:
@@ -151,7 +151,8 @@ def with_sensors(model: Any, data: Any, free: list[str] | None, method: Any) -> 
     free = None if free is None else [*free, *(n for n in added if n not in free)]
     inner, chained = replace(inner, outputs=outputs), hasattr(method, "shooting")
     method = replace(method, shooting=inner) if chained else inner
-    return Rewritten(model, each_record(data, lambda r: _prepared(r, change, limits, series)), free, method, late)
+    prepared = tuple(part.change(lambda r: _prepared(r, change, limits, series)) for part in parts)
+    return Rewritten(model, prepared, free, method, late)
 
 
 def without_zeros(warnings: Sequence[str], outputs: Mapping[str, Any]) -> tuple[str, ...]:
@@ -171,7 +172,7 @@ def _word(channel: str) -> str:
     return re.sub(r"\W", "_", channel.replace("'", "_rate"))
 
 
-def _refuse_unsupported(sensor: Sensor, channel: str, method: Any, data: Any) -> None:
+def _refuse_unsupported(sensor: Sensor, channel: str, method: Any, parts: Sequence[Part]) -> None:
     """Weak forms and invariants take the channels as they are; an orbit has no time in which to drift."""
     who, unknown = type(method).__name__, ", ".join(sensor.unknown)
     if unknown and who in ("HarmonicFit", "InvariantFit"):
@@ -187,25 +188,11 @@ def _refuse_unsupported(sensor: Sensor, channel: str, method: Any, data: Any) ->
     if "drift" in sensor.unknown and who == "OrbitFit":
         raise DataError(f'"{channel}" cannot drift along a periodic orbit: fit the series itself, by ShootingFit().')
     asked = "drift" if sensor.drift else "limits" if sensor.limits is not None else ""
-    if asked and not all(isinstance(item, Record) for item in single_data(data)):
+    if asked and not all(isinstance(part.source, Record) for part in parts):
         raise DataError(
             f'"{channel}": the {asked} of a sensor can be undone in a record, not in orbits that were found in one. '
             "Find the orbits in a record without, or fit the record."
         )
-
-
-def single_data(data: Any) -> list[Any]:
-    """Records and orbits, one by one, of data that may be pairs with values, and lists."""
-    if isinstance(data, list | tuple):
-        return [one for item in data if not isinstance(item, Mapping) for one in single_data(item)]
-    return [data]
-
-
-def each_record(data: Any, change: Callable[[Record], Record]) -> Any:
-    """The same data with every record changed."""
-    if isinstance(data, list | tuple):
-        return type(data)(each_record(item, change) for item in data)
-    return change(data) if isinstance(data, Record) else data
 
 
 def _own_names(model: Model) -> set[str]:

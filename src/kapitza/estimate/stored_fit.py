@@ -17,11 +17,12 @@ import numpy as np
 from scipy.stats import chi2
 
 from kapitza.base.monitor import Monitor, watch
-from kapitza.data import PART, StoredRecord
+from kapitza.data import PART, Part, StoredRecord
 from kapitza.errors import ConvergenceError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic_fit import HarmonicFit
 from kapitza.estimate.invariant_fit import InvariantFit
+from kapitza.model import Model
 
 SURE = 1e-3
 """Probability below which parts of one motion disagree by chance."""
@@ -39,17 +40,21 @@ def require_local(method: Any) -> HarmonicFit | InvariantFit:
 
 
 def identify_parts(
-    fit: Any, model: Any, stored: StoredRecord, free: Sequence[str] | None, method: Any, monitor: Monitor | None,
+    fit: Any, model: Model, data: Part, free: Sequence[str] | None, method: Any, monitor: Monitor | None,
     part: int = PART,
 ) -> Estimate:  # fmt: skip
-    """fit: `identify` of one record. A part that cannot be fitted is left out and told; see the head of this module."""
-    method = require_local(method)
+    """Fit a recording part by part, and join the estimates; see the head of this module.
+
+    fit: `identify` of one record. A part that cannot be fitted is left out and reported.
+    """
+    method, stored = require_local(method), data.source
+    assert isinstance(stored, StoredRecord)
     fits: list[Estimate] = []
     failures: list[str] = []
     with watch(monitor, f"fitting {model.name} part by part", stored.size) as task:
         for number, record in enumerate(stored.parts(part), start=1):
             try:
-                found = fit(model, record, free, method)
+                found = fit(model, replace(data, source=record), free, method)
             except KapitzaError as error:
                 failures.append(f"part {number}: {error}")
             else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from inspect import signature
 
 from kapitza.base.argument_checks import Anything
-from kapitza.data import Record, StoredRecord, with_records
-from kapitza.errors import DataError, nearest_name
+from kapitza.data import Record, StoredRecord, one_record
+from kapitza.errors import refuse_unknown
 from kapitza.model import Model
 from kapitza.orbits import OrbitSet
 from kapitza.orbits.in_records import find_orbits_in_parts, find_orbits_in_record
@@ -43,18 +43,11 @@ def find_orbits(source: Anything, max_period: int = 6, **settings: Anything) -> 
     >>> [orbit.repeats for orbit in orbits]
     [1, 1, 2, 3, 3]
     """
-    source = with_records(source)
-    if isinstance(source, Record):
-        return find_orbits_in_record(source, max_period, **settings)
-    if isinstance(source, StoredRecord):
-        return find_orbits_in_parts(source, max_period, **settings)
     if not isinstance(source, Model):
-        raise DataError(f"find_orbits works on a Model or a Record, not on {type(source).__name__}.")
+        record = one_record(source, "find_orbits", Record, StoredRecord)
+        if isinstance(record, StoredRecord):
+            return find_orbits_in_parts(record, max_period, **settings)
+        return find_orbits_in_record(record, max_period, **settings)
     known = [name for name in signature(find_orbits_of_model).parameters if name not in ("model", "max_period")]
-    for name in settings:
-        if name not in known:
-            raise DataError(
-                f'find_orbits of a model has no argument "{name}".{nearest_name(name, known)} '
-                f"It has {', '.join(known)}."
-            )
+    refuse_unknown("find_orbits of a model", settings, known)
     return find_orbits_of_model(source, max_period, **settings)

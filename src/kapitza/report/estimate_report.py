@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from kapitza.data import Record
+from kapitza.data import Part, Record, as_parts
 from kapitza.estimate import Estimate
 from kapitza.orbits import OrbitSet, PeriodicOrbit
 from kapitza.report.estimate_figures import plot_estimate
@@ -36,7 +36,7 @@ def write_report(estimate: Estimate, path: str | Path, level: float = 0.95) -> P
             caption="Intervals, correlations of the errors, and residuals; on the line they are Gaussian.",
         ),
         *orbit_fit_sections(estimate),
-        *data_sections(estimate.data),
+        *(data_sections(as_parts(estimate.data)) if estimate.data is not None else ()),
         *model_sections(estimate.model),
     ]
     if estimate.history is not None and len(estimate.history):
@@ -78,29 +78,24 @@ def parameter_notes(estimate: Estimate, level: float) -> tuple[str, ...]:
     return (*notes, *likelihood_notes(estimate))
 
 
-def data_sections(data: Any, own: Mapping[str, float] | None = None) -> list[Section]:
-    """The data of a fit: a record, orbits, or several of them, each perhaps with parameter values of its own."""
-    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Mapping):
-        return data_sections(data[0], data[1])
-    if isinstance(data, list | tuple):
-        parts = list(data)
-        loose = [part for part in parts if isinstance(part, PeriodicOrbit)]
-        sections = data_sections(OrbitSet(tuple(loose)), own) if loose else []
-        for part in parts:
-            if not isinstance(part, PeriodicOrbit):
-                sections += data_sections(part, own)
-        return sections
-    return [_with_values(section, own) for section in _single_data(data)]
+def data_sections(parts: Sequence[Part]) -> list[Section]:
+    """Show the data of a fit; single orbits with the same values as one set."""
+    orbits: dict[tuple[tuple[str, float], ...], list[PeriodicOrbit]] = {}
+    for part in parts:
+        if isinstance(part.source, PeriodicOrbit):
+            orbits.setdefault(tuple(part.values.items()), []).append(part.source)
+    sets = [Part(OrbitSet(tuple(found)), dict(values)) for values, found in orbits.items()]
+    return [_with_values(s, part.values) for part in [*sets, *parts] for s in _of_source(part.source)]
 
 
-def _with_values(section: Section, own: Mapping[str, float] | None) -> Section:
-    if not own:
+def _with_values(section: Section, values: Mapping[str, float]) -> Section:
+    if not values:
         return section
-    text = "Its own values: " + ", ".join(f"{name} = {value:.6g}" for name, value in own.items()) + "."
+    text = "Its own values: " + ", ".join(f"{name} = {value:.6g}" for name, value in values.items()) + "."
     return replace(section, paragraphs=(*section.paragraphs, text))
 
 
-def _single_data(data: Any) -> list[Section]:
+def _of_source(data: Any) -> list[Section]:
     if isinstance(data, Record):
         text = (repr(data), f"Sampling: {data.sampling()}")
         if len(data.channels) > 1:

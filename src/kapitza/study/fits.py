@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from kapitza.data import Record
+from kapitza.data import Record, as_parts
 from kapitza.errors import DataError
-from kapitza.estimate import Estimate, ProfileCurve, Suggestion, Validation, parts_of
+from kapitza.estimate import Estimate, ProfileCurve, Suggestion, Validation
 from kapitza.orbits import OrbitSet
 from kapitza.saving import load, save
 
@@ -85,13 +85,13 @@ class StudyFit:
 
 def fitted_settings(estimate: Estimate) -> list[tuple[Record, Mapping[str, float]]]:
     """The records that an estimate was fitted to, with their own values; of orbits, those they were found in."""
-    parts = parts_of(estimate.data) if estimate.data is not None else ()
-    return [(part.record, part.own) for part in parts if part.record is not None]
+    parts = as_parts(estimate.data) if estimate.data is not None else ()
+    return [(part.record, part.values) for part in parts if part.record is not None]
 
 
 def fitted_orbits(estimate: Estimate | None) -> OrbitSet | None:
     """The first set of orbits that an estimate was fitted to, None where there is none."""
-    parts = () if estimate is None or estimate.data is None else parts_of(estimate.data)
+    parts = () if estimate is None or estimate.data is None else as_parts(estimate.data)
     return next((part.source for part in parts if isinstance(part.source, OrbitSet)), None)
 
 

@@ -89,12 +89,6 @@ def _seen(channel: str, model: Model, measures: Mapping[str, str]) -> bool:
     return channel in measures or channel in model.states or channel in model.outputs
 
 
-def in_units_of(model: Model, record: Record) -> Record:
-    """The record with every channel that is a state in the unit of that state; DataError where it cannot be."""
-    wanted = {c: model.units[c] for c, unit in record.units.items() if unit and model.units.get(c)}
-    return record.in_units(wanted) if wanted else record
-
-
 def _head(record: Record, count: int) -> Record:
     return record if record.size <= count else record.samples(slice(0, count))
 

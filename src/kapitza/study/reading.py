@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from kapitza.base import checks
-from kapitza.errors import KapitzaError, nearest_name
+from kapitza.errors import KapitzaError, nearest_name, no_such
+from kapitza.estimate import record_in_model_units
 from kapitza.model import Model
 from kapitza.study.candidates import Candidate, check_candidates
 from kapitza.study.folder import model_files, results_folder_problem
 from kapitza.study.keys import FIT, METHODS, REPEATED, SECTIONS, TOP, Key, setting_names
-from kapitza.study.motions import in_units_of
 from kapitza.study.problems import Notebook, Problem, StudyError
 from kapitza.study.problems import Path as Place
 from kapitza.study.recordings import Recording, read_recordings
@@ -145,8 +145,7 @@ def _check_table(
             continue
         if name not in keys:
             where = f"[{place[0]}]" if place else "a study"
-            hint = nearest_name(name, keys) or f" It has {', '.join(keys)}."
-            notes.add((*place, name), f'{where} has no key "{name}".{hint}')
+            notes.add((*place, name), no_such(where, "key", name, keys))
             wrong.add(name)
         elif not keys[name].kind.accepts(value):
             notes.add((*place, name), f"it must be {keys[name].kind.words}, not {_shown(value)}.")
@@ -213,7 +212,7 @@ def _check_pair(recording: Recording, candidate: Candidate, table: Mapping[str, 
                 f"measures, or leave it out.{nearest_name(channel, model.states)}",
             )
     try:
-        in_units_of(model, recording.record.select(used) if used else recording.record)
+        record_in_model_units(model, recording.record.select(used) if used else recording.record)
     except KapitzaError as error:
         notes.add((*place, "units"), str(error))
     _ask_units(recording, model, used, notes)
@@ -275,8 +274,7 @@ def _check_settings(method: str, settings: Mapping[str, Any], notes: Notebook) -
     known = setting_names(method)
     unknown = [name for name in settings if name not in known]
     for name in unknown:
-        hint = nearest_name(name, known) or f" It has {', '.join(known)}."
-        notes.add(("fit", method, name), f'{METHODS[method].__name__} has no setting "{name}".{hint}')
+        notes.add(("fit", method, name), no_such(METHODS[method].__name__, "setting", name, known))
     if settings and not unknown:
         try:
             METHODS[method](**settings)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from kapitza.base.cures import spoken
 from kapitza.base.files import locked
 from kapitza.base.monitor import Monitor, Silent, Task, under_way, watch
 from kapitza.base.workers import Executor, Shared, in_order, require_executor
-from kapitza.data import Record
+from kapitza.data import Part, Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate import (
     Automatic,
@@ -27,6 +26,7 @@ from kapitza.estimate import (
     Validation,
     identify,
     profile_curve,
+    record_in_model_units,
     suggest,
     validate,
 )
@@ -35,7 +35,7 @@ from kapitza.orbits.find_orbits import find_orbits
 from kapitza.study.candidates import Candidate, driven
 from kapitza.study.fits import StudyFit, fit_files, has_fit, read_fit, write_fit
 from kapitza.study.folder import FITS, begin, identity, publishing
-from kapitza.study.motions import follow_record, in_units_of
+from kapitza.study.motions import follow_record
 from kapitza.study.phase import best_shift
 from kapitza.study.recordings import Recording
 from kapitza.study.result import StudyResult, write_result
@@ -49,8 +49,6 @@ ENOUGH_RETURNS = 2000
 
 STRETCH, MOST_STRETCHES = 100, 8
 """Samples of a predicted stretch, at least, and most stretches: short predictions do not tell models apart."""
-
-Data = Record | list[tuple[Record, dict[str, float]]]
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ def _once_per_period(study: Study, candidate: Candidate) -> bool:
 def prepared(record: Record, candidate: Candidate) -> Record:
     """The record in the model's units, with its excitation period where it has none and that is not to be found."""
     model = candidate.model
-    record = in_units_of(model, record)
+    record = record_in_model_units(model, record)
     if record.period is not None or model.excitation is None or model.excitation.signals:
         return record
     if {s.name for s in model.excitation.period.free_symbols} & set(candidate.free):
@@ -198,9 +196,8 @@ def run_step(study: Study, step: Step) -> StudyFit:
     """Return one fit with its tests on the data fitted and on those held back."""
     candidate = _started(study, step.candidate)
     parts = [_fitted_part(study, recording, candidate) for recording in study.fitted]
-    data: Data = parts[0][0] if len(parts) == 1 and not parts[0][1] else parts
     try:
-        estimate = fitted(study, candidate, step.method, data)
+        estimate = fitted(study, candidate, step.method, parts)
     except KapitzaError as error:
         unfinished = getattr(error, "result", None)
         estimate = _light(unfinished) if isinstance(unfinished, Estimate) else None
@@ -245,22 +242,22 @@ def _missing_terms(estimate: Estimate) -> Suggestion | None:
         return None
 
 
-def _fitted_part(study: Study, recording: Recording, candidate: Candidate) -> tuple[Record, dict[str, float]]:
-    """The part of a recording that is fitted, and the values it brings."""
+def _fitted_part(study: Study, recording: Recording, candidate: Candidate) -> Part:
+    """Return the part of a recording that is fitted, with the values it brings."""
     record = prepared(recording.record, candidate)
     drives = {signal.name for signal in recording.signals}
     known = {*candidate.model.states, *candidate.model.outputs, *recording.measures, *drives}
     record = record.select([channel for channel in record.channels if channel in known])
     if study.hold_back:
         record = record.samples(slice(0, _cut(record, study.hold_back)))
-    return record, dict(recording.values)
+    return Part(record, dict(recording.values))
 
 
 def _cut(record: Record, hold_back: float) -> int:
     return record.size - round(hold_back * record.size)
 
 
-def fitted(study: Study, candidate: Candidate, method: str, data: Data) -> Estimate:
+def fitted(study: Study, candidate: Candidate, method: str, data: Sequence[Part]) -> Estimate:
     """Return the estimate of one method."""
     model, free, settings = candidate.model, list(candidate.free), study.settings
     measures = study.measures
@@ -269,38 +266,30 @@ def fitted(study: Study, candidate: Candidate, method: str, data: Data) -> Estim
     if method == "shooting":
         return identify(model, data, free, ShootingFit(outputs=measures, **settings["shooting"]))
     if method == "harmonic":
-        return identify(model, _list(data), free, HarmonicFit(**settings["harmonic"]))
+        return identify(model, data, free, HarmonicFit(**settings["harmonic"]))
     if method == "invariant":
-        return identify(model, _list(data), free, InvariantFit(**settings["invariant"]))
-    pairs = data if isinstance(data, list) else [(data, {})]
-    found: list[Any] = [(find_orbits(record, max_period=study.max_period), own) for record, own in pairs]
-    for (record, _), (orbits, _) in zip(pairs, found, strict=True):
+        return identify(model, data, free, InvariantFit(**settings["invariant"]))
+    found, said = [], []
+    for part in data:
+        orbits = find_orbits(part.source, max_period=study.max_period)
         if not len(orbits):
-            source = record.dataset.attrs.get("source", "a recording")
+            source = part.record.dataset.attrs.get("source", "a recording") if part.record else "a recording"
             raise KapitzaError(f"No periodic orbits were found in {source}: {orbits.message}")
-    orbits = found[0][0] if len(found) == 1 and not found[0][1] else found
-    said = tuple(f"{len(orbits)} periodic orbits of up to {study.max_period} periods" for orbits, _ in found)
-    estimate = identify(model, orbits, free, OrbitFit(outputs=measures, **settings["orbits"]))
-    return replace(estimate, chain=said)
+        found.append(replace(part, source=orbits))
+        said.append(f"{len(orbits)} periodic orbits of up to {study.max_period} periods")
+    estimate = identify(model, found, free, OrbitFit(outputs=measures, **settings["orbits"]))
+    return replace(estimate, chain=tuple(said))
 
 
-def _list(data: Data) -> Any:
-    """Several recordings without values of their own as a plain list, for methods that take no pairs."""
-    if isinstance(data, list) and not any(own for _, own in data):
-        return [record for record, _ in data]
-    return data
-
-
-def _followed(
-    study: Study, estimate: Estimate, part: tuple[Record, dict[str, float]]
-) -> tuple[Estimate | None, tuple[str, ...]]:
-    """The motion of the fitted model along the first recording, for methods that fit none; or why there is none."""
-    model, (record, own) = estimate.model, part
+def _followed(study: Study, estimate: Estimate, part: Part) -> tuple[Estimate | None, tuple[str, ...]]:
+    """Return the motion along the first recording, for methods that fit none; or why there is none."""
+    model, record = estimate.model, part.source
+    assert isinstance(record, Record)
     if estimate.motion is not None or model.is_map or not np.isfinite(model.vector).all():
         return None, ()
     recording = study.fitted[0]
     try:
-        return _light(follow_record(model.with_values(**own), record, recording.measures)), ()
+        return _light(follow_record(model.with_values(**part.values), record, recording.measures)), ()
     except KapitzaError as error:
         return None, (f"No motion of the fitted model follows the data: {spoken(str(error))}",)
 

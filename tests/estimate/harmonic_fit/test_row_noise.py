@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.data import as_parts
 from kapitza.estimate.harmonic_fit.problem import pose, smooth
 from kapitza.estimate.harmonic_fit.weak import row_covariance, whitener
 from kapitza.estimate.request import make_request
@@ -31,9 +32,9 @@ def measured(clean, level, seed):
 def test_covariance_of_rows_holds_the_quadratic_noise(rucklidge):
     """At 80 % noise the products of noise make up much of a row; their variance must be in its weight."""
     settings = kz.HarmonicFit()
-    request = make_request(RUCKLIDGE, measured(rucklidge, 0.8, 0), ["kappa", "l"], settings)
+    request = make_request(RUCKLIDGE, as_parts(measured(rucklidge, 0.8, 0)), ["kappa", "l"], settings)
     problem = pose(settings, request)
-    exact = make_request(RUCKLIDGE, measured(rucklidge, 0.0, 0), ["kappa", "l"], settings)
+    exact = make_request(RUCKLIDGE, as_parts(measured(rucklidge, 0.0, 0)), ["kappa", "l"], settings)
     states = smooth(pose(kz.HarmonicFit(half_width=problem.kernels.half_width), exact).measured, problem.kernels)
     theta = np.array([2.0, 6.7])
     linear, whole = (
@@ -42,7 +43,9 @@ def test_covariance_of_rows_holds_the_quadratic_noise(rucklidge):
     )
     residuals = []
     for seed in range(100):
-        shaken = pose(settings, make_request(RUCKLIDGE, measured(rucklidge, 0.8, seed), ["kappa", "l"], settings))
+        shaken = pose(
+            settings, make_request(RUCKLIDGE, as_parts(measured(rucklidge, 0.8, seed)), ["kappa", "l"], settings)
+        )
         rows = replace(problem, states=smooth(shaken.measured, problem.kernels)).rows()
         residuals.append(rows[0].residual(theta).ravel())
     seen, functions = np.array(residuals).var(axis=0), problem.windows.functions
@@ -65,7 +68,7 @@ def test_rows_of_a_long_chain_are_weighed_equation_by_equation_with_the_same_ans
     )  # fmt: skip
     record = kz.simulate(model, np.zeros(28), periods=6, samples_per_period=40, noise=1e-3, seed=1).select(names)
     settings = kz.HarmonicFit()
-    problem = pose(settings, make_request(model, record, ["c", "k"], settings))
+    problem = pose(settings, make_request(model, as_parts(record), ["c", "k"], settings))
     (rows,) = problem.rows()
     given = problem, problem.calm[0], model.vector, 1.0
     narrow, wide = row_covariance(*given), row_covariance(*given, by_window=True)

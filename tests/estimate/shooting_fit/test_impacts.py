@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kapitza as kz
+from kapitza.data import as_parts
 from kapitza.estimate.request import make_request
 from kapitza.estimate.shooting_fit.task import prepare
 
@@ -23,7 +24,7 @@ def ball(**values):
 
 
 def prepared(record, method):
-    return prepare(method, make_request(ball(), record, FREE, method))
+    return prepare(method, make_request(ball(), as_parts(record), FREE, method))
 
 
 def fall(noise, seed=0, every=1, count=300):

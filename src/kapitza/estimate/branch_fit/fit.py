@@ -187,7 +187,11 @@ class _Trials:
         branches = Branches(self.method.limits, self.method.start, self.detect, self.begun)
         try:
             return [
-                distances(source, branches.of(i, source, part.setting(model), steps[i]), before[i] if before else None)
+                distances(
+                    source,
+                    branches.of(i, source, model.with_values(**part.values), steps[i]),
+                    before[i] if before else None,
+                )
                 for i, (source, part) in enumerate(self.curves)
             ]
         except (ConvergenceError, KapitzaError) as problem:

@@ -88,8 +88,8 @@ def measured_from(request: Request) -> Measured:
         record.check()
     channels, mixing, offset = _common_map(request, [record.channels for record, _ in records])
     pieces: list[Piece] = []
-    for run, (record, own) in enumerate(records):
-        pieces += [replace(piece, run=run) for piece in _pieces(record, channels, model.signals, own)]
+    for run, (record, part) in enumerate(records):
+        pieces += [replace(piece, run=run) for piece in _pieces(record, channels, model.signals, part.values)]
     return _with_noise(request, pieces, channels, mixing, offset, records[0][0])
 
 
@@ -109,7 +109,7 @@ def orbit_set(request: Request) -> OrbitSet | None:
 def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], Numbers, Numbers]:
     """The map from channels to coordinates, which must be the same for all of the data."""
     found = [
-        _coordinate_map(part.setting(request.model), names, request.outputs)
+        _coordinate_map(request.setting(part), names, request.outputs)
         for part, names in zip(request.parts, channels, strict=True)
     ]
     for part, one in zip(request.parts, found, strict=True):
@@ -231,8 +231,7 @@ def _with_noise(
 ) -> Measured:
     """Attach the noise: as stated, as the record knows it, else read off the longest piece, channel by channel."""
     model, step = request.model, _common_step(pieces)
-    stated = request.stated((*channels, *(signal.name for signal in model.signals)))
-    given = {**(record.noise if record is not None else {}), **stated}
+    given = request.parts[0].noise
     known = all(name in given for name in channels)
     noise = np.array([float(given.get(name, np.nan)) for name in channels])
     inputs = np.zeros(len(model.signals)) if record is None else _input_noise(model, record, pieces, given)
@@ -252,7 +251,7 @@ def known_values(request: Request, linear: Sequence[str]) -> Numbers:
     """Values of all parameters; those to be solved for may be unknown (NaN), and are then set to 0."""
     model = request.model
     values = np.array([model.values[n] for n in model.names])
-    given = set.intersection(*(set(part.own) for part in request.parts))
+    given = set.intersection(*(set(part.values) for part in request.parts))
     needed = [n for n in model.names if n not in linear and n not in given and not np.isfinite(model.values[n])]
     if needed:
         raise ModelError(
@@ -266,7 +265,7 @@ def _from_orbits(request: Request, orbits: OrbitSet) -> Measured:
 
     A stretch ends where the next period begins, so nothing is assumed periodic.
     """
-    model, own = request.model, request.parts[0].own
+    model, own = request.model, request.parts[0].values
     channels, mixing, offset = _common_map(request, [orbits[0].states])
     record = orbits.source if isinstance(orbits.source, Record) else None
     raw = None if record is None else Piece(*_continuous(record, channels, model.signals))

@@ -161,7 +161,7 @@ class InvariantFit:
             return estimate
         near = request.model.with_values(**{n: estimate.values[n] for n in estimate.names})
         names = estimate.names if request.free is None else request.free
-        return self.then.fit(make_request(near, request.data, names, self.then))
+        return self.then.fit(make_request(near, request.parts, names, self.then))
 
     def _weighting(self, points: Points) -> tuple[str, str]:
         rebuilt = _rebuilt(points)

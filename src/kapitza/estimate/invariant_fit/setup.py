@@ -95,7 +95,7 @@ def collected(
     shared = [c for c in records[0][0].channels if all(c in record.channels for record, _ in records)]
     plan = reconstruction(model, expression, shared)
     asked = _free_names(model, plan.expression, request.free, where)
-    return plan.expression, asked, collect(model, records, plan, request.noise, settings.momenta, by_segment)
+    return plan.expression, asked, collect(model, records, plan, settings.momenta, by_segment)
 
 
 def _free_names(model: Model, expression: sp.Expr, free: Sequence[str] | None, where: str) -> tuple[str, ...]:

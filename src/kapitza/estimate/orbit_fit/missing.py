@@ -72,7 +72,8 @@ def missing_orbits(
     matched = list(estimate.matches.orbits if estimate.matches is not None else ())
     phase = _common_phase(matched, estimate.model.period)
     aside = [task.problem.targets[i].source for i in outcome.reasons]
-    data = task.request.data if isinstance(task.request.data, OrbitSet) else None
+    sources = [part.source for part in task.request.parts]
+    data = sources[0] if len(sources) == 1 and isinstance(sources[0], OrbitSet) else None
     section = _section(data, task, phase)
     rows = [_row(_carried(orbit, estimate.model, phase), task, matched, aside, data, section) for orbit in model]
     table = pd.DataFrame(rows)

@@ -29,6 +29,7 @@ class Item:
     source: PeriodicOrbit | Record
     own: Mapping[str, float]
     angles: tuple[bool, ...]
+    noise: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -43,11 +44,11 @@ def items_of(request: Request) -> list[Item]:
     for part in request.parts:
         source, model = part.source, request.model
         if isinstance(source, Record):
-            found.append(Item(source, part.own, tuple(source.angles)))
+            found.append(Item(source, part.values, tuple(source.angles), part.noise))
         elif isinstance(source, PeriodicOrbit):
-            found.append(Item(source, part.own, _circles(source, model)))
+            found.append(Item(source, part.values, _circles(source, model)))
         elif isinstance(source, OrbitSet):
-            found += [Item(o, part.own, _circles(o, model, source.angles)) for o in source]
+            found += [Item(o, part.values, _circles(o, model, source.angles)) for o in source]
         else:
             raise DataError(f"OrbitFit works on orbits and records, not on {part.label}: use BranchFit for branches.")
     return found
@@ -89,7 +90,7 @@ class Reader:
         setting = self.model.with_values(**item.own) if item.own else self.model
         source = item.source
         if isinstance(source, Record):
-            return self._from_record(source, f"{index}: record", setting)
+            return self._from_record(source, f"{index}: record", setting, item.noise)
         label = f"{index}: period {len(source.points)}" + (f" {source.code}" if source.code else "")
         if self.repeats is not None:
             raise DataError(f"period = {self.repeats} is for records; orbit {label} knows its own period.")
@@ -222,7 +223,7 @@ class Reader:
             source=orbit,
         )
 
-    def _from_record(self, record: Record, label: str, setting: Model) -> Target:
+    def _from_record(self, record: Record, label: str, setting: Model, noise: Mapping[str, float]) -> Target:
         """A record of one or more periods of a periodic motion; time is folded into one period."""
         if setting.period is None:
             raise DataError(
@@ -232,7 +233,7 @@ class Reader:
         period = count * setting.period
         elapsed = record.time - record.excitation_start
         channels = {name: record[name] for name in record.channels if name in self.channels.names}
-        noise = {**{name: value for name, value in record.noise.items() if value > 0}, **self.noise}
+        noise = {name: value for name, value in noise.items() if value > 0}
         return replace(self._sampled(label, setting, elapsed % period, channels, noise, period, count), source=record)
 
     def _sampled(

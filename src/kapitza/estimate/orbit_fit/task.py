@@ -54,7 +54,7 @@ def prepare(request: Request, settings: OrbitFit) -> OrbitTask:
     _refuse_names(request)
     items = items_of(request)
     channels, angles = common_channels(items)
-    noise = request.positive_noise(channels)
+    noise = request.positive_noise
     for name in request.outputs:
         if name not in channels:
             raise DataError(f'"{name}" is not a channel of the data: {", ".join(channels)}.')

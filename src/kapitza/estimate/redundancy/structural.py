@@ -85,7 +85,7 @@ def refuse_redundant(request: Request, outputs: Sequence[Expression]) -> None:
     if model.structure.steps or len(model.coordinates) > MOST_COORDINATES:
         return  # large linkages and chains: only looked at where a fit finds something
     names = tuple(n for n in request.names if model.parameter(n).prior is None)
-    found = structural(model, outputs, names, [part.own for part in request.parts])
+    found = structural(model, outputs, names, [part.values for part in request.parts])
     if found is not None and not found.complete:
         raise IdentifiabilityError(found.message())
 
@@ -101,7 +101,7 @@ def identifiable(
     if found.complete:
         return found
     try:
-        exact = structural(model, outputs, found.names, [part.own for part in request.parts])
+        exact = structural(model, outputs, found.names, [part.values for part in request.parts])
     except KapitzaError:
         return found
     if exact is None or exact.complete:

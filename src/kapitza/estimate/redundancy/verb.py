@@ -80,7 +80,7 @@ def identifiability(
         measured = list(outputs) or list(model.outputs) or [c.name for c in model.coordinates]
     channels = checks.texts("measured", [measured] if isinstance(measured, str) else measured, error=ModelError)
     names = free_names(model, free)
-    asked = with_sensors(model, None, None if names is None else list(names), _Outputs(outputs))
+    asked = with_sensors(model, (), None if names is None else list(names), _Outputs(outputs))
     model, outputs = asked.model, dict(asked.method.outputs)
     names = model.names if asked.free is None else tuple(asked.free)
     seen = observe_channels(model, channels, [False] * len(channels), outputs, names)

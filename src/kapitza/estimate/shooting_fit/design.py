@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from kapitza.base.argument_checks import Anything
-from kapitza.data import Record, with_records
+from kapitza.data import Record, one_part
 from kapitza.errors import DataError, IdentifiabilityError
 from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.redundancy import identifiable
@@ -60,10 +60,9 @@ def cramer_rao(
     method = method or ShootingFit()
     if not isinstance(noise, Mapping):
         raise DataError(f"Name the channels that are measured, with their noise: {{{model.states[0]!r}: {noise}}}.")
-    states = in_model_units(model, with_records(states), replace(method, noise=dict(noise)))
-    record = states[0] if isinstance(states, tuple) else states
-    if not isinstance(record, Record):
-        raise DataError(f"cramer_rao takes one Record, or (record, {{name: value}}), not {type(record).__name__}.")
+    (part,) = in_model_units(model, [one_part(states, "cramer_rao")], replace(method, noise=dict(noise)))
+    record = part.source
+    assert isinstance(record, Record)
     missing = [name for name in model.states if name not in record.channels]
     if missing:
         raise DataError(f"The bound needs every state; the record lacks {', '.join(missing)}: simulate it.")
@@ -73,8 +72,7 @@ def cramer_rao(
     phase = record.dataset.attrs.get("phase")
     seen = Record.from_arrays(record.time, readings, segment=segment, period=record.period, phase=phase)
     full = replace(method, noise=dict(noise), hold_back=0.0)
-    data = (seen, states[1]) if isinstance(states, tuple) else seen
-    task = prepare(full, make_request(model, data, free, full))
+    task = prepare(full, make_request(model, [replace(part, source=seen)], free, full))
     nodes = place_nodes(task.problem.samples, 1)
     alone = record.size - task.everything.size
     if alone:

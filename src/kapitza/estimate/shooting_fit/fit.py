@@ -185,7 +185,7 @@ def _with_equivalents(task: MotionTask, estimate: Estimate) -> Estimate:
     if task.known.all() or informed or found is None or not found.complete or not estimate.status.ok:
         return estimate
     theta = np.array([estimate.values[n] for n in request.names])
-    settings = [part.own for part in request.parts]
+    settings = [part.values for part in request.parts]
     twins = equivalents(request.model_at(theta), task.observation.expressions, request.names, settings)
     if not twins:
         return estimate

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.data import as_parts
 from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import make_request
@@ -27,7 +28,7 @@ class HeldMotion:
         kicks = None if estimate.motion is None else estimate.motion.process_noise
         method = replace(last_method(estimate), softness=1e-3, throw=False, process_noise=kicks or False)
         sensors = workings.found.sensors
-        task = prepare(method, make_request(estimate.model, estimate.data, self.others, method))
+        task = prepare(method, make_request(estimate.model, as_parts(estimate.data), self.others, method))
         self.solution = workings.found.solution
         self.task = replace(
             task,

@@ -13,7 +13,6 @@ from scipy import special
 
 from kapitza.base.angles import wrap
 from kapitza.base.arrays import Array, Flags, Indices
-from kapitza.data import Record
 from kapitza.estimate.observation import Observation
 from kapitza.estimate.shooting_fit.pieces import Samples
 from kapitza.signal import difference_noise
@@ -40,15 +39,15 @@ class SensorNoise:
 
 
 def noise_of_sensors(
-    samples: Samples, observation: Observation, records: Sequence[Record], given: Mapping[str, float]
+    samples: Samples, observation: Observation, given: Sequence[Mapping[str, float]]
 ) -> tuple[Samples, SensorNoise]:
-    """The samples with their sensors numbered anew, and what is known of these.
+    """Return the samples with their sensors numbered, and the noise of each sensor.
 
-    Noise comes from the settings, else from the record of the sensor, else from a guess. Sensors of unknown noise and
-    few readings are joined with the others of their channel.
+    given: noise by channel of each record, stated or known (`Part.noise`); else it is guessed. Sensors of unknown
+    noise and few samples are joined with the others of their channel.
     """
     count = len(observation.channels)
-    slots = count * len(records)
+    slots = count * len(given)
     readings = np.bincount(samples.sensor[samples.sensor >= 0].ravel(), minlength=slots)
     number = np.full(slots + 1, -1, np.intp)
     shared: dict[int, int] = {}
@@ -56,7 +55,7 @@ def noise_of_sensors(
     for slot in np.flatnonzero(readings):
         owner, c = divmod(int(slot), count)
         channel = observation.channels[c]
-        noise = given.get(channel, records[owner].noise.get(channel, np.nan))
+        noise = given[owner].get(channel, np.nan)
         # An exact sensor has no size to weigh it by: what little it scatters is estimated.
         unknown = not (np.isfinite(noise) and noise > 0)
         few = unknown and readings[slot] < MANY_READINGS

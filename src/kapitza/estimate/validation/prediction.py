@@ -10,7 +10,7 @@ import numpy as np
 
 from kapitza.base.arrays import Array, Flags, Indices
 from kapitza.base.monitor import checkpoint
-from kapitza.data import Record
+from kapitza.data import Part, Record
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.observation import Observation, Output, observe
 from kapitza.estimate.request import make_request
@@ -112,7 +112,7 @@ def _fitted_states(
 ) -> tuple[Array, Array]:
     """States (J, n) from the first to the last sample of a short record, and the residuals (N, c) of this motion."""
     method = ShootingFit(outputs={k: v for k, v in outputs.items() if k in record.channels}, throw=True)  # pyright: ignore[reportArgumentType]
-    fit = method.fit(make_request(model, record, [], method))
+    fit = method.fit(make_request(model, [Part(record)], [], method))
     assert fit.motion is not None
     return fit.motion.states, seen.residual(fit.motion.predicted.copy(), fit.motion.measured)
 

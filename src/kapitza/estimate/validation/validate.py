@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,15 @@ from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array, Flags
 from kapitza.base.monitor import Monitor, watch
-from kapitza.data import Noise, Record, stated_noise, with_records
-from kapitza.errors import DataError, FlowError, KapitzaError, nearest_name
+from kapitza.data import Noise, Record, as_parts, noise_by_channel, one_part
+from kapitza.errors import FlowError, KapitzaError, refuse_unknown
 from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.missing import directed_test
 from kapitza.estimate.observation import Observation, Output, observe
 from kapitza.estimate.own_parameters import at_setting
-from kapitza.estimate.request import make_request, parts_of
-from kapitza.estimate.sensors import each_record, lost_readings, with_sensors, within_limits
+from kapitza.estimate.request import make_request
+from kapitza.estimate.sensors import lost_readings, with_sensors, within_limits
 from kapitza.estimate.shooting_fit import ShootingFit
 from kapitza.estimate.validation.attractor import COPIES, compare_sections
 from kapitza.estimate.validation.prediction import (
@@ -114,24 +114,23 @@ def validate(
     """
     model, outputs = _model_of(fit, outputs)
     wanted = checks.texts("parts", [parts] if isinstance(parts, str) else parts, error=KapitzaError)
-    for part in wanted:
-        if part not in PARTS:
-            raise KapitzaError(f'validate has no part "{part}".{nearest_name(part, PARTS)} It has {", ".join(PARTS)}.')
+    refuse_unknown("validate", wanted, PARTS, "part")
     count = checks.whole("stretches", stretches, least=1, error=KapitzaError)
     max_period = checks.whole("max_period", max_period, least=1, error=KapitzaError)
     if not 0 < checks.number("warm_up", warm_up, error=KapitzaError) < 1:
         raise KapitzaError(f"warm_up = {warm_up:g}: give a share between 0 and 1 of the record.")
     method = ShootingFit(outputs=outputs, noise=noise)  # pyright: ignore[reportArgumentType]
-    given = parts_of(each_record(in_model_units(model, with_records(record), method), without_bad_samples))
-    if len(given) != 1 or not isinstance(given[0].source, Record):
-        raise DataError("validate tests one record at a time: pass a Record, or (record, {name: value}).")
-    model = at_setting(model, given[0].own)
-    asked = with_sensors(model, given[0].source, [], method)
-    model, data, outputs = asked.model, asked.data, dict(asked.method.outputs)
+    (given,) = in_model_units(model, [one_part(record, "validate")], method)
+    model = at_setting(model, given.values)
+    asked = with_sensors(model, (replace(given.change(without_bad_samples), values={}),), [], method)
+    model, outputs = asked.model, dict(asked.method.outputs)
+    part = asked.parts[0].with_noise(noise_by_channel(asked.parts, noise))
+    data = part.source
+    assert isinstance(data, Record)
     if model.is_map:
         raise KapitzaError(f"{model.name} is a map: validate follows flows.")
     seen = observe(model, [data], outputs, ())
-    work = _Work(fit, model, data, seen, outputs, _noise_of(data, seen, noise), count, warm_up, max_period, wanted)
+    work = _Work(fit, model, data, seen, outputs, _noise_of(data, seen, part.noise), count, warm_up, max_period, wanted)
     work.notes += bad_sample_warnings(data.select(list(seen.channels)))
     with watch(monitor, f"validating {model.name}", len(wanted)) as task:
         work.run(task.advance)
@@ -154,9 +153,8 @@ def _model_of(fit: Any, outputs: Mapping[str, Output] | None) -> tuple[Model, di
     raise KapitzaError(f"validate tests an Estimate or a Model, not {type(fit).__name__}.")
 
 
-def _noise_of(record: Record, seen: Observation, stated: Noise) -> dict[str, float]:
-    """Standard deviation per channel: as stated, as the record knows it, or read off its spectrum."""
-    given = {**record.noise, **stated_noise(stated, seen.channels)}
+def _noise_of(record: Record, seen: Observation, given: Mapping[str, float]) -> dict[str, float]:
+    """Return the standard deviation per channel: as given, else read off its spectrum."""
     found = {}
     longest = max(record.split_at_gaps().segments(), key=lambda piece: piece.stop - piece.start)
     for channel in seen.channels:
@@ -241,7 +239,7 @@ class _Work:
             try:
                 pieces = [self.record.samples(piece) for piece in stretches_of(self.record, count)]
                 data = self.record if count == 1 else pieces
-                second = method.fit(make_request(self.model, data, [], method))
+                second = method.fit(make_request(self.model, as_parts(data), [], method))
                 if second.status.ok:
                     self.test = directed_test(self.fit, second)
                     return

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
 from kapitza.base.display import Shown, drawn
 from kapitza.base.monitor import Monitor, watch
-from kapitza.data import Record, StoredRecord, with_records
+from kapitza.data import Record, StoredRecord, one_record
 from kapitza.errors import DataError, Status
 from kapitza.orbits.in_records.character import Character
 from kapitza.orbits.in_records.embedded import CutSettings, best_cut
@@ -144,11 +144,11 @@ def inspect(
     'deterministic'
     """
     require_count("max_period", max_period, 1)
+    record = one_record(record, "inspect", Record, StoredRecord)
     if isinstance(record, StoredRecord):
         from kapitza.orbits.in_records.stored_orbits import inspect_stored
 
         return inspect_stored(record, channels, max_period, monitor)
-    record = cast(Record, with_records(record))
     channels = None if channels is None else checks.texts("channels", channels, error=DataError)
     names, notes = _living_channels(record, channels)
     sampling = record.sampling()

@@ -8,7 +8,7 @@ from typing import Any
 
 from kapitza.base.monitor import Monitor, watch
 from kapitza.data import Record
-from kapitza.errors import DataError, nearest_name
+from kapitza.errors import DataError, refuse_unknown
 from kapitza.orbits import OrbitSet
 from kapitza.orbits.in_records.control import Control, control_of
 from kapitza.orbits.in_records.dense_returns import ReturnSearch
@@ -133,12 +133,7 @@ def _check_arguments(method: Any, settings: dict[str, Any], **more: Any) -> None
     if method is not None and not isinstance(method, (SectionSearch, ReturnSearch)):
         raise DataError(f"method = {method!r}: pass kz.SectionSearch(...) or kz.ReturnSearch(...).")
     known = [field.name for field in fields(SectionSearch)]
-    for name in settings:
-        if name not in known:
-            raise DataError(
-                f'find_orbits has no argument "{name}".{nearest_name(name, [*known, *more, "channels", "method"])} '
-                f"Settings of the search: {', '.join(known)}."
-            )
+    refuse_unknown("find_orbits in a record", settings, [*known, *more, "channels", "method"])
     if method is not None and settings:
         raise DataError(f"{', '.join(settings)} and method= are both given: put it into {type(method).__name__}(...).")
     given = [name for name, value in more.items() if value is not None]

@@ -10,7 +10,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.base.angles import unwrap, wrap
-from kapitza.data import Noise, Record, stated_noise
+from kapitza.data import Part, Record
 from kapitza.errors import DataError
 from kapitza.estimate.invariant_fit.conserved.stencils import estimated_noise, rates_of
 from kapitza.model import Model, symbol
@@ -138,11 +138,10 @@ def _shifts(model: Model, needed: Sequence[str], channels: Sequence[str]) -> dic
     return result
 
 
-def noise_of(record: Record, given: Noise) -> tuple[dict[str, float], bool]:
-    """Standard deviation by channel and whether it is known (given, or in the record) or assumed."""
-    known = {**record.noise, **stated_noise(given, record.channels)}
+def noise_of(record: Record, known: Mapping[str, float]) -> tuple[dict[str, float], bool]:
+    """Return the standard deviation by channel, and whether it is known or assumed."""
     if all(c in known for c in record.channels) and any(known[c] > 0 for c in record.channels):
-        return known, True
+        return dict(known), True
     modulus = {c: float(np.mean(np.abs(_wrapped(record, c)))) for c in record.channels}
     return {c: known.get(c) or ASSUMED_NOISE * modulus[c] for c in record.channels}, False
 
@@ -155,9 +154,8 @@ def _wrapped(record: Record, channel: str) -> Array:
 
 def collect(
     model: Model,
-    records: Sequence[tuple[Record, Mapping[str, float]]],
+    records: Sequence[tuple[Record, Part]],
     plan: Reconstruction,
-    noise: Noise,
     momenta: str,
     per_segment: bool,
 ) -> Points:
@@ -172,21 +170,23 @@ def collect(
     numbers: list[NDArray[np.intp]] = []
     doubts: list[dict[str, float]] = []
     settings = [
-        n for n in model.names if any(n in own for _, own in records) and symbol(n) in plan.expression.free_symbols
+        n
+        for n in model.names
+        if any(n in part.values for _, part in records) and symbol(n) in plan.expression.free_symbols
     ]
-    for record, own in records:
-        deviations, sure = noise_of(record, noise)
+    for record, part in records:
+        deviations, sure = noise_of(record, part.noise)
         known &= sure
         shown = None if sure or plan.rates or plan.shifts is not None else _shown_noise(record)
         # A channel that is called exact has no size to weigh it by: it gets that of its scatter.
-        told = {**record.noise, **{c: v for c, v in stated_noise(noise, record.channels).items() if v > 0}}
+        told = {c: v for c, v in part.noise.items() if v > 0}
         deviations = deviations if shown is None else {**{c: level for c, (level, _) in shown.items()}, **told}
         doubts.append({} if shown is None else {c: error for c, (_, error) in shown.items() if c not in told})
         read &= shown is not None
         for piece in record.segments():
             local = deviations if sure else _not_above_roughness(record, piece, plan, deviations)
             values, variance, times, width = _piece(record, piece, plan, variables, local, momenta)
-            constant = np.array([[own.get(n, model.values[n])] for n in settings]).reshape(-1, 1)
+            constant = np.array([[part.values.get(n, model.values[n])] for n in settings]).reshape(-1, 1)
             constant = np.repeat(constant, times.size, axis=1)
             values, variance = np.vstack([values, constant]), np.vstack([variance, 0 * constant])
             if values.shape[1]:

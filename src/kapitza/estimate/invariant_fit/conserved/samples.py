@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.base.angles import unwrap, wrap
-from kapitza.data import Noise, Record, with_records
+from kapitza.data import Noise, Part, Record, noise_by_channel
 from kapitza.errors import DataError, KapitzaError, nearest_name
 from kapitza.estimate.invariant_fit.conserved.points import ASSUMED_NOISE, Points, noise_of
 from kapitza.estimate.invariant_fit.conserved.stencils import estimated_noise
@@ -44,20 +43,6 @@ def fractions_of(tolerance: float | Mapping[str, float], channels: Sequence[str]
     return np.array([float(table[c]) for c in channels])
 
 
-def records_of(data: Any) -> tuple[Record, ...]:
-    given = with_records(data)
-    records = tuple(given) if isinstance(given, list) else (given,)
-    for record in records:
-        if not isinstance(record, Record):
-            raise DataError(
-                f"An invariant is fitted to a Record, or to a list of them, not to {type(record).__name__}: "
-                "make one with kapitza.read, kapitza.simulate or Record.from_arrays."
-            )
-    if not records:
-        raise DataError("The list of records is empty: give at least one.")
-    return records
-
-
 def search_points(records: Sequence[Record], noise: Noise, tolerance: Array | None) -> tuple[Points, str]:
     """All samples, and what the noise scale is: "known", "estimated", "tolerance" or "rounding"."""
     channels = records[0].channels
@@ -75,7 +60,9 @@ def search_points(records: Sequence[Record], noise: Noise, tolerance: Array | No
             f'Channel "{still[0]}" is constant along every record, an invariant by itself: leave it out with '
             "record.select(...)."
         )
-    tables = [noise_of(r, noise) for r in records]
+    parts = [Part(record) for record in records]
+    stated = noise_by_channel(parts, noise)
+    tables = [noise_of(record, part.with_noise(stated).noise) for record, part in zip(records, parts, strict=True)]
     kind, deviation = "rounding", np.tile((ASSUMED_NOISE * modulus)[:, None], values.shape[1])
     if tolerance is not None:
         kind, deviation = "tolerance", np.tile((tolerance * modulus)[:, None], values.shape[1])

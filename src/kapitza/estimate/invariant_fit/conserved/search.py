@@ -20,6 +20,7 @@ from scipy.stats import chi2
 
 from kapitza.base.argument_checks import Anything
 from kapitza.base.monitor import Monitor, Task, checkpoint, watch
+from kapitza.data import records_of
 from kapitza.errors import DataError, KapitzaError
 from kapitza.estimate.invariant_fit.conserved.covariance import variance_covariance
 from kapitza.estimate.invariant_fit.conserved.expression import Form
@@ -30,7 +31,6 @@ from kapitza.estimate.invariant_fit.conserved.points import ASSUMED_NOISE, Point
 from kapitza.estimate.invariant_fit.conserved.samples import (
     MOST_POINTS,
     fractions_of,
-    records_of,
     search_points,
     split_off,
     stretches,
@@ -110,7 +110,7 @@ def find_invariant(
     """
     if not isinstance(held_back, Real) or not 0 < held_back < 1:
         raise KapitzaError(f"held_back is a fraction between 0 and 1, not {held_back}: 0.3 is usual.")
-    records = records_of(data)
+    records = records_of(data, "find_invariant")
     allowed = None if tolerance is None else fractions_of(tolerance, records[0].channels)
     points, kind = search_points(records, noise, allowed)
     kind = "tolerances" if isinstance(tolerance, Mapping) else kind
