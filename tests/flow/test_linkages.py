@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 import kapitza as kz
 from kapitza.flow import Flow, compiled
 from kapitza.flow.compiled import count_builds
-from kapitza.flow.events import held, settle
+from kapitza.flow.events import joints, settle
 from kapitza.flow.events.geometry import Geometry
 from kapitza.flow.events.many import complementary
 from kapitza.flow.system import system_of
@@ -154,7 +154,7 @@ def test_one_flow_for_all_regimes_is_that_of_every_regime(monkeypatch):
     builds = count_builds()
     together = Flow(model, wrt=("l1",)).propagate(start, 0.0, 1.0)
     assert count_builds() - builds == 2  # free motion and the one for all regimes
-    monkeypatch.setattr(held, "MANY_SURFACES", 99)
+    monkeypatch.setattr(joints, "MANY_SURFACES", 99)
     monkeypatch.setattr(compiled, "_cache", threading.local())
     apart = Flow(model, wrt=("l1",)).propagate(start, 0.0, 1.0)
     assert count_builds() - builds == 5  # free motion and two regimes, each with its own

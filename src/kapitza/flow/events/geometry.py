@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from kapitza.errors import ModelError
 from kapitza.flow.domains import Domain
 from kapitza.flow.engine import System
-from kapitza.flow.events.held import can_be_gated
 from kapitza.flow.events.joints import JointForm, Joints, joint_form
 from kapitza.flow.sides import Probes, levels
 from kapitza.model import (
@@ -165,19 +164,16 @@ class Geometry:
 
     @cached_property
     def flags(self) -> tuple[sp.Symbol, ...]:
-        """One per surface, switches first, where a single flow serves all regimes; none where each has its own.
-
-        Then those of pairs of joints.
-        """
+        """One per surface, switches first, then those of pairs of joints; none where each regime has its own flow."""
         count = self.switches + self.walls
-        if not can_be_gated(self.system):
+        if self.joint_form is None:
             return ()
         return (*(symbol(f"flag:{k}") for k in range(count)), *self.slipping.values())
 
     @cached_property
     def joint_form(self) -> JointForm | None:
-        """The system by its joints, where one flow serves all regimes and the system is such a linkage."""
-        return joint_form(self.system) if can_be_gated(self.system) else None
+        """The system by its joints; None where it is not a linkage with friction at many of them."""
+        return joint_form(self.system)
 
     @cached_property
     def slipping(self) -> dict[tuple[int, int], sp.Symbol]:
@@ -187,9 +183,9 @@ class Geometry:
 
     @cached_property
     def joints(self) -> Joints | None:
-        """The same in numbers, where all switches are plain joints."""
+        """The same in numbers."""
         form = self.joint_form
-        if form is None or not form.is_plain:
+        if form is None:
             return None
         return Joints(self.system, form, self.inputs, self.flags, self.slipping)
 

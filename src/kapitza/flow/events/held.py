@@ -11,9 +11,6 @@ import sympy as sp
 from kapitza.flow.engine import System
 from kapitza.model import Step, derivative, symbol
 
-MANY_SURFACES = 3
-"""From so many switches and walls on one flow serves all regimes: k surfaces have 2^k."""
-
 ABOVE_ZERO = sp.Float("1e-100")
 """heyoka loses the next root of an event function that is exactly zero at the start of a step: keep off zero."""
 
@@ -73,24 +70,6 @@ def split_steps(
             own.append(held.name((high - low) / 2))
     base = tuple(held.name(f - sp.Add(*own)) for f, own in zip(above, halves, strict=True))
     return tuple(held.steps), base, tuple(halves)
-
-
-def can_be_gated(system: System) -> bool:
-    """True when one flow serves all regimes: many surfaces of a system solved step by step, whose forces alone hold the
-    modes, linearly. The code of smaller systems is unrolled and quick to compile, regime by regime.
-    """
-    if system.elimination is None or len(system.switches) + len(system.walls) < MANY_SURFACES:
-        return False
-    modes = [s.mode for s in system.switches if not s.continuous]
-    surfaces = [s.function for s in system.switches] + [w.surface for w in system.walls]
-    if any(s.has(*modes) for s in surfaces if modes) or (system.walls and _reset_holds_steps(system)):
-        return False
-    return not modes or forces_alone_are_affine(system, modes)
-
-
-def _reset_holds_steps(system: System) -> bool:
-    named = {name for name, _ in system.smooth_steps} | {s.mode for s in system.switches}
-    return any(not named.isdisjoint(r.free_symbols) for w in system.walls for r in w.reset)
 
 
 def forces_alone_are_affine(system: System, modes: Sequence[sp.Symbol]) -> bool:

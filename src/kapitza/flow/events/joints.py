@@ -27,6 +27,9 @@ from kapitza.model import time as time_symbol
 
 Array = NDArray[Any]
 
+MANY_SURFACES = 3
+"""From so many switches and walls on one flow serves all regimes of a linkage: k surfaces have 2^k."""
+
 
 @dataclass(frozen=True)
 class JointForm:
@@ -34,25 +37,24 @@ class JointForm:
 
     switches: numbers of the k switches that are joints. inverse: T⁻¹ (n, n) of rational numbers, joints first; signs:
     of their rows against those of J (k), such that few entries of T⁻¹ are negative.
-    laws: c (k); drifts: ds/dt less r' (k); all in the states, time, parameters. slopes: J (k, n).
-    is_plain: every switch is a joint, and its function the speed of the joint, s = J v.
+    laws: c (k), in the states, time, parameters. slopes: J (k, n).
     """
 
     switches: tuple[int, ...]
     inverse: tuple[tuple[sp.Rational, ...], ...]
     signs: tuple[int, ...]
     laws: tuple[Any, ...]
-    drifts: tuple[Any, ...]
     slopes: tuple[tuple[sp.Rational, ...], ...]
-    is_plain: bool
 
 
 def joint_form(system: System) -> JointForm | None:
     """The system by its joints; None where it is no such linkage.
 
-    Asked for are: one definite mass matrix for all accelerations, switching functions whose slopes by the speeds are
-    numbers and independent of each other, and modes that stand in the forces only, along these slopes.
+    Required are: one definite mass matrix for all accelerations, switching functions s = J v with numbers J that are
+    independent of each other, no other switches, and modes that occur in the forces only, along these slopes.
     """
+    if len(system.switches) + len(system.walls) < MANY_SURFACES:
+        return None
     elimination, n = system.elimination, len(system.states) // 2
     chosen = tuple(i for i, s in enumerate(system.switches) if not s.continuous)
     modes = [system.switches[i].mode for i in chosen]
@@ -68,6 +70,10 @@ def joint_form(system: System) -> JointForm | None:
     rows = [[derivative(s, v) for v in speeds] for s in functions]
     if not all(entry.is_Rational for row in rows for entry in row):
         return None
+    pairs = zip(functions, rows, strict=True)
+    linear = all(s == sp.Add(*[entry * v for entry, v in zip(row, speeds, strict=True)]) for s, row in pairs)
+    if not linear or len(chosen) < len(system.switches):
+        return None
     found = _completed_inverse(sp.Matrix(rows))
     if found is None:
         return None
@@ -82,16 +88,7 @@ def joint_form(system: System) -> JointForm | None:
         if law == 0 or not all(e == 0 or vanishes(e) for e in across):
             return None
         laws.append(law)
-    drifts = [
-        sp.Add(derivative(s, time_symbol), *[derivative(s, q) * v for q, v in zip(system.states, speeds, strict=False)])
-        for s in functions
-    ]
-    linear = all(
-        s == sp.Add(*[entry * v for entry, v in zip(row, speeds, strict=True)])
-        for s, row in zip(functions, rows, strict=True)
-    )
-    plain = linear and len(chosen) == len(system.switches)
-    return JointForm(chosen, inverse, signs, tuple(laws), tuple(drifts), tuple(map(tuple, rows)), plain)
+    return JointForm(chosen, inverse, signs, tuple(laws), tuple(map(tuple, rows)))
 
 
 def _without_constants(system: System, expression: Any) -> Any:
@@ -203,7 +200,6 @@ def joint_program(system: System, form: JointForm, flags: tuple[Any, ...], slipp
     held, size, count = relative.held, len(relative.rest), len(form.switches)
     sticks = [flags[i] for i in form.switches]
     modes = [system.switches[i].mode for i in form.switches]
-    moved = [sticks[j] * form.signs[j] * form.drifts[j] for j in range(count)]
 
     def whole(i: int, j: int) -> Any:
         return relative.mass[i][j] if j <= i else relative.mass[j][i]
@@ -215,10 +211,10 @@ def joint_program(system: System, form: JointForm, flags: tuple[Any, ...], slipp
     matrix = [[held.name(both(i, j) * whole(i, j)) for j in range(i + 1)] for i in range(size)]
     right = []
     for i in range(size):
-        given = -relative.rest[i] + sp.Add(*[whole(i, j) * moved[j] for j in range(count) if moved[j] != 0])
+        given = -relative.rest[i]
         if i < count:
             matrix[i][i] = held.name(matrix[i][i] + sticks[i])
-            given = slipping[i, i] * (given - form.signs[i] * form.laws[i] * modes[i]) - moved[i]
+            given = slipping[i, i] * (given - form.signs[i] * form.laws[i] * modes[i])
         right.append(held.name(given))
     rates = solve_definite(matrix, right, held)
     torques = [

@@ -6,7 +6,7 @@ In free motion every mode is ±1 and a run-time parameter. Where switches slide 
 
 with z from ds/dt = 0 and dw/dt = 0 (equivalent controls λ = -z, contact forces z). The flow of a regime watches the
 surfaces that can end it: m s for a free switch, 1 - λ² for a stuck one, g for a free wall, the force of a contact, all
-falling through zero. Where the surfaces are many, one flow serves all regimes.
+falling through zero. In a linkage with friction at its joints one flow serves all regimes without contact.
 """
 
 from __future__ import annotations
@@ -218,25 +218,22 @@ def _dot(left: Sequence[Any], right: Sequence[Any]) -> sp.Expr:
 
 def flow_of(geometry: Geometry, regime: Regime) -> System:
     """The system that holds during a stretch in the regime."""
-    if geometry.flags and regime.collapses:
-        return flow_of_all(geometry, regime)[0]
+    if regime.collapses and is_by_joints(geometry, regime):
+        return joint_flow(geometry)[0]
     return regime_flow(geometry, regime)[0]
 
 
-def flow_of_all(geometry: Geometry, regime: Regime) -> tuple[System, tuple[sp.Expr, ...]]:
-    """The one flow of many regimes, and the function of every surface that ends one: by joints where these hold all
-    that is held, by forces otherwise.
-    """
-    return joint_flow(geometry) if is_by_joints(geometry, regime) else gated_flow(geometry)
-
-
 def is_by_joints(geometry: Geometry, regime: Regime) -> bool:
-    return geometry.joint_form is not None and not regime.contact
+    """True where one flow in the speeds of the joints serves this regime."""
+    return geometry.joints is not None and not regime.contact
 
 
 @lru_cache(maxsize=64)
 def joint_flow(geometry: Geometry) -> tuple[System, tuple[sp.Expr, ...]]:
-    """The same as `gated_flow` for stick at the joints of a linkage, at little more than the cost of free motion."""
+    """The one flow of a linkage with friction, whatever sticks, and the function of every surface that ends a regime.
+
+    It costs little more than free motion.
+    """
     system, form = geometry.system, geometry.joint_form
     assert form is not None
     program = joint_program(system, form, geometry.flags, geometry.slipping)
@@ -244,84 +241,16 @@ def joint_flow(geometry: Geometry) -> tuple[System, tuple[sp.Expr, ...]]:
     ends += [w.surface + offset(geometry.switches + j) for j, w in enumerate(system.walls)]
     ends += [edge.watched for edge in system.edges if edge.watched is not None]
     rates = (*system.smooth_rates[: len(program.accelerations)], *program.accelerations)
-    gated = replace(system, smooth_steps=program.steps, smooth_rates=rates, elimination=None, flags=geometry.flags)
-    return gated, tuple(ends)
-
-
-@lru_cache(maxsize=64)
-def gated_flow(geometry: Geometry) -> tuple[System, tuple[sp.Expr, ...]]:
-    """The system with the rates of all regimes, chosen by flags k, and the function of every surface that ends one.
-
-    The balance solves ds/dt = 0 for the surfaces that hold and is given for the others:
-
-        (K G K + I - K) z = K (r - G (I - K) z0) + (I - K) z0,   z0 = -m of a switch, 0 of a wall,
-
-    with G z = r the balance if all held. Its leading minors are those of G among the surfaces that hold: positive
-    wherever the motion can be held at all, so that no pivoting is needed.
-    """
-    system = geometry.system
-    chosen = [i for i, s in enumerate(system.switches) if not s.continuous]
-    held, rows, directions, base, drift = _parts_of_balance(
-        geometry, Regime(tuple(chosen), tuple(range(geometry.walls)))
-    )
-    count = geometry.switches + geometry.walls
-    flags = [geometry.flags[i] for i in chosen] + list(geometry.flags[geometry.switches : count])
-    given = [-geometry.modes[i] for i in chosen] + [sp.Integer(0)] * geometry.walls
-    gain = [[held.name(_dot(row, column)) for column in directions] for row in rows]
-    matrix, right = [], []
-    for i, (row, k) in enumerate(zip(gain, flags, strict=True)):
-        matrix.append(
-            [held.name(k * q * g + (1 - k if i == j else 0)) for j, (q, g) in enumerate(zip(flags, row, strict=True))]
-        )
-        moved = [g * (1 - q) * z for g, q, z in zip(row, flags, given, strict=True)]
-        lacking = -_dot(rows[i], base) - drift[i] - sp.Add(*moved)
-        right.append(held.name(k * lacking + (1 - k) * given[i]))
-    balance = _eliminated(matrix, right, held)
-    rates = [b + _dot([c[n] for c in directions], balance) for n, b in enumerate(base)]
-    for row, d, k in zip(rows, drift, flags, strict=True):
-        place = _bare_state(row, d)
-        if place is not None:
-            rates[place] = (1 - k) * rates[place]
-    z = dict(zip(chosen, balance[: len(chosen)], strict=True))
-    ends = []
-    for i, s in enumerate(system.switches):
-        left = s.mode * s.function + offset(i)
-        k = geometry.flags[i]
-        ends.append((1 - k) * left + k * (1 - z[i] ** 2 + ABOVE_ZERO) if i in z else left)
-    for j, (w, force) in enumerate(zip(system.walls, balance[len(chosen) :], strict=True)):
-        k = geometry.flags[geometry.switches + j]
-        ends.append((1 - k) * (w.surface + offset(geometry.switches + j)) + k * (force + ABOVE_ZERO))
-    ends += [edge.watched for edge in system.edges if edge.watched is not None]
-    gated = replace(
-        system, smooth_steps=tuple(held.steps), smooth_rates=tuple(rates), elimination=None, flags=geometry.flags
-    )
-    return gated, tuple(ends)
-
-
-def _eliminated(matrix: list[list[Any]], right: list[Any], held: HeldSteps) -> list[Any]:
-    """x with matrix x = right, rows from above, every intermediate result a step."""
-    size = len(right)
-    matrix, right = [list(row) for row in matrix], list(right)
-    for j in range(size):
-        for i in range(j + 1, size):
-            factor = held.name(matrix[i][j] / matrix[j][j])
-            if factor == 0:
-                continue
-            for n in range(j + 1, size):
-                matrix[i][n] = held.name(matrix[i][n] - factor * matrix[j][n])
-            right[i] = held.name(right[i] - factor * right[j])
-    for i in reversed(range(size)):
-        rest = right[i] - _dot(matrix[i][i + 1 :], right[i + 1 :])
-        right[i] = held.name(rest / matrix[i][i])
-    return right
+    joined = replace(system, smooth_steps=program.steps, smooth_rates=rates, elimination=None, flags=geometry.flags)
+    return joined, tuple(ends)
 
 
 def _endings_of(geometry: Geometry, regime: Regime) -> tuple[Ending, ...]:
     """What the functions of the one flow mean in a regime."""
-    _, ends = flow_of_all(geometry, regime)
+    _, ends = joint_flow(geometry)
     edges = [k for k, edge in enumerate(geometry.system.edges) if edge.watched is not None]
     meant = [(RELEASE if i in regime.stuck else CROSS, i) for i in range(geometry.switches)]
-    meant += [(DETACH if j in regime.contact else IMPACT, j) for j in range(geometry.walls)]
+    meant += [(IMPACT, j) for j in range(geometry.walls)]
     meant += [(EDGE, k) for k in edges]
     return tuple(Ending(kind, i, end) for (kind, i), end in zip(meant, ends, strict=True))
 
@@ -338,13 +267,13 @@ def compiled_regime(
     near = (threading.get_ident(), regime, wrt, tolerance, observe)
     if near not in geometry.compiled:
         # Without tangents free motion is one more regime; with them it has an equation of its own, the determinant.
-        gated = bool(geometry.flags) and (regime.collapses or wrt is None)
-        kind = ("joints" if is_by_joints(geometry, regime) else "gated") if gated else regime
+        by_joints = is_by_joints(geometry, regime) and (regime.collapses or wrt is None)
+        kind = "joints" if by_joints else regime
         key = ("events", geometry.system, kind, wrt, tolerance, observe)
         built = cached(
-            key, lambda: compile_integrator(lambda: _build(geometry, regime, wrt, tolerance, observe, gated))
+            key, lambda: compile_integrator(lambda: _build(geometry, regime, wrt, tolerance, observe, by_joints))
         )
-        geometry.compiled[near] = replace(built, endings=_endings_of(geometry, regime)) if gated else built
+        geometry.compiled[near] = replace(built, endings=_endings_of(geometry, regime)) if by_joints else built
     return geometry.compiled[near]
 
 
@@ -354,10 +283,10 @@ def _build(
     wrt: tuple[int, ...] | None,
     tolerance: float,
     observe: tuple[sp.Expr, ...],
-    gated: bool,
+    by_joints: bool,
 ) -> CompiledRegime:
-    if gated:
-        system, endings = flow_of_all(geometry, regime)[0], _endings_of(geometry, regime)
+    if by_joints:
+        system, endings = joint_flow(geometry)[0], _endings_of(geometry, regime)
     else:
         system, endings = regime_flow(geometry, regime)
     table = {**full_table(system), **offset_table(geometry)}
@@ -366,7 +295,7 @@ def _build(
     terminal = [hy.t_event(s, direction=falling, cooldown=COOLDOWN) for s in surfaces]
     notes: list[Any] = [NoteCrossing(i, geometry.size) for i in range(len(observe))]
     watched = [hy.nt_event(to_heyoka(h, table), note) for h, note in zip(observe, notes, strict=True)]
-    for j in (j for j in range(geometry.walls) if gated or j not in regime.contact):
+    for j in (j for j in range(geometry.walls) if j not in regime.contact):
         watched.append(
             hy.nt_event(
                 to_heyoka(geometry.speeds[j], table) + NEARLY_ZERO_SPEED,
@@ -379,7 +308,7 @@ def _build(
         rates,
         np.zeros(integrated_size(geometry.size, regime, wrt)),
         tol=tolerance,
-        **code_of(gated or regime.collapses or not is_short(system, rates, surfaces)),
+        **code_of(by_joints or regime.collapses or not is_short(system, rates, surfaces)),
         t_events=terminal,
         nt_events=watched,
     )

@@ -5,7 +5,6 @@ import pytest
 
 import kapitza as kz
 from kapitza.flow import Flow
-from kapitza.flow.events.clear import clear_stretches
 
 FRICTION = kz.Model.from_equations(
     "x'' + c*x' + k*x + f*sign(x') = F*cos(w*t)",
@@ -61,7 +60,7 @@ def test_many_runs_through_events_are_those_of_single_runs(name):
         assert [e.time for e in many.events[i]] == pytest.approx([e.time for e in one.events], abs=1e-11)
 
 
-def test_what_sticks_or_rests_is_left_to_a_journey():
+def test_members_that_start_at_rest_stick_as_in_single_runs():
     flow = Flow(FRICTION.with_values(f=2.0), wrt=("c",))
     here = np.array([[0.1, 0.0], [0.1, 1e-9], [0.2, 0.5]])
     many = flow.propagate_many(here, 0.0, 3.0, tangents=True, parameters=FRICTION.with_values(f=2.0).values)
@@ -70,20 +69,6 @@ def test_what_sticks_or_rests_is_left_to_a_journey():
         assert many.state[i] == pytest.approx(one.state, abs=1e-12)
         assert [e.kind for e in many.events[i]] == [e.kind for e in one.events]
     assert any(e.kind == "stick" for e in many.events[2])
-
-
-def test_usual_members_are_done_without_a_journey():
-    flow = Flow(FRICTION, wrt=("c", "f"))
-    row = np.array([FRICTION.values[p.name] for p in FRICTION.parameters])
-    engine = flow.core.engine(row)
-    here = starts(FRICTION, flow)
-    count = len(here)
-    runtime = flow.core.runtime(engine, np.tile(row, (count, 1)), None)
-    found = clear_stretches(
-        engine.geometry, engine.settings, here, np.zeros(count), np.full(count, flow.period()), runtime
-    )
-    assert found.done.all()
-    assert min(len(events) for events in found.events) >= 1
 
 
 def test_a_rotation_without_a_period_is_cut_alike_alone_and_among_others():
