@@ -48,7 +48,7 @@ class Host:
     def prepare(self, source: str) -> None:
         library(source)
 
-    def follow(self, source: str, work: Work) -> Found:
+    def follow(self, source: str, work: Work, found: Found) -> None:
         count = work.count
         out, marks = np.zeros((*work.out, count)), np.zeros((3, count), np.int32)
         turns = np.zeros((*work.turns, count), np.int32)
@@ -56,4 +56,4 @@ class Host:
         pointers = [ctypes.c_void_p(a.ctypes.data) for a in (*arrays, setup, nets, out, marks, turns)]
         numbers = ctypes.c_double(work.tolerance), ctypes.c_int(work.max_steps), ctypes.c_int(work.each)
         library(source).kz_follow_all(ctypes.c_long(count), *pointers[:7], *numbers, *pointers[7:])
-        return Found(out, marks, turns)
+        found.out[...], found.marks[...], found.turns[...] = out, marks, turns

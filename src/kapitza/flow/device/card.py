@@ -82,6 +82,16 @@ class Found:
     marks: NDArray[np.int32]
     turns: NDArray[np.int32]
 
+    @classmethod
+    def room(cls, work: Work) -> Found:
+        """Arrays for the results of a work, not filled."""
+        marks, turns = (np.empty((*shape, work.count), np.int32) for shape in ((3,), work.turns))
+        return cls(np.empty((*work.out, work.count)), marks, turns)
+
+    def part(self, rows: slice) -> Found:
+        """Views of the results of some trajectories."""
+        return Found(self.out[..., rows], self.marks[..., rows], self.turns[..., rows])
+
 
 class Backend(Protocol):
     """Whatever runs kernels."""
@@ -92,8 +102,8 @@ class Backend(Protocol):
         """Compile a kernel that will be needed."""
         ...
 
-    def follow(self, source: str, work: Work) -> Found:
-        """Launch a kernel and wait for its results."""
+    def follow(self, source: str, work: Work, found: Found) -> None:
+        """Launch a kernel and fill in its results."""
         ...
 
 
@@ -101,10 +111,11 @@ def in_parts(backend: Backend, source: str, work: Work) -> Found:
     """The whole work in launches of bounded length."""
     stretches = int(work.wholes.max(initial=1)) + 1
     rows = max(1, min(WORK_AT_ONCE // stretches, BYTES_AT_ONCE // (8 * math.prod(work.out))))
-    if rows >= work.count:
-        return backend.follow(source, work)
-    parts = [backend.follow(source, work.part(slice(a, a + rows))) for a in range(0, work.count, rows)]
-    return Found(*(np.concatenate([getattr(p, name) for p in parts], -1) for name in ("out", "marks", "turns")))
+    found = Found.room(work)
+    for first in range(0, work.count, rows):
+        chosen = slice(first, min(first + rows, work.count))
+        backend.follow(source, work if rows >= work.count else work.part(chosen), found.part(chosen))
+    return found
 
 
 @cache
@@ -153,16 +164,14 @@ class Card:
             self._device.set_current()
             self.kernel(source)
 
-    def follow(self, source: str, work: Work) -> Found:
+    def follow(self, source: str, work: Work, found: Found) -> None:
         with self._lock:
             self._device.set_current()
-            return self._follow(self.kernel(source), work)
+            self._follow(self.kernel(source), work, found)
 
-    def _follow(self, kernel: Any, work: Work) -> Found:
-        count = work.count
-        out = np.empty((*work.out, count))
-        marks, turns = np.empty((3, count), np.int32), np.empty((*work.turns, count), np.int32)
-        buffers = [self._up(a) for a in work.arrays()] + [self._zeros(a.nbytes) for a in (out, marks, turns)]
+    def _follow(self, kernel: Any, work: Work, found: Found) -> None:
+        count, arrays = work.count, (found.out, found.marks, found.turns)
+        buffers = [self._up(a) for a in work.arrays()] + [self._zeros(a.nbytes) for a in arrays]
         starts, shared, own, begins, lengths, wholes, rests, setup, nets, *results = (int(b.handle) for b in buffers)
         self._core.launch(
             self._stream, self._core.LaunchConfig(grid=-(-count // THREADS), block=THREADS), kernel,
@@ -170,11 +179,16 @@ class Card:
             np.int32(work.max_steps), np.int32(work.each), setup, nets, *results,
         )  # fmt: skip
         self._stream.sync()
-        for array, buffer in zip((out, marks, turns), buffers[-3:], strict=True):
-            self._check(self._driver.cuMemcpyDtoH(array.ctypes.data, int(buffer.handle), array.nbytes))
+        for array, buffer in zip(arrays, buffers[-3:], strict=True):
+            self._down(array, int(buffer.handle))
         for buffer in buffers:
             buffer.close(self._stream)
-        return Found(out, marks, turns)
+
+    def _down(self, array: NDArray[Any], place: int) -> None:
+        """Copy results into an array whose last axis may be part of a longer one: row by row, without a second copy."""
+        size = array.shape[-1] * array.itemsize
+        for k, index in enumerate(np.ndindex(array.shape[:-1])):
+            self._check(self._driver.cuMemcpyDtoH(array[index].ctypes.data, place + k * size, size))
 
     def _zeros(self, size: int) -> Any:
         buffer = self._device.allocate(max(size, 8), stream=self._stream)

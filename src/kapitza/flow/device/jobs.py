@@ -78,7 +78,9 @@ class Task:
         """Launch a job from states (B, n); settings: fields of `Work`."""
         n = self.size
         refuse(self.system, n + n * program.columns + int(program.volume), self.model.name)
-        different = tuple(np.flatnonzero((self.vectors != self.vectors[:1]).any(axis=0)).tolist())
+        # Parameters that all trajectories share are often one row that is repeated without copies.
+        shared = len(self.vectors) < 2 or self.vectors.strides[0] == 0
+        different = () if shared else tuple(np.flatnonzero((self.vectors != self.vectors[:1]).any(axis=0)).tolist())
         program = replace(program, own=different, is_map=self.is_map)
         defaults = {
             "begins": np.zeros(1), "rests": np.zeros(1), "lengths": np.ones(1), "setup": np.array([1], np.int32),
@@ -198,7 +200,7 @@ def nets_on_device(
         _program(task, "NETS"), starts, (n,), wholes=np.array([transient], np.int32), lengths=np.array([period]),
         setup=np.array([1, looks, len(nets)], np.int32), nets=np.ascontiguousarray(nets.ravel()),
     )  # fmt: skip
-    status, states = found.marks[0], found.out.T.copy()
+    status, states = found.marks[0], found.out.T
     diverged = (status == DIVERGED) | ((status == DONE) & ~np.isfinite(states).all(axis=1))
     return found.marks[1], states, diverged, (status != DONE) & ~diverged
 

@@ -1,9 +1,9 @@
 """Basins of attraction: where starts of a forced model end, found by following a whole grid of them.
 
 A few starts are followed until they repeat: they show the attractors. Around every point a of a stable one there is an
-ellipsoid yᵀ P y <= c, y = x - a, with P from Mᵀ P M - P = -I for the linearised return map M, that the return map takes
-into itself; how large it may be is tried out on its shells. Of the other starts most need to be followed only until
-they enter one of these.
+ellipsoid yᵀ P y <= c, y = x - a, that the return map takes into itself. P is from Mᵀ P M / q - P = -I for the linear
+return map M and a share q between its squared spectral radius and 1; how large c may be is tried out on shells of the
+ellipsoid. Of the other starts most need to be followed only until they enter one of these.
 """
 
 from __future__ import annotations
@@ -286,9 +286,13 @@ def _nets(model: Model, attractors: list[Attractor], ranges: Array) -> tuple[_Ne
                 map_ = returns.slope(centre, attractor.period)
             except FlowError:
                 continue
-            if np.abs(eigenvalues(map_)).max() >= NEARER:
+            radius = float(np.abs(eigenvalues(map_)).max())
+            if radius >= NEARER:
                 continue
-            weight = solve_discrete_lyapunov(map_.T, np.eye(len(centre)))
+            # To first order a return takes yᵀ P y to at most this share. With a share of 1 a strongly sheared map would
+            # come nearer by less than NEARER allows, however small the ellipsoid.
+            share = (1.0 + radius**2) / 2
+            weight = solve_discrete_lyapunov(map_.T / np.sqrt(share), np.eye(len(centre)))
             factor = np.linalg.inv(np.linalg.cholesky(weight)).T
             shells = np.tile(directions, (SHELLS, 1)) * radii @ factor.T
             size = varied * float(np.sqrt(np.linalg.eigvalsh(weight)[0]))

@@ -145,7 +145,9 @@ def exponents(
     plan = Plan(whole // blocks, blocks, before)
     followed = 0
     # A stop ends the block below at any place: what it filled until then is the answer.
-    growth, parts = np.full((len(vectors), blocks, len(x0)), np.nan), list[Block]()
+    growth, parts = np.empty((0, blocks, len(x0))), list[Block]()
+    if device is None:
+        growth = np.full((len(vectors), blocks, len(x0)), np.nan)
     with watch(monitor, f"exponents of {model.name}", total=int(np.prod(shape)) if axes else blocks) as task:
         if axes:
             open_ = np.arange(len(vectors))
@@ -160,6 +162,8 @@ def exponents(
             for found in _along_one(steps, plan, x0, vectors[0], executor):
                 parts += found
                 task.advance(len(found))
+    if axes and not len(growth):
+        growth = np.full((len(vectors), blocks, len(x0)), np.nan)  # stopped before the device answered
     if not axes:
         growth = (_joined(parts) if parts else np.full((1, len(x0)), np.nan))[None]
     if not axes and parts and np.isnan(growth).any():
