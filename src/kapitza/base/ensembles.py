@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
@@ -34,6 +33,9 @@ from kapitza.base.workers import (
     submitted,
 )
 from kapitza.errors import DataError, Status
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_PARTS = 256
 """Parts into which the runs are cut at most: each is sent, kept and repeated as a whole."""
@@ -77,6 +79,8 @@ class Ensemble:
 
     def table(self) -> pd.DataFrame:
         """One row per run that succeeded."""
+        import pandas as pd
+
         return pd.DataFrame(dict(self.columns), index=pd.Index(self.runs, name="run"))
 
     def __len__(self) -> int:

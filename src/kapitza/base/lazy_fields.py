@@ -65,6 +65,11 @@ def as_given(instance: Any) -> dict[str, Any]:
     return {f.name: instance.__dict__[f.name] for f in fields(instance) if f.init}
 
 
+def changed(instance: T, **changes: Any) -> T:
+    """Return a copy of a dataclass with some fields changed; `dataclasses.replace` would compute those to come."""
+    return type(instance)(**(as_given(instance) | changes))
+
+
 def as_computed(instance: Any) -> dict[str, Any]:
     """Fields of a dataclass by name, all computed: what travels to other processes."""
     return {f.name: getattr(instance, f.name) for f in fields(instance)}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.base import checks
@@ -18,6 +17,9 @@ from kapitza.errors import KapitzaError, Status
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbits import PeriodicOrbit
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -137,6 +139,8 @@ class Branch:
 
     def table(self) -> pd.DataFrame:
         """One row per point: parameters, states, period, largest multiplier, stability, bifurcation after it."""
+        import pandas as pd
+
         columns: dict[str, Any] = {name: self.values[:, i] for i, name in enumerate(self.parameters)}
         columns |= {name: self.points[:, i] for i, name in enumerate(self.model.states)}
         if not self.resting:
@@ -154,6 +158,8 @@ class Branch:
 
     def bifurcation_table(self) -> pd.DataFrame:
         """One row per bifurcation: kind, value, interval, critical multiplier, defect."""
+        import pandas as pd
+
         rows = []
         for b in self.bifurcations:
             row: dict[str, Any] = {"kind": b.name, b.parameter: b.value, "period [s]": b.period, "critical": b.critical}

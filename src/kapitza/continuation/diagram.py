@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.base import checks
@@ -24,6 +23,9 @@ from kapitza.model import Model
 from kapitza.orbits import PeriodicOrbit
 from kapitza.orbits.of_models import Guess, OrbitSolver, solve_orbit
 from kapitza.solve import ByEffort
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -60,6 +62,8 @@ class Diagram:
 
     def table(self) -> pd.DataFrame:
         """One row per bifurcation of every branch."""
+        import pandas as pd
+
         tables = [b.bifurcation_table().assign(branch=i, level=self.levels[i]) for i, b in enumerate(self.branches)]
         return pd.concat([t for t in tables if len(t)], ignore_index=True) if any(len(t) for t in tables) else tables[0]
 

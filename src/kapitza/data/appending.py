@@ -70,7 +70,7 @@ def _append_zarr(record: Record, path: Path, arrays: dict[str, NDArray[Any]]) ->
     """Longer arrays in place: each file is replaced as a whole, the times last, which say how far all are valid."""
     before = open_record(path)
     record = continued(record, before)
-    arrays = {**arrays, "segment": record.dataset["segment"].values}
+    arrays = {**arrays, "segment": record.content.segment}
     group = zarr_library().open_group(_atomic_store(path), mode="r+", zarr_format=3, use_consolidated=False)
     for name in (*(n for n in arrays if n != "time"), "time"):
         # What an interrupted append left behind goes.
@@ -136,10 +136,10 @@ def continued(record: Record, before: StoredRecord) -> Record:
     interval = float(np.diff(tail.time)[-1]) if tail.size > 1 else 0.0
     step = float(record.time[0] - tail.time[-1])
     own = float(np.median(np.diff(record.time))) if record.size > 1 else interval
-    labels = record.dataset["segment"].values
+    labels = record.content.segment
     goes_on = 0.0 < step <= CONTINUES * interval and 1 / CONTINUES <= own / interval <= CONTINUES
     shifted = labels - labels[0] + last + (0 if goes_on else 1)
-    return Record(record.dataset.assign_coords(segment=("time", shifted.astype(np.int32))))
+    return record.from_content(record.content.with_coords({"segment": shifted.astype(np.int32)}))
 
 
 def _require_alike(record: Record, stored: Record) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.units import Conversion, conversion
 from kapitza.data.noise import is_number
+from kapitza.data.time_table import Column, TimeTable
 from kapitza.errors import DataError
 
 Array = NDArray[np.float64]
@@ -25,26 +25,26 @@ SHORTEST_STEP = 1e-30
 """Times [s] beyond these are a wrong unit or a damaged file; rates and their squares over them overflow."""
 
 
-def check_dataset(dataset: xr.Dataset) -> None:
+def check_table(table: TimeTable) -> None:
     """Refuse what no method can use: no samples, NaN, time that does not increase within a segment."""
     for name in RESERVED:
-        if name in dataset.data_vars or name not in dataset.coords:
+        if name in table.channels or name not in table.coords:
             raise DataError(f'"{name}" is a coordinate of the record, not a channel: give the channel another name.')
-    time, period = dataset["time"].values, dataset.attrs.get("period")
-    if dataset.sizes["time"] == 0:
+    time, period = table.time, table.attrs.get("period")
+    if time.size == 0:
         raise DataError("The record holds no samples: check the file, the selection or the time span asked for.")
     if not np.isfinite(time).all():
         at = int(np.flatnonzero(~np.isfinite(time))[0])
         raise DataError(f"Time is not finite at sample {at}: drop that sample before making the record.")
-    for name in dataset.data_vars:
-        bad = np.flatnonzero(~np.isfinite(dataset.variables[name].values))
+    for name, column in table.channels.items():
+        bad = np.flatnonzero(~np.isfinite(column.values))
         if bad.size:
             raise DataError(
                 f'Channel "{name}" is not finite at {bad.size} samples, first at sample {int(bad[0])}: '
                 'drop them (read(..., missing="drop") cuts the record there) before using the record.'
             )
-        _check_facts(str(name), dataset.variables[name].attrs)
-    inside = np.diff(dataset["segment"].values) == 0
+        _check_facts(name, column.attrs)
+    inside = np.diff(table.segment) == 0
     steps = np.diff(time)
     if np.abs(time).max() > LARGEST_TIME or (inside & (steps > 0) & (steps < SHORTEST_STEP)).any():
         shortest = steps[inside & (steps > 0)].min(initial=np.inf)
@@ -62,7 +62,7 @@ def check_dataset(dataset: xr.Dataset) -> None:
         )
     if period is not None and not (is_number(period) and period > 0):
         raise DataError(f"The excitation period is {period} s: give a positive number, or none.")
-    phase = dataset.attrs.get("phase")
+    phase = table.attrs.get("phase")
     if phase is not None and not is_number(phase):
         raise DataError(f"The phase of the first sample is {phase} s: give a finite number, or none.")
 
@@ -76,8 +76,8 @@ def samples(what: str, values: Any) -> Array:
     return checks.array(what, values, error=DataError)
 
 
-def channel(name: str, values: Array, unit: str, angle: bool, noise: Any) -> tuple[str, Array, dict[str, Any]]:
-    """A channel for the dataset; angles are brought to rad."""
+def channel(name: str, values: Array, unit: str, angle: bool, noise: Any) -> Column:
+    """A channel for the record; angles are brought to rad."""
     if name in RESERVED:
         raise DataError(f'"{name}" is a coordinate of the record, not a channel: give the channel another name.')
     if noise is not None and not is_number(noise):
@@ -85,8 +85,8 @@ def channel(name: str, values: Array, unit: str, angle: bool, noise: Any) -> tup
     attrs: dict[str, Any] = {"unit": unit, "angle": angle} | ({} if noise is None else {"noise": float(noise)})
     if angle and unit not in ("", "rad"):
         change = conversion(unit, "rad", f'Channel "{name}", declared an angle,')
-        return "time", change(values), converted(attrs, "rad", change)
-    return "time", values, attrs
+        return Column(change(values), converted(attrs, "rad", change))
+    return Column(values, attrs)
 
 
 def converted(attrs: Mapping[str, Any], unit: str, change: Conversion) -> dict[str, Any]:

@@ -7,10 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from kapitza.base import checks
@@ -20,6 +19,9 @@ from kapitza.data.noise import is_number
 from kapitza.data.record import Record
 from kapitza.data.sampling import cut_segments
 from kapitza.errors import DataError, nearest_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 Key = str | int
@@ -306,6 +308,8 @@ CLOCK = re.compile(r"\d+:\d\d:\d\d([.,]\d+)?")
 
 def instants(values: NDArray[Any], what: str) -> NDArray[Any]:
     """Words as dates (ISO 8601), clock times (h:mm:ss) or numbers, whichever the first is; others become missing."""
+    import pandas as pd
+
     words = pd.Series(values).astype(str).str.strip()
     first = next((word for word in words.head(1000) if word and word.lower() not in ("nan", "none")), "")
     if DATE.fullmatch(first):
@@ -434,6 +438,8 @@ def mostly_numbers(values: NDArray[Any]) -> bool:
 
 def as_numbers(values: NDArray[Any]) -> Array:
     """Floats; what is not a number becomes NaN and is dealt with as missing."""
+    import pandas as pd
+
     if numeric(values):
         return values.astype(np.float64)
     if values.dtype.kind == "m":
@@ -446,6 +452,8 @@ def as_numbers(values: NDArray[Any]) -> Array:
 
 def as_labels(values: NDArray[Any]) -> Array:
     """Numbers that change where the labels change; words are labels too."""
+    import pandas as pd
+
     if numeric(values):
         return values.astype(np.float64)
     return pd.factorize(values)[0].astype(np.float64)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 from numpy.typing import NDArray
 
 from kapitza.base.units import conversion
@@ -93,6 +92,8 @@ def npz_contents(path: Path) -> Contents:
 
 def netcdf_contents(path: Path) -> Contents:
     """The classic format; version 4 is HDF5."""
+    import scipy.io
+
     found, unpacking = Contents(), Unpacking(path)
     # Mapped: many variables may stand for the same bytes, and are only counted until they are copied.
     with scipy.io.netcdf_file(path, "r", mmap=True) as file:
@@ -107,6 +108,8 @@ def netcdf_contents(path: Path) -> Contents:
 
 
 def matlab_contents(path: Path) -> Contents:
+    import scipy.io
+
     found = Contents()
 
     def collect(name: str, value: Any) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import xarray as xr
 
 from kapitza.data.columns import Columns, Key, Wanted, make_record
 from kapitza.data.contents import unit_text
 from kapitza.data.formats.text import name_and_unit
 from kapitza.data.record import Record
 from kapitza.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 
 def from_frame(
@@ -40,6 +42,9 @@ def from_frame(
     >>> kz.Record.from_frame(frame)["phi"].round(4)
     array([0.    , 1.5708, 3.1416])
     """
+    import pandas as pd
+    import xarray as xr
+
     if isinstance(frame, xr.Dataset):
         if "segment" in frame.coords and "time" in frame.coords and all(_own(v) for v in frame.data_vars.values()):
             record = Record(frame)
@@ -60,6 +65,8 @@ def _own(variable: xr.DataArray) -> bool:
 
 
 def _of_table(frame: pd.DataFrame) -> Columns:
+    import pandas as pd
+
     if frame.columns.nlevels > 1:
         raise DataError("The table has columns of several levels: join their names first.")
     stated = frame.attrs.get("units", {})
@@ -96,3 +103,11 @@ def _of_dataset(dataset: xr.Dataset) -> Columns:
         raise DataError("The variables of the dataset have different lengths: select those along the time first.")
     known = {k: v for k, v in dataset.attrs.items() if k in ("period", "phase") and isinstance(v, float | int)}
     return Columns(tuple(names), tuple(values), facts=facts, attributes=known)
+
+
+def is_frame(data: Any) -> bool:
+    """Return whether the data are a DataFrame or a Dataset."""
+    import pandas as pd
+    import xarray as xr
+
+    return isinstance(data, pd.DataFrame | xr.Dataset)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,8 +49,7 @@ def on_grid(record: Record, origins: Sequence[float], step: float) -> Record:
     labels = cut_segments(belongs, lost)
     index = np.concatenate([p.start + nearest_index(record.time[p], g) for p, g in zip(pieces, grids, strict=True)])
     if np.abs(record.time[index] - time).max() <= 1e-9 * step:
-        taken = record.dataset.isel(time=index)
-        result = replace(record, dataset=taken.assign_coords(segment=("time", labels)))
+        result = record.from_content(record.content.taken(index).with_coords({"segment": labels}))
     else:
         smooth = unbroken.unwrapped().values()
         blocks = [between_samples(record.time[p], smooth[p], g) for p, g in zip(pieces, grids, strict=True)]

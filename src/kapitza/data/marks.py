@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.data.time_table import Column
+
 if TYPE_CHECKING:
     from kapitza.data.record import Record
 
@@ -25,14 +27,12 @@ def mark_name(channel: str) -> str:
 def marks_of(record: Record, channel: str) -> NDArray[np.int8]:
     """Marks (N,) of a channel: 0 for good samples, else 1 + the number of the kind."""
     name = mark_name(channel)
-    if name not in record.dataset.coords:
-        return np.zeros(record.size, np.int8)
-    return record.dataset.coords[name].values
+    coords = record.content.coords
+    return coords[name].values if name in coords else np.zeros(record.size, np.int8)
 
 
 def with_marks(record: Record, channel: str, marks: NDArray[np.int8], filled: NDArray[np.float64]) -> Record:
     """The record with marks (N,) of a channel, and with values (N,) in place of what is marked."""
-    dataset = record.dataset.copy()
-    variable = dataset[channel].copy(data=filled)
-    dataset = dataset.assign({channel: variable}).assign_coords({mark_name(channel): ("time", marks)})
-    return type(record)(dataset)
+    table = record.content
+    table = table.with_channels({channel: Column(filled, table.channels[channel].attrs)})
+    return record.from_content(table.with_coords({mark_name(channel): marks}))

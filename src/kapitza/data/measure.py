@@ -11,6 +11,7 @@ from kapitza.base import checks
 from kapitza.base.angles import wrap_upper
 from kapitza.data.record import Record
 from kapitza.data.sampling import between_samples
+from kapitza.data.time_table import Column
 from kapitza.errors import DataError
 
 Array = NDArray[np.float64]
@@ -78,16 +79,16 @@ def measure(
         name: float(np.abs(wrap_upper(column) if angle else column).mean())
         for name, column, angle in zip(record.channels, record.values().T, record.angles, strict=True)
     }
-    measured = record.dataset.copy()
+    measured: dict[str, Column] = {}
     for i, name in enumerate(record.channels):
         deviation = np.hypot(amounts["noise"][name], amounts["relative_noise"][name] * mean_modulus[name])
         step = amounts["quantum"][name]
         column = values[:, i] + (deviation * random.standard_normal(record.size) if deviation else 0.0)
         column = step * np.rint(column / step) if step else column
-        attrs = dict(record.dataset[name].attrs)
+        attrs = dict(record.content.channels[name].attrs)
         total = np.sqrt(deviation**2 + step**2 / 12 + attrs.get("noise", 0.0) ** 2)
-        measured[name] = ("time", column, attrs | ({"noise": float(total)} if total else {}))
-    result = Record(measured)
+        measured[name] = Column(column, attrs | ({"noise": float(total)} if total else {}))
+    result = record.from_content(record.content.with_channels(measured))
     if drop:
         result = result.samples(random.random(record.size) >= drop)
     result.check()

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-import xarray as xr
-
 from kapitza.base import checks
-from kapitza.data.frames import from_frame
+from kapitza.data.frames import from_frame, is_frame
 from kapitza.data.measured_branch import MeasuredBranch
 from kapitza.data.noise import Noise, stated_noise
 from kapitza.data.record import Record
@@ -98,7 +95,7 @@ def as_parts(data: Any, who: str = "identify") -> tuple[Part, ...]:
 
 
 def _flat(data: Any, values: Mapping[str, float], who: str) -> Iterator[Part]:
-    if isinstance(data, pd.DataFrame | xr.Dataset):
+    if not isinstance(data, Record | Part) and is_frame(data):
         data = from_frame(data)
     if isinstance(data, Part):
         yield replace(data, values={**values, **data.values}) if values else data

@@ -5,18 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import unwrap, wrap
 from kapitza.base.argument_checks import Anything
 from kapitza.base.display import Shown
+from kapitza.base.lazy_fields import deferrable
 from kapitza.base.units import conversion, is_unit, to_si
-from kapitza.data.channels import RESERVED, channel, check_dataset, converted, samples
+from kapitza.data.channels import RESERVED, channel, check_table, converted, samples
 from kapitza.data.grid import on_grid
 from kapitza.data.marks import mark_name
 from kapitza.data.noise import is_number
@@ -28,10 +28,12 @@ from kapitza.data.sampling import (
     even_clock,
     inspect_sampling,
 )
+from kapitza.data.time_table import Column, TimeTable, Unlabelled
 from kapitza.errors import DataError, Status, nearest_name, printable
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
     from kapitza.data.columns import Key
 
@@ -44,6 +46,8 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False, repr=False)
 class Record(Shown):
     """A measurement as an xarray Dataset, `dataset`, along "time".
+
+    The dataset is made when it is first asked for; until then the record holds the arrays alone.
 
     Coordinates: "time" [s] and "segment" (an integer that changes where the recording was interrupted).
     Each data variable is a channel; its attributes: "unit", "angle" (True for angles, continuous or wrapped, always
@@ -60,9 +64,11 @@ class Record(Shown):
     (1000, 'm', 0.001)
     """
 
-    dataset: xr.Dataset
+    dataset: xr.Dataset = deferrable()
 
     def __post_init__(self) -> None:
+        if isinstance(self.__dict__["dataset"], Unlabelled):
+            return
         variables = self.dataset.variables
         odd = [name for name in variables if not isinstance(name, str) or variables[name].dims != ("time",)]
         lost = [name for name in ("time", "segment") if name not in self.dataset.coords]
@@ -72,6 +78,23 @@ class Record(Shown):
                 f'The dataset of a record has {wrong}; give coordinates "time" and "segment" and channels along "time",'
                 " named by texts."
             )
+        if self.dataset.chunks:
+            object.__setattr__(self, "dataset", self.dataset.compute())
+
+    @property
+    def content(self) -> TimeTable:
+        """Channels and coordinates as plain arrays."""
+        # Once the dataset exists a user may have changed it: then the table is read off it.
+        held = self.__dict__["dataset"]
+        return held.table if isinstance(held, Unlabelled) else TimeTable.of(held)
+
+    @classmethod
+    def from_content(cls, table: TimeTable) -> Record:
+        """Return the record of a table, without a check."""
+        return cls(cast("xr.Dataset", Unlabelled(table)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.from_content, (self.content,)
 
     @classmethod
     def from_arrays(
@@ -125,8 +148,8 @@ class Record(Shown):
         attributes = {key: value for key, value in attributes.items() if value is not None}
         if period is not None:
             attributes["period"] = checks.number("The excitation period [s]", period, finite=False, error=DataError)
-        dataset = xr.Dataset(variables, coords={"time": time, "segment": ("time", segment)}, attrs=attributes)
-        record = cls(dataset)
+        coords = {"time": Column(time.copy(), {}), "segment": Column(segment, {})}
+        record = cls.from_content(TimeTable(variables, coords, attributes))
         record.check()
         return record
 
@@ -155,20 +178,20 @@ class Record(Shown):
 
     @property
     def channels(self) -> tuple[str, ...]:
-        return tuple(str(name) for name in self.dataset.data_vars)
+        return tuple(self.content.channels)
 
     @property
     def time(self) -> Array:
-        return self.dataset["time"].values
+        return self.content.time
 
     @property
     def size(self) -> int:
-        return self.dataset.sizes["time"]
+        return self.content.time.size
 
     @property
     def period(self) -> float | None:
         """Period of the excitation in seconds, when there is one."""
-        return self.dataset.attrs.get("period")
+        return self.content.attrs.get("period")
 
     @property
     def phase(self) -> float:
@@ -182,37 +205,38 @@ class Record(Shown):
     @property
     def excitation_start(self) -> float:
         """Time stamp at which the excitation started [s], t = 0 of a forced model: 0 unless "phase" says more."""
-        given = self.dataset.attrs.get("phase")
+        given = self.content.attrs.get("phase")
         return 0.0 if given is None else float(self.time[0]) - float(given)
 
     @property
     def status(self) -> Status:
         """INTERRUPTED when a simulation was stopped before its end, CONVERGED otherwise."""
-        return Status.__members__.get(str(self.dataset.attrs.get("status")), Status.CONVERGED)
+        return Status.__members__.get(str(self.content.attrs.get("status")), Status.CONVERGED)
 
     @property
     def angles(self) -> tuple[bool, ...]:
-        return tuple(bool(self.dataset.variables[name].attrs.get("angle", False)) for name in self.channels)
+        return tuple(bool(column.attrs.get("angle", False)) for column in self.content.channels.values())
 
     @property
     def units(self) -> dict[str, str]:
-        return {name: self.dataset.variables[name].attrs.get("unit", "") for name in self.channels}
+        return {name: column.attrs.get("unit", "") for name, column in self.content.channels.items()}
 
     @property
     def noise(self) -> dict[str, float]:
         """Known standard deviations of the noise; channels without one are left out."""
         return {
-            name: float(self.dataset.variables[name].attrs["noise"])
-            for name in self.channels
-            if "noise" in self.dataset.variables[name].attrs
+            name: float(column.attrs["noise"])
+            for name, column in self.content.channels.items()
+            if "noise" in column.attrs
         }
 
     def __getitem__(self, channel: str) -> Array:
-        if not isinstance(channel, str) or channel not in self.dataset.data_vars:
+        columns = self.content.channels
+        if not isinstance(channel, str) or channel not in columns:
             channel = channel if isinstance(channel, str) else checks.shown(channel)
             known = ", ".join(self.channels)
             raise DataError(f'No channel "{channel}"; the record has {known}.{nearest_name(channel, self.channels)}')
-        return self.dataset[channel].values
+        return columns[channel].values
 
     def values(self, channels: Sequence[str] | None = None) -> Array:
         """Samples as (N, number of channels), columns in the order asked for."""
@@ -220,7 +244,7 @@ class Record(Shown):
 
     def segments(self) -> list[slice]:
         """Contiguous pieces, in order."""
-        label = self.dataset["segment"].values
+        label = self.content.segment
         cuts = np.flatnonzero(np.diff(label)) + 1
         edges = [0, *cuts.tolist(), label.size]
         return [slice(a, b) for a, b in itertools.pairwise(edges) if b > a]
@@ -233,21 +257,21 @@ class Record(Shown):
         """
         if self.sampling().regular:
             return self
-        clock = even_clock(self.time, self.dataset["segment"].values)
+        clock = even_clock(self.time, self.content.segment)
         if clock is None:
             return self
         attributes = {"rounded": clock.quantum}
-        if "phase" in self.dataset.attrs:
-            attributes["phase"] = float(self.dataset.attrs["phase"]) + float(clock.time[0] - self.time[0])
-        return Record(self.dataset.assign_coords(time=clock.time).assign_attrs(attributes))
+        if "phase" in self.content.attrs:
+            attributes["phase"] = float(self.content.attrs["phase"]) + float(clock.time[0] - self.time[0])
+        return self.from_content(self.content.with_coords({"time": clock.time}).with_attrs(attributes))
 
     def __len__(self) -> int:
         return self.size
 
     def __repr__(self) -> str:
-        marks = []
+        marks, columns = [], self.content.channels
         for name in self.channels[:SHOWN]:
-            attrs = self.dataset.variables[name].attrs
+            attrs = columns[name].attrs
             marks.append(
                 f"{name} [{', '.join(filter(None, (attrs.get('unit', ''), 'angle' * bool(attrs.get('angle')))))}]"
             )
@@ -259,12 +283,12 @@ class Record(Shown):
         text = f"Record of {named}: {self.size} samples in {pieces} segment{'s' if pieces > 1 else ''}"
         text += f", {self.time.min():.6g} to {self.time.max():.6g} s"
         text += f", excitation period {self.period:.6g} s" if self.period else ""
-        left_out = self.dataset.attrs.get("left_out")
+        left_out = self.content.attrs.get("left_out")
         return text + (f"; left out: {printable(str(left_out)[:200])}" if left_out else "")
 
     def check(self) -> None:
         """Refuse what no method can use: no samples, NaN, time that does not increase within a segment."""
-        check_dataset(self.dataset)
+        check_table(self.content)
 
     # -- selecting -----------------------------------------------------------------------------------------------
 
@@ -275,7 +299,7 @@ class Record(Shown):
             raise DataError("No channels are selected: name at least one.")
         for name in names:
             self[name]  # names the nearest channel when there is none
-        return Record(self.dataset[names])
+        return self.from_content(self.content.selected(names))
 
     def samples(self, index: slice | NDArray[Any]) -> Record:
         """The samples chosen by position: a slice, indices in increasing order, or a mask.
@@ -288,11 +312,11 @@ class Record(Shown):
             raise DataError(f"{checks.shown(index)} chooses no samples: give a slice, positions or a mask.") from None
         if not position.size:
             raise DataError(f"Nothing is left of the record's {self.size} samples by this selection.")
-        chosen = self.dataset.isel(time=position)
+        chosen = self.content.taken(position)
         stride = abs(index.step or 1) if isinstance(index, slice) else 1
         skipped = np.flatnonzero(np.diff(position) > stride)
-        labels = cut_segments(chosen["segment"].values, skipped)
-        record = Record(chosen.assign_coords(segment=("time", labels)))
+        labels = cut_segments(chosen.segment, skipped)
+        record = self.from_content(chosen.with_coords({"segment": labels}))
         record.check()
         return record._with_phase(float(record.time[0]) - float(self.time[0]))
 
@@ -312,14 +336,14 @@ class Record(Shown):
 
     def _with_phase(self, shift: float) -> Record:
         """The same samples, a phase that was given moved on by `shift` seconds."""
-        given = self.dataset.attrs.get("phase")
+        given = self.content.attrs.get("phase")
         return self if given is None or shift == 0.0 else self.with_attributes(phase=float(given) + shift)
 
     # -- changing ------------------------------------------------------------------------------------------------
 
     def with_attributes(self, **attributes: Anything) -> Record:
         """Attributes such as period, phase, name, source added or replaced."""
-        record = Record(self.dataset.assign_attrs(attributes))
+        record = self.from_content(self.content.with_attrs(attributes))
         record.check()
         return record
 
@@ -330,7 +354,7 @@ class Record(Shown):
         values = samples(f'Channel "{name}"', values)
         if values.shape != (self.size,):
             raise DataError(f'Channel "{name}" has shape {values.shape}, the record {self.size} samples: one per time.')
-        record = Record(self.dataset.assign({name: channel(name, values, unit, angle, noise)}))
+        record = self.from_content(self.content.with_channels({name: channel(name, values, unit, angle, noise)}))
         record.check()
         return record
 
@@ -345,8 +369,8 @@ class Record(Shown):
             if new.count(name) > 1 or name in RESERVED:
                 raise DataError(f'A channel cannot be called "{name}": another one, or a coordinate, has that name.')
         marks = {mark_name(old): mark_name(name) for old, name in names.items()}
-        marks = {old: name for old, name in marks.items() if old in self.dataset.coords}
-        return Record(self.dataset.rename({**names, **marks}))
+        marks = {old: name for old, name in marks.items() if old in self.content.coords}
+        return self.from_content(self.content.renamed({**names, **marks}))
 
     def in_units(self, units: Mapping[str, str]) -> Record:
         """Channels brought to other units of the same kind, their noise with them: {"x": "mm", "phi'": "rpm"}.
@@ -357,22 +381,21 @@ class Record(Shown):
             raise DataError(f'{checks.shown(units)} gives no units: give a table such as {{"x": "mm"}}.')
         changed = {}
         for name, unit in units.items():
-            values, attrs = self[name], dict(self.dataset.variables[name].attrs)
+            values, attrs = self[name], dict(self.content.channels[name].attrs)
             change = conversion(attrs.get("unit", ""), unit, f'Channel "{name}"')
             if attrs.get("angle") and not conversion(unit, "rad", f'Channel "{name}"').identity:
                 raise DataError(f'Channel "{name}" is declared an angle: these are kept in rad, not in "{unit}".')
-            changed[name] = ("time", change(values), converted(attrs, unit or attrs.get("unit", ""), change))
-        return Record(self.dataset.assign(changed))
+            changed[name] = Column(change(values), converted(attrs, unit or attrs.get("unit", ""), change))
+        return self.from_content(self.content.with_channels(changed))
 
     def in_si(self) -> Record:
         """Channels brought to coherent SI units (mm → m, deg/s → rad/s); units that are not known stay as they are."""
         return self.in_units({name: to_si(unit)[0] for name, unit in self.units.items() if is_unit(unit)})
 
     def _angles_changed(self, change: Any) -> Record:
-        new = {
-            n: (v.dims, change(v.values), v.attrs) for n, v in self.dataset.data_vars.items() if v.attrs.get("angle")
-        }
-        return Record(self.dataset.assign(new))
+        table = self.content
+        new = {n: Column(change(c.values), c.attrs) for n, c in table.channels.items() if c.attrs.get("angle")}
+        return self.from_content(table.with_channels(new))
 
     def wrapped(self) -> Record:
         """Angles brought into [-π, π)."""
@@ -411,7 +434,7 @@ class Record(Shown):
                 lag = (record.phase - record.time[0]) - (first.phase - first.time[0])
                 shift = float((lag + first.period / 2) % first.period - first.period / 2)
                 shift = 0.0 if abs(shift) < 1e-9 * first.period else shift
-            own = cut_segments(record.dataset["segment"].values, [])
+            own = cut_segments(record.content.segment, [])
             joined.append((record.time + shift, own + labels, record.values(first.channels)))
             labels += int(own[-1]) + 1
         time, segment, values = (np.concatenate(parts) for parts in zip(*joined, strict=True))
@@ -419,11 +442,10 @@ class Record(Shown):
 
     def _rebuilt(self, time: Array, segment: NDArray[np.integer], values: Array) -> Record:
         """The same channels and attributes with other samples: values (N, channels)."""
-        variables = {
-            name: ("time", values[:, i], self.dataset.variables[name].attrs) for i, name in enumerate(self.channels)
-        }
-        coords = {"time": time, "segment": ("time", segment.astype(np.int32))}
-        record = Record(xr.Dataset(variables, coords=coords, attrs=self.dataset.attrs))
+        table = self.content
+        columns = {name: Column(values[:, i], c.attrs) for i, (name, c) in enumerate(table.channels.items())}
+        coords = {"time": Column(time, {}), "segment": Column(segment.astype(np.int32), {})}
+        record = self.from_content(TimeTable(columns, coords, table.attrs))
         record.check()
         return record
 
@@ -431,7 +453,7 @@ class Record(Shown):
 
     def sampling(self, tolerance: float = REGULAR, gap: float = GAP) -> Sampling:
         """Interval, regularity and gaps; print it for a report."""
-        return inspect_sampling(self.time, self.dataset["segment"].values, tolerance, gap)
+        return inspect_sampling(self.time, self.content.segment, tolerance, gap)
 
     def require_regular(self, tolerance: float = REGULAR) -> Sampling:
         """The sampling, or an error that says where it is not regular and what to do."""
@@ -449,8 +471,8 @@ class Record(Shown):
         """Cut into segments wherever a step is longer than `gap` sampling intervals."""
         gap = checks.number("gap, in sampling intervals,", gap, above=1.0, finite=False, error=DataError)
         after = [g.after for g in self.sampling(gap=gap).gaps]
-        labels = cut_segments(self.dataset["segment"].values, after)
-        return Record(self.dataset.assign_coords(segment=("time", labels)))
+        labels = cut_segments(self.content.segment, after)
+        return self.from_content(self.content.with_coords({"segment": labels}))
 
     def resampled(self, interval: float) -> Record:
         """On a regular grid of this interval [s] in each segment, by cubic splines; angles become continuous.

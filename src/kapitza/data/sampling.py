@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import make_interp_spline
 
 from kapitza.errors import DataError
 
@@ -149,6 +148,8 @@ def between_samples(time: Array, values: Array, wanted: Array) -> Array:
 
     time: (N,), values: (N, channels), angles continuous; wanted: (M,) inside [time[0], time[-1]].
     """
+    from scipy.interpolate import make_interp_spline
+
     if time.size == 1:
         return np.repeat(values, wanted.size, axis=0)
     return make_interp_spline(time, values, k=min(3, time.size - 1))(wanted)

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import scipy.io
 
 from kapitza.base import checks
 from kapitza.base.csv_tables import harmless, harmless_json
@@ -98,14 +96,16 @@ def metadata(record: Record, **more: Any) -> str:
         value = value.item() if isinstance(value, np.generic) else value
         return value if isinstance(value, str | int | float | bool) else str(value)
 
-    channels = {name: {k: plain(v) for k, v in record.dataset[name].attrs.items()} for name in record.channels}
-    attributes = {str(key): plain(value) for key, value in record.dataset.attrs.items()}
+    channels = {
+        name: {k: plain(v) for k, v in column.attrs.items()} for name, column in record.content.channels.items()
+    }
+    attributes = {str(key): plain(value) for key, value in record.content.attrs.items()}
     return json.dumps({"channels": channels, "attributes": attributes, **more}, ensure_ascii=True)
 
 
 def arrays(record: Record, names: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Time, segment and channels, under their own names or those given."""
-    columns = {"time": record.time, "segment": record.dataset["segment"].values}
+    columns = {"time": record.time, "segment": record.content.segment}
     return columns | {(names or {}).get(name, name): record[name] for name in record.channels}
 
 
@@ -123,6 +123,8 @@ def stored_names(record: Record) -> dict[str, str]:
 
 
 def write_text(record: Record, path: Path, separator: str) -> None:
+    import pandas as pd
+
     units = record.units
     # The names as they are stand in the metadata; the header is for people and other programs.
     header = ["time [s]", "segment", *(f"{n} [{units[n]}]" if units[n] else n for n in record.channels)]
@@ -196,6 +198,8 @@ def matlab_arrays(record: Record) -> tuple[dict[str, Any], str]:
 
 
 def write_matlab(record: Record, path: Path) -> None:
+    import scipy.io
+
     columns, about = matlab_arrays(record)
     scipy.io.savemat(path, {**columns, METADATA: about}, long_field_names=True)
 

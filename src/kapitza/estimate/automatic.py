@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kapitza.base.lazy_fields import changed
 from kapitza.data import Noise, Part, Record
 from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
@@ -107,7 +108,7 @@ class Automatic:
 
     def _with_chain(self, found: Estimate, label: str, model: Model, story: list[str]) -> Estimate:
         """The estimate with what was done, and the values that the model had."""
-        return replace(
+        return changed(
             found,
             method=f"auto ({label} → ShootingFit)",
             settings=self,
@@ -206,9 +207,9 @@ def in_coordinates(model: Model, record: Record, outputs: Mapping[str, Any]) -> 
         record.time,
         {model.states[i]: values[:, i] for i in seen},
         angles=[model.states[i] for i in seen if model.angles[i]],
-        segment=record.dataset["segment"].values,
+        segment=record.content.segment,
         period=record.period,
-        phase=record.dataset.attrs.get("phase"),
+        phase=record.content.attrs.get("phase"),
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from scipy import stats
 
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TIE = 2.0
 """Difference in AIC below which the data do not tell two models apart."""
@@ -46,6 +48,9 @@ def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
     >>> kz.compare_fits(fits).index[0]
     'damped'
     """
+    import pandas as pd
+    from scipy import stats
+
     named = isinstance(fits, Mapping) and all(isinstance(fit, Estimate) for fit in fits.values())
     if not named or len(fits) < 2:
         raise KapitzaError("Give at least two fits by name, such as compare_fits({'one': first, 'two': second}).")

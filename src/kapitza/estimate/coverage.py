@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from scipy.stats import beta
 
 from kapitza.base import checks
 from kapitza.base.ensembles import Ensemble, ensemble
@@ -19,6 +18,9 @@ from kapitza.errors import ConvergenceError, DataError, Status
 from kapitza.estimate.estimate import Estimator
 from kapitza.estimate.identify import identify
 from kapitza.model import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,9 @@ class Coverage:
 
         from, to: 95 % range of that share by the number of fits alone (Clopper-Pearson).
         """
+        import pandas as pd
+        from scipy.stats import beta
+
         rows = {}
         for name, true in self.truth.items():
             found, columns = self.fits.columns[name], self.fits.columns

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 import sympy as sp
 
 from kapitza.base.arrays import Array
@@ -18,8 +17,8 @@ def derived_parameters(
     covariance: Array,
     wanted: Mapping[str, str] | None = None,
     strict: bool = True,
-) -> pd.DataFrame:
-    """Value and standard error of the model's derived parameters and of further expressions of its parameters.
+) -> list[tuple[str, float, float]]:
+    """Name, value and standard error of the model's derived parameters and of further expressions of its parameters.
 
     To first order: σ_d² = (∂d/∂θ) Σ (∂d/∂θ)ᵀ; this carries mathematical parameters back to physical ones, and forth.
     Infinite and undefined values are NaN; with strict=False (at starting values) only the expressions are checked.
@@ -35,7 +34,7 @@ def derived_parameters(
         if strict or np.isfinite(value):
             variance = carried_covariance(slopes_at(model, [expression], names), covariance)[0, 0]
             rows.append((label, value, float(np.sqrt(max(variance, 0.0)))))
-    return pd.DataFrame(rows, columns=["name", "value", "error"])
+    return rows
 
 
 def values_at(model: Model, expressions: Sequence[sp.Expr]) -> Array:

@@ -6,15 +6,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
-import pandas as pd
 
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
 from kapitza.base.csv_tables import write_table
 from kapitza.base.display import Shown
+from kapitza.base.lazy_fields import as_computed, deferrable
 from kapitza.errors import KapitzaError, Status, nearest_name
 from kapitza.estimate.faults import Leverage
 from kapitza.estimate.identifiability import Identifiability
@@ -29,6 +29,9 @@ from kapitza.estimate.parts import (
     OrbitMatches,
     WeakRows,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHOWN = 3
 """Faults whose leverage is printed."""
@@ -81,7 +84,7 @@ class Estimate(Shown):
     noise: Mapping[str, float] = field(default_factory=dict)
     residuals: Mapping[str, Array] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    history: pd.DataFrame | None = None
+    history: pd.DataFrame | None = deferrable(None)
     model: Anything = field(default=None, repr=False)
     data: Anything = field(default=None, repr=False)
     derived: Mapping[str, float] = field(default_factory=dict)
@@ -147,15 +150,19 @@ class Estimate(Shown):
         pandas.DataFrame
             Columns low and high, one row per free parameter.
         """
+        return _ends_table(self.ends(level))
+
+    def ends(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+        """Low and high end of each interval, by name: what `interval` shows as a table."""
         factor = half_width(level, self.dof)
         if self.draws is None:
-            return self._intervals(self.covariance, factor)
+            return self._ends(self.covariance, factor)
         rows = {}
         for i, name in enumerate(self.names):
             low, high = interval_of(self.draws[:, i], level, *self._bounds(name))
             # Draws come close to a bound; an estimate that sits on it belongs to the interval.
             rows[name] = min(low, self.values[name]), max(high, self.values[name])
-        return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high"])
+        return rows
 
     def noise_interval(self, level: float = 0.95) -> pd.DataFrame:
         """The intervals that noise alone would give, were the model right: `interval` is never narrower.
@@ -172,14 +179,14 @@ class Estimate(Shown):
         """
         if self.noise_alone is None:
             return self.interval(level)
-        return self._intervals(self.noise_alone.covariance, half_width(level, self.noise_alone.dof))
+        factor = half_width(level, self.noise_alone.dof)
+        return _ends_table(self._ends(self.noise_alone.covariance, factor))
 
-    def _intervals(self, covariance: Array, factor: float) -> pd.DataFrame:
+    def _ends(self, covariance: Array, factor: float) -> dict[str, tuple[float, float]]:
         """So many standard errors to either side, within the bounds."""
         spread = np.sqrt(np.clip(np.diag(covariance), 0.0, None)).tolist()
         pairs = zip(self.names, spread, strict=True)
-        rows = {n: between_bounds(self.values[n], factor * s, *self._bounds(n)) for n, s in pairs}
-        return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high"])
+        return {n: between_bounds(self.values[n], factor * s, *self._bounds(n)) for n, s in pairs}
 
     @property
     def headline(self) -> str:
@@ -200,12 +207,14 @@ class Estimate(Shown):
 
     def table(self, level: float = 0.95) -> pd.DataFrame:
         """Value, unit, standard error, relative error [%], interval; fixed parameters below with no error."""
-        interval, spread = self.interval(level), self.deviations
+        import pandas as pd
+
+        ends, spread = self.ends(level), self.deviations
         rows = []
         for name in self.names:
             value = self.values[name]
             relative = 100 * spread[name] / abs(value) if value else float("nan")
-            low, high = interval.loc[name]
+            low, high = ends[name]
             unit = self.units.get(name, "")
             rows.append((name, value, unit, spread[name], relative, low, high, self.start.get(name, np.nan), "free"))
         factor = half_width(level, self.dof)
@@ -222,7 +231,7 @@ class Estimate(Shown):
 
     def __str__(self) -> str:
         lines = [self.headline]
-        interval, spread = self.interval(0.95), self.deviations
+        ends, spread = self.ends(0.95), self.deviations
         width = max((len(n) for n in (*self.names, *self.derived, *self.fixed)), default=1)
         for name in self.names:
             value = self.values[name]
@@ -230,7 +239,7 @@ class Estimate(Shown):
                 lines.append(f"  {name:<{width}} = {value:.6g} {self.units.get(name, '')}".rstrip() + "  (no interval)")
                 continue
             relative = f"({100 * spread[name] / abs(value):.2g} %)" if value else ""
-            low, high = interval.loc[name]
+            low, high = ends[name]
             lines.append(
                 f"  {name:<{width}} = {value:.6g} ± {spread[name]:.2g} {self.units.get(name, '')} {relative}"
                 f"  95 %: [{low:.6g}, {high:.6g}]".rstrip()
@@ -269,6 +278,10 @@ class Estimate(Shown):
         drawn = self.draws if self.draws is not None else random.multivariate_normal(centre, self.covariance, draws)
         return arviz.from_dict({name: drawn[None, :, i] for i, name in enumerate(self.names)})
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A field to come holds a lock, which does not travel to another process.
+        return as_computed(self)
+
     def report(self, path: str | Path) -> Any:
         from kapitza.report import write_report
 
@@ -285,3 +298,9 @@ class Estimator(Protocol):
     """A method of identification: settings in a frozen dataclass, one verb."""
 
     def fit(self, request: Any) -> Estimate: ...
+
+
+def _ends_table(ends: Mapping[str, tuple[float, float]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame.from_dict(dict(ends), orient="index", columns=["low", "high"])

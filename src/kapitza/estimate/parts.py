@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.base.arrays import Array, Flags
 from kapitza.base.display import Shown
 from kapitza.orbits import PeriodicOrbit
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)

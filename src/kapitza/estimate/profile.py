@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import optimize
 
 from kapitza.base.arrays import Array
 from kapitza.base.monitor import Monitor, checkpoint, watch
@@ -229,6 +228,8 @@ def _end(profile: Profile, estimate: Estimate, name: str, side: float, threshold
 
 
 def _crossing(profile: Profile, inner: float, outer: float, centre: float, threshold: float) -> float:
+    from scipy import optimize
+
     found = optimize.root_scalar(
         lambda value: (0.0 if value == centre else profile.rise(value)) - threshold,
         bracket=(inner, outer),

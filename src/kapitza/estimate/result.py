@@ -41,11 +41,10 @@ def make_estimate(
         parts |= {"identifiability": None, "noise_alone": None, "draws": None, "misfit": None}
     fitted = dict(zip(names, np.asarray(theta, float).tolist(), strict=True))
     moved = model.with_values(**fitted)
-    table = derived_parameters(moved, names, covariance, wanted)
-    derived = dict(zip(table["name"], table["value"], strict=True))
+    derived = derived_parameters(moved, names, covariance, wanted)
     return Estimate(
         names=names,
-        values={**fitted, **derived},
+        values={**fitted, **{name: value for name, value, _ in derived}},
         covariance=covariance,
         method=method,
         units={p.name: p.unit for p in model.parameters},
@@ -53,7 +52,7 @@ def make_estimate(
         start={name: model.values[name] for name in names},
         model=moved,
         data=plain_data(request.parts),
-        derived=dict(zip(table["name"], table["error"], strict=True)),
+        derived={name: error for name, _, error in derived},
         **parts,
     )
 

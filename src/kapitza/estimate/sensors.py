@@ -291,7 +291,7 @@ def _without_drift(channel: str, drift: float) -> Callable[[Record], Record]:
 
 
 def _with_readings(record: Record, channel: str, values: Array, noise: float | None) -> Record:
-    attrs = record.dataset[channel].attrs
+    attrs = record.content.channels[channel].attrs
     return record.with_channel(channel, values, str(attrs.get("unit", "")), bool(attrs.get("angle", False)), noise)
 
 
@@ -340,9 +340,10 @@ def _prepared(
         low, high = used[channel]
         if not np.array_equal(record[channel], raw[channel]):
             record, low, high = _lost_outside(record, channel, below, above)
-        dataset = record.dataset.copy()
-        dataset[channel].attrs = {**dataset[channel].attrs, LIMITS: (float(low), float(high))}
-        record = Record(dataset)
+        table = record.content
+        column = table.channels[channel]
+        ranged = replace(column, attrs={**column.attrs, LIMITS: (float(low), float(high))})
+        record = record.from_content(table.with_channels({channel: ranged}))
     return record
 
 
@@ -364,7 +365,7 @@ LIMITS = "limits"
 
 def lost_readings(record: Record, channel: str) -> Flags:
     """Samples (N,) at the ends of the sensor's range or beyond, or marked as bad."""
-    range_, marked = record.dataset[channel].attrs.get(LIMITS), marks_of(record, channel) > 0
+    range_, marked = record.content.channels[channel].attrs.get(LIMITS), marks_of(record, channel) > 0
     if range_ is None:
         return marked
     return marked | ~((record[channel] > range_[0]) & (record[channel] < range_[1]))
@@ -372,7 +373,7 @@ def lost_readings(record: Record, channel: str) -> Flags:
 
 def within_limits(record: Record, channel: str, values: Array) -> Array:
     """What a sensor with the range of this channel would show of values (N,)."""
-    range_ = record.dataset[channel].attrs.get(LIMITS)
+    range_ = record.content.channels[channel].attrs.get(LIMITS)
     return values if range_ is None else np.clip(values, range_[0], range_[1])
 
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
 
 from kapitza.base.monitor import Monitor, watch
 from kapitza.data import PART, Part, StoredRecord
@@ -79,6 +78,8 @@ def _without_samples(fit: Estimate) -> Estimate:
 
 
 def _together(fits: list[Estimate], failures: list[str], status: Status) -> Estimate:
+    from scipy.stats import chi2
+
     first = fits[0]
     thetas = np.array([[f.values[n] for n in first.names] for f in fits])
     weights = [np.linalg.inv(f.covariance) for f in fits]

@@ -99,7 +99,7 @@ def motions_of(estimate: Estimate) -> list[Motion]:
                 noise=motion.noise_by_record[one] if one < len(motion.noise_by_record) else {},
                 units=_units(record, angles),
                 angles=angles,
-                name="" if record is None else str(record.dataset.attrs.get("source", "")),
+                name="" if record is None else str(record.content.attrs.get("source", "")),
             )
         )
     return found
@@ -122,7 +122,7 @@ def motion_of_test(validation: Validation | None) -> Motion | None:
             predicted[channel][span] = record[channel][span] + error[: span.stop - span.start, i]
     measured = {c: record[c] for c in test.channels}
     noise = dict(zip(test.channels, test.noise.tolist(), strict=True))
-    name = str(record.dataset.attrs.get("source", ""))
+    name = str(record.content.attrs.get("source", ""))
     return Motion(record.time, piece, measured, predicted, {}, noise, _units(record, angles), angles, name)
 
 

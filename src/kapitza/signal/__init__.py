@@ -1,6 +1,7 @@
 """Filters, derivatives, noise and bad samples of sampled signals."""
 
 from kapitza.signal.bad_samples import BadSamples, bad_samples
+from kapitza.signal.convolution import convolved
 from kapitza.signal.decay import Decay, Mode, decay_modes, half_cycles
 from kapitza.signal.derivatives import Kernels, cutoff_half_width, five_point, local_polynomial, smoothing_spline
 from kapitza.signal.embedding import (
@@ -41,6 +42,7 @@ __all__ = [
     "bad_sample_sentence",
     "bad_sample_warnings",
     "bad_samples",
+    "convolved",
     "cut_at_bad_runs",
     "cutoff_half_width",
     "decay_modes",

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d
 
 from kapitza.base.arrays import Array, Flags, Indices
 from kapitza.signal.filters import MEDIAN_TO_DEVIATION
@@ -162,6 +161,8 @@ def _side(values: Array) -> tuple[int, Array]:
 
 def _spikes(values: Array, lost: Flags, weights: Array, scale: float) -> tuple[Flags, Array]:
     """Spikes (N,) of at most two samples, and the values without them."""
+    from scipy.ndimage import maximum_filter1d
+
     clean, spikes = values, np.zeros(values.size, bool)
     peaks = _peaks(values, weights, scale)
     if not peaks.size:
@@ -185,6 +186,8 @@ def _spikes(values: Array, lost: Flags, weights: Array, scale: float) -> tuple[F
 
 def _take_off(values: Array, peaks: Indices, weights: Array, scale: float, side: tuple[int, Array]) -> Flags:
     """Samples (N,) that are spikes, each candidate in its window with the other candidates out of the way."""
+    from scipy.ndimage import maximum_filter1d
+
     out = np.zeros(values.size, bool)
     out[peaks] = True
     # Two spikes within a stencil hide each other: the second one shows when the first is bridged.
@@ -213,6 +216,8 @@ def _take_off(values: Array, peaks: Indices, weights: Array, scale: float, side:
 
 def _peaks(values: Array, weights: Array, scale: float) -> Indices:
     """Candidates: where |e| is large, and the largest around."""
+    from scipy.ndimage import maximum_filter1d
+
     rough = np.abs(_rough(values, weights))
     return np.flatnonzero((rough > CANDIDATE * scale) & (rough == maximum_filter1d(rough, 2 * NEAR + 1)))
 

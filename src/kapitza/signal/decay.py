@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 Array = NDArray[np.float64]
 
@@ -30,6 +29,8 @@ class Decay:
     @property
     def dies_out(self) -> bool:
         """Whether the amplitude falls steadily, to less than 80 %."""
+        from scipy import stats
+
         order, _ = np.asarray(stats.spearmanr(self.time, self.amplitude))
         return bool(order < -0.9 and self.amplitude[-3:].mean() < 0.8 * self.amplitude[:3].mean())
 

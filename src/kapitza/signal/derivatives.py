@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import make_smoothing_spline
-from scipy.signal import oaconvolve
 
 from kapitza.errors import DataError
+from kapitza.signal.convolution import convolved
 
 Array = NDArray[np.float64]
 
@@ -40,10 +39,7 @@ class Kernels:
                 f"A stretch of {len(values)} samples is too short for derivatives over {self.weights.shape[1]} points: "
                 "use a longer record or a smaller half_width."
             )
-        rows = [
-            oaconvolve(values, weights[::-1, None], mode="valid", axes=0) / step**order
-            for order, weights in enumerate(self.weights)
-        ]
+        rows = [convolved(values, weights[::-1]) / step**order for order, weights in enumerate(self.weights)]
         return np.stack(rows)
 
     def noise_gain(self, step: float) -> Array:
@@ -98,6 +94,8 @@ def smoothing_spline(cutoff: float) -> Kernels:
     It minimises Σ (y_i - s(t_i))² + λ ∫ s''² dt and damps a frequency f by 1 / (1 + λ (2π f)⁴); λ is set so that
     `cutoff` [cycles per sample] passes with 99 %.
     """
+    from scipy.interpolate import make_smoothing_spline
+
     penalty = 0.01 / (2.0 * np.pi * min(cutoff, 0.5)) ** 4
     half_width = int(np.clip(np.ceil(12.0 * penalty**0.25), 5, 400))
     grid = np.arange(-2 * half_width, 2 * half_width + 1, dtype=float)

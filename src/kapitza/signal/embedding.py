@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import fftconvolve
-from scipy.spatial import KDTree
 
 from kapitza.errors import DataError
 from kapitza.solve import orthogonal_factor
@@ -179,6 +177,8 @@ def nearest_apart(vectors: Array, rows: NDArray[np.intp], theiler: int) -> tuple
     Distances are the largest coordinate difference. Centres without a neighbour among their nearest 2 theiler/step + 8
     points are left out.
     """
+    from scipy.spatial import KDTree
+
     centre = np.linspace(0, len(vectors) - 1, min(CENTRES, len(vectors))).astype(np.intp)
     spacing = max(1, int(np.median(np.diff(rows)))) if len(rows) > 1 else 1
     count = min(len(vectors), 2 * (theiler // spacing) + 8)
@@ -212,6 +212,8 @@ def smoothing_coordinates(values: Array, half_width: int, dimension: int) -> Arr
     Delay coordinates of a densely sampled channel, with the noise averaged over the window (Gibson et al. 1992). The
     rows belong to samples h … N - h - 1; noise of deviation s per sample becomes s in each coordinate, uncorrelated.
     """
+    from scipy.signal import fftconvolve
+
     grid = np.linspace(-1.0, 1.0, 2 * half_width + 1)
     basis, _ = orthogonal_factor(np.vander(grid, dimension, increasing=True))
     return np.column_stack([fftconvolve(values, column[::-1], mode="valid") for column in basis.T])

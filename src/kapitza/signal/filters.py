@@ -6,10 +6,10 @@ from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import welch
 from scipy.special import chdtri
 
 from kapitza.errors import DataError
+from kapitza.signal.convolution import BLACKMAN_HARRIS, HANN, welch_density
 
 Array = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ def noise_level(values: Array, order: int = 6) -> Array:
         raise DataError(f"{len(values)} samples are too few to see their noise: give at least {16 + order}.")
     differences = np.diff(values, n=order, axis=0)
     segment = min(1024, len(differences))
-    frequency, power = welch(differences, nperseg=segment, axis=0, detrend="constant")
+    frequency, power = welch_density(differences, segment, HANN)
     upper = (frequency > 0.4) & (frequency < 0.5)
     gain = (2.0 * np.sin(np.pi * frequency[upper])) ** (2 * order)
     # The median of χ² lies below its mean, by a third where there is one segment only.
@@ -82,7 +82,7 @@ def signal_band(values: Array, noise: Array, contrast: float = 4.0) -> Array:
     segment = int(min(np.clip(len(values) // 4, 128, 1024), len(differences)))
     count = _segments(len(differences), segment)
     contrast = max(contrast, float(chdtri(2.0 * count, FALSE_BAND / (segment // 2 + 1))) / (2.0 * count))
-    frequency, power = welch(differences, nperseg=segment, axis=0, window="blackmanharris", detrend="constant")
+    frequency, power = welch_density(differences, segment, BLACKMAN_HARRIS)
     floor = 2.0 * np.asarray(noise) ** 2 * ((2.0 * np.sin(np.pi * frequency)) ** 4)[:, None]
     rounding = (64.0 * np.finfo(float).eps * np.abs(values).max(axis=0)) ** 2
     above = power > contrast * (floor + rounding)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 from scipy.special import stdtrit
 
 from kapitza.errors import DataError
@@ -50,6 +49,8 @@ def largest_lyapunov(
     where the growth has left its first tenth and not yet reached 60 % of its rise; the interval is Student's over
     groups of references.
     """
+    from scipy.spatial import KDTree
+
     states = np.asarray(states, float)
     states = states[:, None] if states.ndim == 1 else states
     segments = list(segments or [slice(0, len(states))])

@@ -26,8 +26,8 @@ def without_bad_samples(record: Record) -> Record:
     The marks stay with the record; fits leave marked samples out, everything else sees the values in their place. A
     record that is marked, or whose attribute "bad_samples" is "keep", comes back as it is.
     """
-    coordinates = record.dataset.coords
-    if record.dataset.attrs.get(KEEP) == "keep" or any(str(name).startswith("bad ") for name in coordinates):
+    coordinates = record.content.coords
+    if record.content.attrs.get(KEEP) == "keep" or any(str(name).startswith("bad ") for name in coordinates):
         return record
     sampling = record.sampling()
     if not sampling.deviation < UNEVEN:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import find_peaks, welch
 
 Array = NDArray[np.float64]
 
@@ -26,6 +25,8 @@ def power_spectrum(values: Array, interval: float, segments: Sequence[slice] | N
 
     A peak stands ten times above the median of its surroundings (a sixteenth of the band).
     """
+    from scipy.signal import find_peaks, welch
+
     values = np.asarray(values, float)
     pieces = list(segments or [slice(0, len(values))])
     longest = max(piece.stop - piece.start for piece in pieces)

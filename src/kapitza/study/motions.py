@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +100,7 @@ def in_pieces(record: Record, size: int) -> Record:
         own = np.arange(piece.stop - piece.start) // size
         label[piece] = next_label + own
         next_label += int(own[-1]) + 1
-    return replace(record, dataset=record.dataset.assign_coords(segment=("time", label)))
+    return record.from_content(record.content.with_coords({"segment": label}))
 
 
 def last_state(model: Model, record: Record, measures: Mapping[str, str]) -> tuple[Array, float]:

@@ -103,7 +103,7 @@ def _recording(content: Mapping[str, Any], path: Path, place: Place) -> Recordin
     if marker is not None:
         record = strobe_marks(record, str(marker))
     signals = tuple(drive_signal(record, name, int(content.get("drive_degree", 1))) for name in drives)
-    if signals and "phase" not in record.dataset.attrs:
+    if signals and "phase" not in record.content.attrs:
         record = record.with_attributes(phase=0.0)
     for name in content.get("ignore", ()):
         record[name]  # an unknown channel is refused with the nearest one
@@ -164,7 +164,7 @@ def _joined(record: Record, pieces: list[Record]) -> Record:
     time = np.concatenate([piece.time for piece in pieces])
     label = np.concatenate([np.full(piece.size, number, np.int32) for number, piece in enumerate(pieces)])
     angles = [name for name, angle in zip(record.channels, record.angles, strict=True) if angle]
-    attributes = {str(key): value for key, value in record.dataset.attrs.items()}
+    attributes = {str(key): value for key, value in record.content.attrs.items()}
     if "phase" in attributes:
         attributes["phase"] += float(time[0] - record.time[0])
     return Record.from_arrays(

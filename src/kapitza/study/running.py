@@ -273,7 +273,7 @@ def fitted(study: Study, candidate: Candidate, method: str, data: Sequence[Part]
     for part in data:
         orbits = find_orbits(part.source, max_period=study.max_period)
         if not len(orbits):
-            source = part.record.dataset.attrs.get("source", "a recording") if part.record else "a recording"
+            source = part.record.content.attrs.get("source", "a recording") if part.record else "a recording"
             raise KapitzaError(f"No periodic orbits were found in {source}: {orbits.message}")
         found.append(replace(part, source=orbits))
         said.append(f"{len(orbits)} periodic orbits of up to {study.max_period} periods")

@@ -13,10 +13,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from kapitza.base.csv_tables import original
 from kapitza.base.units import AMBIGUOUS, is_unit
@@ -24,16 +23,14 @@ from kapitza.base.unpacking import Unpacking
 from kapitza.data.columns import CLOCK, DATE, METADATA, TIME_NAMES, Columns, Metadata, listed, parse_metadata
 from kapitza.errors import DataError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 COMMENTS = ("%", "#", "//", ";")
 MARK = f"{METADATA}:"
 SEPARATORS = (",", ";", "\t")
 LOCAL_DATE = re.compile(r'"?\d{1,4}[./-]\d{1,2}[./-]\d{1,4}"?(?=[\s,;]|$)')
 """A date as people write it, 01.02.2024: which number is the month is not known."""
-
-EXACT: dict[str, Any] = (
-    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
-)
-"""pandas below 3.1 loses the last bit of numbers by default; the option is deprecated since."""
 
 SPACES = r"\s+"
 LONGEST_LINE = 2_000_000
@@ -90,15 +87,20 @@ def read_text(
 
 def parse(path: Path, layout: Layout) -> pd.DataFrame:
     """The rows, by pandas; too many fields in a row is an error, too few become missing numbers."""
+    import pandas as pd
+
     width = layout.fields + layout.trailing
     count_fields(path, width)
+    # pandas below 3.1 loses the last bit of numbers by default; the option is deprecated since.
+    new = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
+    exact: dict[str, Any] = {} if new else {"float_precision": "round_trip"}
     try:
         table = pd.read_csv(
             path,
             sep=layout.separator,
             decimal=layout.decimal,
             thousands=layout.thousands,
-            **EXACT,
+            **exact,
             header=None,
             names=list(range(width)),
             index_col=False,

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.interpolate import make_interp_spline
-from scipy.optimize import linear_sum_assignment
 
 from kapitza.base.arrays import Array, Indices
 from kapitza.continuation import Branch, Kind
@@ -120,6 +118,8 @@ def _on_the_turn(data: MeasuredBranch, curve: Array) -> Array:
 
 def _finely(branch: Branch, data: MeasuredBranch) -> tuple[Array, float]:
     """Parameter, amplitude and period or phase along the branch (FINE, d), and its roughness in the least noise."""
+    from scipy.interpolate import make_interp_spline
+
     if len(branch) < 2 * (DEGREE + 1):
         raise ConvergenceError(f"The branch has {len(branch)} points only: {branch.end_messages[1]}")
     s = branch.arclength - branch.arclength[0]
@@ -148,6 +148,8 @@ def phases_of(branch: Branch, state: str) -> Array:
 
 def _from_bifurcations(data: MeasuredBranch, branch: Branch) -> Array:
     """Distances (N,) of the measured places from those of the model, each from another one, the nearest in all."""
+    from scipy.optimize import linear_sum_assignment
+
     found = np.array([b.value for b in branch.of(Kind(data.kind))])
     if len(found) < len(data):
         raise ConvergenceError(f"The model has {len(found)} {data.kind} points where {len(data)} were measured.")

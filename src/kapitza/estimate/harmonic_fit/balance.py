@@ -117,7 +117,7 @@ class Balance(Task):
         stretch, record = stretch_of(self.orbits, number), self.orbits.source
         if isinstance(record, Record) and stretch is not None:
             first, last = stretch.start - margin, stretch.stop + margin
-            label = record.dataset["segment"].values
+            label = record.content.segment
             if first >= 0 and last <= record.size and label[first] == label[last - 1]:
                 raw = np.column_stack([record[n] for n in measured.channels])[first:last]
                 angle = [record.angles[record.channels.index(n)] for n in measured.channels]

@@ -16,12 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
 from scipy.linalg import block_diag
-from scipy.optimize import OptimizeResult, least_squares
 
 from kapitza.base.arrays import Numbers
 from kapitza.base.monitor import checkpoint
@@ -38,6 +37,9 @@ from kapitza.estimate.harmonic_fit.squares import Squares, squares_of
 from kapitza.estimate.harmonic_fit.weak import Rows, Whitener
 from kapitza.model import combinations_of, compile_derivatives, symbol
 from kapitza.solve import triangular_factor
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
 
 ROUNDS = 4
 """Weightings by the noise at the present values, until they no longer move."""
@@ -289,8 +291,11 @@ class _Terms:
         return self.rows @ ((self.usual / now)[:, None, None] * change).reshape(-1, theta.size)
 
 
-# SciPy has no types: from the default of `jac` a checker takes it for text, and a function is allowed as well.
-_least_squares = cast(Callable[..., OptimizeResult], least_squares)
+def _least_squares(residual: Any, start: Numbers, jacobian: Any, bounds: Any, **options: Any) -> OptimizeResult:
+    """Return the result of SciPy's least squares."""
+    from scipy.optimize import least_squares
+
+    return least_squares(residual, start, jacobian, bounds, **options)
 
 
 def _search(problem: WeakProblem, terms: _Terms, squares: Squares) -> tuple[Numbers, list[Numbers]]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.signal import oaconvolve
 
 from kapitza.base.arrays import Array
 from kapitza.errors import DataError, ModelError
@@ -18,7 +17,15 @@ from kapitza.estimate.harmonic_fit.windows import Windows
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request, Task
 from kapitza.model import Model, symbol
-from kapitza.signal import Kernels, cutoff_half_width, five_point, local_polynomial, signal_band, smoothing_spline
+from kapitza.signal import (
+    Kernels,
+    convolved,
+    cutoff_half_width,
+    five_point,
+    local_polynomial,
+    signal_band,
+    smoothing_spline,
+)
 
 if TYPE_CHECKING:
     from kapitza.estimate.harmonic_fit.settings import HarmonicFit
@@ -141,7 +148,7 @@ def calmed(states: list[Smoothed], kernels: Kernels, measured: Measured) -> list
             result.append(state)
             continue
         padded = np.pad(state.derivatives, ((0, 0), (wide, wide), (0, 0)), mode="reflect", reflect_type="odd")
-        result.append(replace(state, derivatives=oaconvolve(padded, again[None, :, None], mode="valid", axes=1)))
+        result.append(replace(state, derivatives=convolved(padded, again, axis=1)))
     return result
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 
 from kapitza.base.arrays import Numbers
+from kapitza.base.lazy_fields import to_come
 from kapitza.estimate.disagreement import (
     COLOURED,
     FEWEST_BLOCKS,
@@ -26,6 +26,7 @@ from kapitza.estimate.harmonic_fit.regressors import Regressors
 from kapitza.estimate.harmonic_fit.second_order import HOPELESS, Tested
 from kapitza.estimate.harmonic_fit.solvers import RowSolution, by_group, without_each
 from kapitza.estimate.identifiability import determined
+from kapitza.estimate.iterations import Iterations
 from kapitza.estimate.judge import doubtful_parameters
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.parts import NoiseAlone, WeakRows
@@ -85,7 +86,7 @@ def estimate_of(
         noise=dict(zip(problem.measured.channels, problem.measured.noise.tolist(), strict=True)),
         residuals={"weak rows": solution.residual},
         warnings=(*warnings_of(problem, solution, theta, covariance, misfit, loss, tested.share), *notes),
-        history=pd.DataFrame(history, columns=list(names)[: len(history[0])]) if history else None,
+        history=to_come(Iterations(names[: len(history[0])], history).table) if history else None,
         settings=problem.settings,
         identifiability=determined(free, solution.condition),
         misfit=misfit,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from kapitza.base.arrays import Numbers
 from kapitza.base.monitor import checkpoint
@@ -50,6 +49,8 @@ def eliminate(
 
 def fit_separable(problem: WeakProblem) -> Estimate:
     """Iterate on the nonlinear parameters from the values of the model."""
+    from scipy.optimize import least_squares
+
     names = problem.regressors.nonlinear
     p = np.array([problem.model.values[n] for n in names])
     if not np.isfinite(p).all():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from kapitza.base.arrays import Array
@@ -20,6 +20,9 @@ from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.priors import surprising_priors, with_priors_and_bounds
 from kapitza.estimate.result import make_estimate
 from kapitza.signal import scatter
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FAR_OFF = 10.0
 """Distances from the level set, in units of an assumed noise, beyond which noise is no likely reason."""

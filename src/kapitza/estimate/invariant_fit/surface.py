@@ -10,10 +10,9 @@ z̃_i. What is left is a Gauss-Newton problem in θ and the levels; work and mem
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from odrpack import odr_fit
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
@@ -22,6 +21,9 @@ from kapitza.base.monitor import checkpoint
 from kapitza.errors import KapitzaError
 from kapitza.estimate.invariant_fit.conserved import Bounds, Form, Points, inverse_by_units
 from kapitza.estimate.judge import robust_scale
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PROJECTION_STEPS = 40
 """Newton steps of a point onto the surface; what has not settled then stays where it is."""
@@ -134,6 +136,8 @@ def level_step(near: Nearest, points: Points, weights: Array, move: Array) -> Ar
 
 def fit_surface(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds, loss: str) -> SurfaceSolution:
     """Gauss-Newton with a damping that grows until the cost falls; robust weights are renewed at every step."""
+    import pandas as pd
+
     theta = start.copy()
     near = nearest(form, points, theta, levels)
     damping, converged, rows = 0.0, False, []
@@ -183,6 +187,8 @@ def fit_shared(form: Form, points: Points, start: Array, levels: Array, bounds: 
 
     (the Gauss-Helmert iteration); work and memory stay linear in the points.
     """
+    import pandas as pd
+
     if points.shared is None:
         raise KapitzaError("The points share no measured numbers: use fit_surface.")
     index = points.shared
@@ -231,6 +237,8 @@ def _constraint_slopes(gradient: Array, index: Indices, size: int) -> sparse.csr
 
 def fit_odrpack(form: Form, points: Points, start: Array, levels: Array, bounds: Bounds) -> tuple[Array, Array]:
     """The same problem by odrpack's implicit orthogonal-distance fit: θ (k,), levels (R,); for small data."""
+    from odrpack import odr_fit
+
     k = start.size
     finite = np.isfinite(bounds.low) | np.isfinite(bounds.high)
     low = np.concatenate([np.where(np.isfinite(bounds.low), bounds.low, -1e300), np.full(levels.size, -1e300)])

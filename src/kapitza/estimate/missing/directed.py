@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from kapitza.base.arrays import Array
 from kapitza.estimate.estimate import Estimate
@@ -222,6 +222,8 @@ def _structure(left: Sequence[Array]) -> float:
 
 def _detectable(left: Sequence[Array]) -> tuple[float, float]:
     """Root mean square over the noise of a line and of a quarter of the spectrum that are seen with 95 %."""
+    from scipy import stats
+
     count, channels = sum(len(one) for one in left), left[0].shape[1]
     bins = max(count // 2, 4)
     widths = max(int(np.log(bins / 4) / np.log(4)) + 1, 1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg
 
 from kapitza.base.arrays import Array
 from kapitza.estimate.faults import NOTHING_OWN
@@ -155,6 +155,8 @@ def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> flo
     JointScores are drawn from their law under the fitted model; q being the quantile ALARM of the smallest of their p,
     1 - (1 - q)^T = ALARM. The quantile that is tested at: the median gives too few.
     """
+    from scipy import stats
+
     power = np.diag(information)
     live = power > 0
     if live.sum() < 2:
@@ -171,6 +173,8 @@ def effective_tests(information: Array, draws: int = 4000, seed: int = 0) -> flo
 
 def log_chance(gain: Array | float, scale: float, tests: float, certainty: float = np.inf) -> Array:
     """Logarithm of the corrected p value of a gain; a logarithm because strong evidence underflows."""
+    from scipy import stats
+
     size = np.sqrt(np.maximum(np.asarray(gain, float) / scale, 0.0))
     alone = np.log(2.0) + (stats.norm.logsf(size) if np.isinf(certainty) else stats.t.logsf(size, certainty))
     with np.errstate(divide="ignore"):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from scipy import stats
 
 from kapitza.base.arrays import Array, Indices
 from kapitza.errors import KapitzaError
@@ -18,6 +17,9 @@ from kapitza.estimate.missing.columns import SENSOR_FAULTS, drive_faults_of, win
 from kapitza.estimate.missing.dictionary import Term, candidate_terms
 from kapitza.estimate.missing.score import ALARM, JointScores, effective_tests, log_chance, scale_of, scores_of
 from kapitza.flow import Flow
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEVEL = float(np.log(ALARM))
 LITTLE, SHOWN = 0.1, 3
@@ -72,6 +74,8 @@ class Suggestion:
 
     def table(self) -> pd.DataFrame:
         """One row per candidate."""
+        import pandas as pd
+
         rows = [
             (t.name, t.notation, t.gain, t.log10_p, t.coefficient, t.error, t.own_share, t.detectable, t.physical)
             for t in self.terms
@@ -224,6 +228,8 @@ def labels_of(fit: Estimate, terms: Sequence[Term], held: Sequence[str]) -> list
 
 
 def judged(scores: JointScores, labels: Sequence[Label]) -> Suggestion:
+    from scipy import stats
+
     live = np.flatnonzero(np.diag(scores.information) > 0)
     if not live.size:
         return Suggestion((), (), (), (), 0.0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import linalg, signal
+from scipy import linalg
 
 from kapitza.base.arrays import Array
 from kapitza.estimate.missing.columns import Window
@@ -110,6 +110,8 @@ def autoregression(rows: Array) -> Array:
 
 def _autocovariance(coefficients: Array, variance: float, count: int) -> Array:
     """γ_0 … γ_(count-1) of x_t = Σ a_k x_(t-k) + e_t."""
+    from scipy import signal
+
     impulse = np.zeros(MEMORY)
     impulse[0] = 1.0
     response = np.asarray(signal.lfilter([1.0], np.r_[1.0, -coefficients], impulse))
@@ -170,6 +172,8 @@ def _taken(q: Array, pushed: Array, inner: Array, lag: int) -> float:
 
 def _innovation(left: Sequence[_Left], coefficients: Array, c: int) -> float:
     """Variance of what the filter leaves."""
+    from scipy import signal
+
     made = [signal.lfilter(np.r_[1.0, -coefficients], [1.0], part.residual[:, c])[ORDER:] for part in left]
     return float(np.mean(np.concatenate(made) ** 2)) if sum(len(m) for m in made) else 1.0
 

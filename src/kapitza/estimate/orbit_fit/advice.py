@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from kapitza.base.angles import difference
 from kapitza.base.arrays import Array
@@ -20,6 +19,9 @@ from kapitza.estimate.orbit_fit.targets import Item, Reader, whitening
 from kapitza.estimate.orbit_fit.task import OrbitTask
 from kapitza.estimate.result import workings_of
 from kapitza.orbits import PeriodicOrbit
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ELSEWHERE = 0.3
 """Share of the spread by which an orbit may move from where it was given to where it closes; beyond, it is another."""
@@ -53,6 +55,8 @@ def advise(estimate: Estimate, orbits: Iterable[PeriodicOrbit] = ()) -> pd.DataF
     >>> float(ranking.set_index("what").loc["orbit located once more", "k"].round(1))  # 1 - 1/√2
     29.3
     """
+    import pandas as pd
+
     workings = workings_of(estimate, OrbitWorkings)
     task, outcome = workings.task, workings.outcome
     if not np.isfinite(estimate.covariance).all():

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy import stats
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, Seed
@@ -244,6 +243,8 @@ class OrbitFit:
 
     def _tamed(self, task: OrbitTask, outcome: Outcome) -> Outcome:
         """Orbits that fit worse than their covariance allows count with a larger one (a factor on the variances)."""
+        from scipy import stats
+
         # With few orbits there is no telling which of them is wrong.
         told = task.noise_known and self.set_aside and len(outcome.matched) >= 4
         for _ in range(3 if told else 0):
@@ -256,6 +257,8 @@ class OrbitFit:
         return outcome
 
     def _with_multipliers(self, task: OrbitTask, outcome: Outcome) -> Outcome:
+        from scipy import stats
+
         problem, solution = outcome.problem, outcome.solution
         settings = max(self.tolerance, 1e-8), self.max_iterations
         weights = weights_of(task, problem, outcome.deviations, outcome.inflation)

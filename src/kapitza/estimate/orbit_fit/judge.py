@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from kapitza.base.arrays import Array
 from kapitza.estimate.identifiability import Identifiability
@@ -135,6 +135,8 @@ def resembles(task: OrbitTask, outcome: Outcome) -> bool:
 
 def decided(task: OrbitTask, outcome: Outcome) -> bool:
     """Whether an accepted minimum is the answer without a look at the other starts."""
+    from scipy import stats
+
     if not task.noise_known or outcome.freedom >= PLENTY:
         return True
     return outcome.freedom >= SURE and float(stats.chi2.sf(outcome.chi2, outcome.freedom)) > SUSPECT

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from kapitza.base.angles import difference, wrap_states
 from kapitza.base.argument_checks import Anything
@@ -21,6 +20,9 @@ from kapitza.model import Model
 from kapitza.orbits import OrbitSet, PeriodicOrbit, distance
 from kapitza.orbits.in_records import Section, count_visits, strobe_record
 from kapitza.orbits.of_models import find_orbits_of_model
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SAME = 0.02
 """Orbits closer than this share of the spread are one; windows of find_orbits are as wide."""
@@ -57,6 +59,8 @@ def missing_orbits(
     >>> "matched" in set(table["found"])
     True
     """
+    import pandas as pd
+
     workings = workings_of(estimate, OrbitWorkings)
     task, outcome = workings.task, workings.outcome
     if estimate.model.period is None:

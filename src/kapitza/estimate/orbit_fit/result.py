@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-from scipy import stats
 
 from kapitza.base.angles import wrap_states
 from kapitza.base.arrays import Array
@@ -26,6 +24,8 @@ from kapitza.orbits import PeriodicOrbit
 from kapitza.orbits.of_models import monodromy, symbolic_code
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from kapitza.estimate.orbit_fit.fit import OrbitFit
 
 
@@ -38,6 +38,9 @@ class OrbitWorkings:
 
 
 def estimate_of(task: OrbitTask, outcome: Outcome, known: Identifiability, settings: OrbitFit) -> Estimate:
+    import pandas as pd
+    from scipy import stats
+
     solution, names = outcome.solution, task.names
     covariance, dof = robust_covariance(task, outcome)
     scatter = outcome.chi2 / outcome.dof
@@ -172,6 +175,8 @@ def fitted_orbits(model: Any, outcome: Outcome) -> tuple[PeriodicOrbit, ...]:
 
 def matches(task: OrbitTask, outcome: Outcome) -> pd.DataFrame:
     """One row per orbit given: χ² per reading, largest residual, factor on its variances, multipliers, or why not."""
+    import pandas as pd
+
     place = {index: i for i, index in enumerate(outcome.matched)}
     rows = []
     for index, target in enumerate(task.problem.targets):

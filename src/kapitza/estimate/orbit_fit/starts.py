@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import qmc
 
 from kapitza.base.arrays import Array
 from kapitza.base.workers import Executor, Shared, in_order
@@ -45,6 +44,8 @@ def further_starts(
     With states taken from the data, the median over the orbits of the gaps |Φ(x_j, θ) - x_{j+1}| is cheap and has few
     false minima: no orbit need be solved for it.
     """
+    from scipy.stats import qmc
+
     yield given
     if not restarts:
         return

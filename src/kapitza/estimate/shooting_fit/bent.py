@@ -12,12 +12,12 @@ the fit, taken back through p(z), are draws of all parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 from kapitza.base.arrays import Array
+from kapitza.base.lazy_fields import changed
 from kapitza.errors import KapitzaError
 from kapitza.estimate.derived import derived_parameters
 from kapitza.estimate.estimate import Estimate
@@ -73,6 +73,8 @@ class _Curve:
 
     def at(self, z: Array) -> Array:
         """Values (S,) at signed roots (S,), continued straight beyond the ends."""
+        from scipy.interpolate import PchipInterpolator
+
         curve = PchipInterpolator(self.roots, self.values)
         inside = np.clip(z, self.roots[0], self.roots[-1])
         slopes = np.where(z > 0, *(_slope(self, end) for end in (-1, 0)))
@@ -104,12 +106,12 @@ def with_bent_errors(estimate: Estimate) -> Estimate | Better:
     draws = _draws(estimate, curves)
     centre = np.array([estimate.values[n] for n in estimate.names])
     covariance = (draws - centre).T @ (draws - centre) / len(draws)
-    table = derived_parameters(estimate.model, estimate.names, covariance, None)
-    return replace(
+    rows = derived_parameters(estimate.model, estimate.names, covariance, None)
+    return changed(
         estimate,
         draws=draws,
         covariance=covariance,
-        derived=dict(zip(table["name"], table["error"], strict=True)),
+        derived={name: error for name, _, error in rows},
         warnings=(*estimate.warnings, _warning(estimate, curves, draws)),
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from kapitza.base.argument_checks import Anything
 from kapitza.data import Record, one_part
@@ -19,6 +19,9 @@ from kapitza.estimate.shooting_fit.pieces import place_nodes
 from kapitza.estimate.shooting_fit.solver import Fitter, SolverSettings
 from kapitza.estimate.shooting_fit.task import prepare
 from kapitza.model import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def cramer_rao(
@@ -57,6 +60,8 @@ def cramer_rao(
     >>> bool(three.loc["rho", "rho"] < one.loc["rho", "rho"])
     True
     """
+    import pandas as pd
+
     method = method or ShootingFit()
     if not isinstance(noise, Mapping):
         raise DataError(f"Name the channels that are measured, with their noise: {{{model.states[0]!r}: {noise}}}.")
@@ -68,8 +73,8 @@ def cramer_rao(
         raise DataError(f"The bound needs every state; the record lacks {', '.join(missing)}: simulate it.")
     # The information does not depend on the readings, so sensors that the record lacks may read zero.
     readings = {name: record[name] if name in record.channels else np.zeros(record.size) for name in noise}
-    segment = record.dataset["segment"].values
-    phase = record.dataset.attrs.get("phase")
+    segment = record.content.segment
+    phase = record.content.attrs.get("phase")
     seen = Record.from_arrays(record.time, readings, segment=segment, period=record.period, phase=phase)
     full = replace(method, noise=dict(noise), hold_back=0.0)
     task = prepare(full, make_request(model, [replace(part, source=seen)], free, full))

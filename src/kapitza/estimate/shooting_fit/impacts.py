@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import signal
 
 from kapitza.base.arrays import Array, Flags, Indices
 from kapitza.errors import DataError
@@ -50,6 +49,8 @@ class Flights:
 
     def slope(self, values: Array, time: Array) -> Array:
         """Rate of a coordinate along one flight by parabolas through as many samples as its noise asks for."""
+        from scipy import signal
+
         step = np.diff(time)
         window = min(2 * self.width + 1, values.size - (values.size + 1) % 2)
         if window < 5 or np.ptp(step) > 0.01 * step.mean():
@@ -106,6 +107,8 @@ def _noise(samples: Samples, distance: Array) -> float:
 def _impacts(samples: Samples, distance: Array, noise: float) -> Flags:
     """Samples (N,) nearest to an impact: least distances, no larger than a step of the motion on either side, from
     which the motion leaves again by more than the noise."""
+    from scipy import signal
+
     step = np.where(samples.joined[:-1], np.abs(np.diff(distance)), 0.0)
     two_before = np.concatenate([[0.0, 0.0], step[:-1]])
     two_after = np.concatenate([step[1:], [0.0, 0.0]])

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 from scipy import special
-from scipy.ndimage import maximum_filter1d
 
 from kapitza.base.arrays import Array, Flags
 from kapitza.data import KEEP
@@ -75,7 +74,7 @@ def _outliers(task: MotionTask, found: Found) -> Flags:
     """Samples (N, c) out of line with the motion and with their neighbours."""
     samples, sweep = task.problem.samples, found.solution.sweep
     made = np.zeros(samples.values.shape, bool)
-    kept = [record.dataset.attrs.get(KEEP) == "keep" for record, _ in task.request.records("ShootingFit")]
+    kept = [record.content.attrs.get(KEEP) == "keep" for record, _ in task.request.records("ShootingFit")]
     limit = max(SMALLEST, float(special.ndtri(1.0 - 0.5 * FALSE / max(samples.readings, 1))))
     for s, c in enumerate(found.sensors.channel):
         mine = np.flatnonzero(samples.sensor[:, c] == s)
@@ -102,6 +101,8 @@ def _neighbours(residual: Array) -> Array:
 
 def _sharpness(task: MotionTask, predicted: Array, c: int) -> Array:
     """How far (N,) the fitted motion itself is from the line through its neighbours, within two samples."""
+    from scipy.ndimage import maximum_filter1d
+
     bent = np.diff(predicted, 2)
     if task.observation.angles[c]:
         bent = np.arctan2(np.sin(bent), np.cos(bent))

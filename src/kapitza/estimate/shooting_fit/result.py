@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kapitza.base.arrays import Array
+from kapitza.base.lazy_fields import to_come
 from kapitza.errors import FlowError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.identifiability import Identifiability
@@ -101,7 +102,7 @@ def estimate_of(task: MotionTask, found: Found) -> Estimate:
         residuals={c: every[:, i] for i, c in enumerate(task.observation.channels)},
         warnings=tuple(warnings),
         identifiability=identifiability,
-        history=solution.history,
+        history=to_come(solution.history.table),
         settings=task.settings,
         # States that may jump follow the noise: what they leave of it is not white, and need not be.
         whiteness={} if kicked else dict(zip(task.observation.channels, white, strict=True)),

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from kapitza.base.arrays import Array, Flags
 from kapitza.errors import FlowError
@@ -49,6 +48,8 @@ class SingleMotion:
 
 def single_motion(task: MotionTask, theta: Array, states: Array) -> SingleMotion | None:
     """The motion nearest to the data from parameters theta (k,) and first states among (N, n); None without one."""
+    from scipy.optimize import least_squares
+
     samples, k = task.problem.samples, theta.size
     firsts = [piece.start for piece in samples.pieces]
     if k + states[firsts].size > MOST_UNKNOWNS:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pandas as pd
 
 from kapitza.base.arrays import Array, Flags
 from kapitza.base.monitor import checkpoint
 from kapitza.errors import FlowError, Status
+from kapitza.estimate.iterations import Iterations
 from kapitza.estimate.shooting_fit.noise import SensorNoise, noise_found
 from kapitza.estimate.shooting_fit.pieces import Nodes, kicks_between, place_nodes
 from kapitza.estimate.shooting_fit.sweep import MotionProblem, Sweep, anchor_of, chain_of, sizes_of, sweep
@@ -94,7 +94,7 @@ class MotionSolution(Iterate):
     information: Array
     covariance: Array
     status: Status
-    history: pd.DataFrame
+    history: Iterations
     at_bound: Flags
     softness: float
     kicks: Array | None = None
@@ -222,7 +222,7 @@ class Fitter:
         at_bound = ((now.theta <= self.low) | (now.theta >= self.high)) & (self.low < self.high)
         names = [f"theta_{i}" for i in range(self.low.size)]
         columns = ["softness", "cost", "fraction", "step", "state_step", "defect", *names]
-        history = pd.DataFrame(self.rows, columns=columns)
+        history = Iterations(columns, self.rows)
         return MotionSolution(
             now.theta, now.states, now.nodes, now.sweep, now.weights, information, covariance, status, history,
             at_bound, level, self.settings.process_noise,
@@ -289,7 +289,7 @@ class Fitter:
         none = np.zeros((theta.size, theta.size))
         made = MotionSolution(
             now.theta, now.states, now.nodes, now.sweep, now.weights, none, none, Status.CONVERGED,
-            pd.DataFrame(), at_bound, 0.0, self.settings.process_noise,
+            Iterations((), ()), at_bound, 0.0, self.settings.process_noise,
         )  # fmt: skip
         return self.with_plain_weights(made, now.weights)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import integrate, ndimage
 
 from kapitza.base.angles import unwrap, unwrap_states
 from kapitza.base.arrays import Array, Flags
@@ -122,6 +121,8 @@ def _bridge(model: Model, samples: Samples, states: Array, known: Flags) -> None
 
 def _without_spikes(samples: Samples, observation: Observation) -> Array:
     """Readings with those far from the median of seven neighbours replaced by it (F. R. Hampel's filter)."""
+    from scipy import ndimage
+
     values = samples.values.copy()
     for c in np.flatnonzero(~observation.angles):
         middle = values[:, c].copy()
@@ -165,7 +166,8 @@ class _Pair:
         """
         for piece in self._lacking(pieces, self.rate, self.coordinate, 2):
             time = self.time[piece]
-            path = integrate.cumulative_trapezoid(self.states[piece, self.rate], time, initial=0.0)
+            rate = self.states[piece, self.rate]
+            path = np.r_[0.0, np.cumsum(np.diff(time) * (rate[1:] + rate[:-1]) / 2.0)]
             if not self.angle:
                 path = path - np.polyval(np.polyfit(time - time[0], path, 1), time - time[0])
             self.states[piece, self.coordinate] += path

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d
 
 from kapitza.base.arrays import Array, Flags, Indices
 from kapitza.data import KEEP
@@ -180,8 +179,10 @@ def _states_without(task: MotionTask, steps: tuple[Step, ...]) -> Array:
 
 def _steps(task: MotionTask, found: Found) -> tuple[Step, ...]:
     """Steps that the residuals show, the sharpest of each sensor."""
+    from scipy.ndimage import maximum_filter1d
+
     samples, part = task.problem.samples, found.solution.sweep
-    kept = [record.dataset.attrs.get(KEEP) == "keep" for record, _ in task.request.records("ShootingFit")]
+    kept = [record.content.attrs.get(KEEP) == "keep" for record, _ in task.request.records("ShootingFit")]
     rates = {symbol(f"{c.name}'") for c in task.model.coordinates if c.order == 2}
     made: list[Step] = []
     for s, c in enumerate(found.sensors.channel):
@@ -202,6 +203,8 @@ def _steps(task: MotionTask, found: Found) -> tuple[Step, ...]:
 
 def _jumps(residual: Array, joined: Flags) -> Array:
     """Jump (N,) of residuals at each sample that is a step, 0 elsewhere; joined: (N - 1,) whether neighbours follow."""
+    from scipy.ndimage import maximum_filter1d
+
     line = _end_weights()
     ahead = np.correlate(residual, line[::-1], "valid")
     behind = np.correlate(residual, line, "valid")

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from scipy.signal import find_peaks
-from scipy.spatial.distance import cdist
 
 from kapitza.base.arrays import Array, Indices
 from kapitza.data import Record
@@ -69,6 +67,8 @@ def _maxima(record: Record, channels: Sequence[str]) -> tuple[Array, list[slice]
 
 def maxima_of(record: Record, channel: str) -> list[tuple[slice, Indices]]:
     """Samples at the maxima of a channel, piece by piece; prominent enough that noise makes none of its own."""
+    from scipy.signal import find_peaks
+
     continuous, found = record.unwrapped()[channel], []
     for piece in record.split_at_gaps().segments():
         values = continuous[piece]
@@ -78,6 +78,8 @@ def maxima_of(record: Record, channel: str) -> list[tuple[slice, Indices]]:
 
 def energy_distance(one: Array, other: Array) -> float:
     """sqrt(2 E|X - Y| - E|X - X'| - E|Y - Y'|): zero for equal clouds only (G. Székely, M. Rizzo 2013)."""
+    from scipy.spatial.distance import cdist
+
     square = 2 * cdist(one, other).mean() - cdist(one, one).mean() - cdist(other, other).mean()
     return float(np.sqrt(max(square, 0.0)))
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from kapitza.base.arrays import Array, Flags
 from kapitza.base.display import drawn
@@ -17,6 +16,9 @@ from kapitza.errors import Status
 from kapitza.estimate.missing import REST, ModelTest, chance_text
 from kapitza.model import Model
 from kapitza.signal import Lyapunov
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NOISES = 4.0
 """Errors beyond so many standard deviations of the sensor end a prediction."""
@@ -169,6 +171,8 @@ class Validation:
 
     def table(self) -> pd.DataFrame:
         """One row per test: what was measured, what the model gives, and whether they agree."""
+        import pandas as pd
+
         rows: list[tuple[str, str, str, str]] = []
         if self.test is not None:
             rows += _test_rows(self.test)

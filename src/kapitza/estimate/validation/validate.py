@@ -290,9 +290,9 @@ class _Work:
             {c: within_limits(self.record, c, noisy[:, i]) for i, c in enumerate(self.seen.channels)},
             units={c: self.record.units[c] for c in self.seen.channels},
             angles=[c for c, angle in zip(self.seen.channels, self.seen.angles, strict=True) if angle],
-            segment=self.compared.dataset["segment"].values,
+            segment=self.compared.content.segment,
             period=self.record.period or self.model.period,
-            phase=self.compared.dataset.attrs.get("phase"),
+            phase=self.compared.content.attrs.get("phase"),
         )
 
     def _compare_sections(self) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy.integrate import DOP853
 from sympy.printing.c import C99CodePrinter
 
 from kapitza.errors import ModelError
@@ -287,6 +286,8 @@ def _surfaces(system: System, table: dict[Any, Any]) -> list[str]:
 
 def _tableau() -> str:
     """The stages of a step and its error estimates, with the coefficients of DOP853 as SciPy has them."""
+    from scipy.integrate import DOP853
+
     a, b, c = np.asarray(DOP853.A), np.asarray(DOP853.B), np.asarray(DOP853.C)
     lines = ["#define KZ_STAGES \\", "    for (int i = 0; i < M; i++) k[0][i] = f[i]; \\"]
     for s in range(1, STAGES):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import correlate
 
 from kapitza.base.angles import TURN, mean
 from kapitza.orbits.in_records.linear import nonlinear_gain
@@ -175,6 +174,8 @@ def almost_period(section: Section, largest: int = 20_000) -> int:
     rms |z_{i+lag} - z_i| ≤ 0.3 of the standard deviation of z in every coordinate (angles as points on a circle;
     derivatives, which carry more noise, left out); 0 when there is none. From the autocorrelation, n log n.
     """
+    from scipy.signal import correlate
+
     stretch = _longest_stretch(section)[:largest]
     if len(stretch) < 40:
         return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 Array = NDArray[np.float64]
 
@@ -33,6 +32,8 @@ def independent_columns(points: Array, derived: list[int], least: int = 2) -> li
 
 def _unpredicted(scaled: Array, column: int, others: list[int]) -> float:
     """Median error of the column predicted from neighbours in the other columns, leaving out the point itself."""
+    from scipy.spatial import KDTree
+
     base = scaled[:, others]
     rows = np.linspace(0, len(base) - 1, min(PROBES, len(base))).astype(int)
     count = min(4 * (len(others) + 1) + 1, len(base))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import maximum_filter1d
 
 from kapitza.base.angles import TURN, turns, wrap_states
 from kapitza.base.monitor import Monitor, watch
@@ -179,7 +178,7 @@ def dense_signal(record: Record, names: tuple[str, ...], settings: ReturnSearch,
     """Channels with continuous angles, their sizes and tolerances, and the delay."""
     segments = record.segments()
     values = record.select(names).unwrapped().values()
-    circle = np.array([bool(record.dataset[name].attrs.get("angle", False)) for name in names])
+    circle = np.array([bool(record.content.channels[name].attrs.get("angle", False)) for name in names])
     size = np.where(circle, 2 * np.pi, np.ptp(values, axis=0))
     if isinstance(settings.tolerance, Mapping):
         missing = [name for name in names if name not in settings.tolerance]
@@ -214,6 +213,8 @@ class Returns:
 
 def best_returns(signal: DenseSignal, lag: int) -> Returns:
     """The stretches in which the record returns after `lag` samples, each by its closest row."""
+    from scipy.ndimage import maximum_filter1d
+
     rows, errors, lengths = [np.empty(0, np.intp)], [np.empty(0)], [np.empty(0, np.intp)]
     reach = signal.delay * (signal.dimension - 1)
     for piece in signal.segments:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 from kapitza.base.angles import unwrap_states
 from kapitza.data import Record
@@ -38,7 +37,7 @@ def samples_per_period(record: Record) -> float:
             "The record has no excitation period: set it (period=... when reading or in Record.from_arrays), "
             "or treat the record as autonomous."
         )
-    steps = np.diff(record.time)[np.diff(record.dataset["segment"].values) == 0]
+    steps = np.diff(record.time)[np.diff(record.content.segment) == 0]
     if not steps.size:
         raise DataError("Every segment of the record has a single sample: no two samples follow each other.")
     rate = float(record.period / np.mean(steps[steps <= GAP * np.median(steps)]))
@@ -76,7 +75,7 @@ def strobe_record(
     if delay is None:
         delay = record_delay(record, names, rate) if dimension > 1 and round(rate) > 1 else 1
     require_count("delay", delay, 1)
-    angles = [bool(record.dataset[name].attrs.get("angle", False)) for name in names]
+    angles = [bool(record.content.channels[name].attrs.get("angle", False)) for name in names]
     # Read once: a record may have thousands of segments.
     time, columns = record.time, record.values(names)
     clock = record.excitation_start, float(record.period or 1.0)
@@ -158,6 +157,8 @@ def _strobe_piece(
 
     time (N,) and readings (N, n) of the whole record; clock: start and period of its excitation.
     """
+    from scipy.interpolate import CubicSpline
+
     columns = readings[piece]
     step = round(rate)
     dense = step > 1

@@ -82,7 +82,7 @@ class Inspection(Shown):
     def __str__(self) -> str:
         lines = [repr(self.record), f"Sampling: {self.sampling}"]
         for name, level in self.noise.items():
-            angle = bool(self.record.dataset[name].attrs.get("angle", False))
+            angle = bool(self.record.content.channels[name].attrs.get("angle", False))
             spread = 2 * np.pi if angle else float(np.ptp(self.record[name])) or 1.0
             share = f"{100 * level / spread:.2g} % of {'a turn' if angle else 'its range'}"
             lines.append(f"Noise of {name}: {level:.3g} {self.record.units[name]} ({share})")
@@ -152,8 +152,8 @@ def inspect(
     channels = None if channels is None else checks.texts("channels", channels, error=DataError)
     names, notes = _living_channels(record, channels)
     sampling = record.sampling()
-    if "rounded" in record.dataset.attrs:
-        stamp = record.dataset.attrs["rounded"]
+    if "rounded" in record.content.attrs:
+        stamp = record.content.attrs["rounded"]
         notes.append(f"The time stamps were rounded to {stamp:g} s; the clock behind them is even, and was taken.")
     try:
         record, cut = without_gaps(record)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from kapitza.orbits.in_records.local_fit import fit_local
 from kapitza.orbits.in_records.polynomials import term_count
@@ -46,6 +45,8 @@ def section_noise(section: Section, centres: int = 600, seed: int = 0) -> Array:
 
 def _solve_variances(jacobian: Array, variance: Array) -> Array:
     """σ from variance_c = σ_c² + Σ_d A_cd² σ_d², rows weighted by their own expected size and trimmed."""
+    from scipy.optimize import nnls
+
     n = jacobian.shape[1]
     system = jacobian**2 + np.eye(n)
     keep = np.isfinite(variance).all(axis=1)

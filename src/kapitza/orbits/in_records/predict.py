@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
@@ -20,6 +19,9 @@ from kapitza.orbits.in_records.local_fit import fit_local
 from kapitza.orbits.in_records.polynomials import term_count
 from kapitza.orbits.in_records.section import Section
 from kapitza.orbits.in_records.turning_points import turning_section
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 BATCH = 4096
@@ -74,6 +76,8 @@ class FittedMap:
 
     def growth_table(self, record: Record, steps: int) -> pd.DataFrame:
         """`error_growth` beside the first error times exp(λ T k), λ from maps fitted along the record's section."""
+        import pandas as pd
+
         growth = self.error_growth(record, steps)
         exponent = section_exponent(self._section_of(record)).value * self.section.step
         ahead = np.arange(1, steps + 1)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import zoom_fft
 
 from kapitza.data import Record
 from kapitza.errors import DataError, nearest_name
@@ -54,7 +53,7 @@ def without_gaps(record: Record) -> tuple[Record, str]:
 
 def require_even(record: Record) -> None:
     """Refuse steps too unequal to be counted as samples of one interval (gaps apart)."""
-    inside = np.diff(record.dataset["segment"].values) == 0
+    inside = np.diff(record.content.segment) == 0
     steps = np.diff(record.time)[inside]
     interval = float(np.median(steps)) if steps.size else 1.0
     usual = steps[steps <= 1.5 * interval] / interval - 1.0
@@ -121,6 +120,8 @@ def better_period(record: Record, names: tuple[str, ...]) -> tuple[float, float]
     spectrum there. z is each channel (angles as cosine and sine) and its square, where a symmetry removes the line.
     None when the given period is within half a turn over the longest segment, or no line stands out.
     """
+    from scipy.signal import zoom_fft
+
     period = float(record.period or 0.0)
     piece = max(record.segments(), key=lambda p: p.stop - p.start)
     time = record.time[piece]

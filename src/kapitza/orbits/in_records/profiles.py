@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 from kapitza.base.angles import TURN, turns
 from kapitza.data import Record
@@ -51,7 +50,7 @@ def _with_delays(record: Record, names: tuple[str, ...], states: tuple[str, ...]
             for piece in record.segments():
                 part = record[name][piece]
                 values[piece] = part[np.minimum(np.arange(len(part)) + int(rest[:-1]), len(part) - 1)]
-            angle = bool(record.dataset[name].attrs.get("angle", False))
+            angle = bool(record.content.channels[name].attrs.get("angle", False))
             whole = whole.with_channel(state, values, record.units[name], angle)
     return whole.select(states)
 
@@ -62,6 +61,8 @@ def _length(orbit: PeriodicOrbit) -> int:
 
 
 def _with_profile(orbit: PeriodicOrbit, record: Record) -> PeriodicOrbit:
+    from scipy.interpolate import CubicSpline
+
     if orbit.stretch is None:
         return orbit
     first, last = orbit.stretch.first, orbit.stretch.last

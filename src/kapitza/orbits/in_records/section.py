@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from kapitza.base.angles import wrap_states
 from kapitza.errors import DataError
+
+if TYPE_CHECKING:
+    from scipy.spatial import KDTree
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -67,6 +70,8 @@ class Section:
     @cached_property
     def tree(self) -> KDTree:
         """Search tree over the points that have an image; angles close on themselves."""
+        from scipy.spatial import KDTree
+
         points = self.unit[self.starts]
         # Uniform cuts build faster than medians and the query speed is the same on these data.
         return KDTree(points, boxsize=np.where(self.circle, 1.0, 0.0), balanced_tree=False, compact_nodes=False)

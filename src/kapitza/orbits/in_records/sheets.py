@@ -42,7 +42,7 @@ def scatter_ahead(section: Section, record: Record, names: tuple[str, ...], dela
     terms = term_count(section.dimension, 2)
     _, rows = section.nearest(points, 5 * terms)
     at = section.sample[rows] + later
-    segment = record.dataset["segment"].values
+    segment = record.content.segment
     inside = (at < record.size) & (segment[np.minimum(at, record.size - 1)] == segment[section.sample[rows]])
     offset = section.wrap(section.unit[rows] - points[:, None])
     values = record.values(names)[np.minimum(at, record.size - 1)] / section.scale[: len(names)]

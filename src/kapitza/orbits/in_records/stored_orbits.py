@@ -264,7 +264,7 @@ def inspect_stored(
     segments, low, high = 0, {}, {}
     last = None
     for record in stored.parts(part):
-        labels = record.dataset["segment"].values
+        labels = record.content.segment
         segments += len(record.segments()) - (last is not None and labels[0] == last)
         last = labels[-1]
         for name in record.channels:

@@ -121,7 +121,7 @@ def _continuous(record: Record, names: tuple[str, ...]) -> Record:
     """Angles made continuous; one that oscillates across ±π is fine, one that keeps turning is no coordinate here."""
     smooth = record.unwrapped()
     for name in names:
-        angle = bool(smooth.dataset[name].attrs.get("angle", False))
+        angle = bool(smooth.content.channels[name].attrs.get("angle", False))
         if angle and any(np.ptp(smooth[name][piece]) > 4 * np.pi for piece in smooth.segments()):
             raise DataError(
                 f'"{name}" turns over: use its rate, or sine and cosine (record.with_channel), or give a period.'

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import sympy as sp
 from numpy.typing import NDArray
 
 from kapitza.errors import Status
 from kapitza.model import compile_expressions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -50,6 +52,8 @@ class FoundInvariant:
 
     def table(self) -> pd.DataFrame:
         """One row per term: coefficient, standard error, share of the variation over unrelated states."""
+        import pandas as pd
+
         rows = {
             str(t): (c, e, s)
             for t, c, e, s in zip(self.terms, self.coefficients, self.errors, self.shares, strict=True)
@@ -96,6 +100,8 @@ class InvariantSearch:
 
     def table(self) -> pd.DataFrame:
         """One row per invariant: expression, variation [%], held-back variation [%], noise ratio."""
+        import pandas as pd
+
         rows = [(str(f.expression), 100 * f.variation, 100 * f.held_back, f.noise_ratio) for f in self.found]
         return pd.DataFrame(rows, columns=["invariant", "variation_%", "held_back_%", "noise_ratio"])
 

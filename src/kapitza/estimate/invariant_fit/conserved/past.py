@@ -18,7 +18,6 @@ from collections.abc import Sequence
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from kapitza.estimate.invariant_fit.conserved.moments import level_sums, noise_symbols
 from kapitza.estimate.invariant_fit.conserved.points import Points
@@ -174,6 +173,8 @@ def predicted_share(
     terms: Sequence[sp.Expr], coefficients: Array, points: Points, past: Sequence[sp.Expr]
 ) -> tuple[float, float]:
     """Probability that noise is as predictable, and the share of the variation of Σ c φ that other samples predict."""
+    from scipy.stats import chi2
+
     least, largest, support = 1.0, 0.0, np.arange(len(terms))
     for widths in WIDTHS:
         for backwards in (False, True):

@@ -16,7 +16,6 @@ from numbers import Real
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from kapitza.base.argument_checks import Anything
 from kapitza.base.monitor import Monitor, Task, checkpoint, watch
@@ -247,6 +246,8 @@ class _Search:
         Among several that noise may explain the least predictable from the past is taken. The last number is the
         statistic of `PastTest`, infinite where noise does not explain it, 0 where the order in time cannot be used.
         """
+        from scipy.stats import chi2
+
         values, vectors = self.spectrum(chosen)
         count = int(np.sum(values <= self.limit))
         vector, scale = vectors[:, 0], self.spread[chosen]

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.optimize import least_squares
 
 from kapitza.base.monitor import checkpoint
 from kapitza.errors import KapitzaError
@@ -57,6 +56,8 @@ def precise_least_squares(
     residual: Callable[[Array], Array], jacobian: Any, start: Array, bounds: Bounds | None = None
 ) -> Any:
     """SciPy's trust-region least squares, run until rounding stops it; start strictly inside the bounds."""
+    from scipy.optimize import least_squares
+
     low, high = (bounds.low, bounds.high) if bounds else (-np.inf, np.inf)
     return least_squares(residual, start, jacobian, (low, high), x_scale="jac", xtol=1e-15, ftol=1e-15, gtol=1e-15)
 
