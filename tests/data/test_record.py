@@ -1,5 +1,7 @@
 """Record: selection, segments, sampling, angles; expected values from closed forms."""
 
+import copy
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -233,3 +235,36 @@ def test_wide_records_cost_in_proportion_to_their_channels():
 def test_datasets_that_are_not_of_a_record_are_refused(variables, coords, wrong):
     with pytest.raises(DataError, match=wrong):
         Record(xr.Dataset(variables, coords=coords))
+
+
+def test_a_record_follows_changes_of_its_dataset():
+    record = Record.from_arrays(np.arange(3.0), {"x": np.arange(3.0)}, noise={"x": 0.1}, units={"x": "m"})
+    assert record.noise == {"x": 0.1}
+    record.dataset["x"].attrs.pop("noise")
+    record.dataset.attrs["period"] = 2.0
+    assert record.noise == {}
+    assert record.period == 2.0
+    assert record.units == {"x": "m"}
+    assert record.samples(slice(0, 2)).noise == {}
+
+
+def test_the_dataset_of_a_record_has_all_that_the_record_has():
+    made = Record.from_arrays(
+        np.arange(4.0), {"x": np.arange(4.0)}, units={"x": "m"}, segment=np.array([0, 0, 1, 1]), period=1.5, note="a"
+    )
+    again = Record(made.dataset)
+    assert again.channels == made.channels
+    assert again.units == made.units
+    assert [(s.start, s.stop) for s in again.segments()] == [(0, 2), (2, 4)]
+    assert again.dataset.attrs == {"note": "a", "period": 1.5}
+    back = copy.deepcopy(made)
+    assert back.dataset.identical(made.dataset)
+
+
+def test_times_given_are_not_shared_and_cannot_be_changed():
+    time = np.arange(3.0)
+    record = Record.from_arrays(time, {"x": np.zeros(3)})
+    time[0] = -5.0
+    assert record.time[0] == 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        record.time[0] = 1.0

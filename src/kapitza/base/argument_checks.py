@@ -617,7 +617,7 @@ class _Call:
     def _one(self, checks: dict[str, Check], parameter: str, what: str, value: Any) -> Any:
         check = checks.get(parameter)
         # A field that is computed later has its type by construction.
-        return value if check is None or type(value) is Later else check.admit(what, value)
+        return value if check is None or isinstance(value, Later) else check.admit(what, value)
 
     def _listed(self) -> str:
         return ", ".join(self._names()) or "no arguments"
