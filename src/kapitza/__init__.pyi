@@ -5,6 +5,7 @@ from . import (
     data as data,
     errors as errors,
     estimate as estimate,
+    exports as exports,
     flow as flow,
     library as library,
     model as model,
@@ -78,6 +79,10 @@ from kapitza.estimate import (
 )
 from kapitza.estimate.invariant_fit.conserved import (
     find_invariant,
+)
+from kapitza.exports import (
+    Exported,
+    export,
 )
 from kapitza.flow import (
     Flow,
@@ -160,6 +165,7 @@ __all__ = [
     "Ensemble",
     "Estimate",
     "Excitation",
+    "Exported",
     "Flow",
     "GlobalMap",
     "HarmonicBalance",
@@ -210,6 +216,7 @@ __all__ = [
     "diagram",
     "ensemble",
     "exponents",
+    "export",
     "find_invariant",
     "find_orbits",
     "follow",

@@ -139,6 +139,10 @@ PUBLIC: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "Saving, progress, errors": {
+        "kapitza.exports": (
+            "Exported",
+            "export",
+        ),
         "kapitza.saving": (
             "load",
             "save",
@@ -163,6 +167,7 @@ FOLDERS = (
     "data",
     "errors",
     "estimate",
+    "exports",
     "flow",
     "library",
     "model",

@@ -20,6 +20,7 @@ from kapitza import __version__
 from kapitza.cli.console import show_error, speak_any_alphabet
 from kapitza.cli.demo import demo
 from kapitza.cli.exponents import exponents_command
+from kapitza.cli.export import export_command
 from kapitza.cli.inspect_file import inspect_file
 from kapitza.cli.models import models
 from kapitza.cli.orbits import orbits_command
@@ -62,6 +63,7 @@ for name, command in {
     "orbits": orbits_command,
     "models": models,
     "exponents": exponents_command,
+    "export": export_command,
     "simulate": simulate_command,
     "schema": schema,
 }.items():

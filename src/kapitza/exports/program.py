@@ -1,0 +1,264 @@
+"""The intermediate form of every export: functions as straight-line programs, events, tables of measured drives.
+
+A model becomes functions of numbered arguments, which each language prints:
+
+    rates     f(t, x, u, p, m)        rates of the states
+    surfaces  s, s', g, g'            switching functions and walls with their rates, in t, x, u, du, p, m, d
+    resets    x+ of each wall         in t, x, u, p, m
+    outputs   y                       in t, x, u, p, d
+
+x: states, u and du: measured drives and their rates, p: parameters, m: modes of the switches, d: rates of the states.
+Derived parameters are written out. Between events the modes are constant, so the rates are smooth.
+
+Sliding. A switch whose rate s' depends on its own mode can stick. With f+ the rates at m = +1 for all k stuck switches
+and f_j those with m_j = -1, the motion is f = f+ + Σ (λ_j - 1) (f+ - f_j)/2, and λ follows from s' = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from kapitza.errors import KapitzaError
+from kapitza.model import Expression, Model, Step, derivative, in_base, rate, symbol
+from kapitza.model import time as time_symbol
+
+Array = NDArray[np.float64]
+
+Definition = tuple[sp.Symbol, Expression]
+
+
+class ExportError(KapitzaError, ValueError):
+    """A model that a language cannot hold, or a format that is not known."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """A straight-line program: definitions of local names in order, then the results."""
+
+    steps: tuple[Definition, ...]
+    results: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A switch. jumps: the rates jump with its mode; can_stick: its own rate does; can_vanish: its mode may be 0."""
+
+    label: str
+    jumps: bool
+    can_stick: bool
+    can_vanish: bool
+
+
+@dataclass(frozen=True)
+class DriveTable:
+    """A measured drive: Σ_k coefficients[i, k] (t - knots[i])^k on interval i, repeated after `period`."""
+
+    name: str
+    unit: str
+    period: float
+    knots: Array
+    coefficients: Array
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A named number: state, parameter or output with its value, unit and description."""
+
+    name: str
+    value: float
+    unit: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A model, ready to be printed.
+
+    states: with their start; parameters: independent ones with their values; period: of the excitation, 0 for none.
+    """
+
+    name: str
+    description: str
+    states: tuple[Quantity, ...]
+    parameters: tuple[Quantity, ...]
+    outputs: tuple[Quantity, ...]
+    tables: tuple[DriveTable, ...]
+    period: float
+    switches: tuple[Surface, ...]
+    walls: tuple[str, ...]
+    rates: Body
+    surfaces: Body
+    resets: tuple[Body, ...]
+    output_values: Body
+
+    @property
+    def sticks(self) -> bool:
+        """Whether a switch can stick."""
+        return any(s.can_stick for s in self.switches)
+
+    @property
+    def has_events(self) -> bool:
+        """Whether there are switches or walls."""
+        return bool(self.switches or self.walls)
+
+
+def argument(kind: str, number: int | None = None) -> sp.Symbol:
+    """Return the symbol of an argument: kind x, u, du, p, m or d with its number, or t."""
+    return sp.Symbol(kind if number is None else f"{kind}:{number}", real=True)
+
+
+def program_of(model: Model) -> Program:
+    """Return the program of a flow; maps and delays are refused."""
+    _refuse(model)
+    structure = model.structure
+    named = _arguments(model)
+    signals = [s for s in model.signals if s.kind == "polynomial"]
+    written = {symbol(s.name): s.expression for s in model.signals if s.kind == "fourier"}
+
+    def put(expression: Expression) -> Expression:
+        return sp.sympify(expression).xreplace(written).xreplace(named)
+
+    steps = tuple((s, put(e)) for s, e in structure.smooth_steps)
+    rates = tuple(put(e) for e in structure.smooth_rates)
+    switches = tuple(put(_without_steps(s.function, structure.smooth_steps)) for s in structure.switches)
+    walls = tuple(put(i.surface) for i in structure.impacts)
+    slopes = [_slope(e, len(model.states), len(signals)) for e in (*switches, *walls)]
+    count = len(switches)
+    touched = [_touched(steps, rates, named[s.mode]) for s in structure.switches]
+    described = tuple(
+        Surface(sp.sstr(s.function), not s.continuous, not s.continuous and _depends(slope, rows), s.can_vanish)
+        for s, slope, rows in zip(structure.switches, slopes, touched, strict=False)
+    )
+    resets = tuple(body((), [put(i.reset.get(name, symbol(name))) for name in model.states]) for i in structure.impacts)
+    outputs = _outputs(model, put)
+    return Program(
+        name=model.name,
+        description=model.description,
+        states=_states(model),
+        parameters=tuple(
+            Quantity(p.name, float(p.value), p.unit, p.description) for p in model.parameters if p.expression is None
+        ),
+        outputs=tuple(Quantity(name, 0.0) for name in outputs),
+        tables=tuple(DriveTable(s.name, s.unit, s.period, s.knots, s.coefficients) for s in signals),
+        period=model.period or 0.0,
+        switches=described,
+        walls=tuple(i.name or f"wall {j + 1}" for j, i in enumerate(structure.impacts)),
+        rates=body(steps, rates),
+        surfaces=body((), [*switches, *slopes[:count], *walls, *slopes[count:]]),
+        resets=resets,
+        output_values=body((), outputs.values()),
+    )
+
+
+def _refuse(model: Model) -> None:
+    if model.is_map:
+        raise ExportError(f'Model "{model.name}" is a map; only flows can be exported. Write its equations by hand.')
+    if model.delays:
+        terms = ", ".join(d.symbol.name for d in model.delays)
+        raise ExportError(
+            f'Model "{model.name}" has delays ({terms}): the solvers of these languages take no past values. '
+            "Simulate it with kapitza."
+        )
+    _ = model.vector  # Missing values are refused, with their names.
+
+
+def _arguments(model: Model) -> dict[Any, Any]:
+    """The argument that stands for each symbol of the model."""
+    structure = model.structure
+    found: dict[Any, Any] = {time_symbol: argument("t")}
+    found |= {symbol(name): argument("x", i) for i, name in enumerate(model.states)}
+    found |= {symbol(name): argument("p", i) for i, name in enumerate(structure.parameters)}
+    found |= {s.mode: argument("m", i) for i, s in enumerate(structure.switches)}
+    polynomial = [s.name for s in model.signals if s.kind == "polynomial"]
+    return found | {symbol(name): argument("u", i) for i, name in enumerate(polynomial)}
+
+
+def _states(model: Model) -> tuple[Quantity, ...]:
+    units = model.units
+    described = {c.name: c.description for c in model.coordinates}
+    return tuple(
+        Quantity(name, float(model.start.get(name, 0.0)), units[name], described.get(name, "")) for name in model.states
+    )
+
+
+def _outputs(model: Model, put: Callable[[Expression], Expression]) -> dict[str, Expression]:
+    """Outputs in the states and in the rates d: the acceleration of a stuck mass is that of its motion."""
+    tops = {}
+    second = [c.name for c in model.coordinates if c.order == 2]
+    for i, c in enumerate(model.coordinates):
+        if c.order == 1:
+            tops[rate(c.name)] = argument("d", i)
+    for j, name in enumerate(second):
+        tops[rate(name, 2)] = argument("d", len(model.coordinates) + j)
+    return {name: put(in_base(model, e).xreplace(tops)) for name, e in model.outputs.items()}
+
+
+def _without_steps(function: Expression, steps: Sequence[Step]) -> Expression:
+    """A switching function with the named steps in it written out, the last ones first."""
+    for name, expression in reversed(steps):
+        if name in function.free_symbols:
+            function = function.xreplace({name: expression})
+    return function
+
+
+def _slope(function: Expression, states: int, drives: int) -> Expression:
+    """dh/dt of h(t, x, u) along the motion, in the rates d and du."""
+    terms = [derivative(function, argument("t"))]
+    terms += [derivative(function, argument("x", i)) * argument("d", i) for i in range(states)]
+    terms += [derivative(function, argument("u", i)) * argument("du", i) for i in range(drives)]
+    return sp.Add(*terms)
+
+
+def _touched(steps: Sequence[Definition], rates: Sequence[Expression], mode: sp.Symbol) -> set[int]:
+    """Numbers of the rates that depend on a mode, through the steps."""
+    moved: set[Any] = {mode}
+    for name, expression in steps:
+        if not moved.isdisjoint(expression.free_symbols):
+            moved.add(name)
+    return {i for i, e in enumerate(rates) if not moved.isdisjoint(e.free_symbols)}
+
+
+def _depends(slope: Expression, rows: Iterable[int]) -> bool:
+    return any(slope.has(argument("d", i)) for i in rows)
+
+
+def body(steps: Sequence[Definition], results: Iterable[Expression]) -> Body:
+    """A program with common subexpressions named once, in an order in which each is known before it is used."""
+    results = list(results)
+    names = [name for name, _ in steps]
+    counter = iter(range(10**9))
+    fresh = (sp.Symbol(f"c:{next(counter)}", real=True) for _ in iter(int, 1))
+    found: Any = sp.cse([*(e for _, e in steps), *results], symbols=fresh, order="none")
+    shared, reduced = found
+    defined: dict[Any, Any] = dict(shared) | dict(zip(names, reduced, strict=False))
+    ordered: list[Definition] = []
+    _sort(defined, ordered)
+    renamed = {name: sp.Symbol(f"w:{i}", real=True) for i, (name, _) in enumerate(ordered)}
+    return Body(
+        tuple((renamed[name], e.xreplace(renamed)) for name, e in ordered),
+        tuple(e.xreplace(renamed) for e in reduced[len(names) :]),
+    )
+
+
+def _sort(defined: Mapping[Any, Any], ordered: list[Definition]) -> None:
+    """Append definitions, each after those it needs; a loop, as chains of steps are longer than the call stack."""
+    done: set[Any] = set()
+    for first in defined:
+        stack = [first]
+        while stack:
+            name = stack[-1]
+            waiting = sorted((s for s in defined[name].free_symbols if s in defined and s not in done), key=str)
+            if name in done:
+                stack.pop()
+            elif waiting:
+                stack.extend(waiting)
+            else:
+                stack.pop()
+                done.add(name)
+                ordered.append((name, defined[name]))

@@ -1,0 +1,31 @@
+"""Knots of several measured drives on one clock."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.exports.program import Program
+
+Array = NDArray[np.float64]
+
+SAME_INSTANT = 1e-12
+"""Relative to the period: knots closer than this are one."""
+
+
+def merged_knots(program: Program) -> Array | None:
+    """Knots of all measured drives over their common period, which is that of the excitation; None without drives."""
+    if not program.tables:
+        return None
+    period = program.period
+    repeated = [
+        table.knots + turn * table.period
+        for table in program.tables
+        for turn in range(max(1, math.floor(period / table.period + 0.5)))
+    ]
+    knots = np.unique(np.concatenate([*repeated, [0.0, period]]))
+    knots = knots[np.append(np.diff(knots) > SAME_INSTANT * period, True)]
+    knots[0], knots[-1] = 0.0, period
+    return knots

@@ -1,0 +1,212 @@
+"""Exported models move as `simulate` says; names and texts of users stay data."""
+
+import ctypes
+import importlib.util
+import itertools
+import json
+import shutil
+import subprocess
+import zipfile
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from harness.export_models import CASES, belt, delayed, difference, two_drives
+
+import kapitza as kz
+from kapitza.exports import ExportError
+
+COMPILER = shutil.which("cc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler on this computer")
+SAMPLES = 41
+AGREED = 1e-8
+"""The largest difference from `simulate` that an export may have."""
+
+
+def loaded(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def compiled(source, *flags):
+    program = source.with_suffix(".out")
+    call = [COMPILER, "-std=c99", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-ffp-contract=off", *flags]
+    done = subprocess.run([*call, "-o", program, source, "-lm"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+def rows(program, *arguments):
+    printed = subprocess.run([program, *map(repr, arguments)], capture_output=True, text=True, check=True).stdout
+    return np.array([[float(v) for v in line.split(",")] for line in printed.splitlines()])
+
+
+@pytest.mark.parametrize("case", ["smooth", "impacts", "buffers", "stick-slip", "two frictions", "two drives"])
+def test_python_moves_as_simulate(case, tmp_path):
+    make, span = CASES[case]
+    model, times = make(), np.linspace(0.0, span, SAMPLES)
+    kz.export(model, tmp_path / "rig.py")
+    states = loaded(tmp_path / "rig.py").simulate(times, x0=model.state())
+    assert difference(model, times, states) < AGREED
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES)
+def test_c_moves_as_simulate_and_compiles_without_a_warning(case, tmp_path):
+    make, span = CASES[case]
+    model = make()
+    kz.export(model, tmp_path / "rig.c")
+    found = rows(compiled(tmp_path / "rig.c", "-DRIG_MAIN"), 0.0, span, SAMPLES)
+    n = len(model.states)
+    assert difference(model, found[:, 0], found[:, 1 : 1 + n]) < AGREED
+
+
+@needs_compiler
+@pytest.mark.parametrize("version", ["2.0", "3.0"])
+def test_unit_steps_as_simulate(version, tmp_path):
+    """Co-simulation by the functions of FMI, called as a master does."""
+    model = belt()
+    kz.export(model, tmp_path / "rig.fmu", fmi=version)
+    first = (tmp_path / "rig.fmu").read_bytes()
+    kz.export(belt(), tmp_path / "rig.fmu", fmi=version)
+    assert (tmp_path / "rig.fmu").read_bytes() == first
+    with zipfile.ZipFile(tmp_path / "rig.fmu") as unit:
+        unit.extractall(tmp_path)
+    described = ElementTree.parse(tmp_path / "modelDescription.xml").getroot()
+    token = described.get("guid" if version == "2.0" else "instantiationToken").encode()
+    code = ctypes.CDLL(str(next((tmp_path / "binaries").rglob("rig.*"))))
+    make = code.fmi2Instantiate if version == "2.0" else code.fmi3InstantiateModelExchange
+    make.restype = ctypes.c_void_p
+    if version == "2.0":
+        wrong = make(b"rig", 1, b"other", b"", None, 0, 0)
+        unit = ctypes.c_void_p(make(b"rig", 1, token, b"", None, 0, 0))
+        code.fmi2ExitInitializationMode(unit)
+    else:
+        wrong = make(b"rig", b"other", b"", False, False, None, None)
+        unit = ctypes.c_void_p(make(b"rig", token, b"", False, False, None, None))
+        code.fmi3ExitInitializationMode(unit)
+    assert wrong is None
+    times, states = np.linspace(0.0, 30.0, 61), [model.state()]
+    values, references = (ctypes.c_double * 2)(), (ctypes.c_uint32 * 2)(1, 2)
+    real, flags = ctypes.c_double, [ctypes.byref(ctypes.c_bool()) for _ in range(3)]
+    for a, b in itertools.pairwise(times):
+        if version == "2.0":
+            assert code.fmi2DoStep(unit, real(a), real(b - a), 1) == 0
+            assert code.fmi2GetReal(unit, references, ctypes.c_size_t(2), values) == 0
+        else:
+            assert code.fmi3DoStep(unit, real(a), real(b - a), True, *flags, ctypes.byref(real())) == 0
+            assert code.fmi3GetFloat64(unit, references, ctypes.c_size_t(2), values, ctypes.c_size_t(2)) == 0
+        states.append(list(values))
+    assert difference(model, times, np.array(states)) < AGREED
+
+
+def test_outputs_follow_the_motion_also_where_it_sticks(tmp_path):
+    """On the belt x'' + x is -d x' ± mu while it slips and x while it sticks (x'' = 0)."""
+    kz.export(belt(), tmp_path / "rig.py")
+    rig = loaded(tmp_path / "rig.py")
+    times = np.linspace(0.0, 30.0, 301)
+    states = rig.simulate(times)
+    force = rig.measured(times, states)[:, 0]
+    x, v = states.T
+    sticks = np.abs(v - 0.3) < 1e-10
+    assert 10 < sticks.sum() < 290
+    assert np.allclose(force[sticks], x[sticks], atol=1e-9)
+    assert np.allclose(force[~sticks], (-0.05 * v - 0.4 * np.sign(v - 0.3))[~sticks], atol=1e-9)
+
+
+def test_drives_of_several_periods_and_degrees(tmp_path):
+    model = two_drives()
+    kz.export(model, tmp_path / "rig.py")
+    rig = loaded(tmp_path / "rig.py")
+    for t in np.random.default_rng(3).uniform(0.0, 5.0, 40):
+        values, rates = rig.drives(t, t)
+        assert values == pytest.approx([float(s(t)) for s in model.signals], abs=1e-12)
+        assert rates == pytest.approx([float(s(t, derivative=1)) for s in model.signals], abs=1e-10)
+
+
+@pytest.mark.parametrize("suffix", [".m", ".c", ".mo", ".jl", ".py", ".fmu"])
+def test_delays_and_maps_are_refused_by_name(suffix, tmp_path):
+    with pytest.raises(ExportError, match=r'"delayed" has delays \(x\(t - tau\)\)'):
+        kz.export(delayed(), tmp_path / f"rig{suffix}")
+    with pytest.raises(ExportError, match='"trace_map" is a map'):
+        kz.export(kz.library.trace_map(), tmp_path / f"rig{suffix}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_impacts_that_die_out_are_refused_while_running(tmp_path):
+    model = kz.Model.from_equations(
+        "y'' + 9.81 = 0",
+        impacts=[{"name": "floor", "surface": "y", "reset": {"y'": "-0.5*y'"}}],
+        start={"y": 1.0, "y'": 0.0},
+    )
+    kz.export(model, tmp_path / "rig.py")
+    with pytest.raises(ArithmeticError, match=r"Impacts at floor die out at t = 1\.35"):
+        loaded(tmp_path / "rig.py").simulate(np.linspace(0.0, 2.0, 11))
+
+
+HOSTILE = 'x */ end; system("rm") \n" \\ $(ls) % {{ #{ ]]> <a> \u2028 é'
+
+
+@needs_compiler
+def test_texts_of_users_end_no_comment_and_no_string(tmp_path):
+    model = kz.Model.from_equations(
+        "case'' + end*case' + case = 0",
+        parameters=[kz.Parameter("end", 0.1, unit="1/s", description=HOSTILE)],
+        start={"case": 1.0, "case'": 0.0},
+        outputs={"default": "case*end"},
+        name=HOSTILE,
+        description=HOSTILE,
+    )
+    for suffix in (".m", ".c", ".mo", ".jl", ".py"):
+        kz.export(model, tmp_path / f"rig{suffix}")
+        text = (tmp_path / f"rig{suffix}").read_text(encoding="utf-8")
+        assert text.isascii()
+        # What users wrote stands in the same lines as without it: none begins a line or a statement of its own.
+        plain = kz.Model.from_equations(
+            model.equations, parameters={"end": 0.1}, start=model.start, outputs=model.outputs, name="plain"
+        )
+        kz.export(plain, tmp_path / f"plain{suffix}")
+        other = (tmp_path / f"plain{suffix}").read_text(encoding="utf-8")
+        assert len(text.splitlines()) == len(other.splitlines())
+    found = rows(compiled(tmp_path / "rig.c", "-DRIG_MAIN"), 0.0, 1.0, 3)
+    states = loaded(tmp_path / "rig.py").simulate([0.0, 0.5, 1.0])
+    assert np.allclose(found[:, 1:3], states, atol=1e-9)
+    kz.export(model, tmp_path / "rig.fmu")
+    with zipfile.ZipFile(tmp_path / "rig.fmu") as unit:
+        described = ElementTree.fromstring(unit.read("modelDescription.xml"))
+    assert {"case_", "end_", "default_"} <= {v.get("name") for v in described.iter("ScalarVariable")}
+
+
+def test_a_fit_comes_with_its_covariance(tmp_path):
+    model = kz.Model.from_equations(
+        "x'' + c*x' + k*x = 0", parameters={"c": 0.1, "k": 2.0}, start={"x": 1.0, "x'": 0.0}, name="spring"
+    )
+    record = kz.simulate(model, t=np.arange(400) * 0.05, noise=0.01, seed=2)
+    fit = kz.identify(model.with_values(k=2.2), record, free=["k"], method=kz.ShootingFit())
+    written = kz.export(fit, tmp_path / "rig.py")
+    assert [p.name for p in written.beside] == ["rig.parameters.json", "rig.parameters.csv"]
+    content = json.loads(written.beside[0].read_text(encoding="utf-8"))
+    assert content["fitted"] == ["k"]
+    assert content["covariance"] == [[pytest.approx(fit.covariance[0, 0], rel=1e-15)]]
+    by_name = {p["name"]: p for p in content["parameters"]}
+    assert by_name["k"]["value"] == fit.values["k"]
+    assert by_name["c"] == {"name": "c", "value": 0.1, "unit": "", "fitted": False, "standard_error": None}
+    assert [0.1, fit.values["k"]] == loaded(tmp_path / "rig.py").VALUES
+    assert "covariance with k" in written.beside[1].read_text(encoding="utf-8").splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("rig.txt", {}, r'"rig.txt" has no known suffix; choose one of \.m'),
+        ("my rig.m", {}, 'not an identifier; try "my_rig.m"'),
+        ("rig.c", {"kind": "casadi"}, 'A .c file is of kind c, not "casadi"'),
+        ("rig.fmu", {"fmi": "1.0"}, 'FMI "1.0" is not known'),
+    ],
+)
+def test_wrong_requests_are_refused(name, settings, message, tmp_path):
+    with pytest.raises(ExportError, match=message):
+        kz.export(kz.library.duffing(), tmp_path / name, **settings)
+    assert not list(tmp_path.iterdir())
