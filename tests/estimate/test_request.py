@@ -221,3 +221,19 @@ def test_intervals_end_at_the_bounds(record):
 def test_fits_to_compare_come_by_name(given):
     with pytest.raises(KapitzaError, match=r"at least two fits by name|fits.* is .*; give (a table|an Estimate)"):
         kz.compare_fits(given)
+
+
+STATED = [kz.ShootingFit(), kz.HarmonicFit(), kz.InvariantFit(), kz.OrbitFit(), kz.BranchFit(), kz.Automatic()]
+
+
+@pytest.mark.parametrize("method", STATED, ids=lambda method: method.name)
+def test_methods_refuse_what_they_do_not_accept(record, method):
+    """Every kind of data that a method does not state is refused with a method that takes it."""
+    orbit = kz.solve_orbit(kz.library.duffing(), profile=False)
+    branch = kz.MeasuredBranch("omega", [1.0, 1.1], {"x": [0.5, 0.6]})
+    for source in (record, orbit, kz.OrbitSet((orbit,), (False, False)), branch):
+        if isinstance(source, method.accepts.sources):
+            method.accepts.check(method.name, as_parts(source))
+        else:
+            with pytest.raises(DataError, match=rf"{method.name} works on .*, not on an? .*: fit it by \w+Fit\(\)"):
+                kz.identify(oscillator(), source, ["rho"], method)

@@ -5,12 +5,13 @@ from kapitza.estimate.branch_fit import BranchFit
 from kapitza.estimate.channel_units import record_in_model_units
 from kapitza.estimate.comparison import TIE, compare_fits
 from kapitza.estimate.coverage import Coverage, coverage
-from kapitza.estimate.estimate import Estimate, Estimator
+from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.faults import Fault
 from kapitza.estimate.harmonic_fit import HarmonicFit
 from kapitza.estimate.identifiability import Identifiability
 from kapitza.estimate.identify import identify
 from kapitza.estimate.invariant_fit import InvariantFit
+from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.misfit import Misfit
 from kapitza.estimate.missing import MissingTerm, Suggestion, Term, suggest
 from kapitza.estimate.observation import Differenced
@@ -35,6 +36,7 @@ from kapitza.estimate.validation import PredictionTest, SectionTest, Validation,
 
 __all__ = [
     "TIE",
+    "Accepts",
     "Automatic",
     "BranchFit",
     "Coverage",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from kapitza.errors import KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic_fit import HarmonicFit
 from kapitza.estimate.invariant_fit import InvariantFit
+from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.observation import Output, linear_rows, observe
 from kapitza.estimate.redundancy import refuse_redundant
 from kapitza.estimate.request import Request, make_request
@@ -36,7 +37,7 @@ LONGEST_HORIZON = 5000
 
 
 @dataclass(frozen=True)
-class Automatic:
+class Automatic(Estimator):
     """Finds starting values, then ends with `ShootingFit`: what ``method="auto"`` does, with settings.
 
     Parameters
@@ -60,6 +61,8 @@ class Automatic:
     'auto (HarmonicFit → ShootingFit)'
     """
 
+    accepts: ClassVar[Accepts] = ShootingFit.accepts
+
     shooting: ShootingFit = field(default_factory=ShootingFit)
     starts: tuple[str, ...] = tuple(STARTS)
 
@@ -70,6 +73,13 @@ class Automatic:
     @property
     def outputs(self) -> Mapping[str, Output]:
         return self.shooting.outputs
+
+    @property
+    def last(self) -> ShootingFit:
+        return self.shooting
+
+    def with_outputs(self, outputs: Mapping[str, Output]) -> Automatic:
+        return replace(self, shooting=replace(self.shooting, outputs=outputs))
 
     def __post_init__(self) -> None:
         if not isinstance(self.shooting, ShootingFit):
@@ -83,7 +93,7 @@ class Automatic:
     def fit(self, request: Request) -> Estimate:
         """The first start from which the motion follows the data, fitted by shooting."""
         if self.shooting.throw and not self.shooting.initial:
-            records = [record for record, _ in request.records("auto")]
+            records = [record for record, _ in request.records]
             refuse_redundant(request, observe(request.model, records, self.outputs, request.names).expressions)
         story: list[str] = []
         failure: KapitzaError | None = None
@@ -118,7 +128,7 @@ class Automatic:
 
     def _starts(self, request: Request, story: list[str]) -> Iterator[tuple[str, Model]]:
         """Models with starting values, made only when asked for; what could not be done goes into the story."""
-        longest = int(np.argmax([record.size for record, _ in request.records("auto")]))
+        longest = int(np.argmax([record.size for record, _ in request.records]))
         part = request.parts[longest]
         for start in self.starts:
             try:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from kapitza.base.units import Conversion, conversion, is_unit, to_si
 from kapitza.data import Part, Record
 from kapitza.errors import DataError
+from kapitza.estimate.method import Estimator
 from kapitza.estimate.sensors import Sensor
 from kapitza.model import Model
 from kapitza.orbits import OrbitSet
 
 
-def in_model_units(model: Model, parts: Sequence[Part], method: Any = None) -> tuple[Part, ...]:
+def in_model_units(model: Model, parts: Sequence[Part], method: Estimator | None = None) -> tuple[Part, ...]:
     """Return the parts with every record in the units of the model; orbits stay as they are.
 
     A channel with the name of a state is brought to that state's unit, others to SI. Refused: a unit of another kind,
@@ -36,7 +36,7 @@ def wanted_units(model: Model, record: Record) -> dict[str, str]:
     }
 
 
-def record_in_model_units(model: Model, record: Record, method: Any = None) -> Record:
+def record_in_model_units(model: Model, record: Record, method: Estimator | None = None) -> Record:
     """Return the record in the units of the model; see `in_model_units`."""
     wanted = wanted_units(model, record)
     changes = {name: change_of(model, record, name, unit) for name, unit in wanted.items()}
@@ -51,13 +51,12 @@ def record_in_model_units(model: Model, record: Record, method: Any = None) -> R
     return record.in_units(changed) if changed else record
 
 
-def _given_with(method: Any, name: str) -> str:
+def _given_with(method: Estimator | None, name: str) -> str:
     """What the method says of a channel in numbers that have a unit; "" for nothing."""
-    noise = getattr(method, "noise", None)
+    noise = None if method is None else method.noise
     if noise is not None and (not isinstance(noise, Mapping) or name in noise):
         return "noise"
-    outputs = getattr(getattr(method, "shooting", method), "outputs", None)
-    sensor = outputs.get(name) if isinstance(outputs, Mapping) else None
+    sensor = None if method is None else method.outputs.get(name)
     if not isinstance(sensor, Sensor):
         return ""
     known = {"gain": sensor.gain != 1, "offset": sensor.offset, "drift": sensor.drift, "range": sensor.limits}

@@ -58,7 +58,7 @@ def compare_fits(fits: Mapping[str, Estimate]) -> pd.DataFrame:
     missing = [name for name in fits if name not in known]
     if missing:
         raise KapitzaError(f"{missing[0]} carries no likelihood: compare fits made by OrbitFit or ShootingFit.")
-    if len({fit.method.startswith("OrbitFit") for fit in fits.values()}) > 1:
+    if len({fit.matches is None for fit in fits.values()}) > 1:
         raise KapitzaError("Fits of orbits and fits of series have other readings: compare fits of one kind.")
     counts = {name: found.readings for name, found in known.items()}
     if len(set(counts.values())) > 1:

@@ -15,8 +15,8 @@ from kapitza.base.monitor import Interrupted, Monitor
 from kapitza.base.workers import Executor
 from kapitza.data import Noise, Record, measure
 from kapitza.errors import ConvergenceError, DataError, Status
-from kapitza.estimate.estimate import Estimator
 from kapitza.estimate.identify import identify
+from kapitza.estimate.method import Estimator
 from kapitza.model import Model
 
 if TYPE_CHECKING:

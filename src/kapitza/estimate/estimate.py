@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -291,13 +291,6 @@ class Estimate(Shown):
         from kapitza.report import plot_estimate
 
         return plot_estimate(self, **settings)
-
-
-@runtime_checkable
-class Estimator(Protocol):
-    """A method of identification: settings in a frozen dataclass, one verb."""
-
-    def fit(self, request: Any) -> Estimate: ...
 
 
 def _ends_table(ends: Mapping[str, tuple[float, float]]) -> pd.DataFrame:

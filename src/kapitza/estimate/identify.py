@@ -18,7 +18,8 @@ from kapitza.estimate.branch_fit import BranchFit
 from kapitza.estimate.channel_units import in_model_units
 from kapitza.estimate.combinations import combinations_of, in_combinations
 from kapitza.estimate.energy import energy_warnings
-from kapitza.estimate.estimate import Estimate, Estimator
+from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.method import Estimator
 from kapitza.estimate.orbit_fit import OrbitFit
 from kapitza.estimate.own_parameters import with_own, without_common
 from kapitza.estimate.request import Request, make_request
@@ -86,7 +87,7 @@ def identify(
     if any(isinstance(part.source, StoredRecord) for part in parts):
         return identify_parts(identify, model, _only(parts, several), free, method, monitor)
     method = _chosen(method, parts)
-    given = dict(getattr(method, "outputs", {}) or {})
+    given = dict(method.outputs)
     parts = tuple(part.change(without_bad_samples) for part in in_model_units(model, parts, method))
     asked = with_sensors(model, parts, free, method)
     fitter = asked.method
@@ -98,7 +99,7 @@ def identify(
     with watch(monitor, f"fitting {model.name}") as task:
         found = fitter.fit(request)
     if found is None:
-        found = _stopped(request, type(fitter).__name__, task.partial)
+        found = _stopped(request, fitter.name, task.partial)
     found = changed(found, sensors=given, warnings=without_zeros(found.warnings, given)) if given else found
     found = without_common(found, several) if several else found
     if asked.late and found.status.ok:

@@ -15,11 +15,10 @@ from kapitza.base.workers import Executor, Shared
 from kapitza.errors import KapitzaError
 from kapitza.estimate.bayes import at_walkers, bayes_packages, count_walkers, walk
 from kapitza.estimate.estimate import Estimate
-from kapitza.estimate.harmonic_fit import HarmonicFit
-from kapitza.estimate.orbit_fit import OrbitFit, expand, log_posterior
+from kapitza.estimate.orbit_fit import expand, log_posterior
 from kapitza.estimate.priors import bounds_of
-from kapitza.estimate.result import last_method
-from kapitza.estimate.shooting_fit import MotionDensity, ShootingFit
+from kapitza.estimate.result import likelihood_of
+from kapitza.estimate.shooting_fit import MotionDensity
 
 DEGREE = 4
 """Of the polynomial that stands for log p of a motion within a few standard errors."""
@@ -27,10 +26,10 @@ DEGREE = 4
 REACH = 3.0
 """Standard errors up to which its points lie."""
 
-TESTS = {OrbitFit: 40, ShootingFit: 20}
+TESTS = {"orbits": 40, "motion": 20}
 """Draws on which an expansion of log p is compared with the model; of a motion they are dear."""
 
-ERROR = {OrbitFit: 0.05, ShootingFit: 0.1}
+ERROR = {"orbits": 0.05, "motion": 0.1}
 """Largest error of log p (root mean square) with which an expansion is used."""
 
 
@@ -86,7 +85,7 @@ def posterior(
     >>> bool(abs(samples.std() / fit.deviations["k"] - 1) < 0.2)
     True
     """
-    if not isinstance(last_method(estimate), OrbitFit | ShootingFit | HarmonicFit):
+    if not likelihood_of(estimate):
         raise KapitzaError(
             f"{estimate.method} has no likelihood to sample: fit by ShootingFit, HarmonicFit or OrbitFit."
         )
@@ -130,9 +129,9 @@ def _density(
     def bounded(inner: Density) -> Density:
         return lambda theta: np.where(((theta < low) | (theta > high)).any(axis=1), -np.inf, inner(theta))
 
-    if isinstance(last_method(estimate), HarmonicFit):
+    if likelihood_of(estimate) == "gaussian":
         return bounded(lambda theta: -0.5 * (scaled(theta) ** 2).sum(axis=1)), 0.0
-    if isinstance(last_method(estimate), OrbitFit):
+    if likelihood_of(estimate) == "orbits":
         by_model: Density = partial(at_walkers, executor, _each, Shared(partial(log_posterior, estimate)))
         expansion: Density = expand(estimate)
     else:
@@ -146,7 +145,7 @@ def _density(
         by_model = bounded(lambda theta: model(theta) / widening)
         expansion = bounded(lambda theta: polynomial(scaled(theta)) / widening)
     if exact is not True:
-        kind = type(last_method(estimate))
+        kind = likelihood_of(estimate)
         tests = _inside_bounds(estimate, TESTS[kind], random)
         gap = expansion(tests) - by_model(tests)
         error = float(np.std(gap[np.isfinite(gap)])) if np.isfinite(gap).sum() > 1 else float("inf")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,9 +14,9 @@ from kapitza.base.workers import Executor, Shared, in_order
 from kapitza.errors import FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.intervals import half_width
-from kapitza.estimate.orbit_fit import OrbitFit, OrbitProfile
-from kapitza.estimate.result import last_method
-from kapitza.estimate.shooting_fit import MotionProfile, ShootingFit
+from kapitza.estimate.orbit_fit import OrbitProfile
+from kapitza.estimate.result import likelihood_of
+from kapitza.estimate.shooting_fit import MotionProfile
 
 FARTHEST = 12
 """Steps, each longer by GROWTH, after which the data are said not to bound a parameter."""
@@ -171,8 +171,12 @@ def profile_curve(
     return ProfileCurve(name, values, rise, half_width(level, estimate.dof) ** 2, level)
 
 
+PROFILES: dict[str, Callable[[Estimate, str], Profile]] = {"orbits": OrbitProfile, "motion": MotionProfile}
+"""Profiles by the likelihood that they run."""
+
+
 def _require_profile(estimate: Estimate, name: str) -> None:
-    if not isinstance(last_method(estimate), OrbitFit | ShootingFit):
+    if likelihood_of(estimate) not in PROFILES:
         raise KapitzaError("Profile likelihood needs an estimate made by ShootingFit or OrbitFit.")
     if name not in estimate.names:
         raise KapitzaError(f'"{name}" was not free in this fit; free were {", ".join(estimate.names)}.')
@@ -183,7 +187,7 @@ def _require_profile(estimate: Estimate, name: str) -> None:
 
 
 def _profile(estimate: Estimate, name: str) -> Profile:
-    return (OrbitProfile if isinstance(last_method(estimate), OrbitFit) else MotionProfile)(estimate, name)
+    return PROFILES[likelihood_of(estimate)](estimate, name)
 
 
 def _rises(estimate: Shared[Estimate], name: str, values: Array) -> Iterator[float]:

@@ -13,8 +13,9 @@ import numpy as np
 
 from kapitza.base.arrays import Array
 from kapitza.base.workers import Executor
-from kapitza.data import Part, Record, described, is_number, noise_by_channel
+from kapitza.data import Part, Record, is_number, noise_by_channel
 from kapitza.errors import DataError, ModelError
+from kapitza.estimate.method import Estimator
 from kapitza.estimate.observation import Output
 from kapitza.estimate.priors import Priors, bounds_of, priors_of
 from kapitza.model import Model
@@ -98,19 +99,15 @@ class Request:
         if missing:
             raise ModelError(f"Give {', '.join(missing)} a starting value by model.with_values({missing[0]}=...).")
 
-    def records(self, who: str) -> list[tuple[Record, Mapping[str, float]]]:
-        """Return the records, each with its parameter values; other data are refused."""
-        found = []
-        for part in self.parts:
-            if not isinstance(part.source, Record):
-                raise DataError(f"{who} works on records, not on {described(part.source)}: read or simulate one.")
-            found.append((part.source, part.values))
-        return found
+    @property
+    def records(self) -> list[tuple[Record, Mapping[str, float]]]:
+        """The records, each with its parameter values."""
+        return [(part.source, part.values) for part in self.parts if isinstance(part.source, Record)]
 
-    def whole_records(self, who: str) -> list[tuple[Record, Part]]:
-        """Return the records for methods that need every sample, cut where several bad ones follow each other."""
-        found = zip(self.records(who), self.parts, strict=True)
-        return [(cut_at_bad_runs(record), part) for (record, _), part in found]
+    @property
+    def whole_records(self) -> list[tuple[Record, Part]]:
+        """The records for methods that need every sample, cut where several bad ones follow each other."""
+        return [(cut_at_bad_runs(part.source), part) for part in self.parts if isinstance(part.source, Record)]
 
     @property
     def positive_noise(self) -> dict[str, float]:
@@ -134,17 +131,17 @@ class Task:
 
 
 def make_request(
-    model: Model, parts: Sequence[Part], free: Any, method: Any = None, executor: Executor | None = None
+    model: Model, parts: Sequence[Part], free: Any, method: Estimator, executor: Executor | None = None
 ) -> Request:
     """Check a question; noise and outputs are those of the method's settings."""
     names = free_names(model, free)
+    method.accepts.check(method.name, parts)
     for part in parts:
         _check_values(model, part, names)
         _check_period(model, part, names)
-    stated = getattr(method, "noise", None)
-    known = noise_by_channel(parts, stated, [signal.name for signal in model.signals])
+    known = noise_by_channel(parts, method.noise, [signal.name for signal in model.signals])
     parts = tuple(part.with_noise(known) for part in parts)
-    return Request(model, names, parts, known, getattr(method, "outputs", {}), executor)
+    return Request(model, names, parts, known, method.outputs, executor)
 
 
 def free_names(model: Model, free: Any) -> tuple[str, ...] | None:

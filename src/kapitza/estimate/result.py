@@ -57,9 +57,9 @@ def make_estimate(
     )
 
 
-def last_method(estimate: Estimate) -> Any:
-    """Settings of the method that made the estimate; those of the last one where a chain of them did."""
-    return getattr(estimate.settings, "shooting", estimate.settings)
+def likelihood_of(estimate: Estimate) -> str:
+    """Return what profiles and posteriors of an estimate run (see `Accepts`), "" where there is nothing."""
+    return "" if estimate.settings is None else estimate.settings.accepts.likelihood
 
 
 def workings_of(estimate: Estimate, kind: type[T]) -> T:

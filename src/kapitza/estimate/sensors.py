@@ -14,6 +14,7 @@ from kapitza.base import checks
 from kapitza.base.arrays import Array, Flags
 from kapitza.data import Part, Record, is_number, marks_of
 from kapitza.errors import DataError, refuse_unknown
+from kapitza.estimate.method import Estimator
 from kapitza.estimate.sensor_delay import delayed
 from kapitza.model import Expression, Model, Parameter, Prior, compile_expressions, parse_expression, rate, symbol, time
 
@@ -101,29 +102,28 @@ class Rewritten:
     model: Model
     parts: tuple[Part, ...]
     free: list[str] | None
-    method: Any
+    method: Estimator
     late: Mapping[str, tuple[Expression, float | str]] = field(default_factory=dict)
 
 
-def with_sensors(model: Model, parts: tuple[Part, ...], free: list[str] | None, method: Any) -> Rewritten:
+def with_sensors(model: Model, parts: tuple[Part, ...], free: list[str] | None, method: Estimator) -> Rewritten:
     """Return the question with unknowns of sensors as parameters.
 
     Other channels in outputs are subtracted from the records, limits are marked in them.
     """
-    inner = getattr(method, "shooting", method)
-    outputs = dict(getattr(inner, "outputs", {}) or {})
+    outputs = dict(method.outputs)
     channels = tuple(dict.fromkeys(c for part in parts if isinstance(part.source, Record) for c in part.channels))
     if not any(
         isinstance(o, Sensor) or (isinstance(o, str) and _needs_writing(o, model, channels)) for o in outputs.values()
     ):
         return Rewritten(model, parts, free, method)
     parameters, change, limits, late = list(model.parameters), [], {}, {}
-    series = hasattr(inner, "bridge")  # a fit of series can leave out single readings
+    series = method.accepts.lost_samples
     for channel, given in outputs.items():
         sensor = given if isinstance(given, Sensor) else Sensor(given) if isinstance(given, str) else None
         if sensor is None:
             continue
-        _refuse_unsupported(sensor, channel, inner, parts)
+        _refuse_unsupported(sensor, channel, method, parts)
         expression = _parsed(sensor.output, model, channels, channel)
         kept, taken = _apart(expression, model, channels, channel, free)
         if taken != 0:
@@ -149,8 +149,7 @@ def with_sensors(model: Model, parts: tuple[Part, ...], free: list[str] | None, 
     fresh = [p for p in parameters if p.name not in known]
     model = replace(model, parameters=(*model.parameters, *fresh)) if fresh else model
     free = None if free is None else [*free, *(n for n in added if n not in free)]
-    inner, chained = replace(inner, outputs=outputs), hasattr(method, "shooting")
-    method = replace(method, shooting=inner) if chained else inner
+    method = method.with_outputs(outputs)
     prepared = tuple(part.change(lambda r: _prepared(r, change, limits, series)) for part in parts)
     return Rewritten(model, prepared, free, method, late)
 
@@ -172,21 +171,20 @@ def _word(channel: str) -> str:
     return re.sub(r"\W", "_", channel.replace("'", "_rate"))
 
 
-def _refuse_unsupported(sensor: Sensor, channel: str, method: Any, parts: Sequence[Part]) -> None:
-    """Weak forms and invariants take the channels as they are; an orbit has no time in which to drift."""
-    who, unknown = type(method).__name__, ", ".join(sensor.unknown)
-    if unknown and who in ("HarmonicFit", "InvariantFit"):
-        raise DataError(
-            f'The {unknown} of "{channel}" is unknown, and {who} needs sensors that are known: use ShootingFit() or '
-            '"auto", or give the values.'
-        )
-    if sensor.delay and who == "HarmonicFit":
-        raise DataError(
-            f'"{channel}" is late by {sensor.delay:g} s, which {who} cannot undo: shift the times of that channel, or '
-            "use ShootingFit()."
-        )
-    if "drift" in sensor.unknown and who == "OrbitFit":
-        raise DataError(f'"{channel}" cannot drift along a periodic orbit: fit the series itself, by ShootingFit().')
+def _refuse_unsupported(sensor: Sensor, channel: str, method: Estimator, parts: Sequence[Part]) -> None:
+    """Refuse errors of a sensor that the method can neither fit nor undo."""
+    for name in sensor.unknown:
+        if name not in method.accepts.unknown:
+            raise DataError(
+                f'The {name} of "{channel}" is unknown, and {method.name} needs sensors that are known, {name} '
+                'included: use ShootingFit() or "auto" on the record, or give the value.'
+            )
+    for name, value in (("drift", sensor.drift), ("delay", sensor.delay)):
+        if value and name not in method.accepts.known:
+            raise DataError(
+                f'"{channel}" has a {name} of {value:g}, which {method.name} cannot undo: correct the channel, or '
+                "use ShootingFit()."
+            )
     asked = "drift" if sensor.drift else "limits" if sensor.limits is not None else ""
     if asked and not all(isinstance(part.source, Record) for part in parts):
         raise DataError(

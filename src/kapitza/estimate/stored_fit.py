@@ -20,18 +20,20 @@ from kapitza.data import PART, Part, StoredRecord
 from kapitza.errors import ConvergenceError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic_fit import HarmonicFit
-from kapitza.estimate.invariant_fit import InvariantFit
+from kapitza.estimate.method import Estimator
 from kapitza.model import Model
 
 SURE = 1e-3
 """Probability below which parts of one motion disagree by chance."""
 
 
-def require_local(method: Any) -> HarmonicFit | InvariantFit:
-    """A method whose rows are local in time, so that parts can be fitted one by one."""
-    if method is None or isinstance(method, HarmonicFit | InvariantFit):
-        return method or HarmonicFit()
-    name = method if isinstance(method, str) else type(method).__name__
+def require_local(method: Estimator | str | None) -> Estimator:
+    """Return a method whose rows are local in time, so that parts can be fitted one by one."""
+    if method is None:
+        return HarmonicFit()
+    if not isinstance(method, str) and method.accepts.by_parts:
+        return method
+    name = method if isinstance(method, str) else method.name
     raise KapitzaError(
         f"A recording on disk is fitted part by part, by HarmonicFit() or InvariantFit(), not by {name}. "
         "For other methods take a stretch that fits into memory."

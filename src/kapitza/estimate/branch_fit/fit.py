@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from kapitza.estimate.branch_fit.curves import Distances, distances
 from kapitza.estimate.branch_fit.families import Begun, Branches
 from kapitza.estimate.branch_fit.judge import misfit_of, noise_share, widening_of
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.parts import NoiseAlone
 from kapitza.estimate.request import Part, Request
 from kapitza.estimate.result import make_estimate
@@ -40,7 +42,7 @@ UNDETERMINED = 1e-12
 
 
 @dataclass(frozen=True)
-class BranchFit:
+class BranchFit(Estimator):
     """Least squares on the distance of measured points from the branches of the model.
 
     For each θ the whole branch is followed through its folds, in both directions from wherever a motion is found; a
@@ -81,6 +83,8 @@ class BranchFit:
     >>> round(fit["c"], 3)
     0.1
     """
+
+    accepts: ClassVar[Accepts] = Accepts(sources=(MeasuredBranch,))
 
     bounds: tuple[float, float] | None = None
     start: Mapping[str, float] | Reals | None = None
@@ -131,10 +135,7 @@ class BranchFit:
 
 
 def _check(request: Request) -> None:
-    """Refuse other data, parameters that move along the data, and too few points."""
-    wrong = [part.label for part in request.parts if not isinstance(part.source, MeasuredBranch)]
-    if wrong:
-        raise DataError(f"BranchFit works on measured branches, not on {', '.join(wrong)}: pass MeasuredBranch(...).")
+    """Refuse parameters that move along the data, and too few points."""
     sources = [source for source, _ in _curves(request)]
     moved = {source.parameter for source in sources} & set(request.names)
     if moved:

@@ -83,7 +83,7 @@ def measured_from(request: Request) -> Measured:
     if orbits is not None:
         return _from_orbits(request, orbits)
     model = request.model
-    records = request.whole_records("HarmonicFit")
+    records = request.whole_records
     for record, _ in records:
         record.check()
     channels, mixing, offset = _common_map(request, [record.channels for record, _ in records])
@@ -95,15 +95,8 @@ def measured_from(request: Request) -> Measured:
 
 def orbit_set(request: Request) -> OrbitSet | None:
     """The set of orbits that is to be fitted, None where the data are records."""
-    sets = [part for part in request.parts if not isinstance(part.source, Record)]
-    if not sets:
-        return None
-    if len(request.parts) > 1 or not isinstance(sets[0].source, OrbitSet):
-        raise DataError(
-            "HarmonicFit works on a Record, several Records, or one OrbitSet: join the orbits, OrbitSet(tuple(orbits), "
-            "angles)."
-        )
-    return sets[0].source
+    source = request.parts[0].source
+    return source if isinstance(source, OrbitSet) else None
 
 
 def _common_map(request: Request, channels: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], Numbers, Numbers]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, Count, NotNegative, Seed, Share
-from kapitza.data import Noise
+from kapitza.data import Noise, Record
 from kapitza.errors import KapitzaError
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.harmonic_fit.balance import fit_balance
 from kapitza.estimate.harmonic_fit.weak_fit import fit_weak
+from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.request import Request
+from kapitza.orbits import OrbitSet
 
 CHOICES = {
     "test": ("windows", "harmonics"),
@@ -24,7 +27,7 @@ CHOICES = {
 
 
 @dataclass(frozen=True)
-class HarmonicFit:
+class HarmonicFit(Estimator):
     """Parameters from the equations of motion themselves: no starting values, no integration.
 
     Every coordinate must be measured. The equations, linear in the free parameters, are integrated against test
@@ -80,6 +83,14 @@ class HarmonicFit:
     >>> {name: round(value) for name, value in fit.values.items()}
     {'sigma': 10, 'rho': 28, 'beta': 3}
     """
+
+    accepts: ClassVar[Accepts] = Accepts(
+        sources=(Record, OrbitSet),
+        alone=(OrbitSet,),
+        known=("gain", "offset", "drift"),
+        by_parts=True,
+        likelihood="gaussian",
+    )
 
     test: str = "windows"
     width: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import sympy as sp
@@ -13,9 +13,9 @@ import sympy as sp
 from kapitza.base import checks
 from kapitza.base.arrays import Array
 from kapitza.base.monitor import checkpoint
-from kapitza.data import Noise
+from kapitza.data import Noise, Record
 from kapitza.errors import ConvergenceError, DataError, ModelError
-from kapitza.estimate.estimate import Estimate, Estimator
+from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.invariant_fit.annealing import anneal
 from kapitza.estimate.invariant_fit.balance import fit_balance
 from kapitza.estimate.invariant_fit.conserved import (
@@ -37,6 +37,7 @@ from kapitza.estimate.invariant_fit.report import finish
 from kapitza.estimate.invariant_fit.second import refuse_second_invariant
 from kapitza.estimate.invariant_fit.setup import Setup, prepare
 from kapitza.estimate.invariant_fit.surface import SharedSolution, fit_odrpack, fit_shared, fit_surface, robust_weights
+from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.parts import LevelSets
 from kapitza.estimate.request import Request, make_request
 
@@ -48,7 +49,7 @@ UNEVEN = 0.05
 
 
 @dataclass(frozen=True)
-class InvariantFit:
+class InvariantFit(Estimator):
     """Parameters from points z of one or several orbits on level sets of a conserved quantity, H(z; θ) = E.
 
     No integration, and no order in time. Priors count as further readings.
@@ -100,6 +101,8 @@ class InvariantFit:
     >>> round(fit["b"], 6)
     1.0
     """
+
+    accepts: ClassVar[Accepts] = Accepts(sources=(Record,), by_parts=True)
 
     objective: Literal["variance", "surface", "balance"] = "variance"
     invariant: str | sp.Expr | None = None

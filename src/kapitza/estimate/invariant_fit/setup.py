@@ -91,7 +91,7 @@ def collected(
     settings: InvariantFit, request: Request, expression: sp.Expr, where: str, by_segment: bool
 ) -> tuple[sp.Expr, tuple[str, ...], Points]:
     """An expression in what was measured, its free parameters, and the points of all records."""
-    records, model = request.whole_records("InvariantFit"), request.model
+    records, model = request.whole_records, request.model
     shared = [c for c in records[0][0].channels if all(c in record.channels for record, _ in records)]
     plan = reconstruction(model, expression, shared)
     asked = _free_names(model, plan.expression, request.free, where)

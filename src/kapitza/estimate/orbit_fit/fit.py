@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,9 +12,10 @@ from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, Seed
 from kapitza.base.arrays import Array
 from kapitza.base.workers import Executor, Shared, in_order
-from kapitza.data import Noise
+from kapitza.data import Noise, Record
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.orbit_fit.covariance import residual_deviations
 from kapitza.estimate.orbit_fit.judge import Outcome, acceptable, decided, post_mortem, resembles
 from kapitza.estimate.orbit_fit.matching import hopeless, sort_out
@@ -25,6 +27,7 @@ from kapitza.estimate.orbit_fit.solver import OrbitSolution, Solver
 from kapitza.estimate.orbit_fit.starts import continue_readings, further_starts
 from kapitza.estimate.orbit_fit.task import OrbitTask, identifiability, prepare, refuse_unidentifiable, weights_of
 from kapitza.estimate.request import Request
+from kapitza.orbits import OrbitSet, PeriodicOrbit
 
 ESTIMATORS = ("auto", "least squares", "weighted", "maximum likelihood", "bayes")
 FORMULATIONS = ("all-at-once", "nested")
@@ -34,7 +37,7 @@ SAME_CHI2 = 9.0
 
 
 @dataclass(frozen=True)
-class OrbitFit:
+class OrbitFit(Estimator):
     """Periodic orbits found in data are matched by orbits of the model (PERIODIC chapter 2, ORBITS chapter 5).
 
     Minimises Σ_orbits |W (h(x(t_i), θ) - y_i)|² (and the priors) over the parameters θ and the states of all orbits,
@@ -86,6 +89,10 @@ class OrbitFit:
     >>> list(fit.matches.table["matched"])
     ['yes']
     """
+
+    accepts: ClassVar[Accepts] = Accepts(
+        sources=(Record, PeriodicOrbit, OrbitSet), unknown=("gain", "offset", "delay"), likelihood="orbits"
+    )
 
     estimator: str = "auto"
     formulation: str = "all-at-once"

@@ -49,8 +49,6 @@ def items_of(request: Request) -> list[Item]:
             found.append(Item(source, part.values, _circles(source, model)))
         elif isinstance(source, OrbitSet):
             found += [Item(o, part.values, _circles(o, model, source.angles)) for o in source]
-        else:
-            raise DataError(f"OrbitFit works on orbits and records, not on {part.label}: use BranchFit for branches.")
     return found
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
 from kapitza.errors import ModelError
 from kapitza.estimate.identifiability import Identifiability
+from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.observation import Output, observe_channels
 from kapitza.estimate.redundancy.equivalents import equivalents
 from kapitza.estimate.redundancy.motions import rank_by_motions
@@ -19,11 +21,12 @@ from kapitza.model import Model
 
 
 @dataclass(frozen=True)
-class _Outputs:
-    """What channels measure, as the settings of a fit of series hold it."""
+class _Outputs(Estimator):
+    """State what channels measure; every error of a sensor may be unknown."""
 
-    outputs: Mapping[str, Output]
-    bridge: bool = True
+    accepts: ClassVar[Accepts] = Accepts((), unknown=("gain", "offset", "drift", "delay"), lost_samples=True)
+
+    outputs: Mapping[str, Output] = field(default_factory=dict)
 
 
 def identifiability(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
 from kapitza.base.lazy_fields import changed
-from kapitza.data import Noise, is_number
+from kapitza.data import Noise, Record, is_number
 from kapitza.errors import ConvergenceError, DataError, IdentifiabilityError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
+from kapitza.estimate.method import Accepts, Estimator
 from kapitza.estimate.redundancy import equivalents, refuse_redundant
 from kapitza.estimate.request import Request
 from kapitza.estimate.shooting_fit.bent import Better, with_bent_errors
@@ -30,7 +31,7 @@ BETTER_PLACES = 3
 
 
 @dataclass(frozen=True)
-class ShootingFit:
+class ShootingFit(Estimator):
     """Multiple shooting: states at the nodes and parameters together, continuity as constraint.
 
     Minimises Σ (h(x(t_i), θ) - y_i)²/σ² (and the priors of the parameters) subject to x being a motion of the model
@@ -79,6 +80,10 @@ class ShootingFit:
     >>> fit.motion.states.shape[1]
     2
     """
+
+    accepts: ClassVar[Accepts] = Accepts(
+        sources=(Record,), unknown=("gain", "offset", "drift", "delay"), lost_samples=True, likelihood="motion"
+    )
 
     outputs: Mapping[str, Anything] = field(default_factory=dict)
     noise: Noise = None

@@ -11,7 +11,7 @@ from kapitza.data import as_parts
 from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.estimate.estimate import Estimate
 from kapitza.estimate.request import make_request
-from kapitza.estimate.result import last_method, workings_of
+from kapitza.estimate.result import workings_of
 from kapitza.estimate.shooting_fit.result import MotionWorkings
 from kapitza.estimate.shooting_fit.search import Found, finish, fitter_for, search
 from kapitza.estimate.shooting_fit.task import MotionTask, prepare
@@ -26,7 +26,7 @@ class HeldMotion:
         self.priors = [estimate.model.parameter(name).prior for name in held]
         workings = workings_of(estimate, MotionWorkings)
         kicks = None if estimate.motion is None else estimate.motion.process_noise
-        method = replace(last_method(estimate), softness=1e-3, throw=False, process_noise=kicks or False)
+        method = replace(estimate.settings.last, softness=1e-3, throw=False, process_noise=kicks or False)
         sensors = workings.found.sensors
         task = prepare(method, make_request(estimate.model, as_parts(estimate.data), self.others, method))
         self.solution = workings.found.solution

@@ -74,7 +74,7 @@ def _outliers(task: MotionTask, found: Found) -> Flags:
     """Samples (N, c) out of line with the motion and with their neighbours."""
     samples, sweep = task.problem.samples, found.solution.sweep
     made = np.zeros(samples.values.shape, bool)
-    kept = [record.content.attrs.get(KEEP) == "keep" for record, _ in task.request.records("ShootingFit")]
+    kept = [record.content.attrs.get(KEEP) == "keep" for record, _ in task.request.records]
     limit = max(SMALLEST, float(special.ndtri(1.0 - 0.5 * FALSE / max(samples.readings, 1))))
     for s, c in enumerate(found.sensors.channel):
         mine = np.flatnonzero(samples.sensor[:, c] == s)
@@ -115,7 +115,7 @@ def outlier_warnings(task: MotionTask) -> Iterator[str]:
     if outliers is None:
         return
     none = np.zeros(len(outliers), bool)
-    records = [record for record, _ in task.request.records("ShootingFit")]
+    records = [record for record, _ in task.request.records]
     for number, record in enumerate(records):
         mine = samples.record == number
         head = f"record {number}: " if len(records) > 1 else ""

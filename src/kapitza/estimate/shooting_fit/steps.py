@@ -93,7 +93,7 @@ def with_step_sizes(task: MotionTask, found: Found) -> tuple[MotionTask, Found]:
 
 def step_warnings(task: MotionTask) -> Iterator[str]:
     """A sentence for each step."""
-    records = [record for record, _ in task.request.records("ShootingFit")]
+    records = [record for record, _ in task.request.records]
     for step in task.steps:
         head = f"record {step.record}: " if len(records) > 1 else ""
         yield (
@@ -182,7 +182,7 @@ def _steps(task: MotionTask, found: Found) -> tuple[Step, ...]:
     from scipy.ndimage import maximum_filter1d
 
     samples, part = task.problem.samples, found.solution.sweep
-    kept = [record.content.attrs.get(KEEP) == "keep" for record, _ in task.request.records("ShootingFit")]
+    kept = [record.content.attrs.get(KEEP) == "keep" for record, _ in task.request.records]
     rates = {symbol(f"{c.name}'") for c in task.model.coordinates if c.order == 2}
     made: list[Step] = []
     for s, c in enumerate(found.sensors.channel):

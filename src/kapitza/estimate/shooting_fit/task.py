@@ -74,7 +74,7 @@ class MotionTask(Task):
     @property
     def doubtful_bridges(self) -> str:
         """A sentence about segments that were taken as one motion, to be told where the motion does not fit."""
-        count = bridged_segments(self.request.records(WHO), self.settings.max_gap, self.settings.bridge)
+        count = bridged_segments(self.request.records, self.settings.max_gap, self.settings.bridge)
         if not count:
             return ""
         gaps = "1 gap" if count == 1 else f"{count} gaps"
@@ -85,7 +85,7 @@ def prepare(method: ShootingFit, request: Request) -> MotionTask:
     """Everything that the fit works on, checked."""
     request.require_start()
     model, names = request.model, request.names
-    data = request.records(WHO)
+    data = request.records
     records = [record for record, _ in data]
     for record in records:
         check_signals(model, record)

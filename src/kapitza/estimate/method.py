@@ -1,0 +1,90 @@
+"""Methods of identification: settings that state what they accept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from kapitza.data import MeasuredBranch, Noise, Part, Record, described
+from kapitza.errors import DataError
+from kapitza.orbits import OrbitSet, PeriodicOrbit
+
+if TYPE_CHECKING:
+    from kapitza.estimate.estimate import Estimate
+
+WORDS = {
+    Record: "records",
+    PeriodicOrbit: "orbits",
+    OrbitSet: "sets of orbits",
+    MeasuredBranch: "measured branches",
+}
+"""Kinds of data as messages list them."""
+
+SUITED = {
+    Record: 'fit it by ShootingFit() or method="auto"',
+    PeriodicOrbit: "fit it by OrbitFit()",
+    OrbitSet: "fit it by OrbitFit()",
+    MeasuredBranch: "fit it by BranchFit()",
+}
+"""Kinds of data, and the method made for each."""
+
+
+@dataclass(frozen=True)
+class Accepts:
+    """State what a method can work on.
+
+    sources: kinds of data. alone: kinds of which one may be given only, without other data. unknown: errors of sensors
+    that may be fitted; known: those whose known values can be undone. lost_samples: whether single samples of a record
+    may be left out. by_parts: whether a recording on disk can be fitted part by part. likelihood: what profiles and
+    posteriors run: the motion, the orbits, or a Gaussian; "" where there is none.
+    """
+
+    sources: tuple[type, ...]
+    alone: tuple[type, ...] = ()
+    unknown: tuple[str, ...] = ()
+    known: tuple[str, ...] = ("gain", "offset", "drift", "delay")
+    lost_samples: bool = False
+    by_parts: bool = False
+    likelihood: Literal["", "gaussian", "motion", "orbits"] = ""
+
+    def check(self, who: str, parts: Sequence[Part]) -> None:
+        """Refuse data that the method cannot work on."""
+        listed = " and ".join(WORDS[kind] for kind in self.sources)
+        for part in parts:
+            if not isinstance(part.source, self.sources):
+                raise DataError(
+                    f"{who} works on {listed}, not on {described(part.source)}: {SUITED[type(part.source)]}."
+                )
+            if isinstance(part.source, self.alone) and len(parts) > 1:
+                raise DataError(
+                    f"{who} works on {described(part.source)} alone, not on {len(parts)} data: join the orbits, "
+                    "OrbitSet(tuple(orbits), angles)."
+                )
+
+
+class Estimator:
+    """Be the base of the settings of every method: what it accepts, and its one verb."""
+
+    accepts: ClassVar[Accepts]
+    outputs: Mapping[str, Any] = MappingProxyType({})
+    noise: Noise = None
+
+    @property
+    def name(self) -> str:
+        """The method as messages call it."""
+        return type(self).__name__
+
+    @property
+    def last(self) -> Estimator:
+        """Settings of the last step of a chain; of a single method its own."""
+        return self
+
+    def fit(self, request: Any) -> Estimate:
+        """Return the estimate that answers a `Request`."""
+        raise NotImplementedError
+
+    def with_outputs(self, outputs: Mapping[str, Any]) -> Self:
+        """Return the settings with other outputs."""
+        return replace(self, outputs=outputs)  # pyright: ignore[reportArgumentType, reportCallIssue]
