@@ -1,11 +1,12 @@
 """Families of orbits: continuation, bifurcations, curves of bifurcations."""
 
 from kapitza.continuation.branch import Branch, BranchPoint
-from kapitza.continuation.conservative import FrequencyResponse, backbone, frequency_response
+from kapitza.continuation.conservative import backbone
 from kapitza.continuation.diagram import Diagram, diagram, other_orbits
 from kapitza.continuation.follow import follow, walk_branch
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import ChordNewton, Cubic, Natural, Secant, Tangent
+from kapitza.continuation.response import FrequencyResponse, frequency_response
 from kapitza.continuation.switch import switch_branch
 from kapitza.continuation.trace import Stepping
 

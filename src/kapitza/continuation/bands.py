@@ -7,31 +7,52 @@ p_θ = -(wᵀF_θ)/(wᵀF_p) with the left null vector w.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from kapitza.base.arrays import Array
 from kapitza.continuation.branch import Branch
 from kapitza.continuation.curves import CURVES, moving_family
 from kapitza.continuation.cycles import cycle_family
-from kapitza.continuation.motion import OrbitFamily, state_sizes
+from kapitza.continuation.frame import FreeParameter, flow_dynamics, orbit_frame, state_sizes
+from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.continuation.nouns import Bifurcation
-from kapitza.errors import FlowError, KapitzaError
+from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.flow import Flow
-
-Array = NDArray[np.float64]
 
 LEVEL = 0.9
 """Of the intervals of bifurcations."""
 
 
-def with_bands(branch: Branch, estimate: Any, level: float = LEVEL) -> Branch:
+@runtime_checkable
+class Posterior(Protocol):
+    """What is taken of a fit: estimated values with their covariance (k, k) and degrees of freedom."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def values(self) -> Mapping[str, float]: ...
+
+    @property
+    def covariance(self) -> Array | None: ...
+
+    @property
+    def dof(self) -> float: ...
+
+    @property
+    def status(self) -> Status: ...
+
+
+def with_bands(branch: Branch, estimate: object, level: float = LEVEL) -> Branch:
     """The branch with `deviations` of its points and an interval for each bifurcation, from the covariance of a fit."""
-    names, covariance = _posterior(branch, estimate)
+    if not isinstance(estimate, Posterior) or estimate.covariance is None:
+        raise KapitzaError(f"posterior takes an Estimate, as identify gives it, not {type(estimate).__name__}.")
+    names, covariance = _posterior(branch, estimate, estimate.covariance)
     middle = 0.5 + level / 2
     factor = float(special.stdtrit(estimate.dof, middle) if np.isfinite(estimate.dof) else special.ndtri(middle))
     marked = tuple(_with_interval(b, names, covariance, factor) for b in branch.bifurcations)
@@ -40,10 +61,8 @@ def with_bands(branch: Branch, estimate: Any, level: float = LEVEL) -> Branch:
     return branch.with_(bifurcations=marked, deviations=deviations, notes=(*branch.notes, note))
 
 
-def _posterior(branch: Branch, estimate: Any) -> tuple[tuple[str, ...], Array]:
+def _posterior(branch: Branch, estimate: Posterior, covariance: Array) -> tuple[tuple[str, ...], Array]:
     """The estimated parameters that are in the model, without those that the branch moves, and their covariance."""
-    if getattr(estimate, "covariance", None) is None or not hasattr(estimate, "names"):
-        raise KapitzaError(f"posterior takes an Estimate, as identify gives it, not {type(estimate).__name__}.")
     if not estimate.status.ok:
         raise KapitzaError(f"The fit ended without an answer ({estimate.status.value}): it has no posterior to draw.")
     kept = [i for i, n in enumerate(estimate.names) if n in branch.model.names and n not in branch.parameters]
@@ -59,7 +78,7 @@ def _posterior(branch: Branch, estimate: Any) -> tuple[tuple[str, ...], Array]:
             "model.with_values(**fit.values)."
         )
     names = tuple(estimate.names[i] for i in kept)
-    return names, np.asarray(estimate.covariance)[np.ix_(kept, kept)]
+    return names, np.asarray(covariance)[np.ix_(kept, kept)]
 
 
 def bifurcation_gradient(bifurcation: Bifurcation, names: tuple[str, ...]) -> Array:
@@ -99,9 +118,11 @@ def point_deviations(branch: Branch, names: tuple[str, ...], covariance: Array) 
     return result
 
 
-def _orbits(branch: Branch, names: tuple[str, ...]) -> Iterator[tuple[OrbitFamily, Array]]:
+def _orbits(branch: Branch, names: tuple[str, ...]) -> Iterator[tuple[ShootingFamily, Array]]:
     """The family with `names` free through each orbit of a branch, and its unknowns there."""
     flow = Flow(branch.model, wrt=names)
+    dynamics = flow_dynamics(branch.model, names, branch.repeats, flow)
+    free = FreeParameter(names, (1.0,) * len(names))
     rates = flow.rates(branch.points, 0.0)
     sizes = state_sizes(branch.model, branch.points, rates, float(np.median(branch.periods)))
     places = [branch.model.names.index(name) for name in names]
@@ -111,16 +132,13 @@ def _orbits(branch: Branch, names: tuple[str, ...]) -> Iterator[tuple[OrbitFamil
         if branch.counts.size and branch.counts[i] > 1:
             fractions, nodes = branch.nodes_of(i)
         reference = np.stack([branch.points[i], rates[i]]) if branch.autonomous else None
-        family = OrbitFamily(
-            branch.model, names, branch.repeats, vector, sizes, fractions, float(branch.repeats or 1),
-            None, 0.0, reference, period, (1.0,) * len(names),
-        )  # fmt: skip
-        family.__dict__["flow"] = flow
-        yield family, family.equations.pack(nodes, period, vector[places])
+        frame = replace(orbit_frame(branch.model, free, branch.repeats, sizes, period, dynamics), vector=vector)
+        family = ShootingFamily(frame, fractions, Section(float(branch.repeats or 1), reference=reference))
+        yield family, family.pack(nodes, period, vector[places])
 
 
-def _cycles(branch: Branch, names: tuple[str, ...]) -> Iterator[tuple[OrbitFamily, Array]]:
+def _cycles(branch: Branch, names: tuple[str, ...]) -> Iterator[tuple[ShootingFamily, Array]]:
     """The same for cycles of a map."""
     for i in range(len(branch)):
         model = branch.model.with_values(**{branch.parameter: float(branch.values[i, 0])})
-        yield cycle_family(model, branch.nodes_of(i)[1], names, (1.0,) * len(names))
+        yield cycle_family(model, branch.nodes_of(i)[1], FreeParameter(names, (1.0,) * len(names)))

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.continuation.criteria import doubling_function, torus_function
+from kapitza.continuation.equilibria import EquilibriumPoint
+from kapitza.continuation.family import Node, Readings, Test, test_of
+from kapitza.continuation.frame import Complex
+from kapitza.continuation.motion import ShootingFamily, ShootingPoint
 from kapitza.continuation.normal_forms import cubic_coefficient, lyapunov_coefficient
 from kapitza.continuation.nouns import Bifurcation, Kind
-from kapitza.continuation.path import Node
 
-Array = NDArray[np.float64]
-Complex = NDArray[np.complex128]
-
-Test = tuple[Kind, Callable[[Any], float]]
+if TYPE_CHECKING:
+    from kapitza.continuation.curve_family import CurveFamily, CurvePoint
 
 ON_PLACE = 1e-5
 """Distance of symmetric functions of critical multipliers from their values, within which a point is verified.
@@ -42,27 +42,13 @@ DOUBLE = 1e-5
 """Two critical values at this distance are one double value."""
 
 
-@dataclass(frozen=True)
-class CurveReadings:
-    """Test functions at a point of a curve by the kind of point where they vanish, and what they were made of.
-
-    square: κ or k of a pair; slope: of κ along the curve.
-    """
-
-    multipliers: Complex
-    tests: dict[Kind, float]
-    square: float = float("nan")
-    slope: float = float("nan")
-    product: float = 1.0
-    sequence: str = ""
-
-
-def curve_readings(node: Node) -> CurveReadings:
-    family, at = node.family, node.at
-    own, square = family.split(node.z)
-    if not family.of_orbits:
-        return _resting(family, own, square, at)
-    values = family.inner.multipliers(at.inner)
+def curve_readings(at: CurvePoint, node: Node) -> Readings:
+    """Return the test functions at a point of a curve, by the kind of point where they vanish."""
+    family, (own, square) = at.family, at.family.split(node.z)
+    if isinstance(at.inner, EquilibriumPoint):
+        return _resting(at, at.inner, own, square)
+    inner = at.inner.orbit(own)
+    values = inner.multipliers()
     rest = without(values, critical_multipliers(family, square))
     if family.kind is Kind.NEIMARK_SACKER:
         tests = {
@@ -74,25 +60,29 @@ def curve_readings(node: Node) -> CurveReadings:
             Kind.FLIP_NEIMARK_SACKER: doubling_function(rest),
             Kind.DOUBLE_NEIMARK_SACKER: torus_function(rest),
         }
-        return CurveReadings(values, tests, square, float(node.tangent[family.base]))
-    v, w, product = _null_vectors(family, at)
-    tests, n = {}, family.inner.size
+        return Readings(values, tests, square=square, slope=float(node.tangent[family.base]))
+    v, w, product = _null_vectors(at)
+    n = inner.frame.size
     if family.kind is Kind.FOLD:
-        tests[Kind.CUSP] = float(w @ (family.second(own, v)[:, : v.size] @ v))
-        tests[Kind.RESONANCE_1_1] = product
-        tests[Kind.FOLD_FLIP] = doubling_function(rest)
-        tests[Kind.FOLD_NEIMARK_SACKER] = torus_function(rest)
+        tests = {
+            Kind.CUSP: float(w @ (family.second(own, v)[:, : v.size] @ v)),
+            Kind.RESONANCE_1_1: product,
+            Kind.FOLD_FLIP: doubling_function(rest),
+            Kind.FOLD_NEIMARK_SACKER: torus_function(rest),
+        }
     else:
-        tests[Kind.RESONANCE_1_2] = product
-        tests[Kind.GENERALISED_DOUBLING] = cubic_coefficient(family.inner, own, at.inner, v[:n], w[-n:])
-        tests[Kind.FOLD_FLIP] = _fold_function(rest)
-        tests[Kind.FLIP_NEIMARK_SACKER] = torus_function(rest)
-    return CurveReadings(values, tests, product=product)
+        tests = {
+            Kind.RESONANCE_1_2: product,
+            Kind.GENERALISED_DOUBLING: cubic_coefficient(inner, v[:n], w[-n:]),
+            Kind.FOLD_FLIP: _fold_function(rest),
+            Kind.FLIP_NEIMARK_SACKER: torus_function(rest),
+        }
+    return Readings(values, tests)
 
 
-def _resting(family: Any, own: Array, square: float, at: Any) -> CurveReadings:
-    """Test functions on curves of equilibria."""
-    values = family.inner.eigenvalues(at.inner)
+def _resting(at: CurvePoint, inner: EquilibriumPoint, own: Array, square: float) -> Readings:
+    """Return the test functions on curves of equilibria."""
+    family, values = at.family, inner.eigenvalues()
     rest = without(values, critical_eigenvalues(family, square))
     sums = hopf_function(rest)
     if family.kind is Kind.HOPF:
@@ -102,23 +92,24 @@ def _resting(family: Any, own: Array, square: float, at: Any) -> CurveReadings:
             Kind.DOUBLE_HOPF: sums,
             # Next to a double zero the coefficient has a pole, and at the point itself it is rounding.
             Kind.GENERALISED_HOPF: (
-                lyapunov_coefficient(family.inner, own, square) if square > SLOW * family.rate**2 else float("nan")
+                lyapunov_coefficient(inner.family, own, square) if square > SLOW * family.rate**2 else float("nan")
             ),
         }
-        return CurveReadings(values, tests, square)
-    v, w, product = _null_vectors(family, at)
+        return Readings(values, tests, square=square)
+    v, w, product = _null_vectors(at)
     quadratic = float(w @ (family.second(own, v)[:, : v.size] @ v))
-    tests = {Kind.CUSP: quadratic, Kind.BOGDANOV_TAKENS: product, Kind.ZERO_HOPF: sums}
-    return CurveReadings(values, tests, product=product)
+    return Readings(values, {Kind.CUSP: quadratic, Kind.BOGDANOV_TAKENS: product, Kind.ZERO_HOPF: sums})
 
 
-def _null_vectors(family: Any, at: Any) -> tuple[Array, Array, float]:
-    """Unit null vectors v, w of A and w·v of their states."""
-    n, sizes = family.inner.size, family.inner.sizes
+def _null_vectors(at: CurvePoint) -> tuple[Array, Array, float]:
+    """Return unit null vectors v, w of A and w·v of their states."""
+    family, sizes, n = at.family, at.family.state_sizes, at.family.state_sizes.size
     # The borders of the family fix the signs: those of a node may come from the family before.
     v, w = at.v * np.sign(family.c[:, 0] @ at.v), at.w[:, 0] * np.sign(family.b[:, 0] @ at.w[:, 0])
     # Left null vectors of a chain of segments have the left eigenvector of the whole map at their last segment.
-    last = slice(0, n) if not family.of_orbits else slice((family.inner.fractions.size - 1) * n, None)
+    last = slice(0, n)
+    if isinstance(at.inner, ShootingPoint):
+        last = slice((at.inner.family.fractions.size - 1) * n, None)
     v = v / np.linalg.norm(v[:n] / sizes)
     w = w / np.linalg.norm(w[last][:n] * sizes)
     return v, w, float(w[last][:n] @ v[:n])
@@ -145,9 +136,9 @@ def without(values: Complex, critical: list[complex]) -> Complex:
     return rest
 
 
-def critical_multipliers(family: Any, square: float) -> list[complex]:
+def critical_multipliers(family: CurveFamily, square: float) -> list[complex]:
     """Where the multipliers are that every point of a curve of orbits has."""
-    trivial = [1.0 + 0j] if family.inner.autonomous else []
+    trivial = _trivial(family)
     if family.kind is Kind.FOLD:
         return [*trivial, 1.0 + 0j]
     if family.kind is Kind.NEIMARK_SACKER:
@@ -156,7 +147,13 @@ def critical_multipliers(family: Any, square: float) -> list[complex]:
     return [*trivial, -1.0 + 0j]
 
 
-def critical_eigenvalues(family: Any, square: float) -> list[complex]:
+def _trivial(family: CurveFamily) -> list[complex]:
+    """Return the multiplier 1 that every autonomous orbit has."""
+    autonomous = isinstance(family.inner, ShootingFamily) and family.inner.frame.autonomous
+    return [1.0 + 0j] if autonomous else []
+
+
+def critical_eigenvalues(family: CurveFamily, square: float) -> list[complex]:
     root = complex(np.emath.sqrt(-square))
     return [root, -root] if family.kind is Kind.HOPF else [0j]
 
@@ -190,30 +187,26 @@ AT_REST = {
 }
 
 
-def _test(kind: Kind) -> Test:
-    return kind, lambda r: r.tests[kind]
-
-
-def curve_tests(family: Any) -> tuple[Test, ...]:
-    """Which codimension-two points a curve of this kind can pass."""
-    kind = Kind.DOUBLING if family.kind is Kind.PITCHFORK else family.kind
-    tests = tuple(_test(each) for each in (ON_ORBITS if family.of_orbits else AT_REST)[kind])
+def curve_tests(curve: Kind, of_orbits: bool) -> tuple[Test, ...]:
+    """Return which codimension-two points a curve of this kind can pass."""
+    kind = Kind.DOUBLING if curve is Kind.PITCHFORK else curve
+    tests = tuple(test_of(each) for each in (ON_ORBITS if of_orbits else AT_REST)[kind])
     if kind is not Kind.NEIMARK_SACKER:
         return tests
     # Where M is the identity (or its negative) the pair meets and goes on on the circle: κ touches 1 and turns back.
     return (*tests, (Kind.RESONANCE_1_1, lambda r: r.slope))
 
 
-def end_tests(family: Any) -> tuple[Test, ...]:
-    """Which codimension-two points end a curve of this kind."""
-    return tuple(_test(each) for each in ENDS.get(family.kind, ()))
+def end_tests(curve: Kind) -> tuple[Test, ...]:
+    """Return which codimension-two points end a curve of this kind."""
+    return tuple(test_of(each) for each in ENDS.get(curve, ()))
 
 
-def judged_on_curve(family: Any, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
-    """The point of codimension two at a zero of its test function; None where the spectrum says otherwise."""
-    found = node.family.readings(node)
+def judged_on_curve(at: CurvePoint, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
+    """Return the point of codimension two at a zero of its test; None if the spectrum differs."""
+    family, found = at.family, node.readings
     values = found.multipliers
-    ends = [abs(end.family.readings(end).tests[kind]) for end in (first, last)]
+    ends = [abs(end.readings.tests[kind]) for end in (first, last)]
     if abs(found.tests[kind]) > POLE * max(ends) and kind in NORMAL_FORMS:
         return None  # a coefficient of a normal form changes its sign at poles too
     if kind is Kind.RESONANCE_1_1 and found.square < 0:
@@ -230,28 +223,26 @@ def judged_on_curve(family: Any, kind: Kind, node: Node, first: Node, last: Node
         rest = without(values / size, [t / size for t in targets])
         if np.abs(rest - targets[-1] / size).min(initial=np.inf) < DOUBLE:
             return None
-    return _point(family, kind, node, found, complex(targets[-1]), distance)
+    return _point(at, kind, node, complex(targets[-1]), distance)
 
 
-def _point(
-    family: Any, kind: Kind, node: Node, found: CurveReadings, critical: complex, distance: float
-) -> Bifurcation:
-    inner, orbit = family.inner, family.of_orbits
-    own, _ = family.split(node.z)
-    allowed = ON_PLACE if orbit else ON_AXIS
-    verified = distance <= allowed
+def _point(at: CurvePoint, kind: Kind, node: Node, critical: complex, distance: float) -> Bifurcation:
+    family, (own, _) = at.family, at.family.split(node.z)
+    n, orbit = family.state_sizes.size, at.inner_orbit(node.z)
+    verified = distance <= (ON_AXIS if orbit is None else ON_PLACE)
     where = f"{family.free[1]} = {own[-1]:.10g}"
     doubt = f"; its critical values are {distance:.1e} from their places"
+    values = at.inner.family.values(own) if isinstance(at.inner, EquilibriumPoint) else at.inner.orbit(own).values
     return Bifurcation(
         kind, family.model, family.free[0], float(own[-2]),
-        inner.section_point(own) if orbit else own[: inner.size].copy(),
-        inner.full_period(own) if orbit else 0.0, inner.full_repeats if orbit else None, found.multipliers,
-        critical, verified, float("nan"), distance, np.real(node.at.v[: inner.size]),
-        values=inner.values(own), note=where if verified else where + doubt,
+        own[:n].copy() if orbit is None else orbit.section_point(),
+        0.0 if orbit is None else orbit.full_period, None if orbit is None else orbit.full_repeats,
+        node.readings.multipliers, critical, verified, float("nan"), distance, np.real(at.v[:n]),
+        values=values, note=where if verified else where + doubt,
     )  # fmt: skip
 
 
-def _targets(family: Any, kind: Kind, found: CurveReadings) -> list[complex] | None:
+def _targets(family: CurveFamily, kind: Kind, found: Readings) -> list[complex] | None:
     """The places of all critical values of a point, the new ones last; None where the new pair is real."""
     if not family.of_orbits:
         own = critical_eigenvalues(family, max(found.square, 0.0))
@@ -269,8 +260,7 @@ def _targets(family: Any, kind: Kind, found: CurveReadings) -> list[complex] | N
     if kind in (Kind.CUSP, Kind.GENERALISED_DOUBLING):
         return own
     if kind in RESONANT:
-        trivial = [1.0 + 0j] if family.inner.autonomous else []
-        return [*trivial, RESONANT[kind], RESONANT[kind].conjugate()]
+        return [*_trivial(family), RESONANT[kind], RESONANT[kind].conjugate()]
     if kind is Kind.FOLD_FLIP:
         return [*own, (-1.0 if family.kind is Kind.FOLD else 1.0) + 0j]
     if family.kind is Kind.NEIMARK_SACKER and kind is not Kind.DOUBLE_NEIMARK_SACKER:

@@ -11,28 +11,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
 from kapitza.base import checks
-from kapitza.base.argument_checks import Anything, Index, Positive
-from kapitza.base.monitor import Monitor, watch
+from kapitza.base.argument_checks import Index, Positive
+from kapitza.base.arrays import Array
+from kapitza.base.monitor import Monitor
 from kapitza.continuation.branch import Branch
-from kapitza.continuation.criteria import Readings
-from kapitza.continuation.follow import follow
-from kapitza.continuation.locate import ORBIT_TESTS
-from kapitza.continuation.motion import OrbitFamily, state_sizes
+from kapitza.continuation.criteria import ORBIT_TESTS
+from kapitza.continuation.family import Node, PlainPoint, Readings, Sample, Subject, Test
+from kapitza.continuation.frame import Complex, FreeParameter, orbit_frame, parameter_size, state_sizes
+from kapitza.continuation.motion import Section, ShootingFamily, ShootingPoint
 from kapitza.continuation.nouns import Bifurcation, End, Kind
-from kapitza.continuation.path import Node, corrected_at, tangent_through
+from kapitza.continuation.path import corrected_at, tangent_through
 from kapitza.continuation.trace import Stepping, Trace
-from kapitza.continuation.walker import Bounds, Walker, assembled, checked_bounds, parameter_size, walked
-from kapitza.errors import ConvergenceError, FlowError, KapitzaError, Status
+from kapitza.continuation.walker import Bounds, Walker, checked_bounds, walked
+from kapitza.errors import ConvergenceError, FlowError, KapitzaError
 from kapitza.flow import Flow
 from kapitza.model import Excitation, Model, Parameter, rate, symbol
-from kapitza.orbits.of_models import Guess
+from kapitza.orbits.of_models import VectorField
 from kapitza.solve import (
     ByEffort,
     DensePoint,
@@ -42,8 +41,6 @@ from kapitza.solve import (
     largest_first,
     singular_vectors,
 )
-
-Array = NDArray[np.float64]
 
 UNFOLDING = "unfolding"
 """The damping [1/s] that an autonomous model is given; zero on every orbit of a conservative one."""
@@ -65,7 +62,7 @@ CONSERVED = 1e-7
 class BackboneFamily:
     """x(T) = x, f(x₀)·(x - x₀) = 0 for z = (x, d, ω): the unforced model at the period T = 2π/ω of its excitation."""
 
-    inner: OrbitFamily
+    inner: ShootingFamily
     origin: Array
     direction: Array
 
@@ -79,7 +76,15 @@ class BackboneFamily:
 
     @property
     def size(self) -> int:
-        return self.inner.size
+        return self.inner.frame.size
+
+    @property
+    def state_sizes(self) -> Array:
+        return self.inner.frame.sizes
+
+    @property
+    def delicate(self) -> bool:
+        return False
 
     @property
     def scale(self) -> Array:
@@ -100,40 +105,57 @@ class BackboneFamily:
         self._require_frequency(z)
         return np.append(self.inner.residual(z), self.direction @ (z[: self.size] - self.origin))
 
-    def linearise(self, z: Array) -> _BackbonePoint:
+    def linearise(self, z: Array) -> BackbonePoint:
         self._require_frequency(z)
         at = self.inner.linearise(z)
         row = np.zeros(z.size)
         row[: self.size] = self.direction
         residual = np.append(at.residual, self.direction @ (z[: self.size] - self.origin))
-        return _BackbonePoint(residual, np.vstack([at.jacobian(), row]), at)
+        return BackbonePoint(residual, np.vstack([at.full(), row]), self, at)
 
     def allowed(self, z: Array) -> bool:
         low, high = self.model.parameter(self.free[0]).bounds
         return low <= z[-1] <= high
 
+    def subject(self, nodes: Sequence[Node]) -> Subject:
+        unfolded = max(abs(float(n.z[-2])) for n in nodes)
+        note = f"unfolded by the damping {self.inner.free[0]}, which stayed within {unfolded:.1e} of zero"
+        return Subject("backbone", self.inner.full_repeats, notes=(note,))
+
+
+@dataclass(frozen=True)
+class BackbonePoint(DensePoint, PlainPoint):
+    """A free vibration: the Jacobian with the phase condition, and the orbit itself."""
+
+    family: BackboneFamily
+    inner: ShootingPoint
+
     def readings(self, node: Node) -> Readings:
-        """Fold in the frequency; doubling: Π(τ + 2), branch: Π(τ - 2) over the pairs τ = μ + 1/μ but 1, 1."""
-        multipliers = self.inner.multipliers(node.at.inner)
-        traces = pair_traces(self.inner.matrix(node.at.inner))
+        """Return Π(τ + 2) and Π(τ - 2) over the pairs τ = μ + 1/μ but 1, 1, and the fold."""
+        traces = pair_traces(self.inner.matrix())
         doubling = branch = float("nan")
         if np.isfinite(traces).all():
             doubling, branch = (float(np.prod((traces + s) / (2 + np.abs(traces))).real) for s in (2.0, -2.0))
-        return Readings(float(node.tangent[-1] / self.scale[-1]), doubling, 1.0, branch, multipliers)
+        tests = {
+            Kind.BRANCH_POINT: branch,
+            Kind.FOLD: float(node.tangent[-1] / self.family.scale[-1]),
+            Kind.DOUBLING: doubling,
+        }
+        return Readings(self.inner.multipliers(), tests, traces=traces)
 
-    def test_functions(self) -> tuple:
+    @property
+    def tests(self) -> tuple[Test, ...]:
         return ORBIT_TESTS[:3]
 
-    def judged(self, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
+    def judged(self, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None) -> Bifurcation | None:
         """Multipliers of free vibrations come in pairs μ, 1/μ, one of them 1, 1: the label is about another."""
-        matrix = self.inner.matrix(node.at.inner)
+        matrix, traces, family = self.inner.matrix(), node.readings.traces, self.family
         multipliers, vectors = eigenvectors(matrix)
         target = -1.0 if kind is Kind.DOUBLING else 1.0
-        traces = pair_traces(matrix)
         if kind is not Kind.FOLD and not traces.size:
             return None
         # A pair leaves the circle as the square root of its trace: the trace is what is at its place to rounding.
-        distance = abs(float(node.tangent[-1])) / self.scale[-1]
+        distance = abs(float(node.tangent[-1])) / family.scale[-1]
         if kind is not Kind.FOLD:
             distance = float(np.abs(traces - 2 * target).min())
             if not all(_away(end, 2 * target) for end in (first, last)):
@@ -143,73 +165,39 @@ class BackboneFamily:
         index = int(order[2]) if kind is Kind.BRANCH_POINT else int(order[0])
         defect = float(np.abs(np.abs(np.linalg.det(matrix)) - 1))
         verified = distance <= max(10 * defect, NEAR_PAIR)
-        inner = self.inner
+        orbit = self.inner.orbit(node.z)
         return Bifurcation(
-            kind, self.model, self.free[0], node.value, node.z[: self.size].copy(), inner.full_period(node.z),
-            inner.full_repeats, multipliers,
+            kind, family.model, family.free[0], node.value, node.z[: family.size].copy(), orbit.full_period,
+            orbit.full_repeats, multipliers,
             complex(multipliers[index]), bool(verified), defect, distance, np.real(vectors[:, index]),
-            values=inner.values(node.z),
+            values=orbit.values,
             note="" if verified else f"The trace of the pair is {distance:.1e} from its place.",
-            tangent=None if kind is Kind.FOLD else tangent_through(first, last, node), unfolding=inner.free[0],
+            tangent=None if kind is Kind.FOLD else tangent_through(first, last, node),
+            unfolding=family.inner.free[0],
         )  # fmt: skip
 
-    def sequence_change(self, stretch: Any, before: Any, after: Any) -> list:
-        return []
+    def renewed(self, z: Array) -> tuple[BackboneFamily, BackbonePoint]:
+        """Return the family with its phase condition through this vibration."""
+        family = self.family
+        rates = family.inner.frame.flow.rates(z[: family.size], 0.0, self.inner.orbit(z).values)
+        renewed = self.inner.renewed(z)
+        inner, point = (family.inner, self.inner) if renewed is None else renewed
+        other = BackboneFamily(inner, z[: family.size].copy(), rates / np.linalg.norm(rates))
+        jacobian = self.jacobian.copy()
+        jacobian[-1, : family.size] = other.direction
+        return other, BackbonePoint(self.residual, jacobian, other, point)
 
-    def several(self, before: Any, after: Any) -> list:
-        return []
-
-    def motion(self, z: Array, at: Any) -> None:
-        return None
-
-    def renewed(self, z: Array, at: _BackbonePoint) -> BackboneFamily:
-        rates = self.inner.flow.rates(z[: self.size], 0.0, self.inner.values(z))
-        inner = self.inner.renewed(z, at.inner)
-        return replace(self, inner=inner, origin=z[: self.size].copy(), direction=rates / np.linalg.norm(rates))
-
-    def relinearised(self, at: _BackbonePoint) -> _BackbonePoint:
-        jacobian = at.jacobian.copy()
-        jacobian[-1, : self.size] = self.direction
-        return _BackbonePoint(at.residual, jacobian, at.inner)
-
-    def remeshed(self, z: Array, at: Any) -> None:
-        return None
-
-    def branch(self, nodes: Sequence[Node], lengths: Array, marks: Any, ends: Any, method: str) -> Branch:
-        from kapitza.continuation.criteria import readings
-
-        unfolded = max(abs(float(n.z[-2])) for n in nodes)
-        return Branch(
-            model=self.model,
-            parameters=self.free,
-            values=np.array([n.z[-1:] for n in nodes]),
-            points=np.array([n.z[: self.size] for n in nodes]),
-            periods=np.array([n.family.inner.full_period(n.z) for n in nodes]),
-            multipliers=np.array([readings(n).multipliers for n in nodes]),
-            repeats=self.inner.full_repeats,
-            arclength=lengths,
-            bifurcations=marks,
-            ends=(ends[0][0], ends[1][0]),
-            end_messages=(ends[0][1], ends[1][1]),
-            counts=np.ones(len(nodes), np.int64),
-            subject="backbone",
-            method=method,
-            notes=(f"unfolded by the damping {self.inner.free[0]}, which stayed within {unfolded:.1e} of zero",),
-        )
-
-
-@dataclass(frozen=True)
-class _BackbonePoint(DensePoint):
-    inner: Any
+    def sample(self, z: Array, readings: Readings) -> Sample:
+        period = self.inner.orbit(z).full_period
+        return Sample(z[-1:], z[: self.family.size], period, readings.multipliers)
 
 
 def _away(node: Node, target: float) -> bool:
     """Is every pair of a node further from the target than its trace is exact?"""
-    traces = pair_traces(node.family.inner.matrix(node.at.inner))
-    return bool(np.abs(traces - target).min(initial=np.inf) > NEAR_PAIR)
+    return bool(np.abs(node.readings.traces - target).min(initial=np.inf) > NEAR_PAIR)
 
 
-def pair_traces(matrix: Array) -> NDArray[np.complex128]:
+def pair_traces(matrix: Array) -> Complex:
     """μ + 1/μ of the pairs of multipliers of a conservative orbit, without the trivial pair 1, 1.
 
     They are the eigenvalues of M + M⁻¹, each twice; M⁻¹ is as exact as M, whose determinant is 1.
@@ -284,15 +272,15 @@ def backbone(
     """
     checks.number("amplitude", amplitude, above=0, error=KapitzaError)
     checks.whole("mode", mode, least=0, error=KapitzaError)
-    free, dampings = _undamped(model, frequency, force, damping)
+    free, dampings = undamped(model, frequency, force, damping)
     origin = free.state(dict.fromkeys(free.states, 0.0) | dict(rest or {}))
-    shape, omega = _linear_mode(free, mode, origin)
+    shape, omega = linear_mode(free, mode, origin)
     free = free.with_values(**{frequency: omega})
     if abs(float(free.period or 0) * omega / (2 * np.pi) - 1) > 1e-9:
         raise KapitzaError(f"The excitation period is not 2π/{frequency}: the backbone cannot be laid over it.")
     limits = checked_bounds(free, frequency, bounds)
     trace = _first_trace(free, (dampings[0], frequency), origin, amplitude * shape, limits, stepping)
-    walker = Walker(trace, None, lambda w: assembled(w, "Shooting"))
+    walker = Walker(trace)
     branch = walked(walker, monitor)
     doubtful = [i for i, node in enumerate(trace.nodes) if _unfolding(node.z) > CONSERVED]
     if not doubtful:
@@ -306,7 +294,7 @@ def backbone(
     return walker.branch.with_(status=branch.status)
 
 
-def _undamped(
+def undamped(
     model: Model, frequency: str, force: str | Sequence[str], damping: str | Sequence[str]
 ) -> tuple[Model, tuple[str, ...]]:
     """The model without force and damping, and the names of the dampings, of which the first unfolds its families."""
@@ -330,14 +318,12 @@ def _first_trace(
     rates = Flow(free).rates(point, 0.0)
     period = 2 * np.pi / omega
     sizes = state_sizes(free, point[None], rates[None], period)
-    inner = OrbitFamily(
-        free, names, 1, free.vector, sizes, np.zeros(1), 1.0, None, 0.0, None, period,
-        (1.0, parameter_size(omega, limits)),
-    )  # fmt: skip
+    unknowns = FreeParameter(names, (1.0, parameter_size(omega, limits)))
+    inner = ShootingFamily(orbit_frame(free, unknowns, 1, sizes, period))
     family = BackboneFamily(inner, point, rates / np.linalg.norm(rates))
     z = np.concatenate([point, [0.0, omega]])
     row = np.zeros(z.size)
-    row[: inner.size] = shape / sizes**2
+    row[: sizes.size] = shape / sizes**2
     outcome = corrected_at(family, z, row[None], np.array([float(row @ z)]), 1e-11)
     if outcome.point is None:
         raise ConvergenceError(f"No free vibration near the linear mode at {omega:.6g} rad/s: {outcome.message}")
@@ -358,11 +344,10 @@ def other_vibration(model: Model, point: Bifurcation, limits: Bounds, amplitude:
     omega, start = point.value, point.point
     rates = Flow(model).rates(start, 0.0)
     period = repeats * 2 * np.pi / omega
-    inner = OrbitFamily(
-        model, (point.unfolding, point.parameter), repeats, model.vector,
-        state_sizes(model, start[None], rates[None], period), np.zeros(1), float(repeats), None, 0.0, None, period,
-        (1.0, parameter_size(omega, limits)),
-    )  # fmt: skip
+    sizes = state_sizes(model, start[None], rates[None], period)
+    unknowns = FreeParameter((point.unfolding, point.parameter), (1.0, parameter_size(omega, limits)))
+    frame = orbit_frame(model, unknowns, repeats, sizes, period)
+    inner = ShootingFamily(frame, section=Section(float(repeats)))
     family = BackboneFamily(inner, start, rates / np.linalg.norm(rates))
     z = np.concatenate([start, [model.values[point.unfolding], omega]])
     assert point.tangent is not None
@@ -372,7 +357,7 @@ def other_vibration(model: Model, point: Bifurcation, limits: Bounds, amplitude:
     shares = plane @ (point.tangent[kept] / family.scale[kept])
     across = np.array([-shares[1], shares[0]]) @ plane
     across /= np.linalg.norm(across)
-    if float(across[: start.size] @ (point.vector / inner.sizes)) < 0:
+    if float(across[: start.size] @ (point.vector / sizes)) < 0:
         across = -across
     ahead = np.zeros(z.size)
     ahead[kept] = side * across * family.scale[kept]
@@ -440,10 +425,8 @@ def _require_conservative(model: Model, z: Array, allowed: float = CONSERVED) ->
         )
 
 
-def _linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
+def linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
     """Shape (n,) at largest displacement and frequency of an undamped mode of the rest state."""
-    from kapitza.orbits.of_models import VectorField
-
     field = VectorField(model)
     rest = origin[None]
     moving = float(np.abs(field.rates(rest, np.zeros(1))).max())
@@ -471,98 +454,3 @@ def _linear_mode(model: Model, mode: int, origin: Array) -> tuple[Array, float]:
     largest = int(first_largest(np.abs(vector[:coordinates])))
     shape = np.real(vector / vector[largest])
     return shape / np.abs(shape[:coordinates]).max(), float(values[index].imag)
-
-
-@dataclass(frozen=True)
-class FrequencyResponse:
-    """Forced responses at one or several force amplitudes, and the backbone between them.
-
-    status: INTERRUPTED when it was stopped; the responses that were begun are there.
-    """
-
-    branches: tuple[Branch, ...]
-    forces: tuple[float, ...]
-    force: str
-    backbone: Branch | None
-    status: Status = Status.CONVERGED
-
-    def plot(self, **settings: Any) -> Any:
-        from kapitza.report import plot_frequency_response
-
-        return plot_frequency_response(self, **settings)
-
-
-def frequency_response(
-    model: Model,
-    frequency: str,
-    bounds: Bounds,
-    *,
-    force: str,
-    damping: str | Sequence[str] | None = None,
-    levels: Sequence[float] | None = None,
-    start: Guess = None,
-    mode: Index = 0,
-    monitor: Monitor | None = None,
-    **settings: Anything,
-) -> FrequencyResponse:
-    """The response to harmonic forcing over its frequency, for each force level, with the backbone if damping is named.
-
-    Parameters
-    ----------
-    model : Model
-        A forced one, whose period is 2π over its excitation frequency.
-    frequency : str
-        Name of the excitation frequency [rad/s].
-    bounds : (float, float)
-        Range of the frequency; each response begins at its lower end.
-    force : str
-        Name of the amplitude of the force.
-    damping : str or list of str, optional
-        Set to zero for the backbone; without it there is none.
-    levels : list of float, optional
-        Amplitudes of the force; by default the model's own.
-    start : optional
-        From where the motion settles at the lower end; the model's start by default.
-    mode : int
-        Of the backbone.
-    monitor : Monitor, optional
-        Progress; when it is stopped, what there is comes back with the status INTERRUPTED.
-    settings
-        Further ones of `follow`.
-
-    Returns
-    -------
-    FrequencyResponse
-        A branch for each level, and the backbone; `.plot()` draws them.
-
-    Examples
-    --------
-    >>> import kapitza as kz
-    >>> model = kz.Model.from_equations(
-    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
-    ... )
-    >>> response = kz.frequency_response(model, "omega", (0.9, 1.2), force="B", levels=[0.1, 0.3])
-    >>> len(response.branches), response.forces
-    (2, (0.1, 0.3))
-    """
-    model.check(force)
-    given = [model.values[force]] if levels is None else checks.items("levels", levels, error=KapitzaError)
-    chosen = tuple(checks.number("A level of the force", level, error=KapitzaError) for level in given)
-    if not chosen:
-        raise KapitzaError(f"levels is empty: give amplitudes of {force}, such as levels=[0.1, 0.2].")
-    low, high = checks.span("bounds", sorted(checks.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist()))
-    branches: list[Branch] = []
-    spine = None
-    with watch(monitor, f"responses of {model.name}", len(chosen) + (damping is not None)) as task:
-        for level in chosen:
-            at = model.with_values(**{force: level, frequency: low})
-            branches.append(follow(at, start, frequency, bounds, direction=1, **settings))
-            task.advance(1, f"{force} = {level:.6g}")
-        if damping is not None:
-            free, _ = _undamped(model, frequency, force, damping)
-            # The curve begins at the natural frequency, which may be outside of the range of the responses.
-            _, omega = _linear_mode(free, mode, free.state(dict.fromkeys(free.states, 0.0)))
-            reach = (min(low, 0.99 * omega), max(high, 1.01 * omega))
-            spine = backbone(model, frequency, force=force, damping=damping, bounds=reach, mode=mode)
-            task.advance(1)
-    return FrequencyResponse(tuple(branches), chosen[: len(branches)], force, spine, task.status)

@@ -2,75 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
 
-from kapitza.continuation.motion import OrbitFamily, sequence_of
+from kapitza.base.arrays import Array
+from kapitza.continuation.family import Node, Orbit, RankedTest, Readings, Test, test_of
+from kapitza.continuation.frame import Complex
 from kapitza.continuation.nouns import Kind
-from kapitza.continuation.path import Node
-from kapitza.solve import DenseSolver
+from kapitza.flow import Event
 
-Array = NDArray[np.float64]
-Complex = NDArray[np.complex128]
+(_geev,) = cast(Sequence[Any], get_lapack_funcs(("geev",), dtype=np.float64))
 
 REAL = 1e-7
 """A pair of multipliers whose imaginary part is below this is a neutral saddle, not a torus."""
 
+# Branchings come first: what is found there as well is part of them.
+ORBIT_TESTS: tuple[Test, ...] = tuple(
+    test_of(kind) for kind in (Kind.BRANCH_POINT, Kind.FOLD, Kind.DOUBLING, Kind.NEIMARK_SACKER)
+)
 
-CONDENSED = 1e6
-"""Growth along an orbit beyond which inner nodes are not eliminated from determinants: rounding would change signs."""
 
+def orbit_readings(
+    orbit: Orbit, node: Node, branch: float, sequence: str = "", speed: float = float("nan")
+) -> Readings:
+    """Return the readings of a periodic orbit.
 
-@dataclass(frozen=True)
-class Readings:
-    """The test functions at one node.
-
-    fold: component of the unit tangent along the parameter; doubling: Π(μ + 1), torus: Π_{i<j}(μ_i μ_j - 1) without the
-    trivial multiplier, each over its own size; branch: determinant of the Jacobian bordered by the tangent.
-    sequence: the events on the way, as a word that does not depend on where the section is; speed: the smallest normal
-    speed with which a surface is crossed or hit (NaN without), relative to the largest along the orbit.
+    Fold: component of the unit tangent along the parameter; doubling: Π(μ + 1), torus: Π_{i<j}(μ_i μ_j - 1) without
+    the trivial multiplier, each over its own size. branch: a function that vanishes at branch points.
     """
-
-    fold: float
-    doubling: float
-    torus: float
-    branch: float
-    multipliers: Complex
-    sequence: str = ""
-    speed: float = float("nan")
-
-
-def readings(node: Node) -> Readings:
-    """The test functions, computed once per node."""
-    known = node.extras.get("readings")
-    if known is None:
-        known = node.extras["readings"] = node.family.readings(node)
-    return known
+    multipliers = orbit.multipliers()
+    rest = without_trivial(multipliers) if orbit.frame.autonomous else multipliers
+    tests = {
+        Kind.BRANCH_POINT: branch,
+        Kind.FOLD: float(node.tangent[-1] / node.family.scale[-1]),
+        Kind.DOUBLING: doubling_function(rest),
+        Kind.NEIMARK_SACKER: torus_function(rest),
+    }
+    return Readings(multipliers, tests, sequence, speed)
 
 
-def orbit_readings(node: Node) -> Readings:
-    """Those of a periodic orbit."""
-    family, at = node.family, node.at
-    multipliers = family.multipliers(at)
-    rest = without_trivial(multipliers) if family.autonomous else multipliers
-    events = tuple(at.events)
-    return Readings(
-        fold=float(node.tangent[-1] / family.scale[-1]),
-        doubling=doubling_function(rest),
-        torus=torus_function(rest),
-        branch=border_determinant(node),
-        multipliers=multipliers,
-        sequence=canonical(sequence_of(events)) if events else "",
-        speed=smallest_speed(family, at) if events else float("nan"),
-    )
+def eigenvalues_by_size(matrix: Array) -> Complex:
+    """Return the eigenvalues of a small real matrix, largest first.
+
+    NaN where they do not converge.
+    """
+    # np.linalg.eigvals takes three times as long for the few states of an orbit.
+    real, imaginary, _, _, info = _geev(matrix, compute_vl=0, compute_vr=0)
+    if info:
+        return np.full(matrix.shape[0], complex(np.nan, np.nan))
+    found = sorted(map(complex, real.tolist(), imaginary.tolist()), key=abs, reverse=True)
+    return np.array(found)
 
 
-def several_pairs(before: Readings, after: Readings) -> list[tuple[Kind, Callable[[Readings], float], int]]:
+def several_pairs(before: Readings, after: Readings) -> list[RankedTest]:
     """Tests for pairs that cross the circle within one step, so that the product over pairs keeps its sign."""
     counts = [int((np.abs(r.multipliers) > 1 + REAL).sum()) for r in (before, after)]
     if abs(counts[1] - counts[0]) < 4:
@@ -113,38 +101,31 @@ def torus_function(multipliers: Complex) -> float:
     return result.real
 
 
-def border_determinant(node: Node) -> float:
-    """det [J; tangent], up to a positive factor: it vanishes at branch points and not at folds."""
-    family, solver = node.family, node.solver
-    if isinstance(solver, DenseSolver):
-        # By Cramer's rule the border counts by its product with the tangent, and in no other way.
-        row = solver.matrix[-1]
-        return solver.determinant / float(row @ node.tangent)
-    if isinstance(family, OrbitFamily) and family.total_growth(node.at) > CONDENSED:
-        tangent, matrix = node.tangent, family.full(node.at)
-    else:
-        tangent, matrix = family.condensed_tangent(node.tangent), family.condensed(node.at)
-    sign, size = np.linalg.slogdet(np.vstack([matrix, tangent]))
-    return float(sign * np.exp(min(size, 700.0)) / (tangent @ tangent))
-
-
 def canonical(word: str) -> str:
     """The rotation of a cyclic word that comes first in the alphabet: the same for every section."""
     letters = word.split()
     return min((" ".join(letters[k:] + letters[:k]) for k in range(len(letters))), default="")
 
 
-def smallest_speed(family: Any, at: Any) -> float:
-    """The smallest |ds/dt| at a crossing or an impact, over the largest: 0 where the orbit grazes."""
-    field = family.problem.field
-    speeds = []
-    for event in at.events:
+def sequence_of(events: Sequence[Event]) -> str:
+    """Return the events as a word: kind, index and direction of each, in the order of time."""
+    letters = {"cross": "c", "stick": "S", "release": "R", "impact": "i", "contact": "C", "detach": "D", "graze": "g"}
+    marks = {1: "+", -1: "-", 0: ""}
+    ordered = sorted(events, key=lambda event: event.time)
+    return " ".join(f"{letters.get(e.kind, e.kind)}{e.index}{marks[int(np.sign(e.direction))]}" for e in ordered)
+
+
+def smallest_speed(orbit: Orbit) -> float:
+    """Return the smallest |ds/dt| at a surface over the largest: 0 where the orbit grazes."""
+    field, vector = orbit.frame.problem.field, orbit.vector
+    speeds: list[tuple[int, float]] = []
+    for event in orbit.events:
         if event.kind not in ("cross", "impact") or event.state is None:
             continue
         index = event.index + (len(field.switches) if event.kind == "impact" else 0)
         state, time = np.asarray(event.state, float)[None], np.array([event.time])
-        surface = field.surface(index, state, time, at.vector)
-        rates = field.rates(state, time, at.vector)
+        surface = field.surface(index, state, time, vector)
+        rates = field.rates(state, time, vector)
         speeds.append((index, abs(float((surface.by_state * rates).sum() + surface.by_time[0]))))
     if not speeds:
         return float("nan")

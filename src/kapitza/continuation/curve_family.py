@@ -13,23 +13,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kapitza.continuation.branch import EQUILIBRIUM_FOLDS, Branch
-from kapitza.continuation.criteria import readings
-from kapitza.continuation.cycles import cycle_arrays
-from kapitza.continuation.motion import OrbitFamily
+from kapitza.base.arrays import Array
+from kapitza.continuation.branch import EQUILIBRIUM_FOLDS
+from kapitza.continuation.codimension_two import curve_readings, curve_tests, judged_on_curve
+from kapitza.continuation.equilibria import EquilibriumFamily, EquilibriumPoint
+from kapitza.continuation.family import Node, Orbit, PlainPoint, Readings, Sample, Subject, Test
+from kapitza.continuation.motion import ShootingFamily, ShootingPoint
 from kapitza.continuation.nouns import Bifurcation, Kind
-from kapitza.continuation.path import Node
+from kapitza.model import Model
 from kapitza.solve import DensePoint, singular_vectors
 
-if TYPE_CHECKING:
-    from kapitza.continuation.codimension_two import CurveReadings
-
-Array = NDArray[np.float64]
+InnerFamily = ShootingFamily | EquilibriumFamily
+InnerPoint = ShootingPoint | EquilibriumPoint
 
 DIFFERENCE = 1e-5
 """Step of the differences along v, relative to the sizes of the states; only the gradient of G is differenced."""
@@ -43,7 +41,7 @@ class CurveFamily:
     what vanishes; b, c: (m, 1) or (m, 2) borders, renewed from point to point; rate: size of f_x [1/s], scales k.
     """
 
-    inner: Any
+    inner: InnerFamily
     kind: Kind
     b: Array
     c: Array
@@ -54,16 +52,20 @@ class CurveFamily:
         return self.inner.free
 
     @property
-    def model(self) -> Any:
+    def model(self) -> Model:
         return self.inner.model
 
     @property
-    def autonomous(self) -> bool:
-        return self.of_orbits and self.inner.autonomous
+    def state_sizes(self) -> Array:
+        return self.inner.state_sizes
+
+    @property
+    def delicate(self) -> bool:
+        return False
 
     @property
     def of_orbits(self) -> bool:
-        return isinstance(self.inner, OrbitFamily)
+        return isinstance(self.inner, ShootingFamily)
 
     @property
     def pair(self) -> bool:
@@ -96,19 +98,19 @@ class CurveFamily:
         """The unknowns from those of the inner family and κ or k."""
         return np.insert(own, self.base, square) if self.pair else own
 
-    def matrix(self, at: Any, square: float) -> Array:
-        """A, square: what is singular on the curve."""
-        if self.kind is Kind.HOPF:
-            f, rate = self.inner.matrix(at), self.rate
+    def matrix(self, at: InnerPoint, square: float) -> Array:
+        """Return A, square: what is singular on the curve."""
+        if isinstance(at, EquilibriumPoint):
+            f, rate = at.matrix(), self.rate
+            if self.kind is not Kind.HOPF:
+                return f
             one = np.eye(f.shape[0])
             return np.block([[f, -rate * one], [square / rate * one, f]])
         if self.kind is Kind.NEIMARK_SACKER:
-            return _two_turns(at.closed_segments(), square)
-        if not self.of_orbits:
-            return self.inner.matrix(at)
-        return self.inner.full(at)[:, : self.base] if self.kind is Kind.FOLD else self.inner.chain(at, -1.0)
+            return _two_turns(at.inner.closed_segments(), square)
+        return at.full()[:, : self.base] if self.kind is Kind.FOLD else at.chain(-1.0)
 
-    def null_vectors(self, at: Any, square: float) -> tuple[Array, Array, Array]:
+    def null_vectors(self, at: InnerPoint, square: float) -> tuple[Array, Array, Array]:
         """First column of V (m,), W (m, k) and the first column of G (k,) of the bordered matrix."""
         a = self.matrix(at, square)
         size, width = a.shape[0], self.b.shape[1]
@@ -129,12 +131,12 @@ class CurveFamily:
         own, square = self.split(z)
         at = self.inner.linearise(own)
         v, w, g = self.null_vectors(at, square)
-        base = self.inner.full(at)
+        base = at.full()
         jacobian = np.vstack([base, -self._by_unknowns(own, v, w)])
         if self.pair:
             column = np.concatenate([np.zeros(base.shape[0]), -self._by_square(v, w)])
             jacobian = np.insert(jacobian, self.base, column, axis=1)
-        return CurvePoint(np.concatenate([at.residual, g]), jacobian, at, v, w)
+        return CurvePoint(np.concatenate([at.residual, g]), jacobian, self, at, v, w)
 
     def _by_unknowns(self, own: Array, v: Array, w: Array) -> Array:
         """wᵀ (dA/dz) v (k, N) for all unknowns of the inner family."""
@@ -145,7 +147,7 @@ class CurveFamily:
 
     def _by_square(self, v: Array, w: Array) -> Array:
         """wᵀ (dA/dκ) v or wᵀ (dA/dk) v, (k,): both stand in the last rows only."""
-        n, half = self.inner.size, v.size // 2
+        n, half = len(self.model.states), v.size // 2
         if self.kind is Kind.HOPF:
             return w[half:].T @ v[:half] / self.rate
         return -2 * w[-n:].T @ v[half : half + n]
@@ -159,94 +161,72 @@ class CurveFamily:
         if size == 0.0:
             return np.zeros((rows, own.size))
         step = DIFFERENCE / size
-        ahead = self.inner.full(self.inner.linearise(own + step * direction))
-        behind = self.inner.full(self.inner.linearise(own - step * direction))
+        ahead = self.inner.linearise(own + step * direction).full()
+        behind = self.inner.linearise(own - step * direction).full()
         return (ahead - behind)[:rows] / (2 * step)
 
     def allowed(self, z: Array) -> bool:
         return self.inner.allowed(self.split(z)[0])
 
-    def renewed(self, z: Array, at: CurvePoint) -> CurveFamily:
-        """Borders from the null vectors here, so that the bordered matrix stays far from singular."""
-        own, square = self.split(z)
-        inner = self.inner.renewed(own, at.inner)
-        return replace(self, inner=inner).with_borders(at.inner, square)
-
-    def with_borders(self, at: Any, square: float) -> CurveFamily:
-        """Borders from singular vectors of A itself."""
+    def with_borders(self, at: InnerPoint, square: float) -> CurveFamily:
+        """Return the family with borders from singular vectors of A itself."""
         left, _, right = singular_vectors(self.matrix(at, square))
         width = 2 if self.pair else 1
         return replace(self, b=left[:, -width:], c=right[-width:].T)
 
-    def relinearised(self, at: CurvePoint) -> CurvePoint:
-        # On the curve other borders combine the rows of the gradient of G and nothing else: the null vector stays.
-        return at
-
-    def remeshed(self, z: Array, at: Any) -> None:
-        return None
-
-    def condensed_tangent(self, tangent: Array) -> Array:
-        return tangent
-
-    def motion(self, z: Array, at: CurvePoint) -> Array | None:
-        return self.inner.motion(self.split(z)[0], at.inner) if self.of_orbits else None
-
-    def readings(self, node: Node) -> CurveReadings:
-        """Test functions of codimension two: where the curve itself changes character."""
-        from kapitza.continuation.codimension_two import curve_readings
-
-        return curve_readings(node)
-
-    def test_functions(self) -> Any:
-        from kapitza.continuation.codimension_two import curve_tests
-
-        return curve_tests(self)
-
-    def judged(self, kind: Kind, node: Node, first: Node, last: Node) -> Bifurcation | None:
-        from kapitza.continuation.codimension_two import judged_on_curve
-
-        return judged_on_curve(self, kind, node, first, last)
-
-    def several(self, before: CurveReadings, after: CurveReadings) -> list:
-        return []
-
-    def sequence_change(self, stretch: Any, before: CurveReadings, after: CurveReadings) -> list[Bifurcation]:
-        return []
-
-    def branch(self, nodes: Sequence[Node], lengths: Array, marks: Any, ends: Any, method: str) -> Branch:
-        pure = [n.family.split(n.z)[0] for n in nodes]
-        orbit = self.of_orbits
-        inner = [n.family.inner for n in nodes]
-        half = orbit and self.inner.closing is not None
-        multipliers = np.array([readings(n).multipliers for n in nodes])
-        cycles: dict[str, Any] = {"counts": np.ones(len(nodes), np.int64)}
-        if self.model.is_map:
-            cycles = cycle_arrays([f.equations.unpack(z)[0] for f, z in zip(inner, pure, strict=True)])
-        return Branch(
-            model=self.model,
-            parameters=self.free,
-            values=np.array([z[-2:] for z in pure]),
-            points=np.array([f.section_point(z) if orbit else z[: f.size] for f, z in zip(inner, pure, strict=True)]),
-            periods=np.array([f.full_period(z) if orbit else 0.0 for f, z in zip(inner, pure, strict=True)]),
-            multipliers=multipliers**2 if half else multipliers,
-            repeats=self.inner.full_repeats if orbit else None,
-            arclength=lengths,
-            bifurcations=marks,
-            ends=(ends[0][0], ends[1][0]),
-            end_messages=(ends[0][1], ends[1][1]),
-            **cycles,
-            subject=self.kind.value if orbit or self.kind is Kind.HOPF else EQUILIBRIUM_FOLDS,
-            method=method if orbit else "Newton",
-        )
+    def subject(self, nodes: Sequence[Node]) -> Subject:
+        if isinstance(self.inner, ShootingFamily):
+            return Subject(self.kind.value, self.inner.full_repeats)
+        return Subject(self.kind.value if self.kind is Kind.HOPF else EQUILIBRIUM_FOLDS, method="Newton")
 
 
 @dataclass(frozen=True)
-class CurvePoint(DensePoint):
-    """The Jacobian of the extended system with what it was made of."""
+class CurvePoint(DensePoint, PlainPoint):
+    """The Jacobian of the extended system with what it was made of: the inner point, V and W."""
 
-    inner: Any
+    family: CurveFamily
+    inner: InnerPoint
     v: Array
     w: Array
+
+    def renewed(self, z: Array) -> tuple[CurveFamily, CurvePoint]:
+        """Return the family with borders from the null vectors here.
+
+        The bordered matrix stays far from singular. On the curve other borders combine the rows of the gradient of G
+        and nothing else, so the null vector stays.
+        """
+        own, square = self.family.split(z)
+        family, point = self.family, self.inner
+        renewed = self.inner.renewed(own)
+        if renewed is not None:
+            family, point = replace(family, inner=renewed[0]), renewed[1]
+        family = family.with_borders(self.inner, square)
+        return family, replace(self, family=family, inner=point)
+
+    def inner_orbit(self, z: Array) -> Orbit | None:
+        return self.inner.orbit(self.family.split(z)[0])
+
+    def motion(self) -> Array | None:
+        return self.inner.motion()
+
+    def readings(self, node: Node) -> Readings:
+        return curve_readings(self, node)
+
+    @property
+    def tests(self) -> tuple[Test, ...]:
+        return curve_tests(self.family.kind, self.family.of_orbits)
+
+    def judged(self, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None) -> Bifurcation | None:
+        return judged_on_curve(self, kind, node, first, last)
+
+    def sample(self, z: Array, readings: Readings) -> Sample:
+        own, _ = self.family.split(z)
+        if isinstance(self.inner, EquilibriumPoint):
+            return Sample(own[-2:], own[: self.inner.family.size], 0.0, readings.multipliers)
+        orbit = self.inner.orbit(own)
+        whole = readings.multipliers if orbit.closing is None else readings.multipliers**2
+        nodes = orbit.whole_nodes() if orbit.frame.dynamics.is_map else None
+        return Sample(own[-2:], orbit.section_point(), orbit.full_period, whole, nodes)
 
 
 def _two_turns(segments: Array, cosine: float) -> Array:

@@ -6,24 +6,22 @@ functions, curves and switches are those of orbits: one step of the map takes th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
-from kapitza.continuation.motion import OUTGROWN, OrbitFamily, grown
+from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
+from kapitza.continuation.frame import Dynamics, FreeParameter, orbit_frame
+from kapitza.continuation.motion import Section, ShootingFamily, cycle_sizes
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError
-from kapitza.flow import Map
+from kapitza.flow import Event, Flow, Map
 from kapitza.model import Model
 from kapitza.orbits import PeriodicOrbit
-from kapitza.orbits.of_models import Problem, VectorField, as_point
+from kapitza.orbits.of_models import Compiled, Problem, VectorField, as_point
 from kapitza.solve import NewtonSettings, newton
-
-Array = NDArray[np.float64]
 
 SETTLING = 1000
 """Steps after which a motion counts as settled where no start is given."""
@@ -52,7 +50,7 @@ class Run:
     state: Array
     jacobian: Array | None = None
     sensitivity: Array | None = None
-    events: tuple = ()
+    events: tuple[Event, ...] = ()
 
 
 class Steps:
@@ -73,7 +71,7 @@ class Steps:
     def period(self, vector: Array | None = None) -> float:
         return 1.0
 
-    def shots(self, *_: Any) -> None:
+    def shots(self, *_: object) -> None:
         """A step of a map needs no preparation."""
         return None
 
@@ -96,7 +94,9 @@ class Steps:
             state = run.state[0]
         return Run(state, jacobian, sensitivity) if tangents else Run(state)
 
-    def propagate_many(self, x: Array, begins: Any, ends: Any, vector: Array, tangents: bool = False) -> Run:
+    def propagate_many(
+        self, x: Array, begins: Array | float, ends: Array | float, vector: Array, tangents: bool = False
+    ) -> Run:
         """One step from each row of x (J, n)."""
         times = np.zeros(len(x))
         with np.errstate(all="ignore"):
@@ -110,79 +110,26 @@ class Steps:
         return run
 
 
-@dataclass(frozen=True)
-class CycleFamily(OrbitFamily):
-    """F(z) = f(x_j, p) - x_{j+1} = 0 for z = (x_0 … x_{q-1}, p...): cycles of q = `repeats` steps of a map."""
-
-    @cached_property
-    def flow(self) -> Any:
-        return Steps(self.model, self.free)
-
-    @cached_property
-    def problem(self) -> Problem:
-        base = Problem(self.model, self.repeats, self.period, wrt=self.free)
-        base.__dict__.update(flow=self.flow, field=self.flow.field, law=self.flow.period_law)
-        return base.at(self.vector, self.period)
-
-    def renewed(self, z: Array, at: Any) -> CycleFamily:
-        """The family with sizes of states and parameters that have grown."""
-        parameters = grown(self.parameter_sizes, z[-len(self.free) :], self.reach)
-        seen = cycle_sizes(self.model, at.nodes)
-        if parameters == self.parameter_sizes and (seen <= OUTGROWN * self.sizes).all():
-            return self
-        other = replace(self, sizes=np.maximum(seen, self.sizes), parameter_sizes=parameters)
-        other.__dict__.update(flow=self.flow, problem=self.problem)
-        return other
-
-    def remeshed(self, z: Array, at: Any, always: bool = False) -> None:
-        """Every point of the cycle is a node already."""
-        return None
-
-    def vigour(self, z: Array, at: Any) -> float:
-        """A cycle of a map does not come to rest."""
-        return 1.0
-
-    def readings(self, node: Any) -> Any:
-        """Test functions, with the sides of the switches on which the points lie as a word."""
-        from kapitza.continuation.criteria import canonical, orbit_readings
-
-        found = orbit_readings(node)
-        if not self.model.structure.switches:
-            return found
-        at = node.at
-        modes = self.flow.field.modes(at.nodes, np.zeros(len(at.nodes)), at.vector)
-        letters = ["".join("-0+"[int(np.sign(m)) + 1] for m in row) for row in modes]
-        return replace(found, sequence=canonical(" ".join(letters)))
+def map_dynamics(model: Model, names: tuple[str, ...], steps: int) -> Dynamics:
+    """Return a map in the place of a flow, for cycles of a number of steps."""
+    # Steps has those methods of a flow that shooting calls; one step lasts one unit of time.
+    runs = Steps(model, names)
+    flow = cast(Flow, runs)
+    return Dynamics(
+        flow, Problem(model, steps, float(steps), wrt=names, compiled=Compiled(model, names, flow, runs.field)), True
+    )
 
 
-def rounding_defect(segments: Array) -> float:
-    """Relative error of the multipliers of a cycle by rounding: its derivatives are exact ones."""
-    count, n = segments.shape[:2]
-    return 1e-15 * count * n
+def cycle_family(model: Model, nodes: Array, free: FreeParameter) -> tuple[ShootingFamily, Array]:
+    """Return the family through the cycle with points `nodes` (q, n), and its unknowns there.
 
-
-def cycle_sizes(model: Model, nodes: Array) -> Array:
-    """Sizes of the states on a cycle (q, n), never zero."""
-    size = np.abs(nodes).max(axis=0)
-    size = np.maximum(size, max(1e-2 * float(size.max()), 1e-3))
-    size[np.array(model.angles, bool)] = 1.0
-    return size
-
-
-def cycle_family(
-    model: Model,
-    nodes: Array,
-    names: tuple[str, ...],
-    parameter_sizes: tuple[float, ...],
-    reach: tuple[float, ...] = (),
-) -> tuple[CycleFamily, Array]:
-    """The family through the cycle with points `nodes` (q, n), and its unknowns there."""
+    F(z) = f(x_j, p) - x_{j+1} = 0 for z = (x_0 … x_{q-1}, p...).
+    """
     count = len(nodes)
-    family = CycleFamily(
-        model, names, count, model.vector, cycle_sizes(model, nodes), np.arange(count) / count, float(count),
-        period=float(count), parameter_sizes=parameter_sizes, reach=reach,
-    )  # fmt: skip
-    return family, family.equations.pack(nodes, float(count), np.array([model.values[name] for name in names]))
+    dynamics = map_dynamics(model, free.names, count)
+    frame = orbit_frame(model, free, count, cycle_sizes(model, nodes), float(count), dynamics)
+    family = ShootingFamily(frame, np.arange(count) / count, Section(float(count)))
+    return family, family.pack(nodes, float(count), np.array([model.values[name] for name in free.names]))
 
 
 def along_cycle(model: Model, point: Array, vector: Array, steps: int) -> tuple[Array, Array]:
@@ -196,7 +143,7 @@ def along_cycle(model: Model, point: Array, vector: Array, steps: int) -> tuple[
     return np.array(nodes), np.array(tangents)
 
 
-def cycle_at(model: Model, start: Any, period: float | None) -> Array:
+def cycle_at(model: Model, start: Anything, period: float | None) -> Array:
     """The points (q, n) of the cycle near a start: an orbit, a state, the points themselves, or nothing."""
     if isinstance(start, PeriodicOrbit):
         guess = np.asarray(start.points, float)
@@ -209,7 +156,7 @@ def cycle_at(model: Model, start: Any, period: float | None) -> Array:
     count = int(count)
     if len(guess) != count:
         guess = Map(model).iterate(guess[0], count - 1)
-    family, z = cycle_family(model, guess, (), ())
+    family, z = cycle_family(model, guess, FreeParameter((), ()))
     found = newton(family.equations, z, NewtonSettings(1e-13, 60), family.scale)
     if not found.status.ok:
         raise ConvergenceError(
@@ -222,7 +169,7 @@ def cycle_at(model: Model, start: Any, period: float | None) -> Array:
     return nodes
 
 
-def _first(model: Model, start: Any) -> Array:
+def _first(model: Model, start: Anything) -> Array:
     """The start as points (q, n); settled from the model's own start where there is none."""
     if start is None:
         return Map(model).iterate(model.state(), SETTLING)[-1:]
@@ -245,10 +192,3 @@ def _require_shortest(model: Model, nodes: Array) -> None:
                 f"The cycle of {count} steps that was found closes after {shorter} already: give period={shorter}, or "
                 "start nearer to the longer one."
             )
-
-
-def cycle_arrays(cycles: Sequence[Array]) -> dict[str, Array]:
-    """Nodes, fractions and counts of a branch from the points (q, n) of its cycles."""
-    counts = np.array([len(nodes) for nodes in cycles])
-    fractions = [np.arange(count) / count for count in counts]
-    return {"nodes": np.concatenate(cycles), "fractions": np.concatenate(fractions), "counts": counts}

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
 from kapitza.continuation.curve_family import CurveFamily
 from kapitza.continuation.equilibria import EquilibriumFamily, resting_family
+from kapitza.continuation.family import Node, Orbit
+from kapitza.continuation.frame import Complex
 from kapitza.continuation.nouns import Bifurcation, End, Kind
-from kapitza.continuation.path import Node, corrected_at
+from kapitza.continuation.path import corrected_at
 from kapitza.errors import FlowError
 from kapitza.solve import Bordered, NewtonSettings, eigenvectors, newton
-
-Array = NDArray[np.float64]
 
 STILL = 1e-6
 """Of the motion before: an orbit that moves less than this is an equilibrium, at which every period is a solution."""
@@ -65,7 +64,7 @@ def cosine_of_motion(before: Node, node: Node) -> float:
     It turns negative where a step leads across a Hopf point, beyond which the same orbits follow half a period later,
     and falls to zero where the plane of the phase condition becomes tangent to the orbit.
     """
-    first, last = _motion(before), _motion(node)
+    first, last = before.motion, node.motion
     if first is None or last is None or first.shape != last.shape:
         return 1.0
     sizes = float(np.linalg.norm(first)), float(np.linalg.norm(last))
@@ -74,43 +73,35 @@ def cosine_of_motion(before: Node, node: Node) -> float:
     return float((first * last).sum()) / (sizes[0] * sizes[1])
 
 
-def _motion(node: Node) -> Array | None:
-    if "motion" not in node.extras:
-        node.extras["motion"] = node.family.motion(node.z, node.at)
-    return node.extras["motion"]
+def _orbit_of(node: Node) -> Orbit:
+    """Return the orbit of a node: itself, or the one that bifurcates on a curve."""
+    orbit = node.at.inner_orbit(node.z)
+    assert orbit is not None
+    return orbit
 
 
-def _orbit_of(node: Node) -> tuple[Any, Array, Any]:
-    """The family of orbits of a node, its unknowns there and the linearisation; those inside for curves."""
-    family = node.family
-    if isinstance(family, CurveFamily):
-        return family.inner, family.split(node.z)[0], node.at.inner
-    return family, node.z, node.at
-
-
-def _samples(node: Node) -> tuple[Array, Array] | None:
+def _samples(orbit: Orbit) -> tuple[Array, Array] | None:
     """States (K, n) along an orbit and their rates, over the sizes of the states."""
-    family, own, at = _orbit_of(node)
     grid = np.arange(SAMPLES) / SAMPLES
     try:
-        states = family.loop(own, at)(grid)
+        states = orbit.loop()(grid)
     except FlowError:
         return None
-    return states, family.problem.field.rates(states, grid * at.period, at.vector)
+    return states, orbit.frame.rates(states, grid * orbit.period, orbit.vector)
 
 
-def _equilibria(node: Node, point: Array, place: int = 0) -> tuple[EquilibriumFamily, Array]:
+def _equilibria(orbit: Orbit, point: Array, place: int = 0) -> tuple[EquilibriumFamily, Array]:
     """The equilibria of the model near a state, with one parameter of the branch free, by default the first."""
-    family, own, at = _orbit_of(node)
-    model = family.model.with_values(**dict(zip(family.model.names, at.vector.tolist(), strict=True)))
+    frame = orbit.frame
+    model = frame.model.with_values(**dict(zip(frame.model.names, orbit.vector.tolist(), strict=True)))
     one = slice(place, place + 1)
-    resting = resting_family(model, family.free[one], point, family.parameter_sizes[one])
-    resting = replace(resting, sizes=np.maximum(family.sizes, 1e-12))
-    value = own[place - len(family.free)]
+    resting = resting_family(model, frame.free[one], point, frame.parameter_sizes[one])
+    resting = replace(resting, sizes=np.maximum(frame.sizes, 1e-12))
+    value = orbit.z[place - len(frame.free)]
     return resting, np.append(point, value)
 
 
-def _solved(family: Any, z: Array) -> Array | None:
+def _solved(family: CurveFamily, z: Array) -> Array | None:
     """The solution of a square extended system near z."""
     none = Bordered(family, np.zeros((0, z.size)), np.zeros(0))
     found = newton(none, z, NewtonSettings(1e-11, 30), family.scale)
@@ -119,26 +110,29 @@ def _solved(family: Any, z: Array) -> Array | None:
 
 def hopf_end(node: Node) -> Ending | None:
     """The Hopf point to which the orbit of a node shrinks, or None where it is not about to."""
-    at = _orbit_of(node)[2]
-    sampled = None if at.events else _samples(node)
+    orbit = _orbit_of(node)
+    sampled = None if orbit.events else _samples(orbit)
+    label = None if sampled is None else _hopf_near(orbit, sampled[0])
+    if label is None or not _towards(node, orbit, np.append(label.point, label.value)):
+        return None
+    return Ending(_at_rest(node, orbit, label), End.HOPF, str(label), label)
+
+
+def hopf_on_curve(node: Node) -> Bifurcation | None:
+    """The Hopf point to which the orbit of a node on a curve in two parameters shrinks."""
+    orbit = _orbit_of(node)
+    sampled = None if orbit.events else _samples(orbit)
     if sampled is None:
         return None
-    if isinstance(node.family, CurveFamily):
-        # One of the two parameters may leave the equilibrium as it is.
-        labels = (_hopf_near(node, sampled[0], place) for place in range(2))
-        label = next((each for each in labels if each is not None), None)
-        return None if label is None else _curve_end(node, label)
-    label = _hopf_near(node, sampled[0])
-    if label is None or not _towards(node, np.append(label.point, label.value)):
-        return None
-    return Ending(_at_rest(node, label), End.HOPF, str(label), label)
+    # One of the two parameters may leave the equilibrium as it is.
+    labels = (_hopf_near(orbit, sampled[0], place) for place in range(2))
+    return next((each for each in labels if each is not None), None)
 
 
-def _hopf_near(node: Node, states: Array, place: int = 0) -> Bifurcation | None:
+def _hopf_near(orbit: Orbit, states: Array, place: int = 0) -> Bifurcation | None:
     """The Hopf point around which the orbit with these states lies, with its period and in its plane."""
-    family, own, _ = _orbit_of(node)
-    resting, guess = _equilibria(node, states.mean(axis=0), place)
-    n, rate = family.size, 2 * np.pi / family.full_period(own)
+    resting, guess = _equilibria(orbit, states.mean(axis=0), place)
+    n, rate, sizes = orbit.frame.size, 2 * np.pi / orbit.full_period, orbit.frame.sizes
     curve = CurveFamily(resting, Kind.HOPF, np.zeros((0, 0)), np.zeros((0, 0)), rate)
     try:
         curve = curve.with_borders(resting.linearise(guess), rate**2)
@@ -149,21 +143,21 @@ def _hopf_near(node: Node, states: Array, place: int = 0) -> Bifurcation | None:
         return None
     hopf = np.delete(found, n)
     at = resting.linearise(hopf)
-    away = (states - hopf[:n]) / family.sizes
-    values, vectors = eigenvectors(resting.matrix(at))
-    vector = vectors[:, int(np.argmin(np.abs(values - 1j * np.sqrt(found[n]))))] / family.sizes
+    away = (states - hopf[:n]) / sizes
+    values, vectors = eigenvectors(at.matrix())
+    vector = vectors[:, int(np.argmin(np.abs(values - 1j * np.sqrt(found[n]))))] / sizes
     plane = np.linalg.qr(np.stack([vector.real, vector.imag], axis=1))[0]  # any sign: projection
     if np.linalg.norm(away @ plane) < IN_PLANE * np.linalg.norm(away):
         return None
     rest = Node(resting, hopf, np.zeros(n + 1), at)
-    return resting.judged(Kind.HOPF, rest, rest, rest)
+    return at.judged(Kind.HOPF, rest, rest, rest)
 
 
-def _towards(node: Node, hopf: Array) -> bool:
+def _towards(node: Node, orbit: Orbit, hopf: Array) -> bool:
     """Does the branch lead to a Hopf point (x, p)? There p - p_H is half of the slope dp/da times the amplitude a."""
-    family, n = node.family, node.family.size
-    start, move = family.start(node.z), family.heading(node.tangent)[:n]
-    away = (start - hopf[:n]) / family.sizes
+    family, n = node.family, orbit.frame.size
+    start, move = orbit.start(), orbit.heading(node.tangent)[:n]
+    away = (start - hopf[:n]) / orbit.frame.sizes
     amplitude = float(np.linalg.norm(away))
     inward = float(move @ away) / amplitude
     gap = (node.value - float(hopf[-1])) / family.scale[-1]
@@ -173,33 +167,16 @@ def _towards(node: Node, hopf: Array) -> bool:
     return abs(gap - expected) < 0.5 * abs(gap) + 1e-9
 
 
-def _at_rest(node: Node, label: Bifurcation) -> Node:
+def _at_rest(node: Node, orbit: Orbit, label: Bifurcation) -> Node:
     """The last node of the family: the equilibrium itself, with the period 2π/ω; the node where it has no such form."""
-    family: Any = node.family
-    z = family.resting(label.point, label.period, label.value)
-    if z is None:
-        return node
-    at = family.linearise(z)
-    length = float(np.sqrt((((z - node.z) ** 2) * family.metric).sum()))
-    return replace(node, z=z, at=at, arclength=node.arclength + length, solver=None, extras={})
+    z = orbit.resting(label.point, label.period, label.value)
+    return node if z is None else _moved_to(node, z)
 
 
-def _curve_end(node: Node, label: Bifurcation) -> Ending | None:
-    """The point of codimension two at which a curve of bifurcations of orbits shrinks to an equilibrium."""
-    from kapitza.continuation.curves import follow_curve
-
-    names, values = node.family.free, node.z[-2:]
-    reach = 0.2 * node.family.scale[-2:]
-    places = [label.model.names.index(name) for name in names]
-    reach = np.maximum(reach, 2 * np.abs(np.asarray(label.values)[places] - values))
-    bounds = {name: (v - r, v + r) for name, v, r in zip(names, values.tolist(), reach.tolist(), strict=True)}
-    kinds = (Kind.GENERALISED_HOPF, Kind.ZERO_HOPF, Kind.DOUBLE_HOPF, Kind.BOGDANOV_TAKENS)
-    curve = follow_curve(label, names, bounds)
-    found = [b for b in curve.bifurcations if b.kind in kinds]
-    if not found:
-        return None
-    best = min(found, key=lambda b: float(np.abs((np.asarray(b.values)[places] - values) / reach).max()))
-    return Ending(node, End.CODIMENSION_TWO, f"{best.kind.value} at {best.parameter} = {best.value:.8g}", best)
+def _moved_to(node: Node, z: Array) -> Node:
+    """The node at other unknowns of its family, further along the branch."""
+    length = float(np.sqrt((((z - node.z) ** 2) * node.metric).sum()))
+    return replace(node, z=z, at=node.family.linearise(z), arclength=node.arclength + length, solver=None)
 
 
 def endless(nodes: Sequence[Node]) -> Ending | None:
@@ -209,32 +186,32 @@ def endless(nodes: Sequence[Node]) -> Ending | None:
     as T⁻². A period that grows by itself means nothing: at a canard explosion it does so and stops.
     """
     node, earlier = nodes[-1], nodes[-4]
-    family = node.family
-    period = family.full_period(node.z)
-    grown = period / earlier.family.full_period(earlier.z) - 1
-    moved = abs(node.value - earlier.value) / family.scale[-1]
+    orbit = _orbit_of(node)
+    period, sizes = orbit.full_period, orbit.frame.sizes
+    grown = period / _orbit_of(earlier).full_period - 1
+    moved = abs(node.value - earlier.value) / node.family.scale[-1]
     if grown < 0.01 or moved > 0.05 * grown:
         return None
-    sampled = _samples(node)
+    sampled = _samples(orbit)
     if sampled is None:
         return None
     states, rates = sampled
-    speed = np.linalg.norm(rates / family.sizes, axis=1) * period
-    size = float(np.ptp(states / family.sizes, axis=0).max())
+    speed = np.linalg.norm(rates / sizes, axis=1) * period
+    size = float(np.ptp(states / sizes, axis=0).max())
     slow = np.flatnonzero((speed < np.roll(speed, 1)) & (speed <= np.roll(speed, -1)) & (speed < 0.1 * speed.max()))
-    near = [found for place in slow if (found := _saddle_near(node, states, int(place), size)) is not None]
-    distinct: list[tuple[Array, Any]] = []
+    near = [found for place in slow if (found := _saddle_near(orbit, states, int(place), size)) is not None]
+    distinct: list[tuple[Array, Complex]] = []
     for saddle in near:
-        if all(np.abs((saddle[0] - other[0]) / family.sizes).max() > 1e-3 * size for other in distinct):
+        if all(np.abs((saddle[0] - other[0]) / sizes).max() > 1e-3 * size for other in distinct):
             distinct.append(saddle)
     if distinct:
         return _at_saddles(nodes, distinct, moved, grown, period)
     return _at_saddle_node(nodes, states[int(np.argmin(speed))], size)
 
 
-def _saddle_near(node: Node, states: Array, place: int, size: float) -> tuple[Array, Any] | None:
+def _saddle_near(orbit: Orbit, states: Array, place: int, size: float) -> tuple[Array, Complex] | None:
     """The saddle next to a slow place of the orbit, with its eigenvalues."""
-    resting, guess = _equilibria(node, states[place])
+    resting, guess = _equilibria(orbit, states[place])
     row = np.zeros((1, guess.size))
     row[0, -1] = 1.0
     found = corrected_at(resting, guess, row, guess[-1:].copy()).point
@@ -243,12 +220,12 @@ def _saddle_near(node: Node, states: Array, place: int, size: float) -> tuple[Ar
     point = found.z[:-1]
     if np.abs((states - point) / resting.sizes).max(axis=1).min() > NEAR_SADDLE * size:
         return None
-    values = resting.eigenvalues(found.at)
+    values = resting.linearise(found.z).eigenvalues()
     return (point, values) if values.real.max() > 0 > values.real.min() else None
 
 
 def _at_saddles(
-    nodes: Sequence[Node], saddles: list[tuple[Array, Any]], moved: float, grown: float, period: float
+    nodes: Sequence[Node], saddles: list[tuple[Array, Complex]], moved: float, grown: float, period: float
 ) -> Ending | None:
     node = nodes[-1]
     family = node.family
@@ -270,7 +247,7 @@ def _at_saddles(
         return Ending(node, End.HOMOCLINIC, text) if stopped else None
     rate = abs(float(leader.real))
     slope, before = _by_period(node), _by_period(nodes[-2])
-    lapse = period - nodes[-2].family.full_period(nodes[-2].z)
+    lapse = period - _orbit_of(nodes[-2]).full_period
     if slope * before <= 0 or lapse <= 0:
         return None
     seen = -np.log(slope / before) / lapse
@@ -290,15 +267,16 @@ def _nears(nodes: Sequence[Node], saddle: Array, growth: float, decay: float) ->
     a, b: leading rates of growth and decay at the saddle. Orbits that pass a saddle at a distance, such as canards,
     keep it while their period grows.
     """
-    node, earlier = nodes[-1], nodes[-4]
-    distances, size = [], 1.0
-    for each in (earlier, node):
+    earlier, orbit = _orbit_of(nodes[-4]), _orbit_of(nodes[-1])
+    distances: list[float] = []
+    sizes, size = orbit.frame.sizes, 1.0
+    for each in (earlier, orbit):
         sampled = _samples(each)
         if sampled is None:
             return False
-        size = float(np.ptp(sampled[0] / node.family.sizes, axis=0).max())
-        distances.append(float(np.linalg.norm((sampled[0] - saddle) / node.family.sizes, axis=1).min()))
-    lapse = node.family.full_period(node.z) - earlier.family.full_period(earlier.z)
+        size = float(np.ptp(sampled[0] / sizes, axis=0).max())
+        distances.append(float(np.linalg.norm((sampled[0] - saddle) / sizes, axis=1).min()))
+    lapse = orbit.full_period - earlier.full_period
     expected = growth * decay / (growth + decay) * lapse
     return bool(distances[1] < AT_SADDLE * size and np.log(distances[0] / distances[1]) > NEARING * expected)
 
@@ -311,7 +289,7 @@ def _by_period(node: Node) -> float:
 def _at_saddle_node(nodes: Sequence[Node], slow: Array, size: float) -> Ending | None:
     """Is the slowest place the remainder of a fold of equilibria, and does the period grow as T = C/√(p - p∞)?"""
     node = nodes[-1]
-    resting, guess = _equilibria(node, slow)
+    resting, guess = _equilibria(_orbit_of(node), slow)
     curve = CurveFamily(resting, Kind.FOLD, np.zeros((0, 0)), np.zeros((0, 0)))
     try:
         found = _solved(curve.with_borders(resting.linearise(guess), 0.0), guess)
@@ -319,11 +297,12 @@ def _at_saddle_node(nodes: Sequence[Node], slow: Array, size: float) -> Ending |
         return None
     if found is None or np.abs((found[:-1] - slow) / resting.sizes).max() > 0.1 * size:
         return None
-    limit, ages = float(found[-1]), []
+    limit = float(found[-1])
+    ages: list[tuple[float, float]] = []
     for each in (nodes[-2], node):
         slope = _by_period(each)
         # The law is p - p∞ = (C/τ)², so that dp/dT = -2 (p - p∞)/τ with the age τ = T + constant.
-        ages.append((-2 * (each.value - limit) / slope, each.family.full_period(each.z)) if slope else (np.nan, 0.0))
+        ages.append((-2 * (each.value - limit) / slope, _orbit_of(each).full_period) if slope else (np.nan, 0.0))
     (first, begin), (last, end) = ages
     if not (first > 0 and last > first and abs((last - first) / (end - begin) - 1) < NEAR_LAW):
         return None
@@ -350,37 +329,33 @@ def merged(nodes: Sequence[Node], turn: int, label: Bifurcation | None) -> Endin
     outcome = corrected_at(before.family, before.z + share * (node.z - before.z), row[None], np.array([value]))
     if outcome.point is None or np.abs((outcome.point.z - first.z) / first.family.scale).max() < 1e-7:
         return None
-    if not first.family.images(first)(outcome.point):
+    images, orbit = first.at.images(first.z), first.orbit
+    if images is None or not images(outcome.point):
         return None
     name = node.family.free[0]
-    shrunk = hopf_end(first) if _motion(first) is not None else None
+    shrunk = hopf_end(first) if first.motion is not None else None
     if shrunk is not None:
         return shrunk
     if label is None:
         return Ending(first, End.MERGED, f"beyond {name} = {value:.8g}")
-    named = _named(first, label)
-    last = first.family.resting(named.point, label.period, named.value)
-    if last is None:
-        return Ending(first, End.MERGED, str(named), named)
-    length = float(np.sqrt((((last - first.z) ** 2) * first.metric).sum()))
-    final = replace(
-        first, z=last, at=first.family.linearise(last), arclength=first.arclength + length, solver=None, extras={}
-    )
-    return Ending(final, End.MERGED, str(named), named)
+    if orbit is None:
+        return Ending(first, End.MERGED, str(label), label)
+    named = _named(orbit, label)
+    last = orbit.resting(named.point, label.period, named.value)
+    return Ending(first if last is None else _moved_to(first, last), End.MERGED, str(named), named)
 
 
-def _named(node: Node, label: Bifurcation) -> Bifurcation:
+def _named(orbit: Orbit, label: Bifurcation) -> Bifurcation:
     """The bifurcation of the other branch at which this one ends: of the half orbit, or of the symmetric one."""
-    family = node.family
     half = label.period / 2
     if label.repeats is not None and label.repeats % 2:
         return replace(label, kind=Kind.PITCHFORK if label.kind is Kind.PITCHFORK else Kind.BRANCH_POINT)
     try:
-        run = family.flow.propagate(label.point, 0.0, half, np.asarray(label.values))
+        run = orbit.frame.flow.propagate(label.point, 0.0, half, np.asarray(label.values))
     except FlowError:
         return label
-    gap = np.abs((run.state - label.point) / family.sizes).max()
-    size = float(np.abs(_extent(node)).max())
+    gap = np.abs((run.state - label.point) / orbit.frame.sizes).max()
+    size = float(np.abs(_extent(orbit)).max())
     if run.jacobian is None or gap > 1e-3 * size:
         return replace(label, kind=Kind.PITCHFORK if label.kind is Kind.PITCHFORK else Kind.BRANCH_POINT)
     values, vectors = eigenvectors(run.jacobian)
@@ -393,7 +368,6 @@ def _named(node: Node, label: Bifurcation) -> Bifurcation:
     )  # fmt: skip
 
 
-def _extent(node: Node) -> Array:
-    family, own, at = _orbit_of(node)
-    states = family.loop(own, at)(np.arange(64) / 64)
-    return np.ptp(states / family.sizes, axis=0)
+def _extent(orbit: Orbit) -> Array:
+    states = orbit.loop()(np.arange(64) / 64)
+    return np.ptp(states / orbit.frame.sizes, axis=0)

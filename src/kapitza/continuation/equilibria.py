@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import difference
-from kapitza.continuation.branch import Branch
-from kapitza.continuation.criteria import Readings
-from kapitza.continuation.motion import grown
+from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array, Numbers
+from kapitza.continuation.family import Node, PlainPoint, RankedTest, Readings, Sample, Subject, Test, test_of
+from kapitza.continuation.frame import Complex, FreeParameter, grown
 from kapitza.continuation.normal_forms import lyapunov_coefficient
 from kapitza.continuation.nouns import Bifurcation, Kind
-from kapitza.continuation.path import Node, tangent_through
+from kapitza.continuation.path import tangent_through
 from kapitza.continuation.symmetry import linear_symmetries
 from kapitza.errors import KapitzaError
 from kapitza.model import Model
 from kapitza.orbits.of_models import VectorField, as_point
-from kapitza.solve import DensePoint, DenseSolver, NewtonSettings, eigenvalues, eigenvectors, newton
-
-Array = NDArray[np.float64]
-Complex = NDArray[np.complex128]
+from kapitza.solve import (
+    DenseLinearised,
+    DensePoint,
+    DenseSolver,
+    NewtonSettings,
+    eigenvalues,
+    eigenvectors,
+    newton,
+)
 
 REAL = 1e-9
 """Of the largest eigenvalue: one with an imaginary part below this is real."""
@@ -43,15 +47,20 @@ class EquilibriumFamily:
     vector: Array
     sizes: Array
     parameter_sizes: tuple[float, ...]
+    vector_field: VectorField = field(repr=False)
     reach: tuple[float, ...] = ()
-
-    @cached_property
-    def field(self) -> VectorField:
-        return VectorField(self.model, self.free)
 
     @property
     def size(self) -> int:
         return len(self.model.states)
+
+    @property
+    def state_sizes(self) -> Array:
+        return self.sizes
+
+    @property
+    def delicate(self) -> bool:
+        return False
 
     @cached_property
     def scale(self) -> Array:
@@ -69,53 +78,63 @@ class EquilibriumFamily:
         return vector
 
     def residual(self, z: Array) -> Array:
-        return self.field.rates(z[None, : self.size], np.zeros(1), self.values(z))[0]
+        return self.vector_field.rates(z[None, : self.size], np.zeros(1), self.values(z))[0]
 
-    def linearise(self, z: Array) -> DensePoint:
-        found = self.field.derivatives(z[None, : self.size], np.zeros(1), self.values(z))
-        return DensePoint(found.rates[0], np.hstack([found.by_state[0], found.by_parameter[0]]))
+    def linearise(self, z: Array) -> EquilibriumPoint:
+        found = self.vector_field.derivatives(z[None, : self.size], np.zeros(1), self.values(z))
+        return EquilibriumPoint(found.rates[0], np.hstack([found.by_state[0], found.by_parameter[0]]), self)
 
     def allowed(self, z: Array) -> bool:
         bounds = [self.model.parameter(name).bounds for name in self.free]
         return all(low <= v <= high for v, (low, high) in zip(z[-len(self.free) :], bounds, strict=True))
 
-    def matrix(self, at: DensePoint) -> Array:
-        return at.jacobian[:, : self.size]
+    def subject(self, nodes: Sequence[Node]) -> Subject:
+        return Subject("equilibrium", method="Newton", counted=False)
 
-    def eigenvalues(self, at: DensePoint) -> Complex:
-        found = eigenvalues(self.matrix(at))
+
+@dataclass(frozen=True)
+class EquilibriumPoint(DensePoint, PlainPoint):
+    """One equilibrium: f and its Jacobian [f_x, f_p] there."""
+
+    family: EquilibriumFamily
+
+    def matrix(self) -> Array:
+        """Return f_x."""
+        return self.jacobian[:, : self.family.size]
+
+    def full(self) -> Array:
+        """Return the Jacobian by all unknowns."""
+        return self.jacobian
+
+    def eigenvalues(self) -> Complex:
+        """Return the eigenvalues of f_x, the fastest growing first."""
+        found = eigenvalues(self.matrix())
         return found[np.argsort(-found.real, kind="stable")]
 
-    def full(self, at: DensePoint) -> Array:
-        return at.jacobian
-
-    def condensed_tangent(self, tangent: Array) -> Array:
-        return tangent
-
     def readings(self, node: Node) -> Readings:
-        values = self.eigenvalues(node.at)
+        values = self.eigenvalues()
         first, second = np.triu_indices(values.size, 1)
-        sums = values[first] + values[second]
-        hopf = (
-            float(np.prod(sums / (np.abs(values[first]) + np.abs(values[second]) + 1e-300)).real) if sums.size else 1.0
-        )
+        sums, sizes = values[first] + values[second], np.abs(values[first]) + np.abs(values[second]) + 1e-300
         try:
-            branch = DenseSolver(np.vstack([node.at.jacobian, node.tangent[None]])).determinant
+            branch = DenseSolver(np.vstack([self.jacobian, node.tangent[None]])).determinant
         except np.linalg.LinAlgError:
             branch = 0.0
-        return Readings(float(node.tangent[-1] / self.scale[-1]), hopf, float("nan"), branch, values)
+        tests = {
+            Kind.BRANCH_POINT: branch,
+            Kind.FOLD: float(node.tangent[-1] / self.family.scale[-1]),
+            Kind.HOPF: float(np.prod(sums / sizes).real) if sums.size else 1.0,
+        }
+        return Readings(values, tests)
 
-    def test_functions(self) -> Any:
-        return (
-            (Kind.BRANCH_POINT, lambda r: r.branch),
-            (Kind.FOLD, lambda r: r.fold),
-            (Kind.HOPF, lambda r: r.doubling),
-        )
+    def sample(self, z: Array, readings: Readings) -> Sample:
+        n = self.family.size
+        return Sample(z[-len(self.family.free) :], z[:n], 0.0, readings.multipliers)
 
-    def sequence_change(self, stretch: Any, before: Any, after: Any) -> list[Bifurcation]:
-        return []
+    @property
+    def tests(self) -> tuple[Test, ...]:
+        return TESTS
 
-    def several(self, before: Readings, after: Readings) -> list[tuple[Kind, Callable[[Readings], float], int]]:
+    def several(self, before: Readings, after: Readings) -> list[RankedTest]:
         """Tests for pairs that cross the axis within one step, so that the product of sums keeps its sign."""
         # A node may lie at the crossing itself, where the real parts are rounding errors.
         least = [REAL * float(np.abs(r.multipliers).max()) for r in (before, after)]
@@ -130,7 +149,8 @@ class EquilibriumFamily:
 
     def judged(self, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None) -> Bifurcation | None:
         """The bifurcation at a zero of a test function; rank: which of the pairs, ordered by real part, crosses."""
-        values, vectors = eigenvectors(self.matrix(node.at))
+        family = self.family
+        values, vectors = eigenvectors(self.matrix())
         size = float(np.abs(values).max())
         if kind is Kind.HOPF:
             pairs = [i for i in np.argsort(-values.real, kind="stable") if values[i].imag > REAL * size]
@@ -146,79 +166,51 @@ class EquilibriumFamily:
         defect = 1e-15 * size * values.size
         allowed = max(10 * defect, (1e-4 if kind is Kind.BRANCH_POINT else 1e-8) * size)
         order = np.argsort(-np.real(values), kind="stable")
-        vector: Any = vectors[:, index] if kind is Kind.HOPF else np.real(vectors[:, index])
+        vector: Numbers = vectors[:, index] if kind is Kind.HOPF else np.real(vectors[:, index])
         hopf = kind is Kind.HOPF
         return Bifurcation(
-            self._label(kind, node, vector), self.model, self.free[0], node.value, node.z[: self.size].copy(),
+            self._label(kind, node, vector), family.model, family.free[0], node.value, node.z[: family.size].copy(),
             2 * np.pi / frequency if hopf else 0.0, None, values[order], complex(values[index]),
             bool(distance <= allowed), defect, float(distance), vector, frequency=frequency,
-            values=self.values(node.z),
-            coefficient=lyapunov_coefficient(self, node.z, frequency**2) if hopf else float("nan"),
+            values=family.values(node.z),
+            coefficient=lyapunov_coefficient(family, node.z, frequency**2) if hopf else float("nan"),
             tangent=tangent_through(first, last, node) if kind is Kind.BRANCH_POINT else None,
         )  # fmt: skip
 
-    def _label(self, kind: Kind, node: Node, vector: Array) -> Kind:
+    def _label(self, kind: Kind, node: Node, vector: Numbers) -> Kind:
         """A branch point that breaks a declared symmetry of the equilibrium is a pitchfork."""
         if kind is not Kind.BRANCH_POINT:
             return kind
-        point = node.z[: self.size]
-        for symmetry in linear_symmetries(self.model):
-            kept = np.abs((symmetry.matrix @ point - point) / self.sizes).max() < 1e-6
+        point = node.z[: self.family.size]
+        for symmetry in linear_symmetries(self.family.model):
+            kept = np.abs((symmetry.matrix @ point - point) / self.family.sizes).max() < 1e-6
             turned = np.abs(symmetry.matrix @ vector + vector).max() < 1e-4 * np.abs(vector).max()
             if kept and turned:
                 return Kind.PITCHFORK
         return kind
 
-    def motion(self, z: Array, at: DensePoint) -> None:
-        return None
-
-    def images(self, start: Node) -> Callable[[Node], bool]:
-        """A test whether a node is the start again: the branch is a closed loop."""
-        first = self.section_point(start.z)
+    def images(self, z: Array) -> Callable[[Node], bool]:
+        """Return a test whether a node is the start again: the branch is a closed loop."""
+        n, angles = self.family.size, self.family.model.angles
+        first = z[:n].copy()
 
         def same(node: Node) -> bool:
-            gap = difference(node.family.section_point(node.z), first, self.model.angles)
-            return bool(np.abs(gap / node.family.sizes).max() < 1e-5)
+            gap = difference(node.z[:n], first, angles)
+            return bool(np.abs(gap / node.family.state_sizes).max() < 1e-5)
 
         return same
 
-    def section_point(self, z: Array) -> Array:
-        """The state (n,)."""
-        return z[: self.size].copy()
+    def renewed(self, z: Array) -> tuple[EquilibriumFamily, EquilibriumPoint] | None:
+        family = self.family
+        sizes = np.maximum(family.sizes, np.abs(z[: family.size]))
+        parameters = grown(family.parameter_sizes, z[-len(family.free) :], family.reach)
+        if (sizes == family.sizes).all() and parameters == family.parameter_sizes:
+            return None
+        other = replace(family, sizes=sizes, parameter_sizes=parameters)
+        return other, replace(self, family=other)
 
-    def relinearised(self, at: DensePoint) -> DensePoint:
-        return at
 
-    def remeshed(self, z: Array, at: DensePoint) -> None:
-        return None
-
-    def renewed(self, z: Array, at: DensePoint) -> EquilibriumFamily:
-        sizes = np.maximum(self.sizes, np.abs(z[: self.size]))
-        parameters = grown(self.parameter_sizes, z[-len(self.free) :], self.reach)
-        if (sizes == self.sizes).all() and parameters == self.parameter_sizes:
-            return self
-        other = replace(self, sizes=sizes, parameter_sizes=parameters)
-        other.__dict__["field"] = self.field
-        return other
-
-    def branch(self, nodes: Sequence[Node], lengths: Array, marks: Any, ends: Any, method: str) -> Branch:
-        from kapitza.continuation.criteria import readings
-
-        return Branch(
-            model=self.model,
-            parameters=self.free,
-            values=np.array([n.z[-len(self.free) :] for n in nodes]),
-            points=np.array([n.z[: self.size] for n in nodes]),
-            periods=np.zeros(len(nodes)),
-            multipliers=np.array([readings(n).multipliers for n in nodes]),
-            repeats=None,
-            arclength=lengths,
-            bifurcations=marks,
-            ends=(ends[0][0], ends[1][0]),
-            end_messages=(ends[0][1], ends[1][1]),
-            subject="equilibrium",
-            method="Newton",
-        )
+TESTS: tuple[Test, ...] = tuple(test_of(kind) for kind in (Kind.BRANCH_POINT, Kind.FOLD, Kind.HOPF))
 
 
 def _pairs(values: Complex) -> Complex:
@@ -237,15 +229,11 @@ def resting_family(
     """The family of equilibria through a point, with the sizes of its states."""
     own = np.maximum(np.abs(point), max(1e-2 * float(np.abs(point).max()), 1e-1))
     own[np.array(model.angles, bool)] = 1.0
-    return EquilibriumFamily(model, names, model.vector, own, sizes, reach)
+    return EquilibriumFamily(model, names, model.vector, own, sizes, VectorField(model, names), reach)
 
 
-def equilibrium_family(
-    model: Model, start: Any, parameter: str, limits: tuple[float, float]
-) -> tuple[EquilibriumFamily, Array]:
-    """The family through the equilibrium near `start`, and its unknowns there."""
-    from kapitza.continuation.walker import parameter_size
-
+def equilibrium_family(model: Model, start: Anything, free: FreeParameter) -> tuple[EquilibriumFamily, Array]:
+    """Return the family through the equilibrium near `start`, and its unknowns there."""
     if model.period is not None:
         raise KapitzaError(
             f'"{model.name}" is forced: it has no equilibria, its rest states are orbits of one excitation period. '
@@ -267,9 +255,8 @@ def equilibrium_family(
         raise KapitzaError(f"An equilibrium of {', '.join(model.states)} is one state, not shape {point.shape}.")
     if not np.isfinite(point).all():
         raise KapitzaError(f"The start of an equilibrium is {checks.shown(point.tolist())}; give finite numbers.")
-    size, reach = parameter_size(model.values[parameter], limits), 0.5 * (limits[1] - limits[0])
-    family = resting_family(model, (parameter,), point, (size,), (reach,))
-    value = np.array([model.values[parameter]])
+    family = resting_family(model, free.names, point, free.sizes, free.reach)
+    value = np.array([model.values[name] for name in free.names])
 
     class AtValue:
         """The equations at the first value of the parameter."""
@@ -277,11 +264,9 @@ def equilibrium_family(
         def residual(self, x: Array) -> Array:
             return family.residual(np.concatenate([x, value]))
 
-        def linearise(self, x: Array) -> Any:
-            from kapitza.solve import DenseLinearised
-
+        def linearise(self, x: Array) -> DenseLinearised:
             at = family.linearise(np.concatenate([x, value]))
-            return DenseLinearised(at.residual, family.matrix(at))
+            return DenseLinearised(at.residual, at.matrix())
 
     found = newton(AtValue(), point, NewtonSettings(1e-12, 60), family.sizes)
     if not found.status.ok:

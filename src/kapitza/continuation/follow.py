@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from inspect import Parameter, signature
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import difference
 from kapitza.base.argument_checks import Anything
+from kapitza.base.arrays import Array
+from kapitza.base.monitor import Monitor
+from kapitza.continuation.bands import with_bands
 from kapitza.continuation.branch import Branch
-from kapitza.continuation.cycles import CycleFamily, cycle_at, cycle_family
-from kapitza.continuation.motion import OrbitFamily, branch_flow, state_sizes
+from kapitza.continuation.curves import curve_ranges, follow_curve
+from kapitza.continuation.cycles import cycle_at, cycle_family
+from kapitza.continuation.equilibria import equilibrium_family
+from kapitza.continuation.family import Family
+from kapitza.continuation.frame import branch_flow, free_parameters, orbit_frame, state_sizes
+from kapitza.continuation.long_periods import follow_long
+from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.continuation.nouns import Bifurcation
+from kapitza.continuation.schemes import discretised_family
 from kapitza.continuation.symmetry import required_symmetry, symmetry_of
 from kapitza.continuation.trace import Stepping
-from kapitza.continuation.walker import (
-    Bounds,
-    Walker,
-    checked_bounds,
-    parameter_size,
-    require_effect,
-    walked,
-    walker_from,
-)
+from kapitza.continuation.walker import Bounds, Walker, checked_bounds, require_effect, walked, walker_from
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, nearest_name
 from kapitza.flow import Flow
 from kapitza.model import Model
 from kapitza.orbits import PeriodicOrbit
 from kapitza.orbits.of_models import MultipleShooting, Shooting, solve_orbit
 
-Array = NDArray[np.float64]
+
+@runtime_checkable
+class Followed(Protocol):
+    """An experiment that follows its own branches."""
+
+    def follow(self, start: Any, parameter: str, bounds: Any = None, **settings: Any) -> Any: ...
 
 
 def follow(
@@ -86,8 +93,6 @@ def follow(
     'BOUND'
     """
     if isinstance(subject, Bifurcation):
-        from kapitza.continuation.curves import follow_curve
-
         # follow(bifurcation, names, bounds): there is no start to give.
         _require_known(settings, follow_curve)
         return follow_curve(subject, start, parameter if bounds is None else bounds, **settings)
@@ -103,7 +108,7 @@ def follow(
             )
         return extend(subject, bounds, **settings)
     if not isinstance(subject, Model):
-        if hasattr(subject, "follow"):
+        if isinstance(subject, Followed):
             return subject.follow(start, parameter, bounds, **settings)
         raise KapitzaError(
             f"follow takes a Model, a Bifurcation or an experiment, not {type(subject).__name__}: "
@@ -117,16 +122,13 @@ def follow(
     posterior, monitor = settings.pop("posterior", None), settings.pop("monitor", None)
     walker = walk_branch(subject, start, parameter, bounds, **settings)
     branch = walked(walker, monitor)
-    if posterior is not None:
-        from kapitza.continuation.bands import with_bands
-
-        branch = with_bands(branch, posterior)
-    return branch
+    return branch if posterior is None else with_bands(branch, posterior)
 
 
-def _require_known(settings: dict[str, Any], verb: Any, *more: str) -> None:
+def _require_known(settings: Mapping[str, object], verb: Callable[..., object], *more: str) -> None:
     """Refuse a setting that the verb does not have."""
-    known = [*(verb.__kwdefaults__ or ()), *more]
+    known = [name for name, each in signature(verb).parameters.items() if each.kind is Parameter.KEYWORD_ONLY]
+    known += more
     for name in settings:
         if name not in known:
             raise KapitzaError(
@@ -137,16 +139,13 @@ def _require_known(settings: dict[str, Any], verb: Any, *more: str) -> None:
 def _long_periods(
     branch: Branch,
     names: tuple[str, str],
-    bounds: Any = None,
+    bounds: Anything = None,
     *,
     direction: int = 0,
     stepping: Stepping | None = None,
-    monitor: Any = None,
+    monitor: Monitor | None = None,
 ) -> Branch:
     """The curve in two parameters of the homoclinic orbit at the end of a branch."""
-    from kapitza.continuation.curves import curve_ranges
-    from kapitza.continuation.long_periods import follow_long
-
     model = branch.model.with_values(**{branch.parameter: float(branch.values[-1, 0])})
     for name in names:
         model.check(name)
@@ -155,7 +154,7 @@ def _long_periods(
     return follow_long(branch, names, curve_ranges(model, names, bounds), direction, stepping, monitor)
 
 
-def extend(branch: Branch, bounds: Bounds | None = None, **settings: Any) -> Branch:
+def extend(branch: Branch, bounds: Bounds | None = None, **settings: Anything) -> Branch:
     """A branch (loaded from a file, or stopped by its bounds) followed on from its last point.
 
     The new points, bifurcations and the new end are appended; everything else stays as it is.
@@ -205,13 +204,13 @@ def _joined(deviations: Array | None, more: Array | None) -> Array | None:
 
 def walk_branch(
     model: Model,
-    start: Any,
+    start: Anything,
     parameter: str,
     bounds: Bounds | None = None,
     *,
     period: float | None = None,
     direction: int = 0,
-    method: Any = None,
+    method: Anything = None,
     half_map: bool = False,
     stepping: Stepping | None = None,
     equilibrium: bool = False,
@@ -226,12 +225,11 @@ def walk_branch(
     if stepping is not None and not isinstance(stepping, Stepping):
         raise KapitzaError(f"stepping = {checks.shown(stepping)}; give a Stepping(...).")
     stepping = stepping or Stepping()
+    family: Family
     if model.is_map and not equilibrium:
         family, z = _cycle(model, start, parameter, limits, period, method, half_map)
     elif equilibrium:
-        from kapitza.continuation.equilibria import equilibrium_family
-
-        family, z = equilibrium_family(model, start, parameter, limits)
+        family, z = equilibrium_family(model, start, free_parameters(model, (parameter,), (limits,)))
     else:
         family, z = orbit_family(model, start, parameter, limits, period, method, half_map)
     name = "Newton" if model.is_map else type(method).__name__ if method else "Shooting"
@@ -239,27 +237,31 @@ def walk_branch(
 
 
 def _cycle(
-    model: Model, start: Any, parameter: str, limits: Bounds, period: float | None, method: Any, half_map: bool
-) -> tuple[CycleFamily, Array]:
+    model: Model,
+    start: Anything,
+    parameter: str,
+    limits: Bounds,
+    period: float | None,
+    method: Anything,
+    half_map: bool,
+) -> tuple[ShootingFamily, Array]:
     """The family through a cycle of a map, and its unknowns there."""
     if method is not None or half_map:
         raise KapitzaError(
             f'"{model.name}" is a map: its cycles are followed by all of their points, without method= and half_map=.'
         )
-    nodes = cycle_at(model, start, period)
-    size, reach = parameter_size(model.values[parameter], limits), 0.5 * (limits[1] - limits[0])
-    return cycle_family(model, nodes, (parameter,), (size,), (reach,))
+    return cycle_family(model, cycle_at(model, start, period), free_parameters(model, (parameter,), (limits,)))
 
 
 def orbit_family(
     model: Model,
-    start: Any,
+    start: Anything,
     parameter: str,
     limits: Bounds,
     period: float | None,
-    method: Any,
+    method: Anything,
     half_map: bool,
-) -> tuple[Any, Array]:
+) -> tuple[Family, Array]:
     """The family through an orbit, and its unknowns there."""
     if isinstance(start, Bifurcation):
         raise KapitzaError(
@@ -269,24 +271,22 @@ def orbit_family(
         required_symmetry(model)
     orbit = _solved(model, start, period, method)
     if method is not None and not isinstance(method, (Shooting, MultipleShooting)):
-        from kapitza.continuation.discretised import discretised_family
-
-        return discretised_family(model, orbit, parameter, limits, method, half_map)
-    return shooting_family(model, orbit.points[0], orbit.period, orbit.repeats, parameter, limits, method, half_map)
+        if half_map:
+            raise KapitzaError("Half maps are followed by shooting: leave out method, or half_map.")
+        shooting, _ = shooting_family(model, orbit, parameter, limits)
+        return discretised_family(model, orbit, shooting.frame, method)
+    count = (method.nodes or 8) if isinstance(method, MultipleShooting) else 1
+    return shooting_family(model, orbit, parameter, limits, count, half_map)
 
 
 def shooting_family(
-    model: Model,
-    point: Array,
-    period: float,
-    repeats: int | None,
-    parameter: str,
-    limits: Bounds,
-    method: Any = None,
-    half_map: bool = False,
-) -> tuple[OrbitFamily, Array]:
+    model: Model, orbit: PeriodicOrbit, parameter: str, limits: Bounds, nodes: int = 1, half_map: bool = False
+) -> tuple[ShootingFamily, Array]:
+    """Return the family through an orbit on a number of nodes, and its unknowns there."""
     flow = branch_flow(model, (parameter,))
+    point, period, repeats = orbit.points[0], orbit.period, orbit.repeats
     rates = flow.rates(point, 0.0)
+    sizes = state_sizes(model, point[None], rates[None], period)
     closing, span = None, float(repeats or 1)
     if half_map:
         symmetry = symmetry_of(flow, point, period, repeats)
@@ -295,22 +295,17 @@ def shooting_family(
                 "The orbit is not its own mirror image half a period later: follow it with half_map=False."
             )
         closing, span, period = symmetry.matrix, span / 2, period / 2
-    count = (method.nodes or 8) if isinstance(method, MultipleShooting) else 1
-    fractions = np.arange(count) / count
-    sizes = state_sizes(model, point[None], rates[None], period * (2 if half_map else 1))
     reference = np.stack([point, rates]) if repeats is None else None
-    family = OrbitFamily(
-        model, (parameter,), repeats, model.vector, sizes, fractions, span, closing, 0.0, reference, period,
-        (parameter_size(model.values[parameter], limits),), (0.5 * (limits[1] - limits[0]),),
-    )  # fmt: skip
-    family.__dict__["flow"] = flow
-    nodes = point[None]
-    if count > 1:
-        nodes = flow.trajectory(point, np.append(fractions, 1.0) * period)[:-1]
-    return family, family.equations.pack(nodes, period, np.array([model.values[parameter]]))
+    frame = orbit_frame(model, free_parameters(model, (parameter,), (limits,)), repeats, sizes, period, flow)
+    fractions = np.arange(nodes) / nodes
+    family = ShootingFamily(frame, fractions, Section(span, closing, reference=reference))
+    states = point[None]
+    if nodes > 1:
+        states = flow.trajectory(point, np.append(fractions, 1.0) * period)[:-1]
+    return family, family.pack(states, period, np.array([model.values[parameter]]))
 
 
-def _solved(model: Model, start: Any, period: float | None, method: Any) -> PeriodicOrbit:
+def _solved(model: Model, start: Anything, period: float | None, method: Anything) -> PeriodicOrbit:
     if isinstance(start, PeriodicOrbit) and period is None and _closes(model, start):
         return start
     try:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from kapitza.continuation.criteria import REAL, readings, upper_pairs, without_trivial
-from kapitza.continuation.cycles import rounding_defect
+from kapitza.base.arrays import Array
+from kapitza.continuation.criteria import REAL, upper_pairs, without_trivial
+from kapitza.continuation.family import Node, Orbit
+from kapitza.continuation.frame import Complex
 from kapitza.continuation.locate import ACCEPTED
 from kapitza.continuation.nouns import Bifurcation, Kind
-from kapitza.continuation.path import Node, tangent_through
+from kapitza.continuation.path import tangent_through
+from kapitza.continuation.symmetry import linear_symmetries
 from kapitza.errors import KapitzaError
 from kapitza.orbits.of_models import Monodromy, certificate, log_determinant, volume_change
-
-Array = NDArray[np.float64]
-Complex = NDArray[np.complex128]
 
 FAR = 0.3
 """Distance beyond which the critical multiplier at a zero of a test function has nothing to do with it."""
@@ -26,17 +23,17 @@ NEAR_BRANCHING = 1e-4
 
 
 def judged_orbit(
-    family: Any, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None
+    orbit: Orbit, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None
 ) -> Bifurcation | None:
-    """The bifurcation at a located node, or None where the zero of the test function means something else.
+    """Return the bifurcation at a located node, or None if the zero means something else.
 
     rank: which of the pairs, ordered by modulus, crosses the circle.
     """
-    exact = family.certified(node.at)
-    spectra = [readings(end).multipliers for end in (first, last)]
-    if not all(_orientation_kept(each, node, family) for each in (*spectra, exact.multipliers)):
+    exact, autonomous = orbit.certified(), orbit.frame.autonomous
+    spectra = [end.readings.multipliers for end in (first, last)]
+    if not all(_orientation_kept(each, orbit) for each in (*spectra, exact.multipliers)):
         return None
-    critical = _critical(kind, exact.multipliers, family.autonomous)
+    critical = _critical(kind, exact.multipliers, autonomous)
     if rank is not None:
         pair = upper_pairs(exact.multipliers)[rank]
         critical = int(np.argmin(np.abs(exact.multipliers - pair))), 0j
@@ -47,22 +44,22 @@ def judged_orbit(
     distance = abs(abs(value) - 1) if kind is Kind.NEIMARK_SACKER else abs(value - target)
     if distance > (1e-2 if kind is Kind.BRANCH_POINT else FAR):
         return None
-    defect = multiplier_defect(family, node, exact)
+    defect = orbit.defect(exact)
     allowed = max(10 * defect, NEAR_BRANCHING if kind is Kind.BRANCH_POINT else ACCEPTED)
-    clear = all(_ends_clear(kind, end, family.autonomous, defect) for end in (first, last))
+    clear = all(_ends_clear(kind, end, autonomous, defect) for end in (first, last))
     verified = bool(np.isfinite(defect) and distance <= allowed and clear)
     vector = exact.right[:, index]
-    label, half = _label(family, kind, node, vector)
+    label, half = _label(orbit, kind, vector)
     angle = float(abs(np.angle(value))) if kind is Kind.NEIMARK_SACKER else float("nan")
     multipliers = exact.multipliers**2 if half else exact.multipliers
     return Bifurcation(
         kind=label,
-        model=family.model,
-        parameter=family.free[0],
+        model=orbit.frame.model,
+        parameter=orbit.frame.free[0],
         value=node.value,
-        point=family.section_point(node.z),
-        period=family.full_period(node.z),
-        repeats=family.full_repeats,
+        point=orbit.section_point(),
+        period=orbit.full_period,
+        repeats=orbit.full_repeats,
         multipliers=multipliers,
         critical=value,
         verified=verified,
@@ -71,19 +68,22 @@ def judged_orbit(
         vector=np.asarray(vector.real if abs(value.imag) < REAL else vector),
         frequency=angle,
         half=half,
-        span=family.span,
-        offset=family.offset,
-        values=family.values(node.z),
+        span=orbit.span,
+        offset=orbit.offset,
+        values=orbit.values,
         note="" if verified else _doubt(defect, distance, allowed, clear),
         tangent=tangent_through(first, last, node) if kind is Kind.BRANCH_POINT else None,
     )
 
 
-def _orientation_kept(multipliers: Complex, node: Node, family: Any) -> bool:
-    """Is the product of the multipliers positive, as that of every smooth flow? Elsewhere they are rounding errors."""
+def _orientation_kept(multipliers: Complex, orbit: Orbit) -> bool:
+    """Tell whether the product of the multipliers is positive, as for every smooth flow.
+
+    Elsewhere they are rounding errors.
+    """
     sizes = np.abs(multipliers)
     # A multiplier far below the largest one has no sign of its own.
-    if family.model.is_map or node.at.events or family.closing is not None or sizes.min() < 1e-8 * sizes.max():
+    if orbit.frame.model.is_map or orbit.events or orbit.closing is not None or sizes.min() < 1e-8 * sizes.max():
         return True
     # Pairs of complex ones have positive products.
     return bool(np.prod(np.sign(multipliers.real[multipliers.imag == 0])) > 0)
@@ -124,7 +124,7 @@ def _critical(kind: Kind, multipliers: Complex, autonomous: bool) -> tuple[int, 
 
 def _ends_clear(kind: Kind, node: Node, autonomous: bool, defect: float) -> bool:
     """Is the multiplier at an end of the step further from the circle than its defect?"""
-    multipliers = readings(node).multipliers
+    multipliers = node.readings.multipliers
     rest = without_trivial(multipliers) if autonomous else multipliers
     if not rest.size or not np.isfinite(defect):
         return True
@@ -135,26 +135,41 @@ def _ends_clear(kind: Kind, node: Node, autonomous: bool, defect: float) -> bool
     return bool(away > defect)
 
 
-def multiplier_defect(family: Any, node: Node, exact: Monodromy) -> float:
-    """Relative defect of the multipliers at a node: trivial multiplier, and determinant against ∫ trace."""
-    at = node.at
-    if family.model.is_map:
-        return rounding_defect(at.segments)
+def rounding_defect(segments: Array) -> float:
+    """Return the relative rounding error of multipliers whose derivatives are exact."""
+    count, n = segments.shape[:2]
+    return 1e-15 * count * n
+
+
+def certified_defect(orbit: Orbit, exact: Monodromy) -> float:
+    """Return the relative defect of multipliers: the trivial one, and det against ∫ trace."""
     try:
-        loop = family.loop(node.z, at)
-        problem = family.problem.at(at.vector, at.period)
-        change = volume_change(problem, loop, at.events)
+        problem = orbit.frame.problem.at(orbit.vector, orbit.period)
+        change = volume_change(problem, orbit.loop(), orbit.events)
     except KapitzaError:
         return float("nan")
-    trust = certificate(exact.multipliers, log_determinant(at.segments), change, family.autonomous)
-    return trust.defect
+    return certificate(exact.multipliers, log_determinant(orbit.segments), change, orbit.frame.autonomous).defect
 
 
-def _label(family: Any, kind: Kind, node: Node, vector: Complex) -> tuple[Kind, bool]:
-    """The name that users know: -1 of a half map is a pitchfork of the whole one."""
-    half = family.closing is not None
+def _label(orbit: Orbit, kind: Kind, vector: Complex) -> tuple[Kind, bool]:
+    """Return the name that users know: -1 of a half map is a pitchfork of the whole one."""
+    half = orbit.closing is not None
     if half and kind is Kind.DOUBLING:
         return Kind.PITCHFORK, True
-    if kind is Kind.BRANCH_POINT and family.breaks_symmetry(node, vector):
+    if kind is Kind.BRANCH_POINT and _breaks_symmetry(orbit, vector):
         return Kind.PITCHFORK, half
     return kind, half
+
+
+def _breaks_symmetry(orbit: Orbit, vector: Complex) -> bool:
+    """Tell whether a symmetry that keeps the orbit turns the critical direction round."""
+    for symmetry in linear_symmetries(orbit.frame.model):
+        if symmetry.shift:
+            continue
+        point, moved = orbit.start(), symmetry.matrix @ orbit.start()
+        direction = np.real(vector)
+        unchanged = np.abs((moved - point) / orbit.frame.sizes).max() < 1e-6
+        turned = np.abs(symmetry.matrix @ direction + direction).max() < 1e-4 * np.abs(direction).max()
+        if unchanged and turned:
+            return True
+    return False

@@ -6,16 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from kapitza.continuation.criteria import Readings, readings
+from kapitza.continuation.family import Node, Readings
 from kapitza.continuation.nouns import Bifurcation, Kind
-from kapitza.continuation.path import ChordNewton, Node, along_tangent, between
-
-Array = NDArray[np.float64]
+from kapitza.continuation.path import ChordNewton, along_tangent, between
 
 ACCEPTED = 1e-8
 """A critical multiplier this close to the circle is on it, when its own defect is smaller."""
@@ -80,7 +74,7 @@ class Stretch:
         Secants within a bracket, the value at an end that stays being lowered (Anderson and Björck, BIT 13 (1973) 253).
         Next to a singular matrix the function is noise: the search ends where it is smallest.
         """
-        found = {s: function(readings(node)) for s, node in self.known.items() if not _near(s, apart, SAME_PLACE)}
+        found = {s: function(node.readings) for s, node in self.known.items() if not _near(s, apart, SAME_PLACE)}
         if len(found) < 2:
             return None  # the whole stretch is next to one of the other places
         low, high = self._bracket(found)
@@ -104,7 +98,7 @@ class Stretch:
                     aside = True
                     s += 0.05 * ((low if abs(s - low) > abs(s - high) else high) - s)
                     node = self.at(s)
-                value = found[s] = function(readings(node))
+                value = found[s] = function(node.readings)
                 near = abs(found[best]) < NOISY * largest and not aside
                 vain = vain + 1 if near and abs(value) >= abs(found[best]) else 0
                 best = s if abs(value) < abs(found[best]) else best
@@ -124,22 +118,22 @@ class Stretch:
         pairs = [(a, b) for a, b in pairwise(places) if found[a] * found[b] <= 0]
         return pairs[0] if len(pairs) == 1 else (places[0], places[-1])
 
-    def bisected(self, side: Callable[[Readings], Any], tolerance: float = 1e-9) -> Node:
+    def bisected(self, side: Callable[[Readings], object], tolerance: float = 1e-9) -> Node:
         """Where a property changes, as near as points can be corrected; the last point before the change."""
-        before = side(readings(self.first))
+        before = side(self.first.readings)
         # What was looked for earlier on the same stretch may have left points close to the change.
         places = sorted(self.known)
-        high = next((s for s in places if side(readings(self.known[s])) != before), self.length)
+        high = next((s for s in places if side(self.known[s].readings) != before), self.length)
         low = max(s for s in places if s < high)
         while high - low > tolerance * self.length:
             middle = 0.5 * (low + high)
             try:
-                same = side(readings(self.at(middle))) == before
+                same = side(self.at(middle).readings) == before
             except _LostError:
                 # Next to a branch point the matrix is singular: a little off it is not.
                 middle = low + 0.37 * (high - low)
                 try:
-                    same = side(readings(self.at(middle))) == before
+                    same = side(self.at(middle).readings) == before
                 except _LostError:
                     break
             low, high = (middle, high) if same else (low, middle)
@@ -147,7 +141,7 @@ class Stretch:
 
 
 def _on_one_side(first: Node, last: Node) -> list[Bifurcation]:
-    same = readings(first).sequence == readings(last).sequence
+    same = first.readings.sequence == last.readings.sequence
     return bifurcations_between(first, last) if same and first is not last else []
 
 
@@ -162,29 +156,29 @@ def _near(place: float, places: Sequence[float], distance: float) -> bool:
 
 def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
     """What happens between two nodes of one mesh, in the order of arclength."""
-    before, after = readings(first), readings(last)
-    family = first.family
+    before, after, at = first.readings, last.readings, first.at
     if before.sequence != after.sequence:
         stretch = Stretch(first, last)
-        marks = family.sequence_change(stretch, before, after)
+        marks = at.sequence_change(stretch, before, after)
         # What happens on either side of the change is looked for there; nothing is compared across it.
         places = sorted(stretch.known)
-        high = next(s for s in places if readings(stretch.known[s]).sequence != before.sequence)
+        high = next(s for s in places if stretch.known[s].readings.sequence != before.sequence)
         low = max(s for s in places if s < high)
         return [*_on_one_side(first, stretch.known[low]), *marks, *_on_one_side(stretch.known[high], last)]
     found: list[tuple[float, Bifurcation]] = []
     branchings: list[float] = []
-    still = max(abs(before.fold), abs(after.fold)) < STILL if isinstance(before, Readings) else False
-    tests = [test for test in family.test_functions() if not (still and test[0] is Kind.FOLD)]
+    folds = [abs(each.tests[Kind.FOLD]) for each in (before, after) if Kind.FOLD in each.tests]
+    still = bool(folds) and max(folds) < STILL
+    tests = [test for test in at.tests if not (still and test[0] is Kind.FOLD)]
     changed = [test for test in tests if _changes(test[1](before), test[1](after))]
     stretch = Stretch(first, last) if changed else None
-    several = family.several(before, after)
+    several = at.several(before, after)
     if several:
         changed = [test for test in changed if test[0] not in {each[0] for each in several}]
         stretch = stretch or Stretch(first, last)
         for kind, function, rank in several:
             node = stretch.zero(function)
-            label = None if node is None else family.judged(kind, node, first, last, rank)
+            label = None if node is None else node.at.judged(kind, node, first, last, rank)
             if node is not None and label is not None:
                 found.append((node.arclength, label))
     for kind, function in changed:
@@ -194,23 +188,10 @@ def bifurcations_between(first: Node, last: Node) -> list[Bifurcation]:
             node = stretch.zero(function, exact=BRANCHING)
         else:
             node = stretch.zero(function, branchings if kind is Kind.FOLD else ())
-        label = None if node is None else family.judged(kind, node, first, last)
+        label = None if node is None else node.at.judged(kind, node, first, last)
         if node is None or label is None:
             continue
         found.append((node.arclength, label))
         if label.kind in (Kind.BRANCH_POINT, Kind.PITCHFORK):
             branchings.append(node.arclength - first.arclength)
     return [label for _, label in sorted(found, key=lambda pair: pair[0])]
-
-
-def orbit_tests() -> tuple[tuple[Kind, Callable[[Readings], float]], ...]:
-    return ORBIT_TESTS
-
-
-# Branchings come first: what is found there besides is part of them.
-ORBIT_TESTS: tuple[tuple[Kind, Callable[[Readings], float]], ...] = (
-    (Kind.BRANCH_POINT, lambda r: r.branch),
-    (Kind.FOLD, lambda r: r.fold),
-    (Kind.DOUBLING, lambda r: r.doubling),
-    (Kind.NEIMARK_SACKER, lambda r: r.torus),
-)

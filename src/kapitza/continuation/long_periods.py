@@ -8,46 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
+from kapitza.base.monitor import Monitor
 from kapitza.continuation.branch import Branch
-from kapitza.continuation.motion import OrbitFamily, state_sizes
+from kapitza.continuation.family import Node, PlainPoint, Readings, Sample, Subject
+from kapitza.continuation.frame import free_parameters, orbit_frame, state_sizes
+from kapitza.continuation.motion import Section, ShootingFamily, ShootingPoint
 from kapitza.continuation.nouns import End
-from kapitza.continuation.path import Node, corrected_at, null_direction
+from kapitza.continuation.path import corrected_at, null_direction
 from kapitza.continuation.trace import Stepping, Trace
-from kapitza.continuation.walker import Bounds, Walker, assembled, parameter_size, walked
+from kapitza.continuation.walker import Bounds, Walker, signs, walked
 from kapitza.errors import KapitzaError
 from kapitza.flow import Flow
+from kapitza.model import Model
 from kapitza.solve import ByEffort, DensePoint
-
-Array = NDArray[np.float64]
 
 LONG = (End.HOMOCLINIC, End.HETEROCLINIC, End.SADDLE_NODE)
 """Ends of branches whose period grows without limit."""
 
 
 @dataclass(frozen=True)
-class _Readings:
-    """What is kept of a node: its multipliers. Nothing is looked for along the curve."""
-
-    multipliers: NDArray[np.complex128]
-    sequence: str = ""
-
-
-@dataclass(frozen=True)
-class _LongPoint(DensePoint):
-    inner: Any
-
-
-@dataclass(frozen=True)
 class LongFamily:
     """Orbits of the fixed period `period` for z = (nodes, T, p, q): the equations of orbits and T = period."""
 
-    inner: OrbitFamily
+    inner: ShootingFamily
     period: float
 
     @property
@@ -55,80 +42,83 @@ class LongFamily:
         return self.inner.free
 
     @property
-    def model(self) -> Any:
+    def model(self) -> Model:
         return self.inner.model
 
     @property
     def scale(self) -> Array:
         return self.inner.scale
 
-    @cached_property
+    @property
     def metric(self) -> Array:
-        """(N,) weights of the squared components in the length of a step."""
         return self.inner.metric
+
+    @property
+    def state_sizes(self) -> Array:
+        return self.inner.frame.sizes
+
+    @property
+    def delicate(self) -> bool:
+        return False
 
     def residual(self, z: Array) -> Array:
         return np.append(self.inner.residual(z), z[-3] / self.period - 1)
 
-    def linearise(self, z: Array) -> _LongPoint:
-        at = self.inner.linearise(z)
+    def linearise(self, z: Array) -> LongPoint:
+        return self.around(self.inner.linearise(z), z)
+
+    def around(self, at: ShootingPoint, z: Array) -> LongPoint:
+        """Return the point whose orbit is linearised already."""
         row = np.zeros(z.size)
         row[-3] = 1 / self.period
         residual = np.append(at.residual, z[-3] / self.period - 1)
-        return _LongPoint(residual, np.vstack([self.inner.full(at), row]), at)
+        return LongPoint(residual, np.vstack([at.full(), row]), self, at)
 
     def allowed(self, z: Array) -> bool:
         return self.inner.allowed(z)
 
-    def motion(self, z: Array, at: _LongPoint) -> None:
-        return None
+    def subject(self, nodes: Sequence[Node]) -> Subject:
+        note = f"orbits of the period {self.period:.6g} in the place of homoclinic ones"
+        return Subject("long period", notes=(note,))
 
-    def remeshed(self, z: Array, at: _LongPoint) -> tuple[LongFamily, Array] | None:
-        other = self.inner.remeshed(z, at.inner)
-        return None if other is None else (replace(self, inner=other[0]), other[1])
 
-    def renewed(self, z: Array, at: _LongPoint) -> LongFamily:
-        return replace(self, inner=self.inner.renewed(z, at.inner))
+@dataclass(frozen=True)
+class LongPoint(DensePoint, PlainPoint):
+    """One long orbit: the Jacobian with the row of the period. Nothing is looked for along the curve."""
 
-    def relinearised(self, at: _LongPoint) -> _LongPoint:
-        inner = self.inner.relinearised(at.inner)
-        jacobian = np.vstack([self.inner.full(inner), at.jacobian[-1]])
-        return _LongPoint(at.residual, jacobian, inner)
+    family: LongFamily
+    inner: ShootingPoint
+
+    def remeshed(self, z: Array) -> tuple[LongPoint, Array] | None:
+        other = self.inner.remeshed(z)
+        if other is None:
+            return None
+        at, moved = other
+        return replace(self.family, inner=at.family).around(at, moved), moved
+
+    def renewed(self, z: Array) -> tuple[LongFamily, LongPoint] | None:
+        renewed = self.inner.renewed(z)
+        if renewed is None:
+            return None
+        family = replace(self.family, inner=renewed[0])
+        jacobian = np.vstack([renewed[1].full(), self.jacobian[-1]])
+        return family, LongPoint(self.residual, jacobian, family, renewed[1])
 
     def heading(self, tangent: Array) -> Array:
         return self.inner.heading(tangent)
 
-    def readings(self, node: Node) -> _Readings:
-        return _Readings(self.inner.multipliers(node.at.inner))
+    def readings(self, node: Node) -> Readings:
+        return Readings(self.inner.multipliers())
 
-    def branch(self, nodes: Sequence[Node], lengths: Array, marks: Any, ends: Any, method: str) -> Branch:
-        from kapitza.continuation.criteria import readings
-
-        rows = [n.family.inner.equations.unpack(n.z)[0] for n in nodes]
-        return Branch(
-            model=self.model,
-            parameters=self.free,
-            values=np.array([n.z[-2:] for n in nodes]),
-            points=np.array([own[0] for own in rows]),
-            periods=np.full(len(nodes), self.period),
-            multipliers=np.array([readings(n).multipliers for n in nodes]),
-            repeats=None,
-            arclength=lengths,
-            bifurcations=marks,
-            ends=(ends[0][0], ends[1][0]),
-            end_messages=(ends[0][1], ends[1][1]),
-            nodes=np.concatenate(rows),
-            fractions=np.concatenate([n.family.inner.fractions for n in nodes]),
-            counts=np.array([len(own) for own in rows]),
-            subject="long period",
-            method=method,
-            notes=(f"orbits of the period {self.period:.6g} in the place of homoclinic ones",),
-        )
+    def sample(self, z: Array, readings: Readings) -> Sample:
+        rows = self.family.inner.equations.unpack(z)[0]
+        nodes = (self.family.inner.fractions, rows)
+        return Sample(z[-2:], rows[0], self.family.period, readings.multipliers, nodes)
 
 
 def follow_long(
     branch: Branch, names: tuple[str, str], ranges: Sequence[Bounds], direction: int, stepping: Stepping | None,
-    monitor: Any,
+    monitor: Monitor | None,
 ) -> Branch:  # fmt: skip
     """The curve of orbits with the period of the last one of a branch that ends in a homoclinic orbit."""
     if branch.ends[1] not in LONG or branch.model.is_map:
@@ -140,13 +130,11 @@ def follow_long(
     period, point = float(branch.periods[-1]), branch.points[-1]
     rates = Flow(model).rates(point, 0.0)
     fractions, nodes = branch.nodes_of(-1)
-    sizes = tuple(parameter_size(model.values[n], r) for n, r in zip(names, ranges, strict=True))
-    inner = OrbitFamily(
-        model, names, None, model.vector, state_sizes(model, nodes, rates[None], period), fractions, 1.0, None, 0.0,
-        np.stack([point, rates]), period, sizes, tuple(0.5 * (high - low) for low, high in ranges),
-    )  # fmt: skip
+    sizes = state_sizes(model, nodes, rates[None], period)
+    frame = orbit_frame(model, free_parameters(model, names, ranges), None, sizes, period)
+    inner = ShootingFamily(frame, fractions, Section(reference=np.stack([point, rates])))
     family = LongFamily(inner, period)
-    z = inner.equations.pack(nodes, period, np.array([model.values[name] for name in names]))
+    z = inner.pack(nodes, period, np.array([model.values[name] for name in names]))
     row = np.zeros((1, z.size))
     row[0, -1] = 1.0
     found = corrected_at(family, z, row, z[-1:].copy(), 1e-10).point
@@ -155,9 +143,8 @@ def follow_long(
     tangent = null_direction(family, found.at, row)
     stepping = stepping or Stepping(rule=ByEffort(0.02, 1e-7, 0.15, wanted=5))
     ahead = np.sign(tangent[-2]) or np.sign(tangent[-1]) or 1.0
-    traces = []
-    for sign in (1, -1) if direction == 0 else (direction,):
+    traces: list[Trace] = []
+    for sign in signs(direction):
         start = Node(family, found.z, tangent * ahead * sign, found.at)
         traces.append(Trace(start, ranges[0], stepping, detect=False, second=ranges[1]))
-    walker = Walker(traces[0], traces[1] if len(traces) > 1 else None, lambda w: assembled(w, "Shooting"))
-    return walked(walker, monitor)
+    return walked(Walker(traces[0], traces[1] if len(traces) > 1 else None), monitor)

@@ -1,35 +1,52 @@
-"""Periodic orbits as a family in a parameter, by shooting: what `follow` walks along."""
+"""Periodic orbits as a family in a parameter, by shooting: what `follow` traces."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
 
-from kapitza.continuation.symmetry import linear_symmetries
-from kapitza.flow import Flow
+from kapitza.base.arrays import Array
+from kapitza.continuation.criteria import (
+    ORBIT_TESTS,
+    canonical,
+    eigenvalues_by_size,
+    orbit_readings,
+    sequence_of,
+    several_pairs,
+    smallest_speed,
+)
+from kapitza.continuation.events import sequence_change
+from kapitza.continuation.family import (
+    Node,
+    PlainPoint,
+    RankedTest,
+    Readings,
+    Sample,
+    SmallMatrix,
+    Subject,
+    Test,
+)
+from kapitza.continuation.frame import OUTGROWN, Complex, Frame, grown, state_sizes
+from kapitza.continuation.images import images_of
+from kapitza.continuation.judge import certified_defect, judged_orbit, rounding_defect
+from kapitza.continuation.locate import Stretch
+from kapitza.continuation.nouns import Bifurcation, Kind
+from kapitza.flow import Event, Flow
 from kapitza.model import Model
 from kapitza.orbits.of_models import (
     FlowLoop,
     LinearisedShooting,
     Monodromy,
     PhaseRow,
-    Problem,
     ShootingEquations,
     monodromy,
     place_nodes,
+    total_winding,
 )
-from kapitza.solve import Solver
-
-Array = NDArray[np.float64]
-Complex = NDArray[np.complex128]
-
-(_geev,) = cast(Sequence[Any], get_lapack_funcs(("geev",), dtype=np.float64))
+from kapitza.solve import DenseSolver, Solver
 
 SINGLE_NODE = 1e3
 """Growth up to which one node serves: beyond, Newton's tolerance times the growth would show in the multipliers."""
@@ -52,92 +69,72 @@ NODE_GROWTH = 10.0
 MOVED_NODES = 5e-3
 """Of the period: a mesh whose nodes would all move by less than this is kept."""
 
+CONDENSED = 1e6
+"""Growth along an orbit beyond which inner nodes are not eliminated from determinants: rounding would change signs."""
+
 PLAIN_PRODUCT = 1e6
 """Beyond this growth a product in doubles would move the smaller multipliers, which decide, by 1e-10 and more."""
 
 
-OUTGROWN = 1.1
-"""States that have grown beyond this many times their size get a new one, and the steps with them."""
-
-
-FLOW_TOLERANCE = 1e-13
-"""Of the steps along smooth motions: at 1e-15 they take half as long again and bring no digit of a branch."""
-
-
-def branch_flow(model: Model, names: tuple[str, ...]) -> Flow:
-    """The flow of a family with sensitivities by its free parameters; events are located as sharply as they can be."""
-    if model.structure.switches or model.impacts:
-        return Flow(model, wrt=names)
-    return Flow(model, wrt=names, tolerance=FLOW_TOLERANCE)
-
-
 @dataclass(frozen=True)
-class OrbitFamily:
-    """F(z) = 0 for z = (nodes, [T], p...): orbits of `model` that close after `span` excitation periods, or after T.
+class Section:
+    """Where an orbit is cut, and how it closes there.
 
-    free: the parameters among the unknowns, last in z. fractions: (J,) of the nodes. closing: matrix of a symmetry for
-    half maps. offset: where the section is, in excitation periods after t = 0. weights: (n,) sizes of the states, for
-    the length of steps. reference: (2, n) point and rates that fix the phase of autonomous orbits.
-    vector: values of all parameters, the free ones as they were at the start. reach: largest sizes that the parameters
-    may grow to along the branch.
+    span: excitation periods of the map; closing: (n, n) matrix of a symmetry for half maps; offset: where the section
+    is, in excitation periods after t = 0; reference: (2, n) point and rates that fix the phase of autonomous orbits.
     """
 
-    model: Model
-    free: tuple[str, ...]
-    repeats: int | None
-    vector: Array
-    sizes: Array
-    fractions: Array
     span: float = 1.0
     closing: Array | None = None
     offset: float = 0.0
     reference: Array | None = None
-    period: float = 1.0
-    parameter_sizes: tuple[float, ...] = (1.0,)
-    reach: tuple[float, ...] = ()
 
-    @cached_property
-    def flow(self) -> Flow:
-        return branch_flow(self.model, self.free)
 
-    @cached_property
-    def problem(self) -> Problem:
-        base = Problem(self.model, self.repeats, self.period, wrt=self.free)
-        base.__dict__.update(flow=self.flow, law=self.flow.core.period_law)
-        return base.at(self.vector, self.period)
+@dataclass(frozen=True)
+class ShootingFamily:
+    """F(z) = 0 for z = (nodes, [T], p...): orbits that close after `section.span` excitation periods, or after T.
+
+    fractions: (J,) of the nodes. A cycle of a map is an orbit whose every point is a node.
+    """
+
+    frame: Frame
+    fractions: Array = field(default_factory=lambda: np.zeros(1))
+    section: Section = field(default_factory=Section)
 
     @property
-    def autonomous(self) -> bool:
-        return self.repeats is None
+    def model(self) -> Model:
+        return self.frame.model
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        return self.frame.free
+
+    @property
+    def state_sizes(self) -> Array:
+        return self.frame.sizes
 
     @property
     def delicate(self) -> bool:
-        """Do segments grow so much that they must be taken at the solution itself?"""
         return self.fractions.size > 1
-
-    @property
-    def size(self) -> int:
-        return len(self.model.states)
 
     @cached_property
     def equations(self) -> ShootingEquations:
-        phase = None
-        if self.reference is not None:
-            weights = np.zeros((self.fractions.size, self.size))
+        frame, section, phase = self.frame, self.section, None
+        if section.reference is not None:
+            weights = np.zeros((self.fractions.size, frame.size))
             # At right angles to the flow in units of the sizes: states may have different units.
-            weights[0] = self.reference[1] / self.sizes**2
+            weights[0] = section.reference[1] / frame.sizes**2
             weights[0] /= np.linalg.norm(weights[0])
-            phase = PhaseRow(weights, float(weights[0] @ self.reference[0]))
-        offset = self.offset / self.span
+            phase = PhaseRow(weights, float(weights[0] @ section.reference[0]))
         return ShootingEquations(
-            self.problem, self.fractions, phase, self.flow, self.free, self.closing, self.span, offset
-        )
+            frame.problem, self.fractions, phase, frame.flow, frame.free, section.closing, section.span,
+            section.offset / section.span,
+        )  # fmt: skip
 
     @cached_property
     def scale(self) -> Array:
-        nodes = np.tile(self.sizes, self.fractions.size) * np.sqrt(self.fractions.size)
-        tail = [self.period] if self.autonomous else []
-        return np.concatenate([nodes, tail, self.parameter_sizes])
+        count = self.fractions.size
+        return np.concatenate([np.tile(self.frame.sizes, count) * np.sqrt(count), self.frame.tail])
 
     @cached_property
     def metric(self) -> Array:
@@ -147,300 +144,383 @@ class OrbitFamily:
     def residual(self, z: Array) -> Array:
         return self.equations.residual(z)
 
-    def linearise(self, z: Array) -> LinearisedShooting:
-        return self.equations.linearise(z)
+    def linearise(self, z: Array) -> ShootingPoint:
+        return ShootingPoint(self, self.equations.linearise(z), z)
 
-    def values(self, z: Array) -> Array:
-        return self.equations.values(z)
+    def allowed(self, z: Array) -> bool:
+        return self.frame.allowed(z)
 
-    def start(self, z: Array) -> Array:
-        """The first node (n,)."""
-        return z[: self.size]
-
-    def time(self, z: Array) -> float:
-        """The time after which the (half) map closes."""
-        return self.equations.unpack(z)[1]
-
-    def full_period(self, z: Array) -> float:
-        return self.time(z) * (2 if self.closing is not None else 1)
-
-    def matrix(self, at: LinearisedShooting) -> Array:
-        """The linearised (half) map in doubles."""
-        # np.linalg.multi_dot looks for the best order of J factors in J³ steps; all are of one size here.
-        return reduce(lambda product, segment: segment @ product, at.closed_segments())
-
-    def multipliers(self, at: LinearisedShooting) -> Complex:
-        """Of the (half) map, largest first, in doubles as far as they reach."""
-        if self.size == 2 and self.autonomous and self.closing is None and self.delicate:
-            # One multiplier is 1, so the other is the determinant, which no growth takes digits from.
-            signs, sizes = np.linalg.slogdet(at.segments)
-            other = float(np.prod(signs) * np.exp(np.clip(sizes.sum(), -700.0, 700.0)))
-            return np.array(sorted((1.0, other), key=abs, reverse=True), complex)
-        matrix = self.matrix(at)
-        if self.fractions.size > 1 and np.abs(matrix).max() > PLAIN_PRODUCT:
-            return self.certified(at).multipliers
-        return eigenvalues_by_size(matrix)
-
-    def certified(self, at: LinearisedShooting) -> Monodromy:
-        """The same in as many digits as the growth calls for, with eigenvectors at the first node."""
-        return monodromy(at.closed_segments())
-
-    def dense(self, at: LinearisedShooting) -> Array | None:
-        """The Jacobian where it is small, for chord steps that update it; None on several nodes."""
-        return at.jacobian() if self.fractions.size == 1 else None
-
-    def condensed(self, at: LinearisedShooting) -> Array:
-        """The Jacobian (n [+ 1], n [+ 1] + k) with the inner nodes eliminated."""
-        if len(self.fractions) == 1:
-            return at.jacobian()
-        eq, n = self.equations, self.size
-        tail = eq.phase is not None
-        segments, columns = at.closed_segments(), [at.by_parameter()]
-        if tail:
-            columns.insert(0, at.by_period()[:, :, None])
-        border = np.concatenate(columns, axis=2)
-        product, collected = np.eye(n), np.zeros((n, border.shape[2]))
-        for segment, column in zip(segments, border, strict=True):
-            product, collected = segment @ product, segment @ collected + column
-        matrix = np.zeros((n + tail, n + border.shape[2]))
-        matrix[:n, :n], matrix[:n, n:] = product - np.eye(n), collected
-        if eq.phase is not None:
-            matrix[n, :n] = eq.phase.weights[0]
-        return matrix
-
-    def chain(self, at: LinearisedShooting, factor: complex = 1.0) -> Array | Complex:
-        """(Jn, Jn) of tangents at all nodes that come back `factor` times themselves; M - factor on one node."""
-        count, n = self.fractions.size, self.size
-        matrix = np.zeros((count, n, count, n), complex if isinstance(factor, complex) else float)
-        for j, segment in enumerate(at.closed_segments()):
-            matrix[j, :, j] += segment
-            matrix[j, :, (j + 1) % count] -= np.eye(n) * (factor if j == count - 1 else 1.0)
-        return matrix.reshape(count * n, count * n)
-
-    def full(self, at: LinearisedShooting) -> Array:
-        """The Jacobian by all unknowns, dense."""
-        if self.fractions.size == 1:
-            return at.jacobian()
-        size, border = self.fractions.size * self.size, [at.by_parameter()]
-        phase = self.equations.phase
-        if phase is not None:
-            border.insert(0, at.by_period()[:, :, None])
-        columns = np.concatenate(border, axis=2).reshape(size, -1)
-        rows = np.hstack([np.asarray(self.chain(at), float), columns])
-        if phase is None:
-            return rows
-        return np.vstack([rows, np.concatenate([phase.weights.ravel(), np.zeros(columns.shape[1])])])
-
-    def condensed_tangent(self, tangent: Array) -> Array:
-        """The parts of a tangent that belong to the first node, T and the parameters."""
-        return np.concatenate([tangent[: self.size], tangent[self.fractions.size * self.size :]])
-
-    def heading(self, tangent: Array) -> Array:
-        """The parts of a tangent that mean the same on every mesh: start, [period] and parameters, over their sizes.
-
-        Along a canard the start hardly moves, and only the period tells which direction is ahead.
-        """
-        own = len(self.free) + self.autonomous
-        return np.concatenate([tangent[: self.size] / self.sizes, tangent[-own:] / self.scale[-own:]])
-
-    def bordered(self, at: LinearisedShooting, rows: Array) -> Solver:
-        return at.bordered(rows)
-
-    def renewed(self, z: Array, at: LinearisedShooting) -> OrbitFamily:
-        """The family as seen from a new point: phase condition through it, sizes that have grown."""
-        parameters = grown(self.parameter_sizes, z[-len(self.free) :], self.reach)
-        same = parameters == self.parameter_sizes
-        if same and self.reference is None and (np.abs(at.nodes) <= OUTGROWN * self.sizes).all():
-            return self
-        rates = self.problem.field.rates(at.nodes, at.equations.times(at.period)[0], at.vector)
-        sizes = state_sizes(self.model, at.nodes, rates, self.full_period(z), self.sizes)
-        reference = None if self.reference is None else np.stack([at.nodes[0], rates[0]])
-        period = max(self.period, at.period) if self.autonomous else self.period
-        if same and reference is None and (sizes == self.sizes).all():
-            return self
-        other = replace(self, sizes=sizes, reference=reference, period=period, parameter_sizes=parameters)
-        other.__dict__.update(flow=self.flow, problem=self.problem)
-        return other
-
-    def relinearised(self, at: LinearisedShooting) -> LinearisedShooting:
-        """A linearisation of the same orbit as one of this family's equations."""
-        return at.seen_by(self.equations)
-
-    def motion(self, z: Array, at: LinearisedShooting) -> Array | None:
-        """f T/2π at the nodes (J, n), over the sizes of the states: what turns round where an orbit shrinks to a point.
-
-        None for forced orbits.
-        """
-        return self._motion(at) if self.autonomous else None
-
-    def _motion(self, at: LinearisedShooting) -> Array:
-        rates = self.problem.field.rates(at.nodes, at.equations.times(at.period)[0], at.vector)
-        return rates * at.period / (2 * np.pi) / self.sizes
-
-    def vigour(self, z: Array, at: LinearisedShooting) -> float:
-        """How much the orbit moves at its nodes, |f| T/2π relative to the sizes of the states."""
-        return float(np.abs(self._motion(at)).max())
-
-    def resting(self, point: Array, period: float, value: float) -> Array | None:
-        """Unknowns of an orbit through `point` that lasts `period`; None where its other nodes are not known."""
-        if self.offset or self.closing is not None or (self.fractions.size > 1 and not self.autonomous):
-            return None
-        return self.equations.pack(np.tile(point, (self.fractions.size, 1)), period, np.array([value]))
-
-    def extent_of_events(self, at: LinearisedShooting) -> float:
-        """How far apart the states at the events and at the section lie, relative to the sizes of the states."""
-        states = np.array([at.nodes[0], *(e.state for e in at.events if e.state is not None)])
-        return float((np.ptp(states, axis=0) / self.sizes).max())
-
-    def growth(self, at: LinearisedShooting) -> float:
-        """Largest action of one segment."""
-        return float(np.abs(at.segments).max())
-
-    def _strained(self, at: LinearisedShooting) -> bool:
-        """Does the orbit grow and shrink again between its ends? Then it depends strongly on the parameters."""
-        by_parameter = np.abs(at.sensitivities) / self.sizes[:, None] * self.parameter_sizes
-        return bool(by_parameter.max() > STRAINED)
-
-    def total_growth(self, at: LinearisedShooting) -> float:
-        """Largest action of every part of the map; on many nodes a bound of it."""
-        if self.fractions.size <= MANY_NODES:
-            # Norms of rotations between coordinates of different sizes multiply, the rotations do not.
-            largest, parts = 1.0, np.zeros((0, self.size, self.size))
-            for segment in at.segments:
-                parts = segment @ np.concatenate([parts, np.eye(self.size)[None]])
-                largest = max(largest, float(np.abs(parts).max()))
-            return largest
-        return float(np.prod([max(1.0, float(np.abs(segment).max())) for segment in at.segments]))
-
-    def remeshed(self, z: Array, at: LinearisedShooting, always: bool = False) -> tuple[OrbitFamily, Array] | None:
-        """The family with nodes where the tangents have grown, and z on them; None where one mesh is as good.
-
-        always: a new mesh wherever there are several nodes.
-        """
-        if always:
-            if self.fractions.size == 1:
-                return None
-            problem = self.problem.at(at.vector, at.period)
-            return self.on(place_nodes(problem, self.loop(z, at), 0.3 * NODE_GROWTH), z, at)
-        count, grown, crowded = self.fractions.size, self.growth(at) >= SINGLE_NODE, False
-        if count == 1 and not grown and not self._strained(at):
-            return None
-        if count > 1 and not grown:
-            total = self.total_growth(at)
-            if total < FEW_NODES:
-                return self.on(np.zeros(1), z, at)
-            # Nodes that growth no longer calls for lie where the orbit moves fast, and keep the steps short.
-            crowded = count > 2 * np.log10(total) / np.log10(NODE_GROWTH) + 2
-            if not crowded:
-                return None
-        loop = self.loop(z, at)
-        problem = self.problem.at(at.vector, at.period)
-        fractions = place_nodes(problem, loop, NODE_GROWTH)
-        if crowded and fractions.size > 0.75 * count:
-            return None
-        # A mesh with as many nodes serves only where they move: growth wanders along an orbit as the family goes on.
-        if fractions.size <= self.fractions.size and _near(fractions, self.fractions) < MOVED_NODES:
-            return None
-        return self.on(fractions, z, at)
-
-    def on(self, fractions: Array, z: Array, at: LinearisedShooting) -> tuple[OrbitFamily, Array]:
-        """The family with nodes at other fractions, and z there."""
-        nodes = self.loop(z, at)(fractions)
-        other = replace(self, fractions=fractions)
-        other.__dict__.update(flow=self.flow, problem=self.problem)
-        return other, other.equations.pack(nodes, at.period, z[-len(self.free) :])
-
-    def loop(self, z: Array, at: LinearisedShooting) -> FlowLoop:
-        """The stretch that the (half) map covers as a loop from the section on; angles continuous along it."""
-        from kapitza.orbits.of_models import total_winding
-
-        nodes, winding = total_winding(at.nodes, at.arrivals, self.problem.angles)
-        return FlowLoop(_Shifted(self.flow, self._offset_time(z)), self.fractions, nodes, at.period, at.vector, winding)
-
-    def _offset_time(self, z: Array) -> float:
-        return 0.0 if self.autonomous else self.offset / self.span * self.time(z)
-
-    def section_point(self, z: Array) -> Array:
-        """The state (n,) at t = 0 of the excitation."""
-        offset = self._offset_time(z)
-        if offset == 0.0:
-            return self.start(z).copy()
-        vector = self.values(z)
-        period = float(self.flow.period(vector) or 1.0)
-        ahead = np.ceil(offset / period - 1e-12) * period
-        return self.flow.propagate(self.start(z), offset, ahead, vector, tangents=False).state
+    def pack(self, nodes: Array, period: float, values: Array | None = None) -> Array:
+        """Return the unknowns from nodes (J, n), period and free parameters."""
+        return self.equations.pack(nodes, period, values)
 
     @property
     def full_repeats(self) -> int | None:
         """Excitation periods of the whole orbit, half maps counted twice."""
-        if self.repeats is None:
+        if self.frame.repeats is None:
             return None
-        return round(self.span * (2 if self.closing is not None else 1))
+        return round(self.section.span * (2 if self.section.closing is not None else 1))
 
-    @cached_property
-    def _bounds(self) -> tuple[tuple[float, float], ...]:
-        return tuple(self.model.parameter(name).bounds for name in self.free)
+    def subject(self, nodes: Sequence[Node]) -> Subject:
+        return Subject("orbit", self.full_repeats)
 
-    def allowed(self, z: Array) -> bool:
-        """Within the bounds that the model gives its parameters, and at a period that is positive."""
-        for (low, high), value in zip(self._bounds, z[-len(self.free) :].tolist(), strict=True):
-            if not low <= value <= high:
-                return False
-        return not self.autonomous or z[-len(self.free) - 1] > 0
+    def at_section(self, **changes: float | Array) -> ShootingFamily:
+        """Return the family with another section."""
+        return replace(self, section=replace(self.section, **changes))
 
-    def readings(self, node: Any) -> Any:
-        from kapitza.continuation.criteria import orbit_readings
 
-        return orbit_readings(node)
+@dataclass(frozen=True, eq=False)
+class ShootingPoint(PlainPoint):
+    """One orbit of a family by shooting: a linearisation, and the unknowns that the last Newton step led to."""
 
-    def test_functions(self) -> Any:
-        from kapitza.continuation.locate import orbit_tests
+    family: ShootingFamily
+    inner: LinearisedShooting
+    z: Array
 
-        return orbit_tests()
+    @property
+    def residual(self) -> Array:
+        return self.inner.residual
 
-    def several(self, before: Any, after: Any) -> Any:
-        from kapitza.continuation.criteria import several_pairs
+    def bordered(self, rows: Array) -> Solver:
+        return self.inner.bordered(rows)
 
+    def orbit(self, z: Array) -> ShootingPoint:
+        return self if z is self.z else replace(self, z=z)
+
+    @property
+    def frame(self) -> Frame:
+        return self.family.frame
+
+    @property
+    def closing(self) -> Array | None:
+        return self.family.section.closing
+
+    @property
+    def span(self) -> float:
+        return self.family.section.span
+
+    @property
+    def offset(self) -> float:
+        return self.family.section.offset
+
+    @property
+    def period(self) -> float:
+        return self.inner.period
+
+    @property
+    def vector(self) -> Array:
+        return self.inner.vector
+
+    @property
+    def values(self) -> Array:
+        return self.family.equations.values(self.z)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return self.inner.events
+
+    @property
+    def nodes(self) -> Array:
+        return self.inner.nodes
+
+    @property
+    def segments(self) -> Array:
+        return self.inner.segments
+
+    @property
+    def begin(self) -> float:
+        return float(self.inner.equations.times(self.inner.period)[0][0])
+
+    @property
+    def full_period(self) -> float:
+        return self.family.equations.unpack(self.z)[1] * (2 if self.closing is not None else 1)
+
+    @property
+    def full_repeats(self) -> int | None:
+        return self.family.full_repeats
+
+    def start(self) -> Array:
+        return self.z[: self.frame.size]
+
+    def _offset_time(self) -> float:
+        if self.frame.autonomous:
+            return 0.0
+        return self.offset / self.span * self.family.equations.unpack(self.z)[1]
+
+    def section_point(self) -> Array:
+        offset, flow = self._offset_time(), self.frame.flow
+        if offset == 0.0:
+            return self.start().copy()
+        vector = self.values
+        period = float(flow.period(vector) or 1.0)
+        ahead = np.ceil(offset / period - 1e-12) * period
+        return flow.propagate(self.start(), offset, ahead, vector, tangents=False).state
+
+    def loop(self) -> FlowLoop:
+        """Return the stretch that the (half) map covers, angles continuous along it."""
+        inner = self.inner
+        nodes, winding = total_winding(inner.nodes, inner.arrivals, self.frame.problem.angles)
+        clock = _Shifted(self.frame.flow, self._offset_time())
+        return FlowLoop(clock, self.family.fractions, nodes, inner.period, inner.vector, winding)
+
+    def whole_nodes(self) -> tuple[Array, Array]:
+        """Return fractions (J,) and states (J, n) of the whole orbit from t = 0 on.
+
+        The mirrored half of a half map is included.
+        """
+        share, rows = self.family.fractions, self.family.equations.unpack(self.z)[0]
+        if self.offset:
+            share, rows = np.zeros(1), self.section_point()[None]
+        if self.closing is None or rows.shape[0] == 1:
+            return share, rows
+        return np.concatenate([share / 2, 0.5 + share / 2]), np.concatenate([rows, rows @ self.closing.T])
+
+    # Tangents of the (half) map.
+
+    def matrix(self) -> Array:
+        # np.linalg.multi_dot looks for the best order of J factors in J³ steps; all are of one size here.
+        return reduce(lambda product, segment: segment @ product, self.inner.closed_segments())
+
+    def multipliers(self) -> Complex:
+        frame, several = self.frame, self.family.fractions.size > 1
+        if frame.size == 2 and frame.autonomous and self.closing is None and several:
+            # One multiplier is 1, so the other is the determinant, which no growth takes digits from.
+            signs, sizes = np.linalg.slogdet(self.segments)
+            other = float(np.prod(signs) * np.exp(np.clip(sizes.sum(), -700.0, 700.0)))
+            return np.array(sorted((1.0, other), key=abs, reverse=True), complex)
+        matrix = self.matrix()
+        if several and np.abs(matrix).max() > PLAIN_PRODUCT:
+            return self.certified().multipliers
+        return eigenvalues_by_size(matrix)
+
+    def certified(self) -> Monodromy:
+        return monodromy(self.inner.closed_segments())
+
+    def defect(self, exact: Monodromy) -> float:
+        return rounding_defect(self.segments) if self.frame.dynamics.is_map else certified_defect(self, exact)
+
+    def small_matrix(self) -> SmallMatrix | None:
+        return SmallMatrix(self.inner.jacobian(), self.frame.size) if self.family.fractions.size == 1 else None
+
+    def condensed(self) -> Array:
+        """Return the Jacobian (n [+ 1], n [+ 1] + k) with the inner nodes eliminated."""
+        inner, n = self.inner, self.frame.size
+        if self.family.fractions.size == 1:
+            return inner.jacobian()
+        border, phase = self._border(), inner.equations.phase
+        product, collected = np.eye(n), np.zeros((n, border.shape[2]))
+        for segment, column in zip(inner.closed_segments(), border, strict=True):
+            product, collected = segment @ product, segment @ collected + column
+        tail = phase is not None
+        matrix = np.zeros((n + tail, n + border.shape[2]))
+        matrix[:n, :n], matrix[:n, n:] = product - np.eye(n), collected
+        if phase is not None:
+            matrix[n, :n] = phase.weights[0]
+        return matrix
+
+    def condensed_tangent(self, tangent: Array) -> Array:
+        """Return the parts of a tangent that belong to the first node, T and the parameters."""
+        n = self.frame.size
+        return np.concatenate([tangent[:n], tangent[self.family.fractions.size * n :]])
+
+    def chain(self, factor: float = 1.0) -> Array:
+        """Return (Jn, Jn) of tangents that come back `factor` times themselves; M - factor on one node."""
+        count, n = self.family.fractions.size, self.frame.size
+        matrix = np.zeros((count, n, count, n))
+        for j, segment in enumerate(self.inner.closed_segments()):
+            matrix[j, :, j] += segment
+            matrix[j, :, (j + 1) % count] -= np.eye(n) * (factor if j == count - 1 else 1.0)
+        return matrix.reshape(count * n, count * n)
+
+    def full(self) -> Array:
+        """Return the Jacobian by all unknowns, dense."""
+        if self.family.fractions.size == 1:
+            return self.inner.jacobian()
+        columns = self._border().reshape(self.family.fractions.size * self.frame.size, -1)
+        rows, phase = np.hstack([self.chain(), columns]), self.inner.equations.phase
+        if phase is None:
+            return rows
+        return np.vstack([rows, np.concatenate([phase.weights.ravel(), np.zeros(columns.shape[1])])])
+
+    def _border(self) -> Array:
+        """Return (J, n, [1 +] k) derivatives of the gaps by T and the parameters."""
+        columns = [self.inner.by_parameter()]
+        if self.inner.equations.phase is not None:
+            columns.insert(0, self.inner.by_period()[:, :, None])
+        return np.concatenate(columns, axis=2)
+
+    def heading(self, tangent: Array) -> Array:
+        """Return start, [period] and parameters of a tangent, over their sizes.
+
+        Along a canard the start hardly moves, and only the period tells which direction is ahead.
+        """
+        own = self.frame.tail.size
+        return np.concatenate(
+            [tangent[: self.frame.size] / self.frame.sizes, tangent[-own:] / self.family.scale[-own:]]
+        )
+
+    # What the orbit does.
+
+    def _motion(self) -> Array:
+        rates = self.frame.rates(self.nodes, self.inner.equations.times(self.period)[0], self.vector)
+        return rates * self.period / (2 * np.pi) / self.frame.sizes
+
+    def motion(self) -> Array | None:
+        return self._motion() if self.frame.autonomous else None
+
+    def vigour(self) -> float:
+        # A cycle of a map does not come to rest.
+        return 1.0 if self.frame.dynamics.is_map else float(np.abs(self._motion()).max())
+
+    def resting(self, point: Array, period: float, value: float) -> Array | None:
+        several = self.family.fractions.size > 1
+        if self.offset or self.closing is not None or (several and not self.frame.autonomous):
+            return None
+        return self.family.pack(np.tile(point, (self.family.fractions.size, 1)), period, np.array([value]))
+
+    # What is found along the branch.
+
+    def readings(self, node: Node) -> Readings:
+        word = self._sides() if self.frame.dynamics.is_map else ""
+        if self.events:
+            word = canonical(sequence_of(self.events))
+        speed = smallest_speed(self) if self.events else float("nan")
+        return orbit_readings(self, node, self._border_determinant(node), word, speed)
+
+    def _border_determinant(self, node: Node) -> float:
+        """Return det [J; tangent] up to a positive factor: zero at branch points, not at folds."""
+        if isinstance(node.solver, DenseSolver):
+            # By Cramer's rule the border counts by its product with the tangent, and in no other way.
+            row = node.solver.matrix[-1]
+            return node.solver.determinant / float(row @ node.tangent)
+        if self.total_growth() > CONDENSED:
+            tangent, matrix = node.tangent, self.full()
+        else:
+            tangent, matrix = self.condensed_tangent(node.tangent), self.condensed()
+        sign, size = np.linalg.slogdet(np.vstack([matrix, tangent]))
+        return float(sign * np.exp(min(size, 700.0)) / (tangent @ tangent))
+
+    def _sides(self) -> str:
+        """Return the sides of the switches on which the points of a cycle lie, as a word."""
+        if not self.model.structure.switches:
+            return ""
+        modes = self.frame.problem.field.modes(self.nodes, np.zeros(len(self.nodes)), self.vector)
+        letters = ["".join("-0+"[int(np.sign(m)) + 1] for m in row) for row in modes]
+        return canonical(" ".join(letters))
+
+    @property
+    def model(self) -> Model:
+        return self.frame.model
+
+    @property
+    def tests(self) -> tuple[Test, ...]:
+        return ORBIT_TESTS
+
+    def several(self, before: Readings, after: Readings) -> list[RankedTest]:
         return several_pairs(before, after)
 
-    def judged(self, kind: Any, node: Any, first: Any, last: Any, rank: int | None = None) -> Any:
-        from kapitza.continuation.judge import judged_orbit
+    def judged(self, kind: Kind, node: Node, first: Node, last: Node, rank: int | None = None) -> Bifurcation | None:
+        return judged_orbit(self.orbit(node.z), kind, node, first, last, rank)
 
-        return judged_orbit(self, kind, node, first, last, rank)
+    def sequence_change(self, stretch: Stretch, before: Readings, after: Readings) -> list[Bifurcation]:
+        return sequence_change(stretch, before, after)
 
-    def sequence_change(self, stretch: Any, before: Any, after: Any) -> Any:
-        from kapitza.continuation.events import sequence_change
+    def images(self, z: Array) -> Callable[[Node], bool]:
+        return images_of(self.orbit(z))
 
-        return sequence_change(self, stretch, before, after)
+    def sample(self, z: Array, readings: Readings) -> Sample:
+        orbit = self.orbit(z)
+        fractions, rows = orbit.whole_nodes()
+        whole = readings.multipliers if self.closing is None else readings.multipliers**2
+        return Sample(self.frame.parameters(z), rows[0], orbit.full_period, whole, (fractions, rows))
 
-    def breaks_symmetry(self, node: Any, vector: Complex) -> bool:
-        """Is the critical direction turned round by a symmetry under which the orbit itself stays where it is?"""
-        for symmetry in linear_symmetries(self.model):
-            if symmetry.shift:
-                continue
-            point, moved = self.start(node.z), symmetry.matrix @ self.start(node.z)
-            direction = np.real(vector)
-            unchanged = np.abs((moved - point) / self.sizes).max() < 1e-6
-            turned = np.abs(symmetry.matrix @ direction + direction).max() < 1e-4 * np.abs(direction).max()
-            if unchanged and turned:
-                return True
-        return False
+    # The same orbit in fresh coordinates.
 
-    def images(self, start: Any) -> Any:
-        from kapitza.continuation.collect import images_of
+    def renewed(self, z: Array) -> tuple[ShootingFamily, ShootingPoint] | None:
+        """Return the family with its phase condition through this orbit and sizes that have grown."""
+        frame, family, section = self.frame, self.family, self.family.section
+        parameters = grown(frame.parameter_sizes, frame.parameters(z), frame.reach)
+        same = parameters == frame.parameter_sizes
+        if frame.dynamics.is_map:
+            seen = cycle_sizes(frame.model, self.nodes)
+            if same and (seen <= OUTGROWN * frame.sizes).all():
+                return None
+            return self._seen_by(replace(family, frame=frame.with_sizes(np.maximum(seen, frame.sizes), parameters)), z)
+        if same and section.reference is None and (np.abs(self.nodes) <= OUTGROWN * frame.sizes).all():
+            return None
+        rates = frame.rates(self.nodes, self.inner.equations.times(self.period)[0], self.vector)
+        sizes = state_sizes(frame.model, self.nodes, rates, self.orbit(z).full_period, frame.sizes)
+        if section.reference is not None:
+            section = replace(section, reference=np.stack([self.nodes[0], rates[0]]))
+        elif same and (sizes == frame.sizes).all():
+            return None
+        period = max(frame.period, self.period) if frame.autonomous else frame.period
+        return self._seen_by(replace(family, frame=frame.with_sizes(sizes, parameters, period), section=section), z)
 
-        return images_of(start)
+    def _seen_by(self, family: ShootingFamily, z: Array) -> tuple[ShootingFamily, ShootingPoint]:
+        return family, ShootingPoint(family, self.inner.seen_by(family.equations), z)
 
-    def branch(self, nodes: Any, lengths: Array, marks: Any, ends: Any, method: str) -> Any:
-        from kapitza.continuation.collect import orbit_branch
+    def growth(self) -> float:
+        """Return the largest action of one segment."""
+        return float(np.abs(self.segments).max())
 
-        return orbit_branch(nodes, lengths, marks, ends, method)
+    def _strained(self) -> bool:
+        """Tell whether the orbit grows and shrinks again between its ends.
 
-    def with_(self, **changes: Any) -> OrbitFamily:
-        other = replace(self, **changes)
-        if not set(changes) & {"model", "free"}:
-            other.__dict__["flow"] = self.flow
-        return other
+        Then it depends strongly on the parameters.
+        """
+        by_parameter = np.abs(self.inner.sensitivities) / self.frame.sizes[:, None] * self.frame.parameter_sizes
+        return bool(by_parameter.max() > STRAINED)
+
+    def total_growth(self) -> float:
+        """Return the largest action of every part of the map; on many nodes a bound of it."""
+        n = self.frame.size
+        if self.family.fractions.size <= MANY_NODES:
+            # Norms of rotations between coordinates of different sizes multiply, the rotations do not.
+            largest, parts = 1.0, np.zeros((0, n, n))
+            for segment in self.segments:
+                parts = segment @ np.concatenate([parts, np.eye(n)[None]])
+                largest = max(largest, float(np.abs(parts).max()))
+            return largest
+        return float(np.prod([max(1.0, float(np.abs(segment).max())) for segment in self.segments]))
+
+    def remeshed(self, z: Array) -> tuple[ShootingPoint, Array] | None:
+        """Return the orbit with nodes where the tangents have grown, if one mesh is not as good."""
+        if self.frame.dynamics.is_map:
+            return None  # every point of the cycle is a node already
+        count, grown_far, crowded = self.family.fractions.size, self.growth() >= SINGLE_NODE, False
+        if count == 1 and not grown_far and not self._strained():
+            return None
+        if count > 1 and not grown_far:
+            total = self.total_growth()
+            if total < FEW_NODES:
+                return self.on(np.zeros(1), z)
+            # Nodes that growth no longer calls for lie where the orbit moves fast, and keep the steps short.
+            crowded = count > 2 * np.log10(total) / np.log10(NODE_GROWTH) + 2
+            if not crowded:
+                return None
+        fractions = self._placed(z, NODE_GROWTH)
+        if crowded and fractions.size > 0.75 * count:
+            return None
+        # A mesh with as many nodes serves only where they move: growth wanders along an orbit as the family goes on.
+        if fractions.size <= count and _near(fractions, self.family.fractions) < MOVED_NODES:
+            return None
+        return self.on(fractions, z)
+
+    def finer(self, z: Array) -> tuple[ShootingPoint, Array] | None:
+        if self.frame.dynamics.is_map or self.family.fractions.size == 1:
+            return None
+        return self.on(self._placed(z, 0.3 * NODE_GROWTH), z)
+
+    def _placed(self, z: Array, growth: float) -> Array:
+        problem = self.frame.problem.at(self.vector, self.period)
+        return place_nodes(problem, self.orbit(z).loop(), growth)
+
+    def on(self, fractions: Array, z: Array) -> tuple[ShootingPoint, Array]:
+        """Return the orbit with nodes at other fractions, and its unknowns."""
+        other = replace(self.family, fractions=fractions)
+        moved = other.pack(self.orbit(z).loop()(fractions), self.period, self.frame.parameters(z))
+        return other.linearise(moved), moved
 
 
 @dataclass(frozen=True)
@@ -450,65 +530,23 @@ class _Shifted:
     flow: Flow
     offset: float
 
-    def dense(self, x: Array, begin: float, end: float, parameters: Array) -> Any:
+    def dense(self, x: Array, begin: float, end: float, parameters: Array) -> Callable[[Array], Array]:
         inner = self.flow.dense(x, begin + self.offset, end + self.offset, parameters)
         return lambda times: inner(np.asarray(times) + self.offset)
 
     def trajectory(self, x: Array, times: Array, parameters: Array) -> Array:
         return self.flow.trajectory(x, times + self.offset, parameters)
 
-    def propagate_many(self, X: Array, t0: Any, t1: Any, parameters: Any = None) -> Any:
-        return self.flow.propagate_many(X, np.asarray(t0) + self.offset, np.asarray(t1) + self.offset, parameters)
-
 
 def _near(fractions: Array, others: Array) -> float:
-    """Largest distance of a node from the nearest one of another mesh, round the orbit."""
+    """Return the largest distance of a node from the nearest one of another mesh."""
     gaps = np.abs(fractions[:, None] - others)
     return float(np.minimum(gaps, 1 - gaps).min(axis=1).max())
 
 
-def eigenvalues_by_size(matrix: Array) -> Complex:
-    """Eigenvalues of a small real matrix, largest first; NaN where they do not converge."""
-    # np.linalg.eigvals takes three times as long for the few states of an orbit.
-    real, imaginary, _, _, info = _geev(matrix, compute_vl=0, compute_vr=0)
-    if info:
-        return np.full(matrix.shape[0], complex(np.nan, np.nan))
-    found = sorted(map(complex, real.tolist(), imaginary.tolist()), key=abs, reverse=True)
-    return np.array(found)
-
-
-def grown(sizes: tuple[float, ...], values: Array, reach: tuple[float, ...]) -> tuple[float, ...]:
-    """Sizes of parameters that have outgrown theirs, up to `reach`: a parameter that starts at 0 has none at first."""
-    found = zip(sizes, values.tolist(), reach, strict=False)
-    return tuple(s if abs(v) <= OUTGROWN * s else max(s, min(abs(v), r)) for s, v, r in found) if reach else sizes
-
-
-def state_sizes(model: Model, nodes: Array, rates: Array, period: float, before: Array | None = None) -> Array:
-    """Sizes of the states on an orbit, from its nodes and their rates; never zero, never smaller than before.
-
-    A state counts with its value or with the amplitude that its rate stands for, |f| T/2π; an angle at least as one.
-    """
-    size = np.maximum(np.abs(nodes).max(axis=0), np.abs(rates).max(axis=0) * period / (2 * np.pi))
-    angles = np.array(model.angles, bool)
-    size[angles] = 1.0
-    if not size.any():
-        # At rest at the origin nothing has a size of its own.
-        size[: len(model.coordinates)] = 1.0
-    coordinates = [c.order for c in model.coordinates]
-    second = [i for i, order in enumerate(coordinates) if order == 2]
-    for place, i in enumerate(second):
-        # A speed counts at least as that of a vibration of its coordinate.
-        speed = len(coordinates) + place
-        size[speed] = max(size[speed], size[i] * 2 * np.pi / period)
-        if not angles[i]:
-            size[i] = max(size[i], size[speed] * period / (2 * np.pi))
-    size = np.maximum(size, 1e-3 * size.max())
-    return size if before is None else np.maximum(size, before)
-
-
-def sequence_of(events: Sequence[Any]) -> str:
-    """What happened on the way, as a word: kind, index and direction of each event, in the order of time."""
-    letters = {"cross": "c", "stick": "S", "release": "R", "impact": "i", "contact": "C", "detach": "D", "graze": "g"}
-    marks = {1: "+", -1: "-", 0: ""}
-    ordered = sorted(events, key=lambda event: event.time)
-    return " ".join(f"{letters.get(e.kind, e.kind)}{e.index}{marks[int(np.sign(e.direction))]}" for e in ordered)
+def cycle_sizes(model: Model, nodes: Array) -> Array:
+    """Return sizes of the states on a cycle (q, n), never zero."""
+    size = np.abs(nodes).max(axis=0)
+    size = np.maximum(size, max(1e-2 * float(size.max()), 1e-3))
+    size[np.array(model.angles, bool)] = 1.0
+    return size

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kapitza.continuation.motion import OrbitFamily
+from kapitza.base.arrays import Array
+from kapitza.continuation.frame import Complex
+from kapitza.continuation.motion import ShootingPoint
+from kapitza.orbits.of_models import VectorField
 from kapitza.solve import eigenvectors
-
-Array = NDArray[np.float64]
 
 CUBIC_STEP = 1e-2
 """Of the sizes of the states: step of the third differences in the cubic coefficient of a doubling."""
@@ -23,7 +24,22 @@ AGREEMENT = 1e-3
 """Of the terms of the Lyapunov coefficient: largest difference between two steps that agree."""
 
 
-def lyapunov_coefficient(family: Any, own: Array, square: float) -> float:
+class Rates(Protocol):
+    """Equilibria whose rates can be differentiated: sizes (n,) of the states, values of all parameters at z."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def sizes(self) -> Array: ...
+
+    @property
+    def vector_field(self) -> VectorField: ...
+
+    def values(self, z: Array) -> Array: ...
+
+
+def lyapunov_coefficient(family: Rates, own: Array, square: float) -> float:
     """First Lyapunov coefficient l₁ of a Hopf point with ω² = square: negative where it is supercritical.
 
     l₁ = Re[p̄·C(q, q, q̄) - 2 p̄·B(q, f_x⁻¹B(q, q̄)) + p̄·B(q̄, (2iω - f_x)⁻¹B(q, q))]/2ω with f_x q = iωq,
@@ -40,13 +56,14 @@ def lyapunov_coefficient(family: Any, own: Array, square: float) -> float:
     return float("nan")
 
 
-def _coefficient(family: Any, own: Array, square: float, step: float) -> tuple[float, float]:
+def _coefficient(family: Rates, own: Array, square: float, step: float) -> tuple[float, float]:
     """l₁ by differences of one step, and the sum of the sizes of its terms."""
     n, omega = family.size, float(np.sqrt(square))
     matrix = _slopes(family, own, np.zeros((1, n)))[0]
-    values, left, right = _pair(matrix, omega)
-    if values is None:
+    pair = _pair(matrix, omega)
+    if pair is None:
         return float("nan"), 0.0
+    left, right = pair
     q = right / np.linalg.norm(right)
     p = left / np.conj(np.vdot(left, q))
     one = np.eye(n)
@@ -70,43 +87,43 @@ def _coefficient(family: Any, own: Array, square: float, step: float) -> tuple[f
     return float(terms.sum().real / (2 * omega)), float(np.abs(terms).sum() / (2 * omega))
 
 
-def _slopes(family: Any, own: Array, moves: Array) -> Array:
+def _slopes(family: Rates, own: Array, moves: Array) -> Array:
     """f_x (K, n, n) in units of the sizes at the point moved by each row of `moves` (K, n), in units of the sizes."""
     n, sizes = family.size, family.sizes
     states = own[:n] + moves * sizes
-    found = family.field.derivatives(states, np.zeros(len(states)), family.values(own))
+    found = family.vector_field.derivatives(states, np.zeros(len(states)), family.values(own))
     return found.by_state * sizes / sizes[:, None]
 
 
-def _pair(matrix: Array, omega: float) -> tuple[Any, Any, Any]:
-    """The eigenvalue nearest to iω with its left and right eigenvectors."""
+def _pair(matrix: Array, omega: float) -> tuple[Complex, Complex] | None:
+    """Return left and right eigenvectors of the eigenvalue nearest to iω; None if it is real."""
     values, right = eigenvectors(matrix)
     place = int(np.argmin(np.abs(values - 1j * omega)))
     turned, left = eigenvectors(matrix.T)
     other = int(np.argmin(np.abs(turned + 1j * omega)))
     if values[place].imag <= 0:
-        return None, None, None
-    return values[place], left[:, other], right[:, place]
+        return None
+    return left[:, other], right[:, place]
 
 
-def cubic_coefficient(inner: OrbitFamily, own: Array, at: Any, v: Array, w: Array) -> float:
+def cubic_coefficient(inner: ShootingPoint, v: Array, w: Array) -> float:
     """w·[C(v, v, v) + 3 B(v, (1 - M)⁻¹ B(v, v))]/6 of the return map at a doubling: its sign tells on which side the
     doubled orbits live (Kuznetsov, Elements of Applied Bifurcation Theory, 5.4.2). The return map of an autonomous
     orbit is that to the plane of the phase condition."""
-    n, step = inner.size, CUBIC_STEP
-    section = return_map(inner, own)
-    matrix = inner.matrix(at)
-    if inner.autonomous:
-        normal, rates = _section(inner, own)
+    n, step, sizes, start = inner.frame.size, CUBIC_STEP, inner.frame.sizes, inner.start()
+    section = return_map(inner)
+    matrix = inner.matrix()
+    if inner.frame.autonomous:
+        normal, rates = _section(inner)
         # On the plane the trivial multiplier is 0; v moves along the flow into it, w is unchanged on it.
         matrix = matrix - np.outer(rates, normal @ matrix) / (normal @ rates)
         v = v[:n] - rates * (normal @ v[:n]) / (normal @ rates)
-        size = np.linalg.norm(v / inner.sizes)
+        size = np.linalg.norm(v / sizes)
         v = v / size
         w = w[:n] - normal * (w[:n] @ rates) / (normal @ rates)
 
     def image(direction: Array, amount: float) -> Array:
-        return section(own[:n] + amount * direction)
+        return section(start + amount * direction)
 
     def pairs(direction: Array, most: int) -> tuple[list[Array], list[Array]]:
         """Even and odd parts (twice) of the map at 1, 2, … steps along a direction."""
@@ -121,7 +138,7 @@ def cubic_coefficient(inner: OrbitFamily, own: Array, at: Any, v: Array, w: Arra
     # Both differences are of fourth order: next to the zero of the cubic term the fifth derivative is what is left.
     cubic = (8 * odd[1] - 13 * odd[0] - odd[2]) / (8 * step**3)
     shift = np.linalg.solve(np.eye(n) - matrix, second(even))
-    size = float(np.linalg.norm(shift / inner.sizes))
+    size = float(np.linalg.norm(shift / sizes))
     mixed = np.zeros(n)
     if size > 0:
         u = shift / size
@@ -129,45 +146,46 @@ def cubic_coefficient(inner: OrbitFamily, own: Array, at: Any, v: Array, w: Arra
     return float(w[:n] @ (cubic + 3 * mixed)) / 6
 
 
-def _section(inner: OrbitFamily, own: Array) -> tuple[Array, Array]:
-    """Normal of the plane of the phase condition, and the rates at the start."""
-    assert inner.reference is not None
-    normal = inner.reference[1] / inner.sizes**2
+def _section(inner: ShootingPoint) -> tuple[Array, Array]:
+    """Return the normal of the plane of the phase condition, and the rates at the start."""
+    reference = inner.family.section.reference
+    assert reference is not None
+    normal = reference[1] / inner.frame.sizes**2
     normal = normal / np.linalg.norm(normal)
-    return normal, inner.problem.field.rates(inner.start(own)[None], np.zeros(1), inner.values(own))[0]
+    return normal, inner.frame.rates(inner.start()[None], np.zeros(1), inner.values)[0]
 
 
-def return_map(inner: OrbitFamily, own: Array) -> Any:
-    """x → the state when the orbit closes, at its own time where it is autonomous: on the plane through its start."""
-    n = inner.size
-    if inner.model.is_map:
-        steps, values = float(inner.repeats or 1), inner.values(own)
-        return lambda x: inner.flow.propagate(x, 0.0, steps, values, tangents=False).state
-    if not inner.autonomous:
+def return_map(inner: ShootingPoint) -> Callable[[Array], Array]:
+    """Return the map x → state when the orbit closes.
+
+    An autonomous orbit closes at its own time, on the plane through its start.
+    """
+    frame, own, vector = inner.frame, inner.z, inner.values
+    n, flow = frame.size, frame.flow
+    if frame.model.is_map:
+        steps = float(frame.repeats or 1)
+        return lambda x: flow.propagate(x, 0.0, steps, vector, tangents=False).state
+    if not frame.autonomous:
 
         def strobed(x: Array) -> Array:
             moved = own.copy()
             moved[:n] = x
-            return inner.residual(moved)[:n] + x
+            return inner.family.residual(moved)[:n] + x
 
         return strobed
-    normal, _ = _section(inner, own)
-    period, vector, begin = inner.time(own), inner.values(own), inner.start(own)
+    normal, _ = _section(inner)
+    period, begin = inner.family.equations.unpack(own)[1], inner.start()
     closing = np.eye(n) if inner.closing is None else inner.closing
 
     def returned(x: Array) -> Array:
-        state = inner.flow.propagate(x, 0.0, period, vector, tangents=False).state
+        state = flow.propagate(x, 0.0, period, vector, tangents=False).state
         for _ in range(4):
             mapped = closing @ state
-            rates = inner.problem.field.rates(mapped[None], np.zeros(1), vector)[0]
+            rates = frame.rates(mapped[None], np.zeros(1), vector)[0]
             late = float(normal @ (mapped - begin)) / float(normal @ rates)
             if abs(late) < 1e-14 * period:
                 break
-            state = _moved(inner, state, -late, vector)
+            state = flow.propagate(state, 0.0, -late, vector, tangents=False).state
         return closing @ state
 
     return returned
-
-
-def _moved(inner: OrbitFamily, state: Array, time: float, vector: Array) -> Array:
-    return inner.flow.propagate(state, 0.0, time, vector, tangents=False).state

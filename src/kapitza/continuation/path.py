@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf, sqrt
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kapitza.base.arrays import Array
+from kapitza.continuation.family import Family, FamilyPoint, Node
 from kapitza.errors import FlowError, Status
 from kapitza.solve import (
     Bordered,
@@ -23,37 +24,6 @@ from kapitza.solve import (
     Update,
     newton,
 )
-
-Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Node:
-    """A corrected point of a family with everything the next step wants.
-
-    z: (N,) unknowns; tangent: (N,) of length 1 in the metric of the family; at: the linearisation there; solver: its
-    factors with some border, which serve every other border as well.
-    """
-
-    family: Any
-    z: Array
-    tangent: Array
-    at: Any
-    arclength: float = 0.0
-    effort: int = 0
-    effort_newton: int = 0
-    solver: Solver | None = field(default=None, repr=False, compare=False)
-    extras: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def metric(self) -> Array:
-        """(N,) weights of the squared components."""
-        return self.family.metric
-
-    @property
-    def value(self) -> float:
-        """The parameter (the first of them in two-parameter families)."""
-        return float(self.z[-len(self.family.free)])
 
 
 def between(low: Node, high: Node, metric: Array, share: float) -> tuple[Array, Array]:
@@ -221,29 +191,30 @@ class ChordNewton:
     short: float = 1e-5
 
     def __call__(self, guess: Guess) -> Outcome[Node]:
-        node, family = guess.node, guess.node.family
+        family = guess.node.family
         system = Bordered(family, guess.row[None], np.array([guess.target]))
         z, effort = guess.z, 0
-        if self.chords and node.at is not None:
+        if self.chords:
             begin, update = self._matrix(guess, system)
             if begin is not None:
                 rough = newton(system, z, self._rough[update], family.scale, begin)
                 effort += rough.iterations
                 if rough.status in (Status.CONVERGED, Status.ITERATION_LIMIT):
                     z = rough.x
-        delicate = bool(getattr(family, "delicate", False))
+        delicate = family.delicate
         found = newton(system, z, self._fine[delicate], family.scale)
         # The iterations that only a delicate family takes, to its tighter tolerance, say nothing about the step.
         effort += 2 * max(found.iterations - 2 * delicate, 1) - 1
         if delicate:
             # Multipliers of several nodes cost more than the steps that bring a long prediction onto the branch.
             effort = max(effort - EXTRA_EFFORT, 1)
-        if not found.status.ok or not isinstance(found.linearised, BorderedLinearised):
+        at = _bordered(found.linearised)
+        if not found.status.ok or at is None:
             return Outcome(None, effort, found.message or found.status.value)
-        if found.message and _size(family, found.linearised) > AT_ROUNDING:
-            # Newton may stop where its steps no longer shrink: next to a graze that is no solution.
+        if found.message and _size(family, at) > AT_ROUNDING:
+            # Newton may stop where its steps no longer shrink: next to a graze that is not a solution.
             return Outcome(None, effort, found.message)
-        return self._node(guess, found.x, found.linearised, effort, found.iterations)
+        return self._node(guess, found.x, at, effort, found.iterations)
 
     @cached_property
     def _rough(self) -> dict[Update, NewtonSettings]:
@@ -257,44 +228,43 @@ class ChordNewton:
         tolerances = {True: 1e-11, False: self.tolerance}
         return {kind: NewtonSettings(each, self.max_iterations, damping=0.25) for kind, each in tolerances.items()}
 
-    def _matrix(self, guess: Guess, system: Bordered) -> tuple[Linearised | None, Update]:
+    def _matrix(self, guess: Guess, system: Bordered[FamilyPoint]) -> tuple[Linearised | None, Update]:
         """What the chord steps begin with, and how it is kept."""
-        family, at = guess.node.family, guess.node.at
-        dense = getattr(family, "dense", None)
-        matrix = None if dense is None else dense(at)
-        if guess.node.solver is not None and matrix is None:
-            turned = _OtherBorder(guess.node.solver, guess.node.tangent, guess.row)
-            return BorderedLinearised(np.zeros(0), turned, at), "chord"
-        if dense is None or matrix is None:
+        at = guess.node.at
+        small = at.small_matrix()
+        if small is None:
+            if guess.node.solver is not None:
+                turned = _OtherBorder(guess.node.solver, guess.node.tangent, guess.row)
+                return BorderedLinearised(np.zeros(0), turned, at), "chord"
             try:
                 return system.beside(at), "chord"
             except np.linalg.LinAlgError:
                 return None, "chord"
-        square = np.concatenate((matrix, guess.row[None]))
-        if guess.before is not None:
-            earlier, n = dense(guess.before.at), family.size
-            if earlier is not None:
-                # Rows after the n of the flow are phase conditions, which are renewed from node to node.
-                square[:n] += guess.ratio * (matrix[:n] - earlier[:n])
+        square, n = np.concatenate((small.matrix, guess.row[None])), small.rows
+        earlier = None if guess.before is None else guess.before.at.small_matrix()
+        if earlier is not None:
+            # Rows after the n of the flow are phase conditions, which are renewed from node to node.
+            square[:n] += guess.ratio * (small.matrix[:n] - earlier.matrix[:n])
         return DenseLinearised(np.zeros(0), square), "broyden"
 
-    def _node(self, guess: Guess, z: Array, at: BorderedLinearised, effort: int, newtons: int) -> Outcome[Node]:
+    def _node(self, guess: Guess, z: Array, at: _Bordered, effort: int, newtons: int) -> Outcome[Node]:
         node, family = guess.node, guess.node.family
         if not family.allowed(z):
             return Outcome(None, effort, "The unknowns left the region where the model makes sense.")
-        if getattr(family, "delicate", False) or getattr(at.family, "events", ()):
+        orbit = at.family.orbit(z)
+        if family.delicate or (orbit is not None and orbit.events):
             # What the last step moved, growth multiplies, and it may have led across a graze: segments are taken where
             # it ended, and what is left of the residual there is looked at.
             try:
                 fresh = family.linearise(z)
                 border = guess.row @ z - guess.target
-                at = BorderedLinearised(np.append(fresh.residual, border), fresh.bordered(guess.row[None]), fresh)
+                at = _Bordered(np.append(fresh.residual, border), fresh.bordered(guess.row[None]), fresh)
                 left = _size(family, at)
             except (FlowError, np.linalg.LinAlgError) as problem:
                 return Outcome(None, effort, str(problem))
             if not left < NOT_SOLVED:
                 return Outcome(None, effort, f"The last Newton step left {left:.1e} of the next one.")
-        tangent = next_tangent(family, at, node.tangent, guess.row)
+        tangent = next_tangent(family, at, node.tangent)
         if tangent is None:
             return Outcome(None, effort, "The tangent is not unique: a branch point is near.")
         step, change = guess.z - node.z, z - guess.z
@@ -306,6 +276,14 @@ class ChordNewton:
             return Outcome(None, effort, f"The tangent turns by {np.degrees(np.arccos(min(abs(turn), 1.0))):.0f}°.")
         made = Node(family, z, tangent, at.family, node.arclength + guess.length, effort, newtons, at.solver)
         return Outcome(made, effort)
+
+
+_Bordered = BorderedLinearised[FamilyPoint]
+
+
+def _bordered(found: Linearised | None) -> _Bordered | None:
+    """Return what Newton has linearised: always a point of the family that it was given."""
+    return cast(_Bordered, found) if isinstance(found, BorderedLinearised) else None
 
 
 @dataclass(frozen=True)
@@ -323,12 +301,12 @@ class _OtherBorder:
         return found + self.tangent * ((right[-1] - self.row @ found) / (self.row @ self.tangent))
 
 
-def _size(family: Any, at: BorderedLinearised) -> float:
+def _size(family: Family, at: _Bordered) -> float:
     """How far the next Newton step would go, relative to the sizes of the unknowns."""
     return float(np.abs(at.solve(at.residual) / family.scale).max())
 
 
-def next_tangent(family: Any, at: BorderedLinearised, before: Array, row: Array) -> Array | None:
+def next_tangent(family: Family, at: BorderedLinearised[FamilyPoint], before: Array) -> Array | None:
     """The null vector of the Jacobian, of length 1, in the direction of the one before."""
     right = np.zeros(before.size)
     right[-1] = 1.0
@@ -343,7 +321,7 @@ def next_tangent(family: Any, at: BorderedLinearised, before: Array, row: Array)
     return tangent / (length if float(weighted @ before) >= 0 else -length)
 
 
-def first_node(family: Any, z: Array, direction: float, tolerance: float = 1e-11) -> Outcome[Node]:
+def first_node(family: Family, z: Array, direction: float, tolerance: float = 1e-11) -> Outcome[Node]:
     """The node at a fixed parameter from which a walk begins, its tangent in the direction of the parameter's sign."""
     row = np.zeros(z.size)
     row[-1] = 1.0
@@ -358,12 +336,12 @@ def first_node(family: Any, z: Array, direction: float, tolerance: float = 1e-11
 
 
 def corrected_at(
-    family: Any, z: Array, rows: Array, targets: Array, tolerance: float = 1e-11, iterations: int = 25
+    family: Family, z: Array, rows: Array, targets: Array, tolerance: float = 1e-11, iterations: int = 25
 ) -> Outcome[Node]:
     """The node that satisfies border rows, by damped Newton."""
     settings = NewtonSettings(tolerance, iterations, update="reuse")
     found = newton(Bordered(family, rows, targets), z, settings, family.scale)
-    if not found.status.ok or not isinstance(found.linearised, BorderedLinearised):
+    if not found.status.ok or _bordered(found.linearised) is None:
         return Outcome(None, found.iterations, found.message or found.status.value)
     try:
         at = family.linearise(found.x)
@@ -373,7 +351,7 @@ def corrected_at(
     return Outcome(Node(family, found.x, null, at, 0.0, found.iterations), found.iterations)
 
 
-def null_direction(family: Any, at: Any, rows: Array) -> Array:
+def null_direction(family: Family, at: FamilyPoint, rows: Array) -> Array:
     """The unit null vector of the Jacobian; rows: border with which it is solved."""
     right = np.zeros(family.scale.size)
     right[-1] = 1.0

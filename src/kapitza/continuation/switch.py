@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Positive
+from kapitza.base.arrays import Array
 from kapitza.base.monitor import Monitor
 from kapitza.continuation.branch import Branch
+from kapitza.continuation.conservative import other_vibration
 from kapitza.continuation.cycles import along_cycle, cycle_family
 from kapitza.continuation.equilibria import resting_family
-from kapitza.continuation.motion import OrbitFamily, branch_flow, state_sizes
+from kapitza.continuation.family import Node
+from kapitza.continuation.frame import FreeParameter, branch_flow, free_parameters, orbit_frame, state_sizes
+from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.continuation.nouns import Bifurcation, Kind
-from kapitza.continuation.path import Node, corrected_at
+from kapitza.continuation.path import corrected_at
 from kapitza.continuation.trace import Stepping, Trace
-from kapitza.continuation.walker import Bounds, Walker, assembled, checked_bounds, parameter_size, walked
+from kapitza.continuation.walker import Bounds, Walker, checked_bounds, walked
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.flow import Flow
+from kapitza.model import Model
 from kapitza.solve import ByEffort, singular_vectors
-
-Array = NDArray[np.float64]
 
 NEXT_TO = 1e-3
 """Of the size of the parameter: largest distance of the first orbit from its Hopf point."""
@@ -97,31 +97,28 @@ def switch_walker(
     limits = checked_bounds(model, bifurcation.parameter, bounds)
     stepping = stepping or Stepping(rule=ByEffort(max(amplitude, 1e-3), 1e-9, max(amplitude, 0.2), wanted=4))
     if bifurcation.unfolding:
-        from kapitza.continuation.conservative import other_vibration
-
         # An internal resonance: the other family of free vibrations.
-        node = other_vibration(model, bifurcation, limits, amplitude, side)
-        return Walker(Trace(node, limits, stepping), None, lambda walker: assembled(walker, "Shooting"))
+        return Walker(Trace(other_vibration(model, bifurcation, limits, amplitude, side), limits, stepping))
+    free = free_parameters(model, (bifurcation.parameter,), (limits,))
     if bifurcation.kind is Kind.HOPF:
-        node = _born_at_hopf(model, bifurcation, limits, amplitude)
+        node = _born_at_hopf(model, bifurcation, free, amplitude)
     elif bifurcation.period == 0.0:
-        node = _other_equilibrium(model, bifurcation, limits, amplitude, side)
+        node = _other_equilibrium(model, bifurcation, free, amplitude, side)
     else:
-        node = _departed(model, bifurcation, limits, amplitude, side)
-    trace = Trace(node, limits, stepping, node.family.images(node))
-    return Walker(trace, None, lambda walker: assembled(walker, "Shooting"))
+        node = _departed(model, bifurcation, free, amplitude, side)
+    return Walker(Trace(node, limits, stepping, node.at.images(node.z)))
 
 
-def _with_all(model: Any, bifurcation: Bifurcation) -> Any:
+def _with_all(model: Model, bifurcation: Bifurcation) -> Model:
     if bifurcation.values is None:
         return model
     return model.with_values(**dict(zip(model.names, np.asarray(bifurcation.values).tolist(), strict=True)))
 
 
-def _departed(model: Any, bifurcation: Bifurcation, limits: Bounds, amplitude: float, side: int) -> Node:
+def _departed(model: Model, bifurcation: Bifurcation, free: FreeParameter, amplitude: float, side: int) -> Node:
     """The first node on the new branch: v·(x - x₀) = ε, everything else free."""
     make = _new_cycle if model.is_map else _new_orbit
-    family, z, ahead = make(model, bifurcation, limits)
+    family, z, ahead = make(model, bifurcation, free)
     ahead = _across(side * ahead, bifurcation.tangent, family.metric)
     row, value = ahead * family.metric, bifurcation.value
     for factor in (1.0, 3.0, 10.0, 0.1):
@@ -141,17 +138,16 @@ def _departed(model: Any, bifurcation: Bifurcation, limits: Bounds, amplitude: f
     )
 
 
-def _new_cycle(model: Any, bifurcation: Bifurcation, limits: Bounds) -> tuple[OrbitFamily, Array, Array]:
+def _new_cycle(model: Model, bifurcation: Bifurcation, free: FreeParameter) -> tuple[ShootingFamily, Array, Array]:
     """The family of the cycles that leave, its unknowns at the bifurcation and the unit direction in which they do."""
     count = (bifurcation.repeats or 1) * (2 if bifurcation.kind is Kind.DOUBLING else 1)
     nodes, tangents = along_cycle(model, bifurcation.point, np.real(bifurcation.vector), count)
-    size, reach = parameter_size(bifurcation.value, limits), 0.5 * (limits[1] - limits[0])
-    family, z = cycle_family(model, nodes, (bifurcation.parameter,), (size,), (reach,))
+    family, z = cycle_family(model, nodes, free)
     ahead = np.append(tangents.ravel(), 0.0)
     return family, z, ahead / float(np.sqrt((ahead * family.metric) @ ahead))
 
 
-def _new_orbit(model: Any, bifurcation: Bifurcation, limits: Bounds) -> tuple[OrbitFamily, Array, Array]:
+def _new_orbit(model: Model, bifurcation: Bifurcation, free: FreeParameter) -> tuple[ShootingFamily, Array, Array]:
     """The same for orbits."""
     repeats, period = bifurcation.repeats, bifurcation.period
     if bifurcation.kind is Kind.DOUBLING:
@@ -162,17 +158,13 @@ def _new_orbit(model: Any, bifurcation: Bifurcation, limits: Bounds) -> tuple[Or
     rates = flow.rates(point, 0.0)
     sizes = state_sizes(model, point[None], rates[None], period)
     reference = np.stack([point, rates]) if repeats is None else None
-    value = bifurcation.value
-    family = OrbitFamily(
-        model, (bifurcation.parameter,), repeats, model.vector, sizes, np.zeros(1), float(repeats or 1), None, 0.0,
-        reference, period, (parameter_size(value, limits),), (0.5 * (limits[1] - limits[0]),),
-    )  # fmt: skip
-    family.__dict__["flow"] = flow
+    frame = orbit_frame(model, free, repeats, sizes, period, flow)
+    family = ShootingFamily(frame, section=Section(float(repeats or 1), reference=reference))
     vector = _at_section(flow, bifurcation)
     length = float(np.sqrt(((vector / sizes) ** 2).sum()))
-    z = family.equations.pack(point[None], period, np.array([value]))
+    z = family.pack(point[None], period, np.array([bifurcation.value]))
     ahead = np.zeros(z.size)
-    ahead[: family.size] = vector / length
+    ahead[: sizes.size] = vector / length
     return family, z, ahead
 
 
@@ -187,15 +179,16 @@ def _across(direction: Array, tangent: Array | None, metric: Array) -> Array:
     return direction if length < 1e-3 else rest / length
 
 
-def _other_equilibrium(model: Any, bifurcation: Bifurcation, limits: Bounds, amplitude: float, side: int) -> Node:
+def _other_equilibrium(
+    model: Model, bifurcation: Bifurcation, free: FreeParameter, amplitude: float, side: int
+) -> Node:
     """The first equilibrium on the branch that crosses the known one.
 
     At a branch point [f_x, f_p] has two null vectors: one is the tangent of the known branch, and the step goes along
     the one at right angles to it (H. B. Keller's perpendicular switch).
     """
-    value = bifurcation.value
-    size, reach = parameter_size(value, limits), 0.5 * (limits[1] - limits[0])
-    family = resting_family(model, (bifurcation.parameter,), bifurcation.point, (size,), (reach,))
+    value, size = bifurcation.value, free.sizes[0]
+    family = resting_family(model, free.names, bifurcation.point, free.sizes, free.reach)
     z = np.append(bifurcation.point, value)
     scaled = family.linearise(z).jacobian * family.scale
     plane = singular_vectors(scaled)[2][-2:]
@@ -233,7 +226,7 @@ def _at_section(flow: Flow, bifurcation: Bifurcation) -> Array:
     return run.jacobian @ vector
 
 
-def _born_at_hopf(model: Any, bifurcation: Bifurcation, limits: Bounds, amplitude: float) -> Node:
+def _born_at_hopf(model: Model, bifurcation: Bifurcation, free: FreeParameter, amplitude: float) -> Node:
     """A small orbit near a Hopf point: along the real part of the eigenvector, with T = 2π/ω."""
     vector, omega = np.asarray(bifurcation.vector), bifurcation.frequency
     point, value = bifurcation.point, bifurcation.value
@@ -241,7 +234,7 @@ def _born_at_hopf(model: Any, bifurcation: Bifurcation, limits: Bounds, amplitud
     # In the plane of the eigenvector a motion turns from Re v towards -Im v.
     direction = np.real(vector) / np.linalg.norm(np.real(vector))
     period = 2 * np.pi / omega
-    flow = Flow(model)
+    flow, own = Flow(model), branch_flow(model, free.names)
     found: list[Node] = []
     # Canards leave the Hopf point by a tiny part of the parameter's range: small first orbits serve there.
     for factor in (30.0, 10.0, 3.0, 1.0, 0.3, 100.0, 300.0):
@@ -250,21 +243,20 @@ def _born_at_hopf(model: Any, bifurcation: Bifurcation, limits: Bounds, amplitud
         rates = flow.rates(start, 0.0)
         sizes = np.maximum(np.abs(point), step)
         reference = np.stack([point, rates])
-        family = OrbitFamily(
-            model, (bifurcation.parameter,), None, model.vector, sizes, np.zeros(1), 1.0, None, 0.0, reference, period,
-            (parameter_size(value, limits),), (0.5 * (limits[1] - limits[0]),),
-        )  # fmt: skip
-        z = family.equations.pack(start[None], period, np.array([value]))
+        frame = orbit_frame(model, free, None, sizes, period, own)
+        family = ShootingFamily(frame, section=Section(reference=reference))
+        z = family.pack(start[None], period, np.array([value]))
         row = np.zeros(z.size)
-        row[: family.size] = direction / sizes**2
+        row[: sizes.size] = direction / sizes**2
         outcome = corrected_at(family, z, row[None], np.array([float(row @ z)]), 1e-10)
         if outcome.point is None:
             continue
         node = outcome.point
-        if abs(family.full_period(node.z) / period - 1) > 0.3:
+        if node.orbit is None or abs(node.orbit.full_period / period - 1) > 0.3:
             continue
-        family = family.renewed(node.z, node.at)
-        again = corrected_at(family, node.z, row[None], np.array([float(row @ node.z)]), 1e-10)
+        renewed = node.at.renewed(node.z)
+        fresh = family if renewed is None else renewed[0]
+        again = corrected_at(fresh, node.z, row[None], np.array([float(row @ node.z)]), 1e-10)
         node = again.point or node
         along = float(row @ node.tangent)
         found.append(Node(node.family, node.z, node.tangent if along >= 0 else -node.tangent, node.at))

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
 from kapitza.base.angles import difference
-from kapitza.continuation.criteria import readings
+from kapitza.base.arrays import Array
 from kapitza.continuation.ends import Ending, cosine_of_motion, endless, hopf_end, merged
-from kapitza.continuation.events import cause_of_collapse, fastest_section, moved_section, radial_section
+from kapitza.continuation.events import cause_of_collapse, extent_of_events
+from kapitza.continuation.family import Family, FamilyPoint, Node
 from kapitza.continuation.locate import bifurcations_between
-from kapitza.continuation.motion import OrbitFamily
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import (
     ChordNewton,
     Corrector,
     Cubic,
     Guess,
-    Node,
     Predictor,
     along_tangent,
     corrected_at,
     null_direction,
 )
+from kapitza.continuation.sections import better_section
 from kapitza.errors import KapitzaError
-from kapitza.solve import ByEffort, Outcome, StepCollapse, StepRule, walk
-
-Array = NDArray[np.float64]
+from kapitza.solve import ByEffort, Outcome, StepCollapse, StepRule, Stride, walk
 
 TURNED = 0.5
 """Least cosine between the rates at the section of two neighbouring orbits: below, the section is nearly tangent."""
@@ -81,7 +78,7 @@ class Stepping:
         for name in ("predictor", "corrector"):
             if not callable(getattr(self, name)):
                 raise KapitzaError(f"{name} = {checks.shown(getattr(self, name))}; give one such as Secant().")
-        if not hasattr(self.rule, "following"):
+        if not isinstance(self.rule, StepRule):
             raise KapitzaError(f"rule = {checks.shown(self.rule)}; give one such as ByEffort(first=0.05).")
 
 
@@ -93,11 +90,48 @@ class _EndReachedError(Exception):
         self.ending = ending
 
 
+class EndRule(Protocol):
+    """Where a branch ends by itself: asked for each step, before and after its node is kept."""
+
+    def within(self, before: Node, node: Node) -> Ending | None:
+        """Return an end of the branch between two nodes."""
+        ...
+
+    def after(self, trace: Trace, node: Node) -> Ending | None:
+        """Return the end of a branch whose last node this is."""
+        ...
+
+    def shrunk(self, node: Node) -> Ending | None:
+        """Return the end at an equilibrium to which an autonomous orbit shrinks."""
+        ...
+
+
+@dataclass(frozen=True)
+class OrbitEnds:
+    """Ends of branches in one parameter: closed loops, periods without limit, motion that dies out."""
+
+    def within(self, before: Node, node: Node) -> Ending | None:
+        return None
+
+    def after(self, trace: Trace, node: Node) -> Ending | None:
+        closed = trace.closed(node)
+        if closed is not None:
+            return closed
+        if node.motion is not None:
+            return endless(trace.nodes) if len(trace.nodes) > 5 and not node.events else None
+        if node.orbit is not None and node.events and extent_of_events(node.orbit) < EXTINCT:
+            return Ending(node, End.EXTINCT, f"nothing moves at {node.family.free[0]} = {node.value:.8g}")
+        return None
+
+    def shrunk(self, node: Node) -> Ending | None:
+        return hopf_end(node)
+
+
 @dataclass
 class Trace:
-    """Iterate to walk; then `nodes`, `bifurcations` (with the index of the node before) and `end` are complete.
+    """Iterate to follow; then `nodes`, `bifurcations` (with the index of the node before) and `end` are complete.
 
-    bounds: of the first parameter; second: of the second one, where two are free.
+    bounds: of the first parameter; second: of the second one, where two are free. ending: where it ends by itself.
     """
 
     start: Node
@@ -106,8 +140,9 @@ class Trace:
     images: Callable[[Node], bool] | None = None
     detect: bool = True
     second: tuple[float, float] | None = None
-    nodes: list[Node] = field(default_factory=list)
-    bifurcations: list[tuple[int, Bifurcation]] = field(default_factory=list)
+    ending: EndRule = field(default_factory=OrbitEnds)
+    nodes: list[Node] = field(default_factory=list[Node])
+    bifurcations: list[tuple[int, Bifurcation]] = field(default_factory=list[tuple[int, Bifurcation]])
     end: End = End.POINTS
     message: str = ""
     _leaps: int = 0
@@ -123,7 +158,8 @@ class Trace:
             if (ahead < 0 and value <= low) or (ahead > 0 and value >= high):
                 self.end, self.message = End.BOUND, f"{name} = {value:.8g}"
                 return
-        steps, node, step = None, self.start, None
+        steps: Iterator[Stride[Node]] | None = None
+        node, step = self.start, None
         while len(self.nodes) < self.stepping.max_points:
             if steps is None:
                 steps = walk(self._known(node), self.stepping.predictor, self._correct, self.stepping.rule, step)
@@ -158,7 +194,7 @@ class Trace:
             last = node if bound is None else self._clipped(node, *bound)
             if last is None:
                 return
-            ending = self._ending(self.nodes[-1], last)
+            ending = self.ending.within(self.nodes[-1], last)
             if ending is not None:
                 self._detect(self.nodes[-1], ending.node)
                 self._end_at(ending)
@@ -170,11 +206,15 @@ class Trace:
                 return
             yield last
             if bound is not None:
-                if self.images is not None and len(self.nodes) > 4 and self._closed(last):
+                closed = self.closed(last)
+                if closed is not None:
+                    self._end_at(closed)
                     return
                 self.end, self.message = End.BOUND, f"{bound[1]} = {bound[2]:.8g}"
                 return
-            if self._finished(last):
+            ending = self.ending.after(self, last)
+            if ending is not None:
+                self._end_at(ending)
                 return
             changed = self._refreshed(last)
             if changed is not last:
@@ -218,22 +258,18 @@ class Trace:
         if ending.node is not self.nodes[-1]:
             self.nodes.append(ending.node)
 
-    def _ending(self, before: Node, node: Node) -> Ending | None:
-        """An end of the branch between two nodes."""
-        return None
-
     def _shrinking(self) -> Ending | None:
         """The Hopf point next to the last node, where steps fail because every period is a solution."""
         last = self.nodes[-1]
-        return hopf_end(last) if last.family.motion(last.z, last.at) is not None else None
+        return self.ending.shrunk(last) if last.motion is not None else None
 
     def _other_nodes(self) -> Node | None:
         """The last node of a family on several nodes with closer ones, once: growth may have outrun them."""
         last = self.nodes[-1]
-        if not isinstance(last.family, OrbitFamily) or len(self.nodes) == self._refined:
+        if len(self.nodes) == self._refined:
             return None
         self._refined = len(self.nodes)
-        finer = last.family.remeshed(last.z, last.at, always=True)
+        finer = last.at.finer(last.z)
         return None if finer is None else _on_other_mesh(last, *finer)
 
     def _correct(self, guess: Guess) -> Outcome[Node]:
@@ -247,13 +283,13 @@ class Trace:
             return outcome
         if cosine_of_motion(guess.node, outcome.point) < TURNED:
             self._turned += 1
-            ending = hopf_end(guess.node)
+            ending = self.ending.shrunk(guess.node)
             if ending is not None:
                 raise _EndReachedError(ending)
             return Outcome(None, outcome.effort, "The section turns within the step.")
         if not self.detect or guess.length <= ACROSS_CHANGE:
             return outcome
-        if readings(outcome.point).sequence != readings(guess.node).sequence:
+        if outcome.point.readings.sequence != guess.node.readings.sequence:
             return Outcome(None, outcome.effort, "The event sequence changes within the step.")
         return outcome
 
@@ -272,13 +308,16 @@ class Trace:
 
     def _passed(self, node: Node) -> tuple[int, str, float] | None:
         """Place, name and bound of the parameter that left its range first on the way to this node."""
-        found = []
+        found: list[tuple[float, int, str, float]] = []
         for place, name, (low, high) in self._ranges(node):
             value, begun = float(node.z[place]), float(self.nodes[-1].z[place])
             if not low <= value <= high:
                 bound = low if value < low else high
                 found.append(((bound - begun) / (value - begun) if value != begun else 0.0, place, name, bound))
-        return min(found)[1:] if found else None
+        if not found:
+            return None
+        _, place, name, bound = min(found)
+        return place, name, bound
 
     def _clipped(self, node: Node, place: int, name: str, bound: float) -> Node | None:
         """The node at a bound that this one has passed; where there is none the walk ends at the one before."""
@@ -296,60 +335,40 @@ class Trace:
         length = before.arclength + float(((found.z - before.z) * before.tangent * before.metric).sum())
         return replace(found, tangent=found.tangent * sign, arclength=length)
 
-    def _finished(self, node: Node) -> bool:
-        family = node.family
-        if self.images is not None and len(self.nodes) > 4 and self._closed(node):
-            return True
-        if family.motion(node.z, node.at) is not None:
-            ending = endless(self.nodes) if len(self.nodes) > 5 and not node.at.events else None
-            if ending is not None:
-                self._end_at(ending)
-            return ending is not None
-        if getattr(node.at, "events", ()) and family.extent_of_events(node.at) < EXTINCT:
-            self.end, self.message = End.EXTINCT, f"nothing moves at {family.free[0]} = {node.value:.8g}"
-            return True
-        return False
-
-    def _closed(self, node: Node) -> bool:
+    def closed(self, node: Node) -> Ending | None:
+        """Return the end of a branch whose last step passed its start, or an image of it."""
+        if self.images is None or len(self.nodes) <= 4:
+            return None
         before, place = self.nodes[-2], -len(node.family.free)
         began = self.start.z[place]
         if (before.z[place] - began) * (node.z[place] - began) > 0 or before.z.size != node.z.size:
-            return False
+            return None
         gap = node.z[place] - before.z[place]
         share = 0.0 if gap == 0 else (began - before.z[place]) / gap
         guess = before.z + share * (node.z - before.z)
         row = np.zeros(node.z.size)
         row[place] = 1.0
-        outcome = corrected_at(before.family, guess, row[None], np.array([began]))
-        if outcome.point is None or self.images is None:
-            return False
-        if not self.images(outcome.point):
-            return False
-        # The number of nodes may have changed on the way round: what is compared is where both orbits begin.
-        here, first = (n.family.section_point(n.z) for n in (outcome.point, self.start))
-        family = outcome.point.family
-        gap = np.abs(difference(here, first, family.model.angles) / family.sizes).max()
-        self.end = End.CLOSED if gap < 1e-5 else End.RETURNED
-        self.message = f"back at {node.family.free[0]} = {began:.8g}"
-        return True
+        found = corrected_at(before.family, guess, row[None], np.array([began])).point
+        if found is None or not self.images(found):
+            return None
+        # The number of nodes may have changed on the way round: what is compared is where both motions begin.
+        here, first = (n.at.sample(n.z, n.readings).point for n in (found, self.start))
+        sizes = found.family.state_sizes
+        gap = np.abs(difference(here, first, found.family.model.angles) / sizes).max()
+        end = End.CLOSED if gap < 1e-5 else End.RETURNED
+        return Ending(node, end, f"back at {node.family.free[0]} = {began:.8g}")
 
     def _refreshed(self, node: Node) -> Node:
-        """The node in fresh coordinates: phase, sizes, mesh, section."""
-        family = node.family
-        if hasattr(family, "closing"):
-            moved = moved_section(node)
-            if moved is None and self._turned > 1:
-                moved = fastest_section(node)
-            self._turned = 0
-            if moved is None:
-                moved, self._extent = radial_section(node, self._extent)
-            if moved is not None:
-                return moved
-        other = family.remeshed(node.z, node.at)
+        """The node in fresh coordinates: section, mesh, phase, sizes."""
+        moved, self._extent = better_section(node, self._turned > 1, self._extent)
+        self._turned = 0
+        if moved is not None:
+            return moved
+        other = node.at.remeshed(node.z)
         if other is not None:
             return _on_other_mesh(node, *other)
-        renewed = family.renewed(node.z, node.at)
-        return node if renewed is family else _rebased(node, renewed)
+        renewed = node.at.renewed(node.z)
+        return node if renewed is None else _rebased(node, *renewed)
 
     def _beyond(self) -> Node | None:
         """An orbit of another event sequence just past a graze, from which the walk goes on; None where none is found.
@@ -360,7 +379,7 @@ class Trace:
             return None
         self._leaps += 1
         last = self.nodes[-1]
-        known = readings(last).sequence
+        known = last.readings.sequence
         corrector = ChordNewton(chords=0, turn=0.0, max_iterations=12)
         for length in (1e-4, 1e-3, 1e-2, 3e-2):
             ahead = along_tangent(last, length)
@@ -369,7 +388,7 @@ class Trace:
             back = replace(ahead, row=row, target=float(2 * last.z[-1] - ahead.z[-1]))
             for guess in (ahead, back):
                 outcome = corrector(guess)
-                if outcome.point is not None and readings(outcome.point).sequence != known:
+                if outcome.point is not None and outcome.point.readings.sequence != known:
                     return outcome.point
         return None
 
@@ -396,32 +415,27 @@ class Trace:
 
 
 def _section(node: Node) -> float:
-    return float(getattr(node.family, "offset", 0.0))
+    return 0.0 if node.orbit is None else node.orbit.offset
 
 
-def _rebased(node: Node, family: Any) -> Node:
+def _rebased(node: Node, family: Family, at: FamilyPoint) -> Node:
     """The same point as a node of another family on the same mesh, its tangent in the same direction."""
-    at = family.relinearised(node.at)
     row = (node.tangent * family.metric)[None]
     tangent = null_direction(family, at, row)
     # Another phase condition adds a multiple of the flow to the tangent; period and parameters keep their ratio.
-    tail = slice(-1 - len(family.free), None) if family.motion(node.z, at) is not None else slice(None)
+    tail = slice(-1 - len(family.free), None) if at.motion() is not None else slice(None)
     if float((tangent * row[0])[tail].sum()) < 0:
         tangent = -tangent
     return Node(family, node.z, tangent, at, node.arclength, node.effort, node.effort_newton)
 
 
-def _on_other_mesh(node: Node, family: Any, z: Array, known: Any = None) -> Node:
-    """The same point on another mesh; which way is ahead is seen at the start of the orbit and in the parameter.
-
-    known: the linearisation there, where it was needed to find z.
-    """
-    at = family.linearise(z) if known is None else known
-    row = np.zeros((1, z.size))
+def _on_other_mesh(node: Node, at: FamilyPoint, z: Array) -> Node:
+    """The same point on another mesh; which way is ahead is seen at the start of the orbit and in the parameter."""
+    family, row = at.family, np.zeros((1, z.size))
     # Along a canard the parameter stands still to rounding, and only the period tells where the family goes.
-    own = len(node.family.free) + (node.family.motion(node.z, node.at) is not None)
+    own = len(node.family.free) + (node.motion is not None)
     row[0, -own + int(np.argmax(np.abs(node.tangent[-own:] / node.family.scale[-own:])))] = 1.0
     tangent = null_direction(family, at, row)
-    if float(family.heading(tangent) @ node.family.heading(node.tangent)) < 0:
+    if float(at.heading(tangent) @ node.at.heading(node.tangent)) < 0:
         tangent = -tangent
     return Node(family, z, tangent, at, node.arclength, node.effort, node.effort_newton)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kapitza.base import checks
+from kapitza.base.arrays import Array
 from kapitza.base.monitor import Monitor, watch
 from kapitza.continuation.branch import Branch
+from kapitza.continuation.family import Family, Node
 from kapitza.continuation.nouns import Bifurcation, End
-from kapitza.continuation.path import Node, first_node
+from kapitza.continuation.path import first_node
 from kapitza.continuation.trace import Stepping, Trace
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.model import Model, in_base, symbol
-
-Array = NDArray[np.float64]
 
 Bounds = tuple[float, float]
 
@@ -30,12 +28,13 @@ NARROW = 1e-9
 class Walker:
     """A branch being followed: iterate to walk (points come as they are found), `branch` gives what there is.
 
-    forward, backward: the two directions from the start; backward is empty when only one is wanted.
+    forward, backward: the two directions from the start; backward is None when only one is wanted. method: of the
+    corrector, as the branch names it.
     """
 
     forward: Trace
-    backward: Trace | None
-    make: Any
+    backward: Trace | None = None
+    method: str = "Shooting"
 
     def __iter__(self) -> Iterator[Node]:
         yield from self.forward
@@ -49,7 +48,7 @@ class Walker:
 
     @property
     def branch(self) -> Branch:
-        return self.make(self)
+        return assembled(self.forward, self.backward, self.method)
 
 
 def walked(walker: Walker, monitor: Monitor | None) -> Branch:
@@ -66,44 +65,67 @@ def walked(walker: Walker, monitor: Monitor | None) -> Branch:
 
 
 def walker_from(
-    family: Any, z: Array, limits: Bounds, stepping: Stepping, direction: int, method: str, detect: bool = True
+    family: Family, z: Array, limits: Bounds, stepping: Stepping, direction: int, method: str, detect: bool = True
 ) -> Walker:
     """Walks in one or both directions from a point that is (nearly) a solution."""
-    traces = []
-    for sign in (1, -1) if direction == 0 else (direction,):
+    traces: list[Trace] = []
+    for sign in signs(direction):
         outcome = first_node(family, z, sign)
         if outcome.point is None:
             raise ConvergenceError(
                 f"The start is not a solution at {family.free[0]} = {z[-1]:.6g}: {outcome.message} "
                 "Solve the orbit first (solve_orbit) and begin there."
             )
-        images = family.images(outcome.point)
+        images = outcome.point.at.images(outcome.point.z)
         traces.append(Trace(outcome.point, limits, stepping, images, detect))
-    forward = traces[0]
-    backward = traces[1] if len(traces) > 1 else None
-    return Walker(forward, backward, lambda walker: assembled(walker, method))
+    return Walker(traces[0], traces[1] if len(traces) > 1 else None, method)
 
 
-def assembled(walker: Walker, method: str) -> Branch:
-    """The nouns from the nodes of both directions: backward reversed, then forward."""
-    forward, backward = walker.forward, walker.backward
+def signs(direction: int) -> tuple[int, ...]:
+    """Return the directions to follow: both for 0."""
+    return (1, -1) if direction == 0 else (direction,)
+
+
+def assembled(forward: Trace, backward: Trace | None, method: str) -> Branch:
+    """Return the branch from the nodes of both directions: backward reversed, then forward."""
     behind = list(reversed(backward.nodes[1:])) if backward is not None else []
     ahead = forward.nodes or [forward.start]
     nodes: list[Node] = [*behind, *ahead]
-    family = nodes[0].family
     shift = len(behind)
     found: list[tuple[int, Bifurcation]] = [(shift + i, b) for i, b in forward.bifurcations]
     if backward is not None:
         # Between nodes i and i + 1 of the reversed walk lies the gap before place shift - i.
         found += [(max(shift - i - 1, 0), b) for i, b in backward.bifurcations]
     order = sorted(range(len(found)), key=lambda k: (found[k][0], found[k][1].value))
-    marks = tuple(replace(found[k][1], position=found[k][0]) for k in order)
-    lengths = np.array([-n.arclength for n in behind] + [n.arclength for n in ahead])
     first = (backward.end, backward.message) if backward is not None else (End.START, "")
-    return family.branch(nodes, lengths, marks, (first, (forward.end, forward.message)), method)
+    subject = nodes[0].family.subject(nodes)
+    samples = [n.at.sample(n.z, n.readings) for n in nodes]
+    sequences = tuple(n.readings.sequence for n in nodes)
+    kept = [each.nodes for each in samples if each.nodes is not None]
+    counts = [len(states) for _, states in kept] if kept else [1] * len(nodes) * subject.counted
+    return Branch(
+        model=nodes[0].family.model,
+        parameters=nodes[0].family.free,
+        values=np.array([each.values for each in samples]),
+        points=np.array([each.point for each in samples]),
+        periods=np.array([each.period for each in samples]),
+        multipliers=np.array([each.multipliers for each in samples]),
+        repeats=subject.repeats,
+        arclength=np.array([-n.arclength for n in behind] + [n.arclength for n in ahead]),
+        bifurcations=tuple(replace(found[k][1], position=found[k][0]) for k in order),
+        ends=(first[0], forward.end),
+        end_messages=(first[1], forward.message),
+        sequences=sequences if any(sequences) else (),
+        nodes=np.concatenate([states for _, states in kept]) if kept else np.zeros((0, 0)),
+        fractions=np.concatenate([fractions for fractions, _ in kept]) if kept else np.zeros(0),
+        counts=np.array(counts, np.int64),
+        subject=subject.name,
+        method=subject.method or method,
+        notes=subject.notes,
+    )
 
 
-def checked_bounds(model: Model, parameter: Any, bounds: Bounds | None) -> Bounds:
+def checked_bounds(model: Model, parameter: object, bounds: Bounds | None) -> Bounds:
     """The range of a parameter, refusing one that is not in the model, is derived, or lies outside the range."""
     if not isinstance(parameter, str):
         raise KapitzaError(f'Name the parameter to follow, such as "omega"; {parameter!r} is no name.')
@@ -140,8 +162,3 @@ def require_effect(model: Model, parameter: str) -> None:
         written.append(in_base(model, model.excitation.period))
     if not any(symbol(parameter) in e.free_symbols for e in written):
         raise KapitzaError(f'"{parameter}" is in no equation of "{model.name}": nothing changes along it.')
-
-
-def parameter_size(value: float, limits: Bounds) -> float:
-    """What counts as much as the whole orbit: the value itself, or half of the range where that is smaller."""
-    return min(max(abs(value), 1e-3 * (limits[1] - limits[0])), 0.5 * (limits[1] - limits[0]))

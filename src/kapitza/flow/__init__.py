@@ -2,9 +2,11 @@
 
 from kapitza.flow.arguments import Parameters, parameter_vector, state_vector
 from kapitza.flow.chaos import chaotic_record
+from kapitza.flow.clock import PeriodLaw
 from kapitza.flow.compiled import count_builds
 from kapitza.flow.core import Propagation
 from kapitza.flow.device import DeviceError, Task, growth_on_device, nets_on_device, prepare_nets
+from kapitza.flow.engine import Event
 from kapitza.flow.flow import Flow
 from kapitza.flow.maps import Map
 from kapitza.flow.projection import invariants, project
@@ -16,9 +18,11 @@ from kapitza.flow.strobe import Strobe
 __all__ = [
     "Crossings",
     "DeviceError",
+    "Event",
     "Flow",
     "Map",
     "Parameters",
+    "PeriodLaw",
     "Propagation",
     "Stepper",
     "Strobe",

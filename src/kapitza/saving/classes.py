@@ -52,7 +52,7 @@ CLASSES = {
     "kapitza.estimate.invariant_fit.conserved.found": ("FoundInvariant", "InvariantSearch"),
     "kapitza.model": ("ModalReduction", "Prior"),
     "kapitza.continuation.branch": ("Branch",),
-    "kapitza.continuation.conservative": ("FrequencyResponse",),
+    "kapitza.continuation.response": ("FrequencyResponse",),
     "kapitza.continuation.diagram": ("Diagram",),
     "kapitza.continuation.nouns": ("Bifurcation", "Kind", "End"),
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite, prod
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,11 @@ class LinearisedFamily(Protocol):
     def bordered(self, rows: Array) -> Solver: ...
 
 
-class Family(Protocol):
+Linear = TypeVar("Linear", bound=LinearisedFamily)
+LinearOut = TypeVar("LinearOut", bound=LinearisedFamily, covariant=True)
+
+
+class Family(Protocol[LinearOut]):
     """m equations F(z) = 0 for N > m unknowns: a curve of solutions when N = m + 1.
 
     By convention parameters are the last unknowns. scale: (N,) sizes of the unknowns.
@@ -47,7 +51,7 @@ class Family(Protocol):
 
     def residual(self, z: Array) -> Array: ...
 
-    def linearise(self, z: Array) -> LinearisedFamily: ...
+    def linearise(self, z: Array) -> LinearOut: ...
 
 
 @runtime_checkable
@@ -114,22 +118,22 @@ class DensePoint:
 
 
 @dataclass(frozen=True)
-class BorderedLinearised:
+class BorderedLinearised(Generic[Linear]):
     """The square system at one point: the residual with that of the border, and the factors."""
 
     residual: Array
     solver: Solver
-    family: LinearisedFamily
+    family: Linear
 
     def solve(self, residual: Array) -> Array:
         return self.solver.solve(residual)
 
 
 @dataclass(frozen=True)
-class Bordered:
+class Bordered(Generic[Linear]):
     """A family with linear border rows: F(z) = 0 and rows z = targets, a square `System` for `newton`."""
 
-    family: Family
+    family: Family[Linear]
     rows: Array
     targets: Array
 
@@ -139,11 +143,11 @@ class Bordered:
     def residual(self, z: Array) -> Array:
         return np.concatenate([self.family.residual(z), self._border(z)])
 
-    def linearise(self, z: Array) -> BorderedLinearised:
+    def linearise(self, z: Array) -> BorderedLinearised[Linear]:
         at = self.family.linearise(z)
         return BorderedLinearised(np.concatenate([at.residual, self._border(z)]), at.bordered(self.rows), at)
 
-    def beside(self, at: LinearisedFamily) -> BorderedLinearised:
+    def beside(self, at: Linear) -> BorderedLinearised[Linear]:
         """The matrix of a neighbouring point with this border: where a chord iteration begins."""
         return BorderedLinearised(np.zeros(0), at.bordered(self.rows), at)
 

@@ -8,19 +8,24 @@ from kapitza.orbits.of_models.codes import spelled, symbolic_code
 from kapitza.orbits.of_models.collocation import Collocation, element_defects, mesh_density
 from kapitza.orbits.of_models.coordinates import CoordinateForm, tangent_segments
 from kapitza.orbits.of_models.differences import DifferenceEquations, Differences
-from kapitza.orbits.of_models.elements import CollocationEquations, Layout, Unknowns
+from kapitza.orbits.of_models.elements import CollocationEquations, Layout, LinearisedElements, Unknowns
 from kapitza.orbits.of_models.exponents import exponents
 from kapitza.orbits.of_models.field import VectorField
 from kapitza.orbits.of_models.floquet import Monodromy, certificate, log_determinant, monodromy
 from kapitza.orbits.of_models.gauss import gauss_rule, integrated_basis
 from kapitza.orbits.of_models.guesses import Guess
-from kapitza.orbits.of_models.harmonic import HarmonicBalance, HarmonicEquations, telling_harmonics
+from kapitza.orbits.of_models.harmonic import (
+    HarmonicBalance,
+    HarmonicEquations,
+    LinearisedHarmonics,
+    telling_harmonics,
+)
 from kapitza.orbits.of_models.homotopy import Homotopy
 from kapitza.orbits.of_models.loop import FlowLoop, FourierSeries, PiecewiseLoop, SampledLoop, as_point, fourier_series
 from kapitza.orbits.of_models.lyapunov import LyapunovSpectrum
 from kapitza.orbits.of_models.phase import FixedState, IntegralPhase, OrthogonalPhase, PhaseRow
 from kapitza.orbits.of_models.polishing import polished_cycle
-from kapitza.orbits.of_models.problem import Problem, Solution
+from kapitza.orbits.of_models.problem import Compiled, Problem, Solution
 from kapitza.orbits.of_models.sequence import Arcs, distribute, even_mesh, find_arcs
 from kapitza.orbits.of_models.shooting import (
     LinearisedShooting,
@@ -44,6 +49,7 @@ __all__ = [
     "ClosedOrbit",
     "Collocation",
     "CollocationEquations",
+    "Compiled",
     "CoordinateForm",
     "DifferenceEquations",
     "Differences",
@@ -56,6 +62,8 @@ __all__ = [
     "Homotopy",
     "IntegralPhase",
     "Layout",
+    "LinearisedElements",
+    "LinearisedHarmonics",
     "LinearisedShooting",
     "Loop",
     "LyapunovSpectrum",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kapitza.base import checks
 from kapitza.base.lazy_fields import deferrable
 from kapitza.errors import KapitzaError, ModelError, Status
-from kapitza.flow import Flow
+from kapitza.flow import Flow, PeriodLaw
 from kapitza.model import Model
 from kapitza.orbits import Loop, PeriodicOrbit, SolverReport
 from kapitza.orbits.of_models.field import VectorField
@@ -29,47 +29,77 @@ MOST_PERIODS = 10_000
 """Excitation periods of an orbit; longer ones are a slip of the keyboard."""
 
 
+class Compiled:
+    """The compiled equations of a problem, made on demand unless given, and shared between problems.
+
+    law: the excitation period as a function of the parameters, `law(vector)`, with `slopes` by those in `wrt`.
+    """
+
+    def __init__(self, model: Model, wrt: tuple[str, ...], flow: Flow | None = None, field: VectorField | None = None):
+        self._model, self._wrt, self._flow, self._field = model, wrt, flow, field
+
+    @cached_property
+    def flow(self) -> Flow:
+        return Flow(self._model) if self._flow is None else self._flow
+
+    @cached_property
+    def field(self) -> VectorField:
+        return VectorField(self._model, self._wrt) if self._field is None else self._field
+
+    @cached_property
+    def law(self) -> PeriodLaw:
+        flow = Flow(self._model, wrt=self._wrt) if self._flow is None else self._flow
+        return flow.core.period_law
+
+
 @dataclass(frozen=True)
 class Problem:
-    """A periodic orbit that closes after `repeats` excitation periods, or after an unknown time near `period`."""
+    """A periodic orbit that closes after `repeats` excitation periods, or after an unknown time near `period`.
+
+    compiled, values: the compiled equations and the parameters (npar,), where they are not those of the model.
+    """
 
     model: Model
     repeats: int | None
     period: float
     phase: PhaseCondition = field(default_factory=OrthogonalPhase)
     wrt: tuple[str, ...] = ()
+    compiled: Compiled | None = field(default=None, repr=False, compare=False)
+    values: Array | None = field(default=None, repr=False, compare=False)
 
     @property
     def autonomous(self) -> bool:
         return self.repeats is None
 
     @cached_property
+    def _parts(self) -> Compiled:
+        return Compiled(self.model, self.wrt) if self.compiled is None else self.compiled
+
+    @property
     def flow(self) -> Flow:
-        return Flow(self.model)
+        return self._parts.flow
 
     @cached_property
     def smooth(self) -> bool:
         """Whether the model has no walls and no jumps at these values: nothing can graze."""
         return self.flow.core.is_smooth_at(self.parameters)
 
-    @cached_property
+    @property
     def field(self) -> VectorField:
-        return VectorField(self.model, self.wrt)
+        return self._parts.field
+
+    @property
+    def law(self) -> PeriodLaw:
+        return self._parts.law
 
     @cached_property
     def parameters(self) -> Array:
-        return self.model.vector
+        return self.model.vector if self.values is None else self.values
 
     def at(self, parameters: Array, period: float) -> Problem:
         """The same problem at other values (npar,), sharing what is compiled; the model keeps its own values."""
-        other = Problem(self.model, self.repeats, period, self.phase, self.wrt)
-        other.__dict__.update(flow=self.flow, field=self.field, parameters=np.asarray(parameters, float), law=self.law)
-        return other
-
-    @cached_property
-    def law(self) -> Any:
-        """The excitation period as a function of the parameters, `law(vector)`, with `slopes` by those in `wrt`."""
-        return Flow(self.model, wrt=self.wrt).core.period_law
+        values = np.asarray(parameters, float)
+        return Problem(self.model, self.repeats, period, self.phase, self.wrt, self._parts, values)
 
     @cached_property
     def angles(self) -> NDArray[np.bool_]:
@@ -121,7 +151,7 @@ class FreeParameters:
         """The period of a forced orbit at the values in x."""
         if not self.names:
             return self.problem.period
-        return (self.problem.repeats or 1) * float(self.problem.law(self.vector(x)))
+        return (self.problem.repeats or 1) * float(self.problem.law(self.vector(x)) or self.problem.period)
 
 
 def pose(model: Model, guess: Any, period: float | None, phase: PhaseCondition | None, wrt: tuple[str, ...]) -> Problem:

@@ -1,0 +1,186 @@
+"""What a family of orbits is described in: model, free parameters, sizes, and the compiled equations behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kapitza.base.arrays import Array
+from kapitza.flow import Flow
+from kapitza.model import Model
+from kapitza.orbits.of_models import Compiled, Problem
+
+Complex = NDArray[np.complex128]
+
+OUTGROWN = 1.1
+"""States that have grown beyond this many times their size get a new one, and the steps with them."""
+
+FLOW_TOLERANCE = 1e-13
+"""Of the steps along smooth motions: at 1e-15 they take half as long again and bring no digit of a branch."""
+
+
+def branch_flow(model: Model, names: tuple[str, ...]) -> Flow:
+    """Return the flow of a family, with sensitivities by its free parameters.
+
+    Events are located as sharply as they can be.
+    """
+    if model.structure.switches or model.impacts:
+        return Flow(model, wrt=names)
+    return Flow(model, wrt=names, tolerance=FLOW_TOLERANCE)
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """The compiled equations of a family and the problem posed with them; shared by all that follow from it.
+
+    is_map: one step of a map takes the place of one excitation period.
+    """
+
+    flow: Flow
+    problem: Problem
+    is_map: bool = False
+
+
+def flow_dynamics(model: Model, free: tuple[str, ...], repeats: int | None, flow: Flow | None = None) -> Dynamics:
+    """Compile the flow of a model, unless it is given, and pose the problem."""
+    flow = branch_flow(model, free) if flow is None else flow
+    compiled = Compiled(model, free, flow)
+    return Dynamics(flow, Problem(model, repeats, 1.0, wrt=free, compiled=compiled))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Orbits of `model` that close after `repeats` excitation periods (None: after a time of their own).
+
+    free: the parameters among the unknowns, last in z; vector: values of all, the free ones as they were at the start.
+    sizes: (n,) of the states, period, parameter_sizes: the lengths that count as one step; reach: largest sizes that
+    the parameters may grow to along the branch.
+    """
+
+    model: Model
+    free: tuple[str, ...]
+    repeats: int | None
+    vector: Array
+    sizes: Array
+    period: float
+    parameter_sizes: tuple[float, ...]
+    dynamics: Dynamics = field(repr=False)
+    reach: tuple[float, ...] = ()
+
+    @property
+    def flow(self) -> Flow:
+        return self.dynamics.flow
+
+    @cached_property
+    def problem(self) -> Problem:
+        return self.dynamics.problem.at(self.vector, self.period)
+
+    @cached_property
+    def bounds(self) -> tuple[tuple[float, float], ...]:
+        """Of the free parameters, as the model gives them."""
+        return tuple(self.model.parameter(name).bounds for name in self.free)
+
+    @property
+    def autonomous(self) -> bool:
+        return self.repeats is None
+
+    @property
+    def size(self) -> int:
+        return len(self.model.states)
+
+    @property
+    def tail(self) -> Array:
+        """Sizes of the last unknowns, [T] and the parameters."""
+        return np.array([*([self.period] if self.autonomous else []), *self.parameter_sizes], float)
+
+    def parameters(self, z: Array) -> Array:
+        """Return the free parameters (k,) among the unknowns."""
+        return z[-len(self.free) :]
+
+    def with_sizes(self, sizes: Array, parameter_sizes: tuple[float, ...], period: float | None = None) -> Frame:
+        """Return the frame with other lengths of steps; what is compiled is shared."""
+        return replace(
+            self, sizes=sizes, parameter_sizes=parameter_sizes, period=self.period if period is None else period
+        )
+
+    def rates(self, states: Array, times: Array, vector: Array) -> Array:
+        """Return f (M, n) at states (M, n)."""
+        return self.problem.field.rates(states, times, vector)
+
+    def allowed(self, z: Array) -> bool:
+        """Tell whether the parameters are within the model's bounds and T is positive."""
+        for (low, high), value in zip(self.bounds, self.parameters(z).tolist(), strict=True):
+            if not low <= value <= high:
+                return False
+        return not self.autonomous or bool(z[-len(self.free) - 1] > 0)
+
+
+@dataclass(frozen=True)
+class FreeParameter:
+    """Parameters that are followed: names, sizes of their steps, and how far these may grow."""
+
+    names: tuple[str, ...]
+    sizes: tuple[float, ...]
+    reach: tuple[float, ...] = ()
+
+
+def free_parameters(model: Model, names: tuple[str, ...], ranges: Sequence[tuple[float, float]]) -> FreeParameter:
+    """Return parameters that are followed within ranges, with the sizes of their steps."""
+    sizes = tuple(parameter_size(model.values[n], r) for n, r in zip(names, ranges, strict=True))
+    return FreeParameter(names, sizes, tuple(0.5 * (high - low) for low, high in ranges))
+
+
+def parameter_size(value: float, limits: tuple[float, float]) -> float:
+    """Return what counts as much as the whole orbit: the value, or half of the range if smaller."""
+    return min(max(abs(value), 1e-3 * (limits[1] - limits[0])), 0.5 * (limits[1] - limits[0]))
+
+
+def orbit_frame(
+    model: Model,
+    free: FreeParameter,
+    repeats: int | None,
+    sizes: Array,
+    period: float,
+    compiled: Flow | Dynamics | None = None,
+) -> Frame:
+    """Return the frame of orbits of a model at its values, compiled unless given."""
+    if not isinstance(compiled, Dynamics):
+        compiled = flow_dynamics(model, free.names, repeats, compiled)
+    return Frame(model, free.names, repeats, model.vector, sizes, period, free.sizes, compiled, free.reach)
+
+
+def grown(sizes: tuple[float, ...], values: Array, reach: tuple[float, ...]) -> tuple[float, ...]:
+    """Return sizes of parameters, raised up to `reach` where values outgrew them.
+
+    A parameter that starts at 0 has no size at first.
+    """
+    found = zip(sizes, values.tolist(), reach, strict=False)
+    return tuple(s if abs(v) <= OUTGROWN * s else max(s, min(abs(v), r)) for s, v, r in found) if reach else sizes
+
+
+def state_sizes(model: Model, nodes: Array, rates: Array, period: float, before: Array | None = None) -> Array:
+    """Return sizes of the states on an orbit, from its nodes and their rates.
+
+    A state counts with its value or with the amplitude that its rate stands for, |f| T/2π; an angle at least as one.
+    Never zero, never smaller than before.
+    """
+    size = np.maximum(np.abs(nodes).max(axis=0), np.abs(rates).max(axis=0) * period / (2 * np.pi))
+    angles = np.array(model.angles, bool)
+    size[angles] = 1.0
+    if not size.any():
+        # At rest at the origin nothing has a size of its own.
+        size[: len(model.coordinates)] = 1.0
+    coordinates = [c.order for c in model.coordinates]
+    second = [i for i, order in enumerate(coordinates) if order == 2]
+    for place, i in enumerate(second):
+        # A speed counts at least as that of a vibration of its coordinate.
+        speed = len(coordinates) + place
+        size[speed] = max(size[speed], size[i] * 2 * np.pi / period)
+        if not angles[i]:
+            size[i] = max(size[i], size[speed] * period / (2 * np.pi))
+    size = np.maximum(size, 1e-3 * size.max())
+    return size if before is None else np.maximum(size, before)

@@ -1,0 +1,82 @@
+"""Which points of a branch are images of its start: the same orbit, shifted or mirrored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kapitza.base.angles import difference
+from kapitza.base.arrays import Array
+from kapitza.continuation.family import Node, Orbit
+from kapitza.continuation.symmetry import linear_symmetries
+
+
+def images_of(start: Orbit) -> Callable[[Node], bool]:
+    """Return a test whether a node is the same orbit up to shifts by a period and symmetries."""
+    if start.frame.autonomous:
+        return _same_curve(start)
+    copies, angles = _copies(start), start.frame.problem.angles
+
+    def same(node: Node) -> bool:
+        if node.orbit is None:
+            return False
+        point = node.orbit.section_point()
+        gaps = np.array([difference(point, copy, angles) for copy in copies])
+        return bool((np.abs(gaps / node.orbit.frame.sizes).max(axis=1) < 1e-5).any())
+
+    return same
+
+
+def _copies(start: Orbit) -> list[Array]:
+    """Return the states at t = 0 of all shifted and mirrored copies of an orbit."""
+    flow, vector = start.frame.flow, start.values
+    period = float(flow.period(vector) or 1.0)
+    visits = [start.section_point()]
+    for k in range(1, start.full_repeats or 1):
+        begin = (k - 1) * period
+        visits.append(flow.propagate(visits[-1], begin, begin + period, vector, tangents=False).state)
+    copies = list(visits)
+    for symmetry in linear_symmetries(start.frame.model):
+        for visit in visits:
+            moved = visit
+            if symmetry.shift:
+                moved = flow.propagate(visit, 0.0, symmetry.shift * period, vector, tangents=False).state
+            copies.append(symmetry.matrix @ moved)
+    return copies
+
+
+def _same_curve(start: Orbit) -> Callable[[Node], bool]:
+    """Autonomous orbits have no clock: the start must lie on the curve, and the periods must agree."""
+    begun, period = start.start(), start.full_period
+    mirrored = [begun, *(s.matrix @ begun for s in linear_symmetries(start.frame.model))]
+
+    def same(node: Node) -> bool:
+        orbit = node.orbit
+        if orbit is None or abs(orbit.full_period / period - 1) > 1e-6:
+            return False
+        return any(distance_from(orbit, copy) < 1e-5 for copy in mirrored)
+
+    return same
+
+
+def distance_from(orbit: Orbit, state: Array) -> float:
+    """Return the distance of a state from an autonomous orbit, over the sizes.
+
+    From the nearest sample Newton steps in time are taken.
+    """
+    loop, frame, sizes = orbit.loop(), orbit.frame, orbit.frame.sizes
+    grid = np.linspace(0, 1, 1000, endpoint=False)
+    path = loop(grid)
+    # Neighbouring samples are far apart where the orbit is fast: the nearest ones of several stretches are refined.
+    gaps = np.linalg.norm((path - state) / sizes, axis=1)
+    best = float(gaps.min())
+    for place in np.argsort(gaps, kind="stable")[:3]:
+        fraction = grid[place]
+        for _ in range(6):
+            here = loop(np.array([fraction % 1.0]))[0]
+            rates = frame.rates(here[None], np.zeros(1), orbit.vector)[0] / sizes
+            move = float((state - here) / sizes @ rates) / float(rates @ rates) / orbit.period
+            fraction += float(np.clip(move, -2e-3, 2e-3))
+            best = min(best, float(np.linalg.norm((state - here) / sizes)))
+    return best

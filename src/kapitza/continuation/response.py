@@ -1,0 +1,113 @@
+"""The frequency response of a forced model, with the backbone between its branches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kapitza.base import checks
+from kapitza.base.argument_checks import Anything, Index
+from kapitza.base.monitor import Monitor, watch
+from kapitza.continuation.branch import Branch
+from kapitza.continuation.conservative import backbone, linear_mode, undamped
+from kapitza.continuation.follow import follow
+from kapitza.continuation.walker import Bounds
+from kapitza.errors import KapitzaError, Status
+from kapitza.model import Model
+from kapitza.orbits.of_models import Guess
+
+
+@dataclass(frozen=True)
+class FrequencyResponse:
+    """Forced responses at one or several force amplitudes, and the backbone between them.
+
+    status: INTERRUPTED when it was stopped; the responses that were begun are there.
+    """
+
+    branches: tuple[Branch, ...]
+    forces: tuple[float, ...]
+    force: str
+    backbone: Branch | None
+    status: Status = Status.CONVERGED
+
+    def plot(self, **settings: Any) -> Any:
+        from kapitza.report import plot_frequency_response
+
+        return plot_frequency_response(self, **settings)
+
+
+def frequency_response(
+    model: Model,
+    frequency: str,
+    bounds: Bounds,
+    *,
+    force: str,
+    damping: str | Sequence[str] | None = None,
+    levels: Sequence[float] | None = None,
+    start: Guess = None,
+    mode: Index = 0,
+    monitor: Monitor | None = None,
+    **settings: Anything,
+) -> FrequencyResponse:
+    """The response to harmonic forcing over its frequency, for each force level, with the backbone if damping is named.
+
+    Parameters
+    ----------
+    model : Model
+        A forced one, whose period is 2π over its excitation frequency.
+    frequency : str
+        Name of the excitation frequency [rad/s].
+    bounds : (float, float)
+        Range of the frequency; each response begins at its lower end.
+    force : str
+        Name of the amplitude of the force.
+    damping : str or list of str, optional
+        Set to zero for the backbone; without it there is none.
+    levels : list of float, optional
+        Amplitudes of the force; by default the model's own.
+    start : optional
+        From where the motion settles at the lower end; the model's start by default.
+    mode : int
+        Of the backbone.
+    monitor : Monitor, optional
+        Progress; when it is stopped, what there is comes back with the status INTERRUPTED.
+    settings
+        Further ones of `follow`.
+
+    Returns
+    -------
+    FrequencyResponse
+        A branch for each level, and the backbone; `.plot()` draws them.
+
+    Examples
+    --------
+    >>> import kapitza as kz
+    >>> model = kz.Model.from_equations(
+    ...     "x'' + c*x' + x + x**3 = B*cos(omega*t)", parameters={"c": 0.1, "B": 0.3, "omega": 1.0}, period="2*pi/omega"
+    ... )
+    >>> response = kz.frequency_response(model, "omega", (0.9, 1.2), force="B", levels=[0.1, 0.3])
+    >>> len(response.branches), response.forces
+    (2, (0.1, 0.3))
+    """
+    model.check(force)
+    given = [model.values[force]] if levels is None else checks.items("levels", levels, error=KapitzaError)
+    chosen = tuple(checks.number("A level of the force", level, error=KapitzaError) for level in given)
+    if not chosen:
+        raise KapitzaError(f"levels is empty: give amplitudes of {force}, such as levels=[0.1, 0.2].")
+    low, high = checks.span("bounds", sorted(checks.array("bounds", bounds, shape=(2,), error=KapitzaError).tolist()))
+    branches: list[Branch] = []
+    spine = None
+    with watch(monitor, f"responses of {model.name}", len(chosen) + (damping is not None)) as task:
+        for level in chosen:
+            at = model.with_values(**{force: level, frequency: low})
+            branches.append(follow(at, start, frequency, bounds, direction=1, **settings))
+            task.advance(1, f"{force} = {level:.6g}")
+        if damping is not None:
+            free, _ = undamped(model, frequency, force, damping)
+            # The curve begins at the natural frequency, which may be outside of the range of the responses.
+            _, omega = linear_mode(free, mode, free.state(dict.fromkeys(free.states, 0.0)))
+            reach = (min(low, 0.99 * omega), max(high, 1.01 * omega))
+            spine = backbone(model, frequency, force=force, damping=damping, bounds=reach, mode=mode)
+            task.advance(1)
+    return FrequencyResponse(tuple(branches), chosen[: len(branches)], force, spine, task.status)
