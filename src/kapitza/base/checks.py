@@ -20,7 +20,7 @@ import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import sympy as sp
@@ -164,6 +164,16 @@ def whole(
 def seed(value: Any, *, error: Kind = ArgumentError) -> int | None:
     """The seed of random numbers: a whole number from 0 on, or None for a fresh one."""
     return None if value is None else whole("seed", value, least=0, most=LARGEST_SEED, error=error)
+
+
+Wanted = TypeVar("Wanted")
+
+
+def instance(what: str, value: object, kind: type[Wanted], wanted: str, error: Kind = KapitzaError) -> Wanted:
+    """Return a value that must be of a kind; `wanted` says what to give instead."""
+    if not isinstance(value, kind):
+        raise error(f"{what} = {shown(value)}; give {wanted}.")
+    return value
 
 
 def flag(what: str, value: Any, *, error: Kind = ArgumentError) -> bool:

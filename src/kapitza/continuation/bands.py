@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from scipy import special
 
 from kapitza.base.arrays import Array
 from kapitza.continuation.branch import Branch
@@ -23,6 +22,7 @@ from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.continuation.nouns import Bifurcation
 from kapitza.errors import FlowError, KapitzaError, Status
 from kapitza.flow import Flow
+from kapitza.solve import quantile
 
 LEVEL = 0.9
 """Of the intervals of bifurcations."""
@@ -53,8 +53,7 @@ def with_bands(branch: Branch, estimate: object, level: float = LEVEL) -> Branch
     if not isinstance(estimate, Posterior) or estimate.covariance is None:
         raise KapitzaError(f"posterior takes an Estimate, as identify gives it, not {type(estimate).__name__}.")
     names, covariance = _posterior(branch, estimate, estimate.covariance)
-    middle = 0.5 + level / 2
-    factor = float(special.stdtrit(estimate.dof, middle) if np.isfinite(estimate.dof) else special.ndtri(middle))
+    factor = quantile(0.5 + level / 2, estimate.dof)
     marked = tuple(_with_interval(b, names, covariance, factor) for b in branch.bifurcations)
     deviations = point_deviations(branch, names, covariance) if branch.subject == "orbit" else None
     note = f"bands: one standard deviation from {', '.join(names)}; intervals of bifurcations: {level:.0%}"

@@ -160,9 +160,14 @@ class Branch:
         """One row per bifurcation: kind, value, interval, critical multiplier, defect."""
         import pandas as pd
 
-        rows = []
+        rows: list[dict[str, object]] = []
         for b in self.bifurcations:
-            row: dict[str, Any] = {"kind": b.name, b.parameter: b.value, "period [s]": b.period, "critical": b.critical}
+            row: dict[str, object] = {
+                "kind": b.name,
+                b.parameter: b.value,
+                "period [s]": b.period,
+                "critical": b.critical,
+            }
             row |= {"distance": b.distance, "defect": b.defect, "note": b.note}
             if b.interval is not None:
                 row |= {"low": b.interval[0], "high": b.interval[1]}

@@ -9,11 +9,10 @@ An autonomous model gets both from us: a damping d x' (or d ∇H) that is not in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import sympy as sp
 
 from kapitza.base import checks
 from kapitza.base.argument_checks import Index, Positive
@@ -26,11 +25,12 @@ from kapitza.continuation.frame import Complex, FreeParameter, orbit_frame, para
 from kapitza.continuation.motion import Section, ShootingFamily, ShootingPoint
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import corrected_at, tangent_through
-from kapitza.continuation.trace import Stepping, Trace
+from kapitza.continuation.trace import Stepping, Trace, as_stepping
+from kapitza.continuation.unfolding import undamped
 from kapitza.continuation.walker import Bounds, Walker, checked_bounds, walked
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError
 from kapitza.flow import Flow
-from kapitza.model import Excitation, Model, Parameter, rate, symbol
+from kapitza.model import Model
 from kapitza.orbits.of_models import VectorField
 from kapitza.solve import (
     ByEffort,
@@ -41,9 +41,6 @@ from kapitza.solve import (
     largest_first,
     singular_vectors,
 )
-
-UNFOLDING = "unfolding"
-"""The damping [1/s] that an autonomous model is given; zero on every orbit of a conservative one."""
 
 NEAR_PAIR = 1e-6
 """Distance of the trace of a pair of multipliers from ±2 where it is on the border of the circle."""
@@ -90,8 +87,12 @@ class BackboneFamily:
     def scale(self) -> Array:
         return self.inner.scale
 
-    @cached_property
+    @property
     def metric(self) -> Array:
+        return self._metric
+
+    @cached_property
+    def _metric(self) -> Array:
         weights = 1.0 / self.scale**2
         weights[-2] = 0.0  # d stays where it is and has no part in the length of steps
         return weights
@@ -206,7 +207,7 @@ def pair_traces(matrix: Array) -> Complex:
         return np.zeros(0, complex)
     if not np.isfinite(matrix).all() or np.linalg.cond(matrix) > LOST_PAIR:
         # The small multiplier of a pair is below rounding of the large one: there is no trace to be had.
-        return np.full(matrix.shape[0] // 2 - 1, complex(np.nan, np.nan))
+        return np.full(matrix.shape[0] // 2 - 1, complex(np.nan, np.nan), np.complex128)
     found = eigenvalues(matrix + np.linalg.inv(matrix))
     found = found[np.lexsort((np.imag(found), np.real(found)))]
     pairs = 0.5 * (found[::2] + found[1::2])
@@ -294,21 +295,6 @@ def backbone(
     return walker.branch.with_(status=branch.status)
 
 
-def undamped(
-    model: Model, frequency: str, force: str | Sequence[str], damping: str | Sequence[str]
-) -> tuple[Model, tuple[str, ...]]:
-    """The model without force and damping, and the names of the dampings, of which the first unfolds its families."""
-    forces = (force,) if isinstance(force, str) else tuple(force)
-    dampings = (damping,) if isinstance(damping, str) else tuple(damping)
-    if model.period is None:
-        return _unfolded(model, frequency, forces, dampings)
-    for name in (*forces, *dampings, frequency):
-        model.check(name)
-    if not dampings:
-        raise KapitzaError(f'Name a damping of "{model.name}": it is set to zero, and unfolds the family.')
-    return model.with_values(**dict.fromkeys((*forces, *dampings), 0.0)), dampings
-
-
 def _first_trace(
     free: Model, names: tuple[str, str], origin: Array, shape: Array, limits: Bounds, stepping: Stepping | None
 ) -> Trace:
@@ -330,7 +316,7 @@ def _first_trace(
     node = outcome.point
     _require_conservative(free, node.z)
     tangent = node.tangent if float(row @ node.tangent) >= 0 else -node.tangent
-    stepping = stepping or Stepping(rule=ByEffort(0.05, 1e-7, 0.2, wanted=6))
+    stepping = as_stepping(stepping, ByEffort(0.05, 1e-7, 0.2, wanted=6))
     return Trace(Node(family, node.z, tangent, node.at), limits, stepping)
 
 
@@ -372,43 +358,6 @@ def other_vibration(model: Model, point: Bifurcation, limits: Bounds, amplitude:
     raise ConvergenceError(
         f"No other free vibrations were reached at {point}: try another amplitude than {amplitude:g}."
     )
-
-
-def _unfolded(
-    model: Model, frequency: str, forces: tuple[str, ...], dampings: tuple[str, ...]
-) -> tuple[Model, tuple[str, ...]]:
-    """An autonomous model with the damping that unfolds its families, and with the clock that tells them apart."""
-    if forces:
-        raise KapitzaError(f'"{model.name}" has no excitation: there is no force to leave out.')
-    if model.is_map or model.delays:
-        raise KapitzaError(f'"{model.name}" is a map or has delays: backbones are those of differential equations.')
-    for name in dampings:
-        model.check(name)
-    for name in (frequency, UNFOLDING):
-        if name in model.names or name in model.states:
-            raise KapitzaError(
-                f'"{name}" has a meaning in "{model.name}": give the frequency of the free vibration another name, '
-                'backbone(model, "w").'
-            )
-    d = symbol(UNFOLDING)
-    if all(c.order == 2 for c in model.coordinates):
-        # With x'' + d x' for x'' the power is -d x'ᵀ M x', whatever the masses.
-        damped = {rate(c.name, 2): rate(c.name, 2) + d * rate(c.name) for c in model.coordinates}
-    elif model.invariants and all(c.order == 1 for c in model.coordinates):
-        energy = next(iter(model.invariants.values()))
-        damped = {rate(c.name): rate(c.name) + d * sp.diff(energy, symbol(c.name)) for c in model.coordinates}
-    else:
-        raise KapitzaError(
-            f'"{model.name}" has equations of first order: what is conserved must be known to unfold the family, '
-            'Model.from_equations(..., invariants={"energy": "..."}).'
-        )
-    extended = replace(
-        model,
-        equations=tuple(e.xreplace(damped) for e in model.equations),
-        parameters=(*model.parameters, Parameter(frequency, 1.0, unit="rad/s"), Parameter(UNFOLDING, 0.0, unit="1/s")),
-        excitation=Excitation(2 * sp.pi / symbol(frequency)),
-    )
-    return extended.with_values(**dict.fromkeys(dampings, 0.0)), (UNFOLDING, *dampings)
 
 
 def _unfolding(z: Array) -> float:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import Any, cast
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from kapitza.base.arrays import Array
 from kapitza.continuation.family import Node, Orbit, RankedTest, Readings, Test, test_of
 from kapitza.continuation.frame import Complex
 from kapitza.continuation.nouns import Kind
 from kapitza.flow import Event
-
-(_geev,) = cast(Sequence[Any], get_lapack_funcs(("geev",), dtype=np.float64))
+from kapitza.solve import geev
 
 REAL = 1e-7
 """A pair of multipliers whose imaginary part is below this is a neutral saddle, not a torus."""
@@ -50,10 +47,9 @@ def eigenvalues_by_size(matrix: Array) -> Complex:
 
     NaN where they do not converge.
     """
-    # np.linalg.eigvals takes three times as long for the few states of an orbit.
-    real, imaginary, _, _, info = _geev(matrix, compute_vl=0, compute_vr=0)
+    real, imaginary, _, _, info = geev(matrix, compute_vl=0, compute_vr=0)
     if info:
-        return np.full(matrix.shape[0], complex(np.nan, np.nan))
+        return np.full(matrix.shape[0], complex(np.nan, np.nan), np.complex128)
     found = sorted(map(complex, real.tolist(), imaginary.tolist()), key=abs, reverse=True)
     return np.array(found)
 

@@ -77,14 +77,22 @@ class CurveFamily:
         """Unknowns of the orbit: nodes and T."""
         return self.inner.scale.size - len(self.free)
 
-    @cached_property
+    @property
     def scale(self) -> Array:
+        return self._scale
+
+    @cached_property
+    def _scale(self) -> Array:
         own = self.inner.scale
         angle = [1.0] if self.kind is Kind.NEIMARK_SACKER else [self.rate**2] if self.kind is Kind.HOPF else []
         return np.concatenate([own[: self.base], angle, own[self.base :]])
 
-    @cached_property
+    @property
     def metric(self) -> Array:
+        return self._metric
+
+    @cached_property
+    def _metric(self) -> Array:
         """(N,) weights of the squared components in the length of a step."""
         return 1.0 / self.scale**2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
+from typing import cast
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.continuation.nouns import Bifurcation, End, Kind
 from kapitza.continuation.path import ChordNewton, corrected_at
 from kapitza.continuation.symmetry import symmetry_of
-from kapitza.continuation.trace import Stepping, Trace
+from kapitza.continuation.trace import Stepping, Trace, as_stepping
 from kapitza.continuation.walker import Walker, checked_bounds, require_effect, signs, walked
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.flow import Flow
@@ -46,7 +47,7 @@ CURVES = (Kind.FOLD, Kind.DOUBLING, Kind.PITCHFORK, Kind.NEIMARK_SACKER, Kind.HO
 
 def follow_curve(
     bifurcation: Bifurcation,
-    parameters: Sequence[str],
+    parameters: object,
     bounds: Anything = None,
     *,
     direction: int = 0,
@@ -66,22 +67,19 @@ def follow_curve(
             f"Curves of {bifurcation.kind.value} points are not followed: "
             f"only of {', '.join(kind.value for kind in CURVES)} points."
         )
-    names = (parameters,) if isinstance(parameters, (str, type(None))) else tuple(parameters)
-    if len(names) != 2 or names[0] == names[1] or not all(isinstance(name, str) for name in names):
+    names = two_names(parameters)
+    if names is None or names[0] == names[1]:
         raise KapitzaError(
             f'A curve needs two parameters, follow(bifurcation, ("omega", "B")), not {checks.shown(parameters)}.'
         )
     direction = checks.whole("direction", direction, least=-1, most=1, error=KapitzaError)
-    if stepping is not None and not isinstance(stepping, Stepping):
-        raise KapitzaError(f"stepping = {checks.shown(stepping)}; give a Stepping(...).")
     for name in names:
         bifurcation.model.check(name)
         require_effect(bifurcation.model, name)
     family, z = curve_family(bifurcation, names, bounds)
     limits, others = curve_ranges(family.model, names, bounds)
-    stepping = stepping or Stepping(
-        corrector=ChordNewton(chords=0, tolerance=1e-9, max_iterations=8), rule=ByEffort(0.02, 1e-7, 0.15, wanted=7)
-    )
+    corrector = ChordNewton(chords=0, tolerance=1e-9, max_iterations=8)
+    stepping = as_stepping(stepping, ByEffort(0.02, 1e-7, 0.15, wanted=7), corrector)
     row = np.zeros(z.size)
     row[-2] = 1.0
     traces: list[Trace] = []
@@ -98,6 +96,14 @@ def follow_curve(
         node = Node(family, node.z, node.tangent * along * sign, node.at)
         traces.append(Trace(node, limits, stepping, second=others, ending=CurveEnds(family.kind)))
     return walked(Walker(traces[0], traces[1] if len(traces) > 1 else None), monitor)
+
+
+def two_names(given: object) -> tuple[str, str] | None:
+    """Return a pair of names, or None if it is something else."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        return None
+    names = [each for each in cast(Sequence[object], given) if isinstance(each, str)]
+    return (names[0], names[1]) if len(names) == len(cast(Sequence[object], given)) == 2 else None
 
 
 @dataclass
@@ -174,10 +180,11 @@ def curve_ranges(model: Model, names: tuple[str, ...], bounds: Anything) -> list
     """The range of each parameter: as given, or three times its value to either side."""
     given: list[Anything] = [None] * len(names)
     if isinstance(bounds, Mapping):
-        for name in bounds:
+        named = cast(Mapping[str, Anything], bounds)
+        for name in named:
             if name not in names:
                 raise KapitzaError(f"bounds names {checks.shown(name)}: the curve is one in {', '.join(names)}.")
-        given = [bounds.get(name) for name in names]
+        given = [named.get(name) for name in names]
     elif bounds is not None:
         pairs = checks.items("bounds", bounds, most=2, error=KapitzaError)
         numbers = [isinstance(each, (int, float, np.number)) for each in pairs]

@@ -6,6 +6,7 @@ functions, curves and switches are those of orbits: one step of the map takes th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,8 +15,8 @@ import numpy as np
 from kapitza.base import checks
 from kapitza.base.argument_checks import Anything
 from kapitza.base.arrays import Array
-from kapitza.continuation.frame import Dynamics, FreeParameter, orbit_frame
-from kapitza.continuation.motion import Section, ShootingFamily, cycle_sizes
+from kapitza.continuation.frame import Dynamics, FreeParameter, cycle_sizes, orbit_frame
+from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError
 from kapitza.flow import Event, Flow, Map
 from kapitza.model import Model
@@ -173,7 +174,7 @@ def _first(model: Model, start: Anything) -> Array:
     """The start as points (q, n); settled from the model's own start where there is none."""
     if start is None:
         return Map(model).iterate(model.state(), SETTLING)[-1:]
-    given = as_point(model.states, start) if isinstance(start, dict) else start
+    given = as_point(model.states, cast(Mapping[str, float], start)) if isinstance(start, Mapping) else start
     points = np.atleast_2d(checks.array("The start", given, error=KapitzaError))
     if points.shape[1] != len(model.states) or not np.isfinite(points).all():
         raise KapitzaError(

@@ -73,7 +73,7 @@ class Diagram:
         The chain may begin on any branch, such as that of the orbits born at a Hopf point of the first one.
         """
         chains = [self._chain(at) for at in range(len(self.branches)) if not self._doubled(at)]
-        return np.array(max(chains, key=len, default=[]))
+        return np.array(max(chains, key=len, default=list[float]()), float)
 
     def _doubled(self, at: int) -> bool:
         origin = self.origins[at] if self.origins else None
@@ -82,12 +82,12 @@ class Diagram:
     def _chain(self, at: int) -> list[float]:
         """Values of doublings from a branch on."""
         doublings = self.branches[at].of(Kind.DOUBLING)
-        chains = []
+        chains: list[list[float]] = []
         for point in doublings:
             children = [i for i, o in enumerate(self.origins) if self.parents[i] == at and _same(o, point)]
             chains += [[point.value, *self._chain(i)] for i in children] or [[point.value]]
         # Of equally long chains that of the first doubling counts.
-        return max(chains, key=len, default=[])
+        return max(chains, key=len, default=list[float]())
 
     def plot(self, **settings: Anything) -> Any:
         from kapitza.report import plot_diagram
@@ -239,7 +239,7 @@ class Deflated:
     sizes: Array
     angles: NDArray[np.bool_]
     parameters: Any = None
-    found: list[Array] = field(default_factory=list)
+    found: list[Array] = field(default_factory=list[Array])
 
     def search(self, starts: Array, max_iterations: int = 40) -> list[Array]:
         """New fixed points (n,) reached from starts (M, n)."""
@@ -330,7 +330,8 @@ def other_orbits(
     checks.whole("starts", starts, least=1, error=KapitzaError)
     checks.number("spread", spread, above=0, error=KapitzaError)
     known = checks.items("known", known, error=KapitzaError)
-    for orbit in known:
+    given: list[object] = [*known]
+    for orbit in given:
         if not isinstance(orbit, PeriodicOrbit):
             raise KapitzaError(f"known holds {checks.shown(orbit)}; give orbits, as solve_orbit gives them.")
         if orbit.points.shape[1] != len(model.states):

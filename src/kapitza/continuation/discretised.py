@@ -104,12 +104,20 @@ class DiscretisedFamily:
     def delicate(self) -> bool:
         return False
 
-    @cached_property
+    @property
     def scale(self) -> Array:
-        return self.scheme.scale
+        return self._scale
 
     @cached_property
+    def _scale(self) -> Array:
+        return self.scheme.scale
+
+    @property
     def metric(self) -> Array:
+        return self._metric
+
+    @cached_property
+    def _metric(self) -> Array:
         return self.scheme.metric
 
     def residual(self, z: Array) -> Array:

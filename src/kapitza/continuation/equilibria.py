@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -62,12 +63,20 @@ class EquilibriumFamily:
     def delicate(self) -> bool:
         return False
 
-    @cached_property
+    @property
     def scale(self) -> Array:
-        return np.concatenate([self.sizes, self.parameter_sizes])
+        return self._scale
 
     @cached_property
+    def _scale(self) -> Array:
+        return np.concatenate([self.sizes, self.parameter_sizes])
+
+    @property
     def metric(self) -> Array:
+        return self._metric
+
+    @cached_property
+    def _metric(self) -> Array:
         """(N,) weights of the squared components in the length of a step."""
         return 1.0 / self.scale**2
 
@@ -249,7 +258,7 @@ def equilibrium_family(model: Model, start: Anything, free: FreeParameter) -> tu
             "and next to a switch an equilibrium has no eigenvalues. Follow equilibria of smooth models."
         )
     given = start if start is not None else model.start
-    known = as_point(model.states, given) if isinstance(given, Mapping) else given
+    known = as_point(model.states, cast(Mapping[str, float], given)) if isinstance(given, Mapping) else given
     point = checks.array("The start", known, error=KapitzaError)
     if point.shape != (len(model.states),):
         raise KapitzaError(f"An equilibrium of {', '.join(model.states)} is one state, not shape {point.shape}.")

@@ -16,7 +16,7 @@ from kapitza.base.arrays import Array
 from kapitza.base.monitor import Monitor
 from kapitza.continuation.bands import with_bands
 from kapitza.continuation.branch import Branch
-from kapitza.continuation.curves import curve_ranges, follow_curve
+from kapitza.continuation.curves import curve_ranges, follow_curve, two_names
 from kapitza.continuation.cycles import cycle_at, cycle_family
 from kapitza.continuation.equilibria import equilibrium_family
 from kapitza.continuation.family import Family
@@ -26,7 +26,7 @@ from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.continuation.nouns import Bifurcation
 from kapitza.continuation.schemes import discretised_family
 from kapitza.continuation.symmetry import required_symmetry, symmetry_of
-from kapitza.continuation.trace import Stepping
+from kapitza.continuation.trace import Stepping, as_stepping
 from kapitza.continuation.walker import Bounds, Walker, checked_bounds, require_effect, walked, walker_from
 from kapitza.errors import ConvergenceError, FlowError, KapitzaError, nearest_name
 from kapitza.flow import Flow
@@ -97,9 +97,10 @@ def follow(
         _require_known(settings, follow_curve)
         return follow_curve(subject, start, parameter if bounds is None else bounds, **settings)
     if isinstance(subject, Branch):
-        if isinstance(start, (tuple, list)) and len(start) == 2 and all(isinstance(name, str) for name in start):
+        names = two_names(start)
+        if names is not None:
             _require_known(settings, _long_periods)
-            return _long_periods(subject, tuple(start), parameter if bounds is None else bounds, **settings)
+            return _long_periods(subject, names, parameter if bounds is None else bounds, **settings)
         # follow(branch, bounds=...): on from where it ended, such as after loading it.
         if start is not None or parameter not in (None, subject.parameter):
             raise KapitzaError(
@@ -222,9 +223,6 @@ def walk_branch(
     direction = checks.whole("direction", direction, least=-1, most=1, error=KapitzaError)
     for what, value in (("half_map", half_map), ("equilibrium", equilibrium), ("detect", detect)):
         checks.flag(what, value, error=KapitzaError)
-    if stepping is not None and not isinstance(stepping, Stepping):
-        raise KapitzaError(f"stepping = {checks.shown(stepping)}; give a Stepping(...).")
-    stepping = stepping or Stepping()
     family: Family
     if model.is_map and not equilibrium:
         family, z = _cycle(model, start, parameter, limits, period, method, half_map)
@@ -233,7 +231,7 @@ def walk_branch(
     else:
         family, z = orbit_family(model, start, parameter, limits, period, method, half_map)
     name = "Newton" if model.is_map else type(method).__name__ if method else "Shooting"
-    return walker_from(family, z, limits, stepping, direction, name, detect)
+    return walker_from(family, z, limits, as_stepping(stepping), direction, name, detect)
 
 
 def _cycle(

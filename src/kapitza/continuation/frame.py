@@ -162,6 +162,14 @@ def grown(sizes: tuple[float, ...], values: Array, reach: tuple[float, ...]) -> 
     return tuple(s if abs(v) <= OUTGROWN * s else max(s, min(abs(v), r)) for s, v, r in found) if reach else sizes
 
 
+def cycle_sizes(model: Model, nodes: Array) -> Array:
+    """Return sizes of the states on a cycle (q, n), never zero."""
+    size = np.abs(nodes).max(axis=0)
+    size = np.maximum(size, max(1e-2 * float(size.max()), 1e-3))
+    size[np.array(model.angles, bool)] = 1.0
+    return size
+
+
 def state_sizes(model: Model, nodes: Array, rates: Array, period: float, before: Array | None = None) -> Array:
     """Return sizes of the states on an orbit, from its nodes and their rates.
 

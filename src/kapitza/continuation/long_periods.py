@@ -19,7 +19,7 @@ from kapitza.continuation.frame import free_parameters, orbit_frame, state_sizes
 from kapitza.continuation.motion import Section, ShootingFamily, ShootingPoint
 from kapitza.continuation.nouns import End
 from kapitza.continuation.path import corrected_at, null_direction
-from kapitza.continuation.trace import Stepping, Trace
+from kapitza.continuation.trace import Stepping, Trace, as_stepping
 from kapitza.continuation.walker import Bounds, Walker, signs, walked
 from kapitza.errors import KapitzaError
 from kapitza.flow import Flow
@@ -141,7 +141,7 @@ def follow_long(
     if found is None:
         raise KapitzaError(f"The curve could not be started at {names[1]} = {z[-1]:.6g}, period {period:.6g}.")
     tangent = null_direction(family, found.at, row)
-    stepping = stepping or Stepping(rule=ByEffort(0.02, 1e-7, 0.15, wanted=5))
+    stepping = as_stepping(stepping, ByEffort(0.02, 1e-7, 0.15, wanted=5))
     ahead = np.sign(tangent[-2]) or np.sign(tangent[-1]) or 1.0
     traces: list[Trace] = []
     for sign in signs(direction):

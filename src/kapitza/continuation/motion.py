@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 
@@ -29,10 +29,11 @@ from kapitza.continuation.family import (
     Subject,
     Test,
 )
-from kapitza.continuation.frame import OUTGROWN, Complex, Frame, grown, state_sizes
+from kapitza.continuation.frame import OUTGROWN, Complex, Frame, cycle_sizes, grown, state_sizes
 from kapitza.continuation.images import images_of
 from kapitza.continuation.judge import certified_defect, judged_orbit, rounding_defect
 from kapitza.continuation.locate import Stretch
+from kapitza.continuation.node_mesh import NODE_GROWTH, STRAINED, better_mesh, total_growth
 from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.flow import Event, Flow
 from kapitza.model import Model
@@ -47,27 +48,6 @@ from kapitza.orbits.of_models import (
     total_winding,
 )
 from kapitza.solve import DenseSolver, Solver
-
-SINGLE_NODE = 1e3
-"""Growth up to which one node serves: beyond, Newton's tolerance times the growth would show in the multipliers."""
-
-FEW_NODES = 30.0
-"""Growth over the whole orbit below which several nodes are given up for one."""
-
-STRAINED = 1e6
-"""Change of a single node's image by a parameter, both over their sizes, beyond which it gets several nodes.
-
-Tangents that shrink along one part of an orbit hide that they grow along another; sensitivities begin anywhere.
-"""
-
-MANY_NODES = 16
-"""Number of nodes up to which the growth over all parts of an orbit is computed."""
-
-NODE_GROWTH = 10.0
-"""Growth of tangents between two nodes."""
-
-MOVED_NODES = 5e-3
-"""Of the period: a mesh whose nodes would all move by less than this is kept."""
 
 CONDENSED = 1e6
 """Growth along an orbit beyond which inner nodes are not eliminated from determinants: rounding would change signs."""
@@ -131,13 +111,21 @@ class ShootingFamily:
             section.offset / section.span,
         )  # fmt: skip
 
-    @cached_property
+    @property
     def scale(self) -> Array:
+        return self._scale
+
+    @cached_property
+    def _scale(self) -> Array:
         count = self.fractions.size
         return np.concatenate([np.tile(self.frame.sizes, count) * np.sqrt(count), self.frame.tail])
 
-    @cached_property
+    @property
     def metric(self) -> Array:
+        return self._metric
+
+    @cached_property
+    def _metric(self) -> Array:
         """(N,) weights of the squared components in the length of a step."""
         return 1.0 / self.scale**2
 
@@ -279,14 +267,19 @@ class ShootingPoint(PlainPoint):
 
     def matrix(self) -> Array:
         # np.linalg.multi_dot looks for the best order of J factors in J³ steps; all are of one size here.
-        return reduce(lambda product, segment: segment @ product, self.inner.closed_segments())
+        segments = self.inner.closed_segments()
+        product = segments[0]
+        for segment in segments[1:]:
+            product = segment @ product
+        return product
 
     def multipliers(self) -> Complex:
         frame, several = self.frame, self.family.fractions.size > 1
         if frame.size == 2 and frame.autonomous and self.closing is None and several:
             # One multiplier is 1, so the other is the determinant, which no growth takes digits from.
             signs, sizes = np.linalg.slogdet(self.segments)
-            other = float(np.prod(signs) * np.exp(np.clip(sizes.sum(), -700.0, 700.0)))
+            total = float(np.clip(sizes.sum(), -700.0, 700.0))
+            other = float(np.prod(signs)) * float(np.exp(total))
             return np.array(sorted((1.0, other), key=abs, reverse=True), complex)
         matrix = self.matrix()
         if several and np.abs(matrix).max() > PLAIN_PRODUCT:
@@ -393,7 +386,7 @@ class ShootingPoint(PlainPoint):
             # By Cramer's rule the border counts by its product with the tangent, and in no other way.
             row = node.solver.matrix[-1]
             return node.solver.determinant / float(row @ node.tangent)
-        if self.total_growth() > CONDENSED:
+        if total_growth(self.segments) > CONDENSED:
             tangent, matrix = node.tangent, self.full()
         else:
             tangent, matrix = self.condensed_tangent(node.tangent), self.condensed()
@@ -460,10 +453,6 @@ class ShootingPoint(PlainPoint):
     def _seen_by(self, family: ShootingFamily, z: Array) -> tuple[ShootingFamily, ShootingPoint]:
         return family, ShootingPoint(family, self.inner.seen_by(family.equations), z)
 
-    def growth(self) -> float:
-        """Return the largest action of one segment."""
-        return float(np.abs(self.segments).max())
-
     def _strained(self) -> bool:
         """Tell whether the orbit grows and shrinks again between its ends.
 
@@ -472,40 +461,12 @@ class ShootingPoint(PlainPoint):
         by_parameter = np.abs(self.inner.sensitivities) / self.frame.sizes[:, None] * self.frame.parameter_sizes
         return bool(by_parameter.max() > STRAINED)
 
-    def total_growth(self) -> float:
-        """Return the largest action of every part of the map; on many nodes a bound of it."""
-        n = self.frame.size
-        if self.family.fractions.size <= MANY_NODES:
-            # Norms of rotations between coordinates of different sizes multiply, the rotations do not.
-            largest, parts = 1.0, np.zeros((0, n, n))
-            for segment in self.segments:
-                parts = segment @ np.concatenate([parts, np.eye(n)[None]])
-                largest = max(largest, float(np.abs(parts).max()))
-            return largest
-        return float(np.prod([max(1.0, float(np.abs(segment).max())) for segment in self.segments]))
-
     def remeshed(self, z: Array) -> tuple[ShootingPoint, Array] | None:
         """Return the orbit with nodes where the tangents have grown, if one mesh is not as good."""
         if self.frame.dynamics.is_map:
             return None  # every point of the cycle is a node already
-        count, grown_far, crowded = self.family.fractions.size, self.growth() >= SINGLE_NODE, False
-        if count == 1 and not grown_far and not self._strained():
-            return None
-        if count > 1 and not grown_far:
-            total = self.total_growth()
-            if total < FEW_NODES:
-                return self.on(np.zeros(1), z)
-            # Nodes that growth no longer calls for lie where the orbit moves fast, and keep the steps short.
-            crowded = count > 2 * np.log10(total) / np.log10(NODE_GROWTH) + 2
-            if not crowded:
-                return None
-        fractions = self._placed(z, NODE_GROWTH)
-        if crowded and fractions.size > 0.75 * count:
-            return None
-        # A mesh with as many nodes serves only where they move: growth wanders along an orbit as the family goes on.
-        if fractions.size <= count and _near(fractions, self.family.fractions) < MOVED_NODES:
-            return None
-        return self.on(fractions, z)
+        mesh = better_mesh(self.segments, self.family.fractions, self._strained, lambda: self._placed(z, NODE_GROWTH))
+        return None if mesh is None else self.on(mesh, z)
 
     def finer(self, z: Array) -> tuple[ShootingPoint, Array] | None:
         if self.frame.dynamics.is_map or self.family.fractions.size == 1:
@@ -536,17 +497,3 @@ class _Shifted:
 
     def trajectory(self, x: Array, times: Array, parameters: Array) -> Array:
         return self.flow.trajectory(x, times + self.offset, parameters)
-
-
-def _near(fractions: Array, others: Array) -> float:
-    """Return the largest distance of a node from the nearest one of another mesh."""
-    gaps = np.abs(fractions[:, None] - others)
-    return float(np.minimum(gaps, 1 - gaps).min(axis=1).max())
-
-
-def cycle_sizes(model: Model, nodes: Array) -> Array:
-    """Return sizes of the states on a cycle (q, n), never zero."""
-    size = np.abs(nodes).max(axis=0)
-    size = np.maximum(size, max(1e-2 * float(size.max()), 1e-3))
-    size[np.array(model.angles, bool)] = 1.0
-    return size

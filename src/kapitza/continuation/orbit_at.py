@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.errors import Status
-from kapitza.flow import Flow
+from kapitza.flow import Event, Flow
+from kapitza.model import Model
 from kapitza.orbits import PeriodicOrbit, SolverReport
 from kapitza.orbits.of_models import (
     FlowLoop,
@@ -39,23 +40,20 @@ def orbit_at(branch: Branch, index: int) -> PeriodicOrbit:
 
 
 def _orbit_through(
-    model: object, nodes: Array, fractions: Array, period: float, repeats: int | None, method: str
+    model: Model, nodes: Array, fractions: Array, period: float, repeats: int | None, method: str
 ) -> PeriodicOrbit:
-    from kapitza.model import Model
-
-    assert isinstance(model, Model)
     problem = Problem(model, repeats, period)
     flow = Flow(model)
     reached, jacobian, events = _around(flow, nodes, np.append(fractions, 1.0) * period)
     continuous, winding = total_winding(nodes, reached, problem.angles)
-    gap = np.abs(ShootingEquations(problem, fractions, None, flow)._flatten(nodes, reached)).max()
+    gap = np.abs(ShootingEquations(problem, fractions, None, flow).gaps(nodes, reached)).max()
     loop = FlowLoop(problem.flow, fractions, continuous, period, problem.parameters, winding)
     report = SolverReport(fractions.size, gap=float(gap), events=events)
     solution = Solution(loop, Status.CONVERGED, None, jacobian, report=report)
     return described(problem, solution, method, True)
 
 
-def _around(flow: Flow, nodes: Array, times: Array) -> tuple[Array, Array, tuple[Any, ...]]:
+def _around(flow: Flow, nodes: Array, times: Array) -> tuple[Array, Array, tuple[Event, ...]]:
     """Where every node (m, n) gets to by the next of times (m + 1,), the tangents (m, n, n), and the events between."""
     if len(nodes) == 1:
         # Code for one run is there already, or compiles in a fraction of the time of that for many.

@@ -10,8 +10,9 @@ from kapitza.base import checks
 from kapitza.base.argument_checks import Anything, Index
 from kapitza.base.monitor import Monitor, watch
 from kapitza.continuation.branch import Branch
-from kapitza.continuation.conservative import backbone, linear_mode, undamped
+from kapitza.continuation.conservative import backbone, linear_mode
 from kapitza.continuation.follow import follow
+from kapitza.continuation.unfolding import undamped
 from kapitza.continuation.walker import Bounds
 from kapitza.errors import KapitzaError, Status
 from kapitza.model import Model

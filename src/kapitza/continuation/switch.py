@@ -17,7 +17,7 @@ from kapitza.continuation.frame import FreeParameter, branch_flow, free_paramete
 from kapitza.continuation.motion import Section, ShootingFamily
 from kapitza.continuation.nouns import Bifurcation, Kind
 from kapitza.continuation.path import corrected_at
-from kapitza.continuation.trace import Stepping, Trace
+from kapitza.continuation.trace import Stepping, Trace, as_stepping
 from kapitza.continuation.walker import Bounds, Walker, checked_bounds, walked
 from kapitza.errors import ConvergenceError, KapitzaError
 from kapitza.flow import Flow
@@ -76,7 +76,7 @@ def switch_branch(
 
 
 def switch_walker(
-    bifurcation: Bifurcation, bounds: Bounds | None, amplitude: float, side: int, stepping: Stepping | None
+    bifurcation: object, bounds: Bounds | None, amplitude: float, side: int, stepping: Stepping | None
 ) -> Walker:
     if not isinstance(bifurcation, Bifurcation):
         raise KapitzaError(
@@ -85,8 +85,6 @@ def switch_walker(
     checks.number("amplitude", amplitude, above=0, error=KapitzaError)
     if side not in (1, -1):
         raise KapitzaError(f"side = {checks.shown(side)}; give 1 or -1.")
-    if stepping is not None and not isinstance(stepping, Stepping):
-        raise KapitzaError(f"stepping = {checks.shown(stepping)}; give a Stepping(...).")
     if bifurcation.kind not in SWITCHES:
         raise KapitzaError(
             f"No branch of orbits leaves at a {bifurcation.kind.value}: "
@@ -95,7 +93,7 @@ def switch_walker(
     model = bifurcation.model.with_values(**{bifurcation.parameter: bifurcation.value})
     model = _with_all(model, bifurcation)
     limits = checked_bounds(model, bifurcation.parameter, bounds)
-    stepping = stepping or Stepping(rule=ByEffort(max(amplitude, 1e-3), 1e-9, max(amplitude, 0.2), wanted=4))
+    stepping = as_stepping(stepping, ByEffort(max(amplitude, 1e-3), 1e-9, max(amplitude, 0.2), wanted=4))
     if bifurcation.unfolding:
         # An internal resonance: the other family of free vibrations.
         return Walker(Trace(other_vibration(model, bifurcation, limits, amplitude, side), limits, stepping))

@@ -1,3 +1,4 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 """Symmetries of a model as matrices: what half maps close with, and what tells two copies of an orbit apart."""
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ def linear_symmetries(model: Model) -> tuple[LinearSymmetry, ...]:
 
 
 @lru_cache
-def _linear(states: tuple[str, ...], declared: tuple) -> tuple[LinearSymmetry, ...]:
+def _linear(
+    states: tuple[str, ...], declared: tuple[tuple[tuple[tuple[str, sp.Expr], ...], float], ...]
+) -> tuple[LinearSymmetry, ...]:
     """Differentiating the maps takes longer than a dozen steps along a branch: once per model."""
-    found = []
+    found: list[LinearSymmetry] = []
     names = [symbol(name) for name in states]
     for items, shift in declared:
         given = dict(items)

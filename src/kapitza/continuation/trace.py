@@ -46,6 +46,10 @@ EXTINCT = 1e-4
 """An orbit that moves less than this, relative to the largest on the branch, has come to rest."""
 
 
+FIRST_RULE = ByEffort(0.05, 1e-7, 0.2, wanted=4)
+"""Steps of branches in one parameter: longer ones miss bifurcations that lie close together."""
+
+
 @dataclass(frozen=True)
 class Stepping:
     """How a branch is walked: predictor, corrector, step rule, and the number of points after which to stop.
@@ -70,7 +74,7 @@ class Stepping:
 
     predictor: Predictor = field(default_factory=Cubic)
     corrector: Corrector = field(default_factory=ChordNewton)
-    rule: StepRule = field(default_factory=lambda: ByEffort(0.05, 1e-7, 0.2, wanted=4))
+    rule: StepRule = FIRST_RULE
     max_points: int = 2000
 
     def __post_init__(self):
@@ -78,8 +82,14 @@ class Stepping:
         for name in ("predictor", "corrector"):
             if not callable(getattr(self, name)):
                 raise KapitzaError(f"{name} = {checks.shown(getattr(self, name))}; give one such as Secant().")
-        if not isinstance(self.rule, StepRule):
-            raise KapitzaError(f"rule = {checks.shown(self.rule)}; give one such as ByEffort(first=0.05).")
+        checks.instance("rule", self.rule, StepRule, "one such as ByEffort(first=0.05)")
+
+
+def as_stepping(given: object, rule: StepRule | None = None, corrector: Corrector | None = None) -> Stepping:
+    """Return the stepping that was given; by default one with a rule and a corrector."""
+    if given is None:
+        return Stepping(corrector=corrector or ChordNewton(), rule=rule or FIRST_RULE)
+    return checks.instance("stepping", given, Stepping, "a Stepping(...)")
 
 
 class _EndReachedError(Exception):

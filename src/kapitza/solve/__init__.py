@@ -31,6 +31,7 @@ from kapitza.solve.family import (
     Solver,
 )
 from kapitza.solve.gauss_newton import LeastSquaresResult, LeastSquaresSettings, gauss_newton
+from kapitza.solve.lapack import geev, quantile
 from kapitza.solve.newton import (
     DenseLinearised,
     DenseSystem,
@@ -97,6 +98,7 @@ __all__ = [
     "first_largest",
     "fold",
     "gauss_newton",
+    "geev",
     "inverse_within",
     "largest_first",
     "minimise_by_differences",
@@ -106,6 +108,7 @@ __all__ = [
     "oriented",
     "orthogonal_factor",
     "pivoted_columns",
+    "quantile",
     "scaled_inverse",
     "scatter_blocks",
     "singular_vectors",

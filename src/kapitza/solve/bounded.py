@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kapitza.solve.factors import symmetric_function
+from kapitza.solve.lapack import bounded_least_squares
 
 Array = NDArray[np.float64]
 
@@ -17,8 +18,6 @@ def nearest_within(hessian: Array, best: Array, low: Array, high: Array) -> Arra
     """The x (k,) with low ≤ x ≤ high at which (x - best)ᵀ H (x - best) is least, H (k, k) in any units."""
     if ((low <= best) & (best <= high)).all():
         return best
-    from scipy.optimize import lsq_linear
-
     size = np.sqrt(np.abs(np.diag(hessian)))
     size = np.where(size > 0, size, 1.0)
     root = symmetric_function(
@@ -26,7 +25,6 @@ def nearest_within(hessian: Array, best: Array, low: Array, high: Array) -> Arra
     )
     # lsq_linear wants room between the limits, a variable that sits on one has it on the other side.
     limits = low * size, np.maximum(high * size, low * size + 1e-300)
-    found = lsq_linear(root, root @ (size * best), limits, method="bvls")
+    found, on = bounded_least_squares(root, root @ (size * best), *limits)
     # Units and back would leave a variable at a limit a rounding away from it.
-    on = found.active_mask
-    return np.where(on < 0, low, np.where(on > 0, high, np.clip(found.x / size, low, high)))
+    return np.where(on < 0, low, np.where(on > 0, high, np.clip(found / size, low, high)))

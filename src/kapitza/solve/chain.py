@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kapitza.base.arrays import Indices
 from kapitza.solve.bounded import nearest_within
 from kapitza.solve.structured import BorderedBand, fold, inverse_within, scatter_blocks
 
@@ -95,9 +96,9 @@ class ChainProgram:
         border = 0 if influence is None else influence.shape[2]
         influence = np.zeros((count, n, border)) if influence is None else influence
         mixed = np.zeros((count, n, border)) if mixed is None else mixed
-        linked = np.arange(count) < count - 1 if linked is None else np.asarray(linked, bool)
+        linked = np.asarray(np.arange(count) < count - 1 if linked is None else linked, np.bool_)
         closed = bool(linked[-1])
-        place = (fold(count) if closed else np.arange(count)) * 2 * n
+        place: Indices = (fold(count) if closed else np.arange(count, dtype=np.intp)) * 2 * n
         # In an open chain identity blocks reach n away and propagators 2n - 1; a folded one reaches two nodes further.
         width = min((6 * n if closed else 2 * n) - 1, 2 * n * count - 1)
         # The factors take the place of the band: of many states two such arrays would be most of the memory.
@@ -105,7 +106,7 @@ class ChainProgram:
         band = room[width:]
         chained = np.flatnonzero(linked)
         here, following = place[chained], place[(chained + 1) % count]
-        diagonal = np.arange(n)
+        diagonal: Indices = np.arange(n, dtype=np.intp)
         scatter_blocks(band, width, hessian, place, place)
         scatter_blocks(band, width, propagators[chained], here + n, here)
         scatter_blocks(band, width, np.swapaxes(propagators[chained], 1, 2), here, here + n)

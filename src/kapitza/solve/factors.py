@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
-from kapitza.base.arrays import Array
+from kapitza.base.arrays import Array, Numbers
+from kapitza.solve.lapack import metric_eigenvectors
 
 Complex = NDArray[np.complex128]
 
@@ -70,7 +70,8 @@ def basis_of(vectors: Any) -> Any:
     Column k has the largest component that a unit vector of the space can have at pivot row k, and the columns after it
     vanish there. It depends on the space alone. V may be orthonormal in any metric.
     """
-    rest, found = vectors, []
+    rest = vectors
+    found: list[Numbers] = []
     while rest.shape[1]:
         row = int(first_largest(np.linalg.norm(rest, axis=1)))
         direction = rest[row].conj()[:, None]
@@ -105,7 +106,7 @@ def ordered(values: Complex, vectors: Complex) -> tuple[Complex, Complex]:
 
 def symmetric_eigenvectors(matrix: Array, metric: Array | None = None) -> tuple[Array, Array]:
     """Return λ (n,) ascending and V (n, n) with A V = B V diag(λ), Vᵀ B V = 1; B is the metric, 1 if None."""
-    values, vectors = np.linalg.eigh(matrix) if metric is None else eigh(matrix, metric)
+    values, vectors = np.linalg.eigh(matrix) if metric is None else metric_eigenvectors(matrix, metric)
     values, vectors = np.asarray(values, float), np.array(vectors, float)
     for members in _close(values):
         vectors[:, members] = basis_of(vectors[:, members])
@@ -156,7 +157,9 @@ def pivoted_columns(matrix: Array) -> tuple[NDArray[np.intp], Array]:
 
     QR with column pivoting in which of columns equal to within TIE the first one is taken.
     """
-    rest, order, lengths = np.array(matrix, float), [], []
+    rest = np.array(matrix, float)
+    order: list[int] = []
+    lengths: list[float] = []
     for _ in range(min(rest.shape)):
         sizes = np.linalg.norm(rest, axis=0)
         sizes[order] = 0.0
@@ -206,7 +209,8 @@ def _order(values: Complex) -> NDArray[np.intp]:
 
 def _equal(values: Complex) -> list[NDArray[np.intp]]:
     """Groups of two and more equal eigenvalues, sorted ones, each equal to the one before it."""
-    left, found = list(range(values.size)), []
+    left = list(range(values.size))
+    found: list[NDArray[np.intp]] = []
     while left:
         members = [left.pop(0)]
         for i in list(left):
@@ -214,7 +218,7 @@ def _equal(values: Complex) -> list[NDArray[np.intp]]:
                 members.append(i)
                 left.remove(i)
         if len(members) > 1:
-            found.append(np.array(members))
+            found.append(np.array(members, np.intp))
     return found
 
 

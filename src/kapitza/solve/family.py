@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite, prod
-from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
 
+from kapitza.base.arrays import Array
+from kapitza.solve.lapack import getrf, getrs
 from kapitza.solve.newton import DenseLinearised, Linearised, Measured
-
-Array = NDArray[np.float64]
-
-_getrf, _getrs = cast(Sequence[Any], get_lapack_funcs(("getrf", "getrs"), dtype=np.float64))
 
 
 class Solver(Protocol):
     """A factorised matrix: `solve` takes (N,) or (N, q)."""
 
-    def solve(self, right: Array) -> Array: ...
+    def solve(self, right: Array, /) -> Array: ...
 
 
 class LinearisedFamily(Protocol):
@@ -33,7 +28,7 @@ class LinearisedFamily(Protocol):
     @property
     def residual(self) -> Array: ...
 
-    def bordered(self, rows: Array) -> Solver: ...
+    def bordered(self, rows: Array, /) -> Solver: ...
 
 
 Linear = TypeVar("Linear", bound=LinearisedFamily)
@@ -78,7 +73,7 @@ class DenseSolver:
         sizes = self._size.tolist()
         if not (isfinite(sum(sizes)) and min(sizes) > 0):
             raise np.linalg.LinAlgError("the matrix has an empty or infinite row")
-        self._lu, self._pivots, info = _getrf(matrix / self._size[:, None])
+        self._lu, self._pivots, info = getrf(matrix / self._size[:, None])
         if info > 0:
             raise np.linalg.LinAlgError("the matrix is singular")
         self.matrix = matrix
@@ -99,10 +94,10 @@ class DenseSolver:
 
     def solve(self, right: Array) -> Array:
         scaled = right / (self._size if right.ndim == 1 else self._size[:, None])
-        return _getrs(self._lu, self._pivots, scaled)[0]
+        return getrs(self._lu, self._pivots, scaled)[0]
 
     def solve_transposed(self, right: Array) -> Array:
-        found = _getrs(self._lu, self._pivots, right, trans=1)[0]
+        found = getrs(self._lu, self._pivots, right, trans=1)[0]
         return found / (self._size if right.ndim == 1 else self._size[:, None])
 
 
@@ -169,4 +164,4 @@ class MeasuredBordered:
 
     def beside(self, jacobian: Array) -> Linearised:
         square = np.vstack([jacobian, self.rows])
-        return DenseLinearised(np.zeros(square.shape[0]), square)
+        return DenseLinearised(np.zeros(len(square)), square)

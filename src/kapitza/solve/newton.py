@@ -6,21 +6,18 @@ two kinds of equations (exact ones, judged by the step; measured ones, judged by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isfinite, sqrt
-from typing import Any, Literal, Protocol, TypeGuard, cast, runtime_checkable
+from typing import Literal, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
 
 from kapitza.errors import FlowError, Status
+from kapitza.solve.lapack import gesv
 
 Array = NDArray[np.float64]
-
-# np.linalg.solve takes three times as long for the few unknowns of an orbit.
-(_gesv,) = cast(Sequence[Any], get_lapack_funcs(("gesv",), dtype=np.float64))
 
 FEW = 12
 """Numbers up to which a loop over them is quicker than array operations."""
@@ -130,7 +127,7 @@ class DenseLinearised:
     jacobian: Array
 
     def solve(self, residual: Array) -> Array:
-        _, _, found, info = _gesv(self.jacobian, residual)
+        _, _, found, info = gesv(self.jacobian, residual)
         if info > 0:
             raise np.linalg.LinAlgError("Singular matrix")
         return found
@@ -163,7 +160,7 @@ class _Iteration:
     x: Array
     scale: Array
     observe: Observer | None = None
-    history: list[NewtonRow] = field(default_factory=list)
+    history: list[NewtonRow] = field(default_factory=list[NewtonRow])
 
     def norm(self, step: Array) -> float:
         scaled = step / self.scale

@@ -8,20 +8,16 @@ touch everything: the border. Both solvers here take time and memory proportiona
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
+
+from kapitza.solve.lapack import Pivots, gbtrf, gbtrs, getrf, getrs, tbtrs
 
 Array = NDArray[np.float64]
-
-_getrf, _getrs, _gbtrf, _gbtrs, _tbtrs = cast(
-    Sequence[Any], get_lapack_funcs(("getrf", "getrs", "gbtrf", "gbtrs", "tbtrs"), dtype=np.float64)
-)
 
 WIDE = 6
 """Columns of a block from which it is written as a whole; narrow ones go faster element by element."""
@@ -121,7 +117,8 @@ class CyclicSystem:
         chain = chain[..., None] if flat else chain
         edge = np.zeros((self.border, chain.shape[2])) if border is None else np.asarray(border, float)
         edge = edge[..., None] if edge.ndim == 1 else edge
-        n, reduced = self.size, []
+        n = self.size
+        reduced: list[Array] = []
         for level in self._levels:
             pairs = level.inverse.shape[0]
             both = np.concatenate([chain[0 : 2 * pairs : 2], chain[1 : 2 * pairs : 2]], axis=1)
@@ -180,7 +177,7 @@ class MarchedChain:
         self._dense = _factor_dense(first, last)
 
     def _marched(self, right: Array) -> Array:
-        return _tbtrs(self._band, right, uplo="L", diag="U")[0]
+        return tbtrs(self._band, right, uplo="L", diag="U")[0]
 
     def solve(self, chain: Array, border: Array | None = None) -> tuple[Array, Array]:
         """x (J, n, q) and p (k, q) for right-hand sides r (J, n, q) and s (k, q); vectors without q work too."""
@@ -205,7 +202,7 @@ def closed_chain(left: Array, columns: Array, rows: Array, corner: Array) -> Mar
     return CyclicSystem(left, np.broadcast_to(-np.eye(left.shape[1]), left.shape), columns, rows, corner)
 
 
-def _factor_dense(first: Array, last: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+def _factor_dense(first: Array, last: Array) -> tuple[Array, Array, Pivots]:
     """Row-scaled LU with pivoting of first + last; raises LinAlgError when singular to working precision.
 
     Rows are scaled by the sizes before the sum, so that a row which cancels to rounding is seen as empty.
@@ -214,16 +211,16 @@ def _factor_dense(first: Array, last: Array) -> tuple[Array, Array, NDArray[np.i
     scale = np.maximum(np.abs(first), np.abs(last)).max(axis=1, initial=0.0)
     if not np.isfinite(scale).all() or (scale == 0).any():
         raise np.linalg.LinAlgError("the reduced system has an empty or infinite row")
-    lu, pivots, info = _getrf(matrix / scale[:, None])
+    lu, pivots, info = getrf(matrix / scale[:, None])
     if info > 0 or np.abs(np.diag(lu)).min(initial=1.0) < 2e-15 * np.abs(np.diag(lu)).max(initial=1.0):
         raise np.linalg.LinAlgError("the reduced system is singular to working precision")
     return lu, scale, pivots
 
 
-def _solve_dense(factors: tuple[Array, Array, NDArray[np.intp]], right: Array) -> Array:
+def _solve_dense(factors: tuple[Array, Array, Pivots], right: Array) -> Array:
     lu, scale, pivots = factors
     # scipy.linalg.lu_solve takes three times as long for so few unknowns.
-    return _getrs(lu, pivots, right / scale[:, None])[0]
+    return getrs(lu, pivots, right / scale[:, None])[0]
 
 
 class BorderedBand:
@@ -254,7 +251,7 @@ class BorderedBand:
             padded = np.zeros((2 * lower + upper + 1, self.count), order="F")
             padded[lower:] = band
         self.multiply = product or functools.partial(_by_diagonals, band, lower, upper)
-        self._lu, self._pivots, info = _gbtrf(padded, lower, upper, overwrite_ab=True)
+        self._lu, self._pivots, info = gbtrf(padded, lower, upper, overwrite_ab=True)
         if info > 0:
             raise np.linalg.LinAlgError(f"the band matrix is singular at row {info}")
         self.columns = np.zeros((self.count, 0)) if columns is None else columns
@@ -266,7 +263,7 @@ class BorderedBand:
         self.schur_inverse = scaled_inverse(self.schur, truncate)
 
     def _band_solve(self, right: Array) -> Array:
-        solution, info = _gbtrs(self._lu, self.lower, self.upper, right, self._pivots)
+        solution, info = gbtrs(self._lu, self.lower, self.upper, right, self._pivots)
         if info != 0:
             raise np.linalg.LinAlgError(f"gbtrs refused argument {-info}")
         return solution

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from kapitza.base import checks
 from kapitza.errors import KapitzaError
@@ -92,9 +92,10 @@ class Stride(Generic[Point]):
 class StepCollapse(Exception):
     """The step fell below the smallest one; `outcome` is the last failure and `step` the last length tried."""
 
-    def __init__(self, step: float, outcome: Outcome):
+    def __init__(self, step: float, outcome: Outcome[Any]):
         super().__init__(f"The step fell below {step:.3g}. {outcome.message}".strip())
-        self.step, self.outcome = step, outcome
+        self.step = step
+        self.outcome: Outcome[Any] = outcome
 
 
 def walk(

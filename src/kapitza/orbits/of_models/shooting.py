@@ -14,7 +14,7 @@ from kapitza.base.angles import difference, turns
 from kapitza.base.argument_checks import Count, Positive
 from kapitza.base.lazy_fields import Later, to_come
 from kapitza.errors import FlowError, KapitzaError, Status
-from kapitza.flow import Flow
+from kapitza.flow import Event, Flow
 from kapitza.orbits import Loop, SolverReport
 from kapitza.orbits.of_models.loop import FlowLoop
 from kapitza.orbits.of_models.phase import PhaseRow
@@ -111,7 +111,8 @@ class ShootingEquations:
         begins = (self.offset + self.fractions) * period
         return begins, np.append(begins[1:], (self.offset + 1.0) * period)
 
-    def _flatten(self, nodes: Array, arrivals: Array) -> Array:
+    def gaps(self, nodes: Array, arrivals: Array) -> Array:
+        """Return the residual of nodes (J, n) whose segments end at arrivals (J, n)."""
         if self.closing is not None:
             arrivals = arrivals.copy()
             arrivals[-1] = self.closing @ arrivals[-1]
@@ -148,10 +149,10 @@ class ShootingEquations:
             return self._gap(start, shots.arrive(start, x[self.size :]))
         if self.count > 1 or self.phase is not None:
             nodes, _, _, arrivals, *_ = self._run(x, tangents=False)
-            return self._flatten(nodes, arrivals)
+            return self.gaps(nodes, arrivals)
         nodes, period = self._usable(x)
         begin, end = self.offset * period, (self.offset + 1.0) * period
-        return self._flatten(nodes, self.flow.core.arrive(nodes[0], begin, end, self.values(x))[None])
+        return self.gaps(nodes, self.flow.core.arrive(nodes[0], begin, end, self.values(x))[None])
 
     def linearise(self, x: Array) -> LinearisedShooting:
         shots, n = self._shots, self.size
@@ -167,7 +168,7 @@ class ShootingEquations:
                 tangents[None, :, n:], (), _jacobian=jacobian, _mirrored=closed[None, :, :n],
             )  # fmt: skip
         nodes, period, vector, arrivals, jacobians, sensitivities, events = self._run(x, tangents=True)
-        residual = self._flatten(nodes, arrivals)
+        residual = self.gaps(nodes, arrivals)
         assert jacobians is not None
         assert sensitivities is not None
         return LinearisedShooting(
@@ -187,7 +188,7 @@ class LinearisedShooting:
     arrivals: Array
     segments: Array
     sensitivities: Array
-    events: tuple
+    events: tuple[Event, ...]
     _closed: Solver | None = field(default=None, repr=False)
     _jacobian: Array | None = field(default=None, repr=False)
     _mirrored: Array | None = field(default=None, repr=False)
