@@ -19,7 +19,7 @@ from kapitza.base.argument_checks import Index, Positive
 from kapitza.base.arrays import Array
 from kapitza.base.monitor import Monitor
 from kapitza.continuation.branch import Branch
-from kapitza.continuation.criteria import ORBIT_TESTS
+from kapitza.continuation.criteria import ORBIT_TESTS, unknown_spectrum
 from kapitza.continuation.family import Node, PlainPoint, Readings, Sample, Subject, Test
 from kapitza.continuation.frame import Complex, FreeParameter, orbit_frame, parameter_size, state_sizes
 from kapitza.continuation.motion import Section, ShootingFamily, ShootingPoint
@@ -207,7 +207,7 @@ def pair_traces(matrix: Array) -> Complex:
         return np.zeros(0, complex)
     if not np.isfinite(matrix).all() or np.linalg.cond(matrix) > LOST_PAIR:
         # The small multiplier of a pair is below rounding of the large one: there is no trace to be had.
-        return np.full(matrix.shape[0] // 2 - 1, complex(np.nan, np.nan), np.complex128)
+        return unknown_spectrum(matrix.shape[0] // 2 - 1)
     found = eigenvalues(matrix + np.linalg.inv(matrix))
     found = found[np.lexsort((np.imag(found), np.real(found)))]
     pairs = 0.5 * (found[::2] + found[1::2])

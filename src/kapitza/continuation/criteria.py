@@ -42,6 +42,13 @@ def orbit_readings(
     return Readings(multipliers, tests, sequence, speed)
 
 
+def unknown_spectrum(count: int) -> Complex:
+    """Return multipliers that could not be computed: NaN."""
+    found: Complex = np.empty(count, np.complex128)
+    found.fill(complex(np.nan, np.nan))
+    return found
+
+
 def eigenvalues_by_size(matrix: Array) -> Complex:
     """Return the eigenvalues of a small real matrix, largest first.
 
@@ -49,7 +56,7 @@ def eigenvalues_by_size(matrix: Array) -> Complex:
     """
     real, imaginary, _, _, info = geev(matrix, compute_vl=0, compute_vr=0)
     if info:
-        return np.full(matrix.shape[0], complex(np.nan, np.nan), np.complex128)
+        return unknown_spectrum(matrix.shape[0])
     found = sorted(map(complex, real.tolist(), imaginary.tolist()), key=abs, reverse=True)
     return np.array(found)
 

@@ -279,7 +279,7 @@ class ShootingPoint(PlainPoint):
             # One multiplier is 1, so the other is the determinant, which no growth takes digits from.
             signs, sizes = np.linalg.slogdet(self.segments)
             total = float(np.clip(sizes.sum(), -700.0, 700.0))
-            other = float(np.prod(signs)) * float(np.exp(total))
+            other = (-1.0) ** int((signs < 0).sum()) * float(np.exp(total))
             return np.array(sorted((1.0, other), key=abs, reverse=True), complex)
         matrix = self.matrix()
         if several and np.abs(matrix).max() > PLAIN_PRODUCT:
