@@ -1,5 +1,6 @@
 """Rigs in another process: nothing is lost, doubled, wrong or left running."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -676,3 +677,31 @@ def test_a_demand_that_waited_while_its_client_fell_silent_is_not_sent(clock):
         let_go.set()
         wire.close()
         server.close()
+
+
+def test_a_server_that_is_dropped_or_closed_before_it_begins_frees_its_port():
+    server = RigServer(duffing_rig())
+    address = server.address
+    server.close()
+    with pytest.raises(RigError, match="This server is closed: make a new one"):
+        server.run()
+    server = RigServer(duffing_rig(), address)
+    # Its thread and its listener name each other, so that the collector of cycles ends it.
+    del server
+    collecting = threading.Thread(target=gc.collect, daemon=True)
+    collecting.start()
+    collecting.join(60.0)
+    assert not collecting.is_alive(), "ZeroMQ waits for sockets that are still open"
+    RigServer(duffing_rig(), address).close()
+
+
+@pytest.mark.parametrize("settings", [{"address": "tcp://127.0.0.1:*"}, {"address": "ipc://" + "x" * 300},
+                                      {"server_key": "short"}, {"server_key": "\udc80" * 40}])  # fmt: skip
+def test_addresses_and_keys_that_zeromq_refuses(settings):
+    with pytest.raises(RigError, match=r"Cannot connect to .*Check the address and the key"):
+        RemoteRig(**{"address": "tcp://127.0.0.1:5555", "token": "secret", "timeout": 0.2, **settings})
+
+
+def test_keys_that_are_none_are_refused_by_the_server():
+    with pytest.raises(RigError, match=r"Cannot listen at .*make keys by Keys\.new"):
+        RigServer(duffing_rig(), keys=Keys("public", "secret"))

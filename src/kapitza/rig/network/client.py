@@ -104,11 +104,16 @@ class RemoteRig(Guarded):
         # Half of the time-out to notice that the other side is gone, the other half for it to come back.
         socket.setsockopt(self._zmq.HEARTBEAT_IVL, max(int(250 * self.timeout), 1))
         socket.setsockopt(self._zmq.HEARTBEAT_TIMEOUT, max(int(250 * self.timeout), 1))
-        if self._own is not None:
-            assert self._key is not None
-            socket.curve_serverkey = self._key.encode()
-            socket.curve_publickey, socket.curve_secretkey = self._own.public.encode(), self._own.secret.encode()
-        socket.connect(self.address)
+        try:
+            if self._own is not None:
+                assert self._key is not None
+                socket.curve_serverkey = self._key.encode()
+                socket.curve_publickey, socket.curve_secretkey = self._own.public.encode(), self._own.secret.encode()
+            socket.connect(self.address)
+        except (self._zmq.ZMQError, UnicodeError) as problem:
+            socket.close()
+            self._context.term()
+            raise RigError(f"Cannot connect to {self.address}: {problem}. Check the address and the key.") from None
         return socket
 
     @property

@@ -9,7 +9,9 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import weakref
 from collections import OrderedDict
+from typing import Any
 
 from kapitza.errors import RigError
 from kapitza.rig.network import messages
@@ -31,6 +33,13 @@ BURST, PAUSE = 50, 0.002
 of the client come through."""
 
 
+def _close(context: Any, sockets: tuple[Any, ...]) -> None:
+    """Close sockets without waiting for what they have not sent, then their context."""
+    for socket in sockets:
+        socket.close(0)
+    context.term()
+
+
 class Listener:
     """Receives for a server and sends its answers; the session of the present client is kept here.
 
@@ -47,15 +56,15 @@ class Listener:
             (zmq.LINGER, 0), (zmq.MAXMSGSIZE, LARGEST_FRAME), (zmq.RCVHWM, MOST_UNREAD),
         ):  # fmt: skip
             self._socket.setsockopt(option, value)
-        if keys is not None:
-            self._socket.curve_secretkey, self._socket.curve_publickey = keys.secret.encode(), keys.public.encode()
-            self._socket.curve_server = True
         try:
+            if keys is not None:
+                self._socket.curve_secretkey, self._socket.curve_publickey = keys.secret.encode(), keys.public.encode()
+                self._socket.curve_server = True
             self._socket.bind(address)
-        except zmq.ZMQError as problem:
-            self._socket.close()
-            self._context.term()
-            raise RigError(f"Cannot listen at {address}: {problem}. Choose another port.") from None
+        except (zmq.ZMQError, UnicodeError) as problem:
+            _close(self._context, (self._socket,))
+            cure = "Choose another port." if keys is None else "Choose another port, or make keys by Keys.new()."
+            raise RigError(f"Cannot listen at {address}: {problem}. {cure}") from None
         self.address = self._socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
         # Sockets belong to one thread: answers go to this one through a pair of them.
         self._answers, self._outgoing = self._context.socket(zmq.PULL), self._context.socket(zmq.PUSH)
@@ -70,6 +79,12 @@ class Listener:
         self._unwanted = 0
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
+        # A listener that is dropped without `close`: ZeroMQ would wait without end for sockets that are still open.
+        self._sockets_closed = weakref.finalize(
+            self, _close, self._context, (self._socket, self._answers, self._outgoing)
+        )
+        # At the end of the process the thread may still use them.
+        self._sockets_closed.atexit = False
 
     def start(self) -> None:
         self._thread.start()
@@ -79,9 +94,11 @@ class Listener:
         self._end.set()
         if self._thread.ident is not None:
             self._thread.join(5.0)
-        for socket in (self._socket, self._answers, self._outgoing):
-            socket.close(0)
-        self._context.term()
+        self._sockets_closed()
+
+    @property
+    def closed(self) -> bool:
+        return not self._sockets_closed.alive
 
     @property
     def session(self) -> str:

@@ -68,11 +68,16 @@ class RigServer:
         """Seconds that a sample takes."""
         self._former: deque[str] = deque(maxlen=256)
         self._end, self._over = threading.Event(), threading.Event()
+        self._begun = False
+        self._thread: threading.Thread | None = None
 
     def run(self, each: Callable[[], None] | None = None) -> None:
         """Serve until `close` (from another thread), the signal to terminate, or an exception; the rig begins and ends
         in its safe state.
         """
+        if self._listener.closed:
+            raise RigError("This server is closed: make a new one.")
+        self._begun = True
         watchdog = threading.Thread(target=self._watch, daemon=True)
         try:
             with _terminated_by(self._end):
@@ -130,9 +135,12 @@ class RigServer:
         return self
 
     def close(self) -> None:
+        """Stop the rig and end the server, also one that has not begun."""
         self._end.set()
-        if hasattr(self, "_thread"):
+        if self._thread is not None:
             self._thread.join(5.0)
+        elif not self._begun:
+            self._listener.close()
 
     def _safe(self, reason: str) -> None:
         self._held.trip(reason)
