@@ -138,6 +138,8 @@ def observe_channels(
     free: Sequence[str],
 ) -> Observation:
     """The same for channels known by name alone, with whether each lives on a circle."""
+    if not available:
+        raise DataError(f'No measured channel is named: give one at least, such as "{model.states[0]}".')
     names = {*model.states, *(p.name for p in model.parameters), "t", *(s.name for s in model.signals)}
     expressions, channels = [], []
     for channel in available:

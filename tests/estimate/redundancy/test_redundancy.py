@@ -6,7 +6,7 @@ from reproductions._redundant_models import draw
 from reproductions.identifiability import _gradients
 
 import kapitza as kz
-from kapitza.errors import IdentifiabilityError
+from kapitza.errors import DataError, IdentifiabilityError
 from kapitza.estimate.observation import observe_channels
 from kapitza.estimate.redundancy import structural
 from kapitza.model import parse_expression, symbol
@@ -161,3 +161,9 @@ def test_what_hangs_on_held_parameters_has_no_error():
     # What follows from the combinations alone keeps its error.
     other = kz.identify(model, record, ["c/m", "(k1 - k2)/m", "p"], kz.ShootingFit())
     assert "p" in other.names
+
+
+def test_no_channel_at_all_is_refused():
+    model = kz.Model.from_equations("x'' + k*x = 0", parameters={"k": 4.0})
+    with pytest.raises(DataError, match='No measured channel is named: give one at least, such as "x"'):
+        kz.identifiability(model, [])
