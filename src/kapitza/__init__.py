@@ -12,7 +12,7 @@ from typing import Any
 
 from kapitza.public import FOLDERS, HOMES, RESULTS
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = sorted([*HOMES, "library"])  # pyright: ignore[reportUnsupportedDunderAll]
 
