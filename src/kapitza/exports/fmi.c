@@ -110,7 +110,9 @@ static int events(Unit *c, Flag *jumped, double *next)
         kz_watch(&c->q, c->q.t, c->q.x, value, slope, watched);
         for (int i = 0; i < KZ_EVENTS && due < 0; i++) {
             const int stuck = i < KZ_SWITCHES && c->q.stuck[i];
-            if (watched[i] <= KZ_NEAR * largest(c->q.x) && (stuck || slope[i] < 0.0)) due = i;
+            const double near = KZ_NEAR * largest(c->q.x);
+            /* After a release s and its rate are zero up to rounding: a surface just left is due beyond that only. */
+            if (c->q.left[i] ? watched[i] < -near : watched[i] <= near && (stuck || slope[i] < 0.0)) due = i;
         }
         if (due < 0) break;
         if (kz_happen(&c->q, due)) return fail(c, c->q.message);
@@ -119,6 +121,18 @@ static int events(Unit *c, Flag *jumped, double *next)
 #endif
     *next = kz_next_knot(c->q.t);
     return OK;
+}
+
+/* After a step of the master: surfaces that have been left are watched again. */
+static void stepped(Unit *c)
+{
+#if KZ_EVENTS
+    double value[KZ_EVENTS], slope[KZ_EVENTS], watched[KZ_EVENTS];
+    kz_watch(&c->q, c->q.t, c->q.x, value, slope, watched);
+    for (int i = 0; i < KZ_EVENTS; i++) if (watched[i] > KZ_NEAR * largest(c->q.x)) c->q.left[i] = 0;
+#else
+    (void)c;
+#endif
 }
 
 static int advanced(Unit *c, double from, double step)
@@ -193,7 +207,7 @@ F(NewDiscreteStates)(void *c, EventInfo *info)
     return status;
 }
 F(EnterContinuousTimeMode)(void *c) { (void)c; return OK; }
-F(CompletedIntegratorStep)(void *c, Flag fixed, Flag *event, Flag *terminate) { (void)c; (void)fixed; *event = *terminate = 0; return OK; }
+F(CompletedIntegratorStep)(void *c, Flag fixed, Flag *event, Flag *terminate) { stepped(c); (void)fixed; *event = *terminate = 0; return OK; }
 F(SetTime)(void *c, double t) { ((Unit *)c)->q.t = t; return OK; }
 F(SetContinuousStates)(void *c, const double *x, size_t n) { memcpy(((Unit *)c)->q.x, x, n * sizeof *x); return OK; }
 F(GetContinuousStates)(void *c, double *x, size_t n) { memcpy(x, ((Unit *)c)->q.x, n * sizeof *x); return OK; }
@@ -310,7 +324,7 @@ F(UpdateDiscreteStates)(void *c, bool *again, bool *terminate, bool *nominals, b
     return status;
 }
 F(EnterContinuousTimeMode)(void *c) { (void)c; return OK; }
-F(CompletedIntegratorStep)(void *c, bool fixed, bool *event, bool *terminate) { (void)c; (void)fixed; *event = *terminate = false; return OK; }
+F(CompletedIntegratorStep)(void *c, bool fixed, bool *event, bool *terminate) { stepped(c); (void)fixed; *event = *terminate = false; return OK; }
 F(SetTime)(void *c, double t) { ((Unit *)c)->q.t = t; return OK; }
 F(SetContinuousStates)(void *c, const double *x, size_t n) { memcpy(((Unit *)c)->q.x, x, n * sizeof *x); return OK; }
 F(GetContinuousStates)(void *c, double *x, size_t n) { memcpy(x, ((Unit *)c)->q.x, n * sizeof *x); return OK; }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -167,6 +168,38 @@ class Model(Shown):
         from kapitza.model.matrices import from_matrices
 
         return from_matrices(M, C, K, coordinates, parameters, forces, nonlinear, modes, **parts)
+
+    @classmethod
+    def from_sympy(
+        cls,
+        method: Anything,
+        parameters: Mapping[str, Written | Parameter] | Iterable[Parameter | str | sp.Basic] | None = None,
+        angles: Iterable[str] = (),
+        **parts: Anything,
+    ) -> Model:
+        """A model from a `KanesMethod` or `LagrangesMethod` of sympy.physics.mechanics.
+
+        Kane's equations must have been formed. Speeds u = q' become rates of the coordinates; other speeds become
+        states of their own. Refused: multipliers, dependent coordinates and speeds. Without `parameters` all constants
+        are parameters without a value. The rest as in `from_equations`.
+        """
+        from kapitza.model.mechanics import from_sympy
+
+        return from_sympy(method, parameters, angles, **parts)
+
+    @classmethod
+    def from_urdf(
+        cls, path: str | os.PathLike[str], forces: Mapping[str, Written] | None = None, **parts: Anything
+    ) -> Model:
+        """A model of a linkage described in URDF: serial chains and trees of rigid links.
+
+        Coordinates are the joints that move. Masses (m_LINK), damping (d_JOINT), dry friction (f_JOINT) and gravity g
+        along -z are parameters; inertias are numbers. forces: torques or forces per joint. Refused: closed loops,
+        floating and planar joints, mimicking joints, XML with entities. The rest as in `from_equations`.
+        """
+        from kapitza.model.urdf import from_urdf
+
+        return from_urdf(path, forces, **parts)
 
     @classmethod
     def from_map(
